@@ -6,7 +6,14 @@ time that it took: how long a machine keeps a process waiting says nothing about
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.storage.databases", "tests.requirements.gaps", "tests.figures"]
+pytest_plugins = [
+    "tests.storage.databases",
+    "tests.servers.valkey",
+    "tests.servers.pgbouncer",
+    "tests.servers.haproxy",
+    "tests.requirements.gaps",
+    "tests.figures",
+]
 
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fast", settings.get_profile("patient"), max_examples=10)

@@ -18,6 +18,7 @@ from dealer_agent.dealers.offers import offered_price
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake.intake import LeadIntake
+from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.replies import Answer
@@ -122,10 +123,8 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     now = datetime.now(UTC)
     try:
         assert request.plain is not None, "the payload is checked before"
-        lead = cast(LeadSubmitRequest, request.payload)
-        return await dealer.lead_intake.take(
-            lead, request.plain, dealer.catalogue, token_id=token_id, body=body, now=now, seconds=seconds
-        )
+        lead = PreparedLead.of(cast(LeadSubmitRequest, request.payload), request.plain, token_id, body)
+        return await dealer.lead_intake.take(lead, dealer.catalogue, now, seconds)
     except InternalError:
         raise
     except ProtocolError as error:

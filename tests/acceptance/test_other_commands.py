@@ -1,10 +1,13 @@
 """`dealer-agent init`, `tokens`, `leads`, `serve` and `--help` as their user sees them."""
 
+import json
 import re
 import sqlite3
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.acceptance.asking import ask, asked, lead
@@ -24,7 +27,7 @@ HELP = {
     ("keys", "create"): ("--print", "DEALER_AGENT_KEYS", "--dir"),
     ("keys", "rotate"): ("--forget-old", "the next run continues", "--dir"),
     ("leads",): ("list", "show", "erase", "export", "dispose"),
-    ("leads", "list"): ("--limit", "--before"),
+    ("leads", "list"): ("--limit", "--before", "--json"),
     ("leads", "show"): ("leads list",),
     ("leads", "erase"): ("--email", "--phone", "--yes", "--consent-too", "cannot be undone"),
     ("leads", "export"): ("csv", "json", "adf", "--since", "--until", "--out", "0600", "formula"),
@@ -188,6 +191,27 @@ def test_leads_are_paged_from_the_newest(service: Running) -> None:
     assert ids[1] not in newest
     older = command_here("leads", "list", "--limit", "1", "--before", ids[2], "--dir", service.folder).stdout
     assert ids[1] in older
+
+
+def test_a_list_is_printed_as_json_on_request(service: Running) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    lead_id = asked(service.url, "lead.submit", **lead(7150, message="\u202eolleh"))["lead_id"]
+
+    def listed(*words: str) -> list[dict[str, Any]]:
+        printed = command_here(*words, "--json", "--dir", service.folder).stdout
+        assert printed.isascii(), "no character controls the terminal"
+        found: list[dict[str, Any]] = json.loads(printed)
+        return found
+
+    (newest,) = listed("leads", "list", "--limit", "1")
+    assert (newest["id"], newest["customer"]) == (lead_id, "Robin Example7150")
+    assert before < datetime.fromisoformat(newest["received"]) < datetime.now(UTC) + timedelta(seconds=1)
+    access = listed("accesses", "list", "--limit", "1")[0]
+    assert (access["what"], access["leads"], access["lead_id"]) == ("leads list", 1, None)
+    assert listed("inventory", "history")[-1]["added"] > 0
+    assert listed("keys", "list")[0]["use"].startswith("active")
+    for words in (("appointments", "list"), ("deliveries", "list"), ("tokens", "list")):
+        assert isinstance(listed(*words), list)
 
 
 def test_a_lead_that_is_not_there_is_said_to_be_unknown(folder: Path) -> None:

@@ -415,3 +415,28 @@ def test_what_has_no_defect_is_converted(data: st.DataObject) -> None:
     if find_problems(DealerFile, file):
         return
     assert isinstance(msgspec.convert(file, DealerFile), DealerFile)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "valkey://db.example.com",
+        "redis://127.0.0.1:6379/0",
+        "rediss://user:secret@db.example.com:6380",
+        "valkeys://:secret@[::1]:6379/1?timeout=2",
+    ],
+)
+def test_the_shared_store_of_rate_limits_is_valkey_or_redis(tmp_path: Path, url: str) -> None:
+    (tmp_path / "dealer.toml").write_text(LEAST)
+    assert load_settings(tmp_path, {"RATE_LIMIT_URL": url}).rate_limit_url == url
+    assert load_settings(tmp_path, {"RATE_LIMIT_URL": ""}).rate_limit_url == ""
+
+
+@pytest.mark.parametrize(
+    "url", ["secret", "postgresql://user:secret@db/x", "valkey://", "valkey://:secret@", "redis://secret@db:port"]
+)
+def test_another_url_of_a_shared_store_is_refused_and_not_shown(tmp_path: Path, url: str) -> None:
+    (tmp_path / "dealer.toml").write_text(LEAST)
+    with pytest.raises(SettingsError, match="RATE_LIMIT_URL: write valkey://host:6379") as refused:
+        load_settings(tmp_path, {"RATE_LIMIT_URL": url})
+    assert "secret" not in str(refused.value)

@@ -32,8 +32,7 @@ def dealer_with(units: int, directory: Path, stocked: Path) -> Iterator[Dealersh
     set_up(directory, SETTINGS, stocked=stocked)
     catalogue = Catalogue.build(list(stock(units)))
     with run_dealership(directory) as dealership:
-        service = dealership.app._service
-        assert service is not None
+        service = dealership.service
         service.dealer = service.dealer.with_stock(catalogue, datetime.now(UTC))
         # The objects of the tests must not make the garbage collection of the service slower.
         gc.collect()

@@ -18,7 +18,6 @@ from tests.skills.visiting import PROFILE
 
 from dealer_agent.config.settings import DeliverySettings, MailSettings
 from dealer_agent.dealers.profile import Deliver, DirectoryChannel, HttpChannel, Profile
-from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.storage.connections import database_url as parsed_url
@@ -83,8 +82,7 @@ class Sending:
                     self.profile, self.mail_settings, directory=Path("/nowhere"), links=LINKS, secrets={}, client=client
                 )
                 store = self.desk.store
-                contents = DeliveryContents(store, self.profile)
-                loop = DeliveryLoop(self.profile.id, store, self.desk.writer, outlets, contents.prepare, settings)
+                loop = DeliveryLoop(self.profile, store, self.desk.writer, outlets, settings)
                 running = asyncio.create_task(loop.run())
                 try:
                     await so(done)

@@ -1,13 +1,14 @@
 """Made-up leads, as the outlets get them."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from dealer_agent.dealers.routing import Kind
-from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlet
+from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.statuses import VisitStatus
 from dealer_agent.protocol.requests import Appointment, Customer, SourceAgent
+from dealer_agent.storage.outbox import DueDelivery
 
 MONDAY = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 NORTH = RooftopView(name="Example Motors North", zone="America/New_York")
@@ -27,15 +28,22 @@ def view(**more: Any) -> LeadView:
     return LeadView(**(values | more))
 
 
+class Parcel(NamedTuple):
+    delivery: DueDelivery
+    message: LeadView
+
+
 def parcel(
     delivery_id: str = "01JN0000000000000000000001", event_id: str | None = None, kind: Kind = "lead", **more: Any
-) -> DeliveryContent:
-    return DeliveryContent(delivery_id, view(**more), event_id, kind)
+) -> Parcel:
+    message = view(**more)
+    delivery = DueDelivery(delivery_id, message.lead_id, event_id, kind, NORTH.name, "crm", MONDAY, 1, "a lease", None)
+    return Parcel(delivery, message)
 
 
-async def sent(outlet: Outlet, parcel: DeliveryContent) -> str | None:
+async def sent(outlet: Outlet, parcel: Parcel) -> str | None:
     """Makes and sends it, as the loop does."""
-    return await outlet.send(OutgoingDocument(parcel.delivery_id, parcel.message.lead_id, outlet.render(parcel)))
+    return await outlet.send(parcel.delivery, outlet.render(*parcel))
 
 
 def visit(appointment_id: str = "A1", status: VisitStatus = "confirmed", begins_in_hours: int = 48) -> VisitView:

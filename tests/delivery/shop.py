@@ -13,16 +13,15 @@ from tests.storage.samples import DEALER, consent, lead
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.loop import DeliveryLoop
-from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlets
-from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.delivery.outlet import Outlets
+from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import outbox
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import record_lead
-from dealer_agent.storage.outbox import Address, DeliveryRecord, list_deliveries
+from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery, list_deliveries
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -76,9 +75,7 @@ class Shop:
     @asynccontextmanager
     async def delivering(self, outlets: Outlets, settings: DeliverySettings = AT_ONCE) -> AsyncIterator[DeliveryLoop]:
         """A loop that runs for a block, then stops in good order."""
-        loop = DeliveryLoop(
-            DEALER, self.store, self.writer, outlets, DeliveryContents(self.store, PROFILE).prepare, settings
-        )
+        loop = DeliveryLoop(PROFILE, self.store, self.writer, outlets, settings)
         running = asyncio.create_task(loop.run())
         try:
             yield loop
@@ -112,22 +109,22 @@ class Noting:
     """An outlet that notes what it is given. It fails with each of `failures` first; None lets one pass."""
 
     def __init__(self, *failures: Exception | None) -> None:
-        self.taken: list[OutgoingDocument] = []
-        self.tried: list[OutgoingDocument] = []
+        self.taken: list[DueDelivery] = []
+        self.tried: list[DueDelivery] = []
         self.views: dict[str, LeadView] = {}
         self.failures = list(failures)
 
-    def render(self, parcel: DeliveryContent) -> bytes:
-        assert isinstance(parcel.message, LeadView)
-        self.views[parcel.delivery_id] = parcel.message
-        return parcel.delivery_id.encode()
+    def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
+        assert isinstance(message, LeadView)
+        self.views[delivery.delivery_id] = message
+        return delivery.delivery_id.encode()
 
-    async def send(self, letter: OutgoingDocument) -> str | None:
-        self.tried.append(letter)
+    async def send(self, delivery: DueDelivery, _: bytes) -> str | None:
+        self.tried.append(delivery)
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
             raise failure
-        self.taken.append(letter)
+        self.taken.append(delivery)
         return None
 
 
@@ -138,15 +135,15 @@ class Failing(Noting):
         super().__init__()
         self.more = more
 
-    async def send(self, letter: OutgoingDocument) -> str | None:
-        self.tried.append(letter)
+    async def send(self, delivery: DueDelivery, _: bytes) -> str | None:
+        self.tried.append(delivery)
         raise NotDelivered("answered 500", **self.more)
 
 
 class Hanging(Noting):
     """An outlet that takes a letter and never comes back."""
 
-    async def send(self, letter: OutgoingDocument) -> str | None:
-        self.tried.append(letter)
+    async def send(self, delivery: DueDelivery, _: bytes) -> str | None:
+        self.tried.append(delivery)
         await asyncio.Event().wait()
         return None

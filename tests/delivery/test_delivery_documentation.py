@@ -21,12 +21,11 @@ def test_the_example_verifies_the_signature_of_a_request() -> None:
     names: dict[str, Any] = {}
     exec(example, names)
     is_ours = names["is_ours"]
-    render, media_type, _ = FORMATS["adf"]
     with receiving_http(HttpReceiver(always("take"))) as receiver:
 
         async def send() -> None:
             async with httpx.AsyncClient() as client:
-                await sent(HttpOutlet(client, receiver.url, media_type, render, 120, b"a secret"), parcel())
+                await sent(HttpOutlet(client, receiver.url, FORMATS["adf"], 120, b"a secret"), parcel())
 
         asyncio.run(send())
     (posted,) = receiver.taken

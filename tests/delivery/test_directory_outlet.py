@@ -10,13 +10,14 @@ import pytest
 from tests.delivery.samples import parcel, sent, view
 
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.outlet import FORMATS
 from dealer_agent.delivery.outlets.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 
 
 def outlet(folder: Path) -> DirectoryOutlet:
-    return DirectoryOutlet(folder, "xml", render_adf)
+    return DirectoryOutlet(folder, FORMATS["adf"])
 
 
 def finished(folder: Path) -> list[Path]:
@@ -39,7 +40,7 @@ def test_a_file_is_named_by_the_delivery_and_readable_by_its_owner_alone(tmp_pat
 
 
 def test_the_format_of_the_channel_is_in_the_file_and_its_name(tmp_path: Path) -> None:
-    asyncio.run(sent(DirectoryOutlet(tmp_path, "json", render_json), parcel("D1")))
+    asyncio.run(sent(DirectoryOutlet(tmp_path, FORMATS["json"]), parcel("D1")))
     assert (tmp_path / "D1.json").read_bytes() == render_json(view())
 
 

@@ -32,34 +32,34 @@ def test_no_settings_overflow(first: int, longest: int, attempts: int, draw: flo
 
 
 def test_a_channel_rests_after_so_many_failures_in_a_row_then_one_tries_it() -> None:
-    breaker = Breaker(failures_allowed=3, rest_seconds=60)
+    breaker = Breaker(failures_allowed=3, pause_seconds=60)
     for now in (0.0, 1.0):
         breaker.failed(now)
-        assert breaker.room(now, under_way=1, at_once=4) == 3
+        assert breaker.capacity(now, in_progress=1, at_once=4) == 3
     breaker.failed(2.0)
-    assert breaker.room(61.9, under_way=0, at_once=4) == 0
-    assert breaker.room(62.0, under_way=0, at_once=4) == 1
-    assert breaker.room(62.0, under_way=1, at_once=4) == 0
+    assert breaker.capacity(61.9, in_progress=0, at_once=4) == 0
+    assert breaker.capacity(62.0, in_progress=0, at_once=4) == 1
+    assert breaker.capacity(62.0, in_progress=1, at_once=4) == 0
     breaker.failed(63.0)
-    assert breaker.room(122.9, under_way=0, at_once=4) == 0
-    assert breaker.room(123.0, under_way=0, at_once=4) == 1
+    assert breaker.capacity(122.9, in_progress=0, at_once=4) == 0
+    assert breaker.capacity(123.0, in_progress=0, at_once=4) == 1
 
 
 def test_one_success_ends_the_rest() -> None:
-    breaker = Breaker(failures_allowed=2, rest_seconds=60)
+    breaker = Breaker(failures_allowed=2, pause_seconds=60)
     breaker.failed(0.0)
     breaker.succeeded()
     breaker.failed(1.0)
-    assert breaker.room(1.0, under_way=0, at_once=4) == 4
+    assert breaker.capacity(1.0, in_progress=0, at_once=4) == 4
     breaker.failed(2.0)
-    assert breaker.room(3.0, under_way=0, at_once=4) == 0
+    assert breaker.capacity(3.0, in_progress=0, at_once=4) == 0
     breaker.succeeded()
-    assert breaker.room(3.0, under_way=0, at_once=4) == 4
+    assert breaker.capacity(3.0, in_progress=0, at_once=4) == 4
 
 
 def test_a_receiver_that_asks_for_time_gets_it_from_the_whole_channel() -> None:
-    breaker = Breaker(failures_allowed=5, rest_seconds=60)
+    breaker = Breaker(failures_allowed=5, pause_seconds=60)
     breaker.failed(0.0, asked_to_wait=30)
     breaker.failed(1.0)
-    assert breaker.room(29.9, under_way=0, at_once=4) == 0
-    assert breaker.room(30.0, under_way=0, at_once=4) == 4
+    assert breaker.capacity(29.9, in_progress=0, at_once=4) == 0
+    assert breaker.capacity(30.0, in_progress=0, at_once=4) == 4

@@ -30,15 +30,13 @@ def receiver() -> Iterator[HttpReceiver]:
 
 def send(url: str, *, form: str = "adf", timeout_seconds: float = 120, times: int = 1, **more: Any) -> None:
     """Sends one parcel, or the same one several times. Raises NotDelivered."""
-    render, media_type, _ = FORMATS[form]
 
     async def sending() -> None:
         async with httpx.AsyncClient() as client:
             outlet = HttpOutlet(
                 client=client,
                 url=url,
-                media_type=media_type,
-                renderer=render,
+                format=FORMATS[form],
                 timeout_seconds=timeout_seconds,
                 **more,
             )
@@ -68,7 +66,7 @@ def test_a_lead_is_posted_with_its_ids_and_nothing_of_the_customer_in_the_head(
     (posted,) = receiver.taken
     assert (posted.method, posted.target, posted.body) == ("POST", "/leads", body)
     assert posted.headers["content-type"] == media_type
-    assert posted.headers["x-delivery-id"] == parcel().delivery_id
+    assert posted.headers["x-delivery-id"] == parcel().delivery.delivery_id
     assert posted.headers["x-lead-id"] == view().lead_id
     assert posted.headers["authorization"] == "Bearer a-token"
     assert "x-signature" not in posted.headers
@@ -239,8 +237,7 @@ def test_a_client_that_is_stopped_stops(receiver: HttpReceiver) -> None:
 
     async def cancelled() -> None:
         async with httpx.AsyncClient() as client:
-            render, media_type, _ = FORMATS["adf"]
-            outlet = HttpOutlet(client, receiver.url, media_type, render, 30)
+            outlet = HttpOutlet(client, receiver.url, FORMATS["adf"], 30)
             task = asyncio.create_task(sent(outlet, parcel()))
             await asyncio.sleep(0.3)
             task.cancel()

@@ -75,7 +75,7 @@ def test_it_names_who_asks_and_through_whom_and_the_channels_in_one_order() -> N
     assert (made.dealer_name, made.customer.email) == ("Ridgeline Motors", "sam@example.com")
     assert (made.agent.name, made.agent.url) == ("Example Agent", "https://agent.example.com")
     assert made.channels == ("email", "sms")
-    assert (made.messages, made.wish, made.trade_in, made.vehicle) == (("Is it still there?",), UNSET, UNSET, None)
+    assert (made.messages, made.interest, made.trade_in, made.vehicle) == (("Is it still there?",), UNSET, UNSET, None)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_what_duplicates_added_is_in_it_and_the_last_word_on_the_customer_counts
 
 def test_what_the_protocol_does_not_know_of_a_vehicle_is_kept_beside_it() -> None:
     made = view(vehicle_of_interest={"make": "Honda", "sunroof": True}, trade_in={"make": "Ford", "dents": [1]})
-    assert (made.wish_extras, made.trade_in_extras) == ({"sunroof": True}, {"dents": [1]})
+    assert (made.interest_extras, made.trade_in_extras) == ({"sunroof": True}, {"dents": [1]})
 
 
 def test_the_vehicle_is_the_listing_as_it_was_stored() -> None:

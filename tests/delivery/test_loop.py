@@ -21,13 +21,13 @@ from tests.storage.samples import DEALER, NO_NOTICES, VAULT
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.delivery import loop as loops
 from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument
+from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage import outbox
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import DatabaseUnreachable
 from dealer_agent.storage.notices import withdraw
-from dealer_agent.storage.outbox import Address, retry_deliveries
+from dealer_agent.storage.outbox import Address, DueDelivery, retry_deliveries
 from dealer_agent.storage.schema import outbox as deliveries
 from dealer_agent.storage.store import Store
 
@@ -79,9 +79,9 @@ def test_a_document_is_made_in_a_thread(shop: Shop) -> None:
     makers: set[int] = set()
 
     class Watched(Noting):
-        def render(self, parcel: DeliveryContent) -> bytes:
+        def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
             makers.add(threading.get_ident())
-            return super().render(parcel)
+            return super().render(delivery, message)
 
     shop.take(CRM)
     shop.deliver({CRM: Watched()}, shop.settled)
@@ -230,12 +230,12 @@ def test_who_has_lost_the_lease_before_it_sends_sends_nothing(shop: Shop) -> Non
     lead_id = shop.take(CRM)
 
     class Late(Noting):
-        def render(self, parcel: DeliveryContent) -> bytes:
+        def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
             if not self.views:
                 lost = {"lease": "another", "leased_until": datetime.now(UTC)}
                 steal = update(deliveries).where(deliveries.c.lead_id == lead_id).values(lost)
                 shop.writer.submit(DEALER, lambda tx: tx.execute(steal)).result(60)
-            return super().render(parcel)
+            return super().render(delivery, message)
 
     crm = Late()
     shop.deliver({CRM: crm}, shop.settled)
@@ -317,10 +317,10 @@ def test_a_stop_lets_what_is_nearly_sent_end(shop: Shop, monkeypatch: pytest.Mon
     begun = asyncio.Event()
 
     class Slow(Noting):
-        async def send(self, letter: OutgoingDocument) -> str | None:
+        async def send(self, delivery: DueDelivery, document: bytes) -> str | None:
             begun.set()
             await asyncio.sleep(0.3)
-            return await super().send(letter)
+            return await super().send(delivery, document)
 
     async def run() -> None:
         async with shop.delivering({CRM: Slow()}):
@@ -387,9 +387,9 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
     monkeypatch.setattr(loops.DeliveryLoop, "_write", back_when_it_was_missed)
 
     class Unlucky(Noting):
-        async def send(self, letter: OutgoingDocument) -> str | None:
+        async def send(self, delivery: DueDelivery, document: bytes) -> str | None:
             file.rename(away)
-            return await super().send(letter)
+            return await super().send(delivery, document)
 
     with Store.open(sqlite_url, VAULT) as store:
         store.check_keys(DEALER)

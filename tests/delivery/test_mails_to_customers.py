@@ -21,7 +21,7 @@ from tests.skills.shop import a_lead, consent, customer
 from tests.skills.visiting import LOT, PROFILE
 
 from dealer_agent.dealers.profile import VisitRules
-from dealer_agent.delivery.delivery_content import MOST_MAILS, DeliveryContents
+from dealer_agent.delivery.delivery_content import MOST_MAILS
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlets
@@ -138,9 +138,7 @@ def mail_all(desk: Counter, receiver: MailReceiver) -> None:
         return any(row.state == "waiting" for row in desk.deliveries() if row.channel == "customer")
 
     async def run() -> None:
-        loop = DeliveryLoop(
-            "ridgeline", desk.store, desk.writer, outlets, DeliveryContents(desk.store, HOUSE).prepare, AT_ONCE
-        )
+        loop = DeliveryLoop(HOUSE, desk.store, desk.writer, outlets, AT_ONCE)
         running = asyncio.create_task(loop.run())
         await so(lambda: not waits())
         loop.stop()

@@ -10,14 +10,14 @@ import pytest
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from tests.delivery.certificates import server_certificate
 from tests.delivery.receivers import NOBODY, HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
-from tests.delivery.samples import NORTH, parcel, visit
+from tests.delivery.samples import NORTH, Parcel, parcel, visit
 from tests.delivery.samples import sent as make_and_send
 from tests.leads.lead_views import LINKS
 
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.delivery.failures import DeliveryDropped, NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
-from dealer_agent.delivery.outlet import DeliveryContent, Outlet
+from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.delivery.outlets.mail import CrmMailOutlet, CustomerMailOutlet, StaffMailOutlet
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.mails import adf_mail_subject
@@ -46,11 +46,11 @@ def server(receiver: Any, **more: Any) -> MailServer:
     return MailServer(from_name=values.pop("from_name", "Example Motors"), settings=MailSettings(**values), **given)
 
 
-def send(outlet: Outlet, sent: DeliveryContent | None = None) -> str | None:
+def send(outlet: Outlet, sent: Parcel | None = None) -> str | None:
     return asyncio.run(make_and_send(outlet, sent or parcel()))
 
 
-def failure(outlet: Outlet, sent: DeliveryContent | None = None) -> NotDelivered:
+def failure(outlet: Outlet, sent: Parcel | None = None) -> NotDelivered:
     with pytest.raises(NotDelivered) as raised:
         send(outlet, sent)
     return raised.value

@@ -36,7 +36,7 @@ from dealer_agent.protocol.envelope import Request, check_request, decode_plain_
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.json_rpc import decode_call, decode_plain_call
-from dealer_agent.server.fast_path import BINDINGS, FAST_BODY_BYTES, SERVICE
+from dealer_agent.server.fast_path import DEALERS, FAST_BODY_BYTES
 from dealer_agent.server.gates import IncomingRequest
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain
 
@@ -186,7 +186,7 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
     """Requests to the whole application, on the fast path where that is possible, else over
     ASGI. `state` is what the application's lifespan has left for its connections."""
     bodies = _bodies()
-    service, bindings = state[SERVICE], state[BINDINGS]
+    dealers = state[DEALERS]
 
     def make(source: Random) -> Sent:
         if source.random() < 0.02:
@@ -212,9 +212,10 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
         return f"refused: {_member(answer.body, 'code')}"
 
     def on_fast_path(sent: Sent) -> Answer | None:
-        binding = bindings.get(sent.target.encode())
-        if binding is None or sent.method != "POST" or len(sent.body) > FAST_BODY_BYTES:
+        found = dealers.find_binding(b"", sent.target.encode())
+        if found is None or sent.method != "POST" or len(sent.body) > FAST_BODY_BYTES:
             return None
+        service, binding = found
         incoming = IncomingRequest(binding, service, list(sent.headers), dict(sent.headers), "198.51.100.7")
         if not decode_plain(incoming, sent.body):
             return None

@@ -13,6 +13,7 @@ from tests.leads.json_values import as_body, json_values
 from dealer_agent.leads.consent import with_allowed_contact_points
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView, extras_of
+from dealer_agent.leads.mails import Mail, cancellation_mail, confirmation_mail
 from dealer_agent.leads.received_lead import contact_points, source_agent, with_normal_phone
 from dealer_agent.leads.statuses import VisitStatus
 from dealer_agent.leads.wording import VISITS
@@ -92,7 +93,7 @@ VIEW = LeadView(
     customer=CUSTOMER,
     channels=("email", "sms"),
     vehicle=LISTING,
-    wish=VehicleOfInterest(vin=VIN),
+    interest=VehicleOfInterest(vin=VIN),
     messages=("Is it still there?",),
 )
 
@@ -317,11 +318,21 @@ def views(draw: Callable[..., Any]) -> LeadView:
         customer=with_normal_phone(lead.customer, contact_points(lead.customer)),
         channels=tuple(draw(st.sets(st.sampled_from(["email", "phone", "sms"])))),
         vehicle=draw(st.none() | _listings),
-        wish=lead.vehicle_of_interest,
-        wish_extras=extras_of(payload.get("vehicle_of_interest"), VehicleOfInterest),
+        interest=lead.vehicle_of_interest,
+        interest_extras=extras_of(payload.get("vehicle_of_interest"), VehicleOfInterest),
         trade_in=lead.trade_in,
         trade_in_extras=extras_of(payload.get("trade_in"), TradeIn),
         messages=() if lead.message is UNSET else (lead.message,),
         visits=visits,
         resend=draw(st.booleans()),
     )
+
+
+def confirmation_of(view: LeadView) -> Mail:
+    """The mail about the last confirmed visit."""
+    return confirmation_mail(view, [visit for visit in view.visits if visit.status == "confirmed"][-1], LINKS)
+
+
+def cancellation_of(view: LeadView) -> Mail:
+    """The mail about the last cancelled visit."""
+    return cancellation_mail(view, [visit for visit in view.visits if visit.status == "cancelled"][-1], LINKS)

@@ -15,7 +15,6 @@ from msgspec import UNSET
 from tests.keeping import keep
 from tests.leads.lead_views import (
     CUSTOMER,
-    LINKS,
     LISTING,
     RECEIVED,
     ROOFTOP,
@@ -24,6 +23,8 @@ from tests.leads.lead_views import (
     VIN,
     a_view,
     a_visit,
+    cancellation_of,
+    confirmation_of,
 )
 
 from dealer_agent.leads.adf import render_adf
@@ -38,7 +39,7 @@ from dealer_agent.leads.lead_view import (
     VisitTime,
     VisitView,
 )
-from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, staff_mail
+from dealer_agent.leads.mails import Mail, adf_mail_subject, staff_mail
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.leads.us_formats import day_and_time, zone_name
 from dealer_agent.protocol.requests import (
@@ -96,7 +97,7 @@ def leads() -> dict[str, LeadView]:
             customer=Customer("Sam", "Sample", phone="+442079460000", preferred_contact="phone"),
             channels=("phone", "sms"),
             vehicle=None,
-            wish=VehicleOfInterest(),
+            interest=VehicleOfInterest(),
             messages=(),
         ),
         "wish": a_view(
@@ -104,10 +105,10 @@ def leads() -> dict[str, LeadView]:
             channels=("email", "phone", "sms"),
             customer=Customer("Sam", "Sample", email="sam@example.com", phone="+12025550124", preferred_contact="sms"),
             vehicle=None,
-            wish=VehicleOfInterest(
+            interest=VehicleOfInterest(
                 year=2023, make="Subaru", model="Outback", vehicle_type="other", exterior_color="deep_blue", price=31000
             ),
-            wish_extras={"towbar": True, "seats": 7.0, "wheels": {"inches": 19}, "roof": "panoramic"},
+            interest_extras={"towbar": True, "seats": 7.0, "wheels": {"inches": 19}, "roof": "panoramic"},
             trade_in=TradeIn(vin=VIN, year=2012, make="Ford", condition="poor"),
             visits=(a_visit("proposed", times=DAYS),),
         ),
@@ -148,7 +149,7 @@ def more_leads() -> dict[str, LeadView]:
             customer=Customer(" ", "\t", email="jordan@example.com", phone="+12025550123", preferred_contact="phone"),
             channels=("email",),
             vehicle=None,
-            wish=VehicleOfInterest(make="Kia", condition="new", price=1),
+            interest=VehicleOfInterest(make="Kia", condition="new", price=1),
             messages=(" ",),
             visits=(a_visit("requested", rooftop=plain, request=asked),),
         ),
@@ -215,11 +216,11 @@ def rendered() -> dict[str, str]:
         request = Appointment(kind, appointment_at="2026-03-03T16:00:00Z", notes="Ours")
         visits = (a_visit(request=request),)
         told = [a_view(visits=visits), a_view(visits=visits, trade_in=TRADE_IN), a_view(visits=visits, vehicle=None)]
-        files[f"confirmation.{kind}.txt"] = "\n\n".join(_mail(confirmation_mail(view, LINKS)) for view in told)
+        files[f"confirmation.{kind}.txt"] = "\n\n".join(_mail(confirmation_of(view)) for view in told)
         off = a_view(visits=(a_visit("cancelled", request=request),))
-        files[f"cancellation.{kind}.txt"] = _mail(cancellation_mail(off, LINKS))
+        files[f"cancellation.{kind}.txt"] = _mail(cancellation_of(off))
     edges = [view for view in more_leads().values() if any(visit.status == "confirmed" for visit in view.visits)]
-    files["confirmation.edges.txt"] = "\n\n".join(_mail(confirmation_mail(view, LINKS)) for view in edges)
+    files["confirmation.edges.txt"] = "\n\n".join(_mail(confirmation_of(view)) for view in edges)
     summer = RECEIVED + timedelta(days=120)
     files["zones.txt"] = "".join(
         f"{zone}: {day_and_time(moment, zone, RECEIVED)}, {zone_name(zone, moment)}\n"

@@ -109,7 +109,7 @@ def test_a_vehicle_known_to_the_stock_is_filled_from_its_listing(path: str, text
         condition="new",
         fees=(Fee("None", 0),),
     )
-    (vehicle,) = prospect_of(a_view(wish=claim)).findall("vehicle")
+    (vehicle,) = prospect_of(a_view(interest=claim)).findall("vehicle")
     assert told(vehicle, path) == text
     assert vehicle.get("status") == "used"
     assert "Yugo" not in "".join(map(str, vehicle.itertext()))
@@ -126,8 +126,10 @@ def test_a_listing_comes_with_what_its_system_has_no_field_for() -> None:
 
 
 def test_what_a_listing_cannot_say_is_kept_of_the_wish_as_the_agents_words() -> None:
-    wish = VehicleOfInterest(vin=VIN, notes="With a tow hitch", other_attributes={"seats": 5})
-    lines = comments(prospect_of(a_view(wish=wish, wish_extras={"needed_by": "spring", "paid": ["cash"]})), "vehicle")
+    interest = VehicleOfInterest(vin=VIN, notes="With a tow hitch", other_attributes={"seats": 5})
+    lines = comments(
+        prospect_of(a_view(interest=interest, interest_extras={"needed_by": "spring", "paid": ["cash"]})), "vehicle"
+    )
     assert lines[-4:] == [
         "Buyer's agent: Notes: With a tow hitch",
         "Buyer's agent: seats: 5",
@@ -145,8 +147,8 @@ def test_the_sale_condition_is_the_status_and_cpo_a_comment(
     condition: Any, status: str | None, certified: bool, listed: bool
 ) -> None:
     listing = msgspec.structs.replace(LISTING, condition=condition) if listed else None
-    wish = UNSET if listed else VehicleOfInterest(make="Honda", condition=condition)
-    prospect = prospect_of(a_view(vehicle=listing, wish=wish))
+    interest = UNSET if listed else VehicleOfInterest(make="Honda", condition=condition)
+    prospect = prospect_of(a_view(vehicle=listing, interest=interest))
     assert prospect.find("vehicle").get("status") == status  # type: ignore[union-attr]
     assert ("Certified pre-owned" in comments(prospect, "vehicle")) == certified
 
@@ -162,7 +164,7 @@ def test_the_first_vehicle_is_for_a_test_drive_where_one_is_asked_for(kind: Any,
 
 
 def test_a_vehicle_that_is_not_in_stock_is_shown_as_the_buyer_described_it() -> None:
-    wish = VehicleOfInterest(
+    interest = VehicleOfInterest(
         vehicle_id="theirs-1",
         year=2025,
         make="Kia",
@@ -174,7 +176,7 @@ def test_a_vehicle_that_is_not_in_stock_is_shown_as_the_buyer_described_it() -> 
         photos=("https://agent.example.com/1.jpg",),
         description="Six seats",
     )
-    prospect = prospect_of(a_view(vehicle=None, wish=wish, wish_extras={"towing": False}))
+    prospect = prospect_of(a_view(vehicle=None, interest=interest, interest_extras={"towing": False}))
     vehicle = prospect.find("vehicle")
     assert vehicle is not None
     assert told(vehicle, "make") == "Kia"
@@ -193,11 +195,11 @@ def test_a_vehicle_that_is_not_in_stock_is_shown_as_the_buyer_described_it() -> 
     ]
 
 
-@pytest.mark.parametrize("wish", [UNSET, VehicleOfInterest(), VehicleOfInterest(make="", model=" ")])
-def test_an_unknown_vehicle_is_not_specified(wish: Any) -> None:
-    prospect = prospect_of(a_view(vehicle=None, wish=wish))
+@pytest.mark.parametrize("interest", [UNSET, VehicleOfInterest(), VehicleOfInterest(make="", model=" ")])
+def test_an_unknown_vehicle_is_not_specified(interest: Any) -> None:
+    prospect = prospect_of(a_view(vehicle=None, interest=interest))
     assert [told(prospect, f"vehicle/{name}") for name in ("year", "make", "model")] == ["Not specified"] * 3
-    assert (comments(prospect, "vehicle") == ["The customer named no vehicle."]) == (wish is UNSET)
+    assert (comments(prospect, "vehicle") == ["The customer named no vehicle."]) == (interest is UNSET)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ def test_a_trade_in_follows_the_wanted_vehicle() -> None:
 
 
 def test_a_trade_in_without_a_wanted_vehicle_follows_an_empty_vehicle() -> None:
-    prospect = prospect_of(a_view(vehicle=None, wish=UNSET, trade_in=TRADE_IN))
+    prospect = prospect_of(a_view(vehicle=None, interest=UNSET, trade_in=TRADE_IN))
     assert [vehicle.get("interest") for vehicle in prospect.findall("vehicle")] == ["buy", "trade-in"]
 
 

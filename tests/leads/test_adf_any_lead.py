@@ -61,10 +61,10 @@ def essence_read(text: str | None) -> str:
 
 @given(text=nasty.filter(lambda text: "\ufffd" not in text))
 def test_what_goes_in_comes_out_cleaned(text: str) -> None:
-    wish = VehicleOfInterest(make=text, trim=text, features=(text,))
+    interest = VehicleOfInterest(make=text, trim=text, features=(text,))
     customer = Customer(text, text, email="jordan@example.com")
     prospect = prospect_of(
-        a_view(vehicle=None, wish=wish, wish_extras={"wanted": text}, customer=customer, messages=(text,))
+        a_view(vehicle=None, interest=interest, interest_extras={"wanted": text}, customer=customer, messages=(text,))
     )
     if told(prospect, "vehicle/make") == "Not specified":
         assert all(unicodedata.category(character)[0] in "CZ" for character in text)
@@ -110,7 +110,9 @@ def test_characters_that_xml_cannot_hold_are_replaced_and_all_others_kept(said: 
 
 def test_the_lines_of_a_long_message_are_short_enough_for_mail() -> None:
     """RFC 5322, 2.1.1: 998 octets. There are CRMs that do not undo what longer lines make necessary."""
-    rendered = render_adf(a_view(messages=("\U0001f600\U0001f697 " * 1300, "word " * 800), wish=UNSET, vehicle=None))
+    rendered = render_adf(
+        a_view(messages=("\U0001f600\U0001f697 " * 1300, "word " * 800), interest=UNSET, vehicle=None)
+    )
     assert max(map(len, rendered.splitlines())) <= 998
 
 

@@ -8,19 +8,22 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
+from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.inventory.catalogue import RemovedUnit
 from dealer_agent.leads.lead_answer import LeadAnswer, answer_message
+from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.leads.timetable import Department
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
-from dealer_agent.leads.visit_decision import VisitAnswer
+from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import Slot
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
-from dealer_agent.protocol.responses import MESSAGE_LENGTH
+from dealer_agent.protocol.responses import MESSAGE_LENGTH, AppointmentReply
 from dealer_agent.protocol.vehicle import Vehicle
 
 NOW = datetime(2026, 3, 11, 15, 0, tzinfo=UTC)
 """Wednesday, 10:00 AM in Chicago."""
 CHICAGO = "America/Chicago"
+ROOFTOP = DealerRooftop(name="Main Street Motors", timezone=CHICAGO)
 THURSDAY = datetime(2026, 3, 12, 15, 30, tzinfo=UTC)
 DEPARTMENT = Department(rooftop="Main Street Motors", zone=CHICAGO)
 OPEN = replace(DEPARTMENT, hours=(datetime(2026, 3, 11, 14, tzinfo=UTC), datetime(2026, 3, 12, 1, tzinfo=UTC)))
@@ -41,18 +44,35 @@ CIVIC = msgspec.convert(
 )
 
 
-def told(visit: VisitAnswer | None = None, **more: Any) -> str:
-    facts: dict[str, Any] = {"department": DEPARTMENT, "now": NOW, "wish": UNSET, "found": CIVIC, "visit": visit}
+def told(visit: VisitDecision | None = None, **more: Any) -> str:
+    facts: dict[str, Any] = {"department": DEPARTMENT, "now": NOW, "interest": UNSET, "found": CIVIC, "visit": visit}
     return answer_message(LeadAnswer(**(facts | more)))
 
 
-def asked(status: Any, kind: VisitKind = "test_drive", **more: Any) -> VisitAnswer:
-    return VisitAnswer(kind=kind, status=status, **more)
+def asked(status: Any, kind: VisitKind = "test_drive", **more: Any) -> VisitDecision:
+    reply = AppointmentReply(appointment_id="A2", status=status)
+    return VisitDecision(kind=kind, status=status, rooftop=ROOFTOP, reply=reply, **more)
 
 
 def slot(start: datetime = THURSDAY, **later: float) -> Slot:
     begin = start + timedelta(**later)
     return Slot(begin, begin + timedelta(hours=1))
+
+
+def booked(hours: float) -> AppointmentRecord:
+    time = slot(hours=hours)
+    return AppointmentRecord(
+        appointment_id="A1",
+        lead_id="L1",
+        rooftop="Main Street Motors",
+        kind="test_drive",
+        status="confirmed",
+        created_at=NOW,
+        reply=b"{}",
+        request=None,
+        starts_at=time.start,
+        ends_at=time.end,
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,12 +99,12 @@ def slot(start: datetime = THURSDAY, **later: float) -> Slot:
             "The vehicle you asked about is no longer available; you will hear about others.",
         ),
         (
-            {"found": None, "wish": VehicleOfInterest(vin="1HGCY2F57RA000001")},
+            {"found": None, "interest": VehicleOfInterest(vin="1HGCY2F57RA000001")},
             "Main Street Motors has your request. Someone will contact you. "
             "The vehicle you asked about is not in our stock; you will hear about others.",
         ),
         (
-            {"found": None, "wish": VehicleOfInterest(make="Honda")},
+            {"found": None, "interest": VehicleOfInterest(make="Honda")},
             "Main Street Motors has your request. Someone will contact you.",
         ),
     ],
@@ -93,7 +113,7 @@ def test_the_message_about_a_lead_without_a_visit_has_the_opening_hours(facts: d
     assert told(**facts) == words
 
 
-CONFIRMED = asked("confirmed", times=[slot()])
+CONFIRMED = asked("confirmed", times=(slot(),))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +132,7 @@ CONFIRMED = asked("confirmed", times=[slot()])
             "Your trade-in will be appraised during the same visit. To change anything, call +1 202-555-0140.",
         ),
         (
-            replace(CONFIRMED, moved=slot(hours=-25)),
+            replace(CONFIRMED, replaced=(booked(hours=-25),)),
             {"found": None},
             "Your test drive is confirmed for Thursday, March 12 at 10:30 AM (Central time) at Main Street Motors. "
             "It replaces the one on Wednesday, March 11 at 9:30 AM.",
@@ -124,13 +144,13 @@ CONFIRMED = asked("confirmed", times=[slot()])
             "with Main Street Motors.",
         ),
         (
-            replace(CONFIRMED, kind="trade_in", within=True),
+            replace(CONFIRMED, kind="trade_in", shares="A0"),
             {"trade_in": True},
             "Your trade-in appraisal is confirmed for Thursday, March 12 at 10:30 AM (Central time) "
             "at Main Street Motors. It is part of your test drive.",
         ),
         (
-            asked("confirmed", kind="service", times=[slot()]),
+            asked("confirmed", kind="service", times=(slot(),)),
             {"found": RemovedUnit("v")},
             "Your service visit is confirmed for Thursday, March 12 at 10:30 AM (Central time) at Main Street Motors. "
             "The vehicle you asked about is no longer available; you will hear about others.",
@@ -138,12 +158,12 @@ CONFIRMED = asked("confirmed", times=[slot()])
     ],
 )
 def test_the_message_about_a_confirmed_visit_has_day_time_zone_and_place(
-    visit: VisitAnswer, facts: dict[str, Any], words: str
+    visit: VisitDecision, facts: dict[str, Any], words: str
 ) -> None:
     assert told(visit, **facts) == words
 
 
-PROPOSED = asked("proposed", times=[slot(), slot(hours=3), slot(days=1)])
+PROPOSED = asked("proposed", times=(slot(), slot(hours=3), slot(days=1)))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +178,7 @@ PROPOSED = asked("proposed", times=[slot(), slot(hours=3), slot(days=1)])
             "Friday, March 13 at 10:30 AM (Central time). Nothing is booked until you ask for one of these times.",
         ),
         (
-            asked("proposed", kind="phone_call", times=[slot()], kept=slot(days=-1)),
+            asked("proposed", kind="phone_call", times=(slot(),), kept=slot(days=-1)),
             {"found": None, "repeated": True},
             "Main Street Motors has your earlier request and added this one to it. "
             "Your phone call cannot be booked for the time you asked for. "
@@ -187,16 +207,17 @@ PROPOSED = asked("proposed", times=[slot(), slot(hours=3), slot(days=1)])
     ],
 )
 def test_the_message_about_a_visit_without_a_time_has_the_free_times_and_the_booked_visit(
-    visit: VisitAnswer, facts: dict[str, Any], words: str
+    visit: VisitDecision, facts: dict[str, Any], words: str
 ) -> None:
     assert told(visit, **facts) == words
 
 
 @pytest.mark.requirement("lead-reply-message")
 @pytest.mark.parametrize(
-    "visit", [None, replace(CONFIRMED, moved=slot(hours=-25), within=True), PROPOSED, asked("unavailable", kept=slot())]
+    "visit",
+    [None, replace(CONFIRMED, replaced=(booked(hours=-25),), shares="A0"), PROPOSED, asked("unavailable", kept=slot())],
 )
-def test_a_message_is_bounded_however_long_the_names_are(visit: VisitAnswer | None) -> None:
+def test_a_message_is_bounded_however_long_the_names_are(visit: VisitDecision | None) -> None:
     long = "Long " * 10_000
     facts = {
         "department": replace(OPEN, rooftop=long, phone="+12025550140"),
@@ -267,5 +288,5 @@ def test_numbers_and_choices_are_written_as_people_write_them() -> None:
 )
 def test_the_closing_time_is_of_today_or_of_the_night_that_follows(closes: datetime, words: str) -> None:
     department = replace(DEPARTMENT, hours=(NOW - timedelta(hours=1), closes))
-    told = answer_message(LeadAnswer(department=department, now=NOW, wish=UNSET, found=None))
+    told = answer_message(LeadAnswer(department=department, now=NOW, interest=UNSET, found=None))
     assert told.endswith(words)

@@ -65,7 +65,7 @@ def document(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_each_member_holds_its_part_of_the_lead(member: str, value: Any) -> None:
-    lead = document(wish_extras={"wanted": [{"by": "spring"}]}, trade_in=TRADE_IN, visits=(a_visit(),))
+    lead = document(interest_extras={"wanted": [{"by": "spring"}]}, trade_in=TRADE_IN, visits=(a_visit(),))
     assert lead[member] == value
 
 
@@ -82,7 +82,7 @@ def test_what_is_unknown_is_absent_and_never_null() -> None:
     lead = render_json(
         a_view(
             vehicle=None,
-            wish=UNSET,
+            interest=UNSET,
             messages=(),
             agent=SourceAgent("Example Shopping Agent"),
             rooftop=RooftopView(name="Example", zone="America/Chicago"),
@@ -103,8 +103,8 @@ def test_any_lead_is_json_with_the_words_as_they_came(view: LeadView) -> None:
     assert lead["customer"]["first_name"] == view.customer.first_name
     assert lead["messages"] == list(view.messages)
     assert lead["status"] == ("resend" if view.resend else "new")
-    if view.wish is not UNSET:
-        assert view.wish_extras.items() <= lead["vehicle_of_interest"].items()
+    if view.interest is not UNSET:
+        assert view.interest_extras.items() <= lead["vehicle_of_interest"].items()
     if view.trade_in is not UNSET:
         assert view.trade_in_extras.items() <= lead["trade_in"].items()
 
@@ -112,7 +112,10 @@ def test_any_lead_is_json_with_the_words_as_they_came(view: LeadView) -> None:
 @pytest.mark.parametrize("text", NASTY)
 def test_lone_surrogates_which_utf_8_cannot_hold_are_replaced(text: str) -> None:
     lead = document(
-        messages=(text,), wish=VehicleOfInterest(notes=text), wish_extras={f"x{text}": [text]}, agent=SourceAgent(text)
+        messages=(text,),
+        interest=VehicleOfInterest(notes=text),
+        interest_extras={f"x{text}": [text]},
+        agent=SourceAgent(text),
     )
     replaced = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
     assert lead["messages"] == [replaced]

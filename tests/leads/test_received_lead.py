@@ -29,7 +29,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 VIN = "1HGCY2F57RA000001"
 
 
-def wish(**members: Any) -> VehicleOfInterest:
+def interest(**members: Any) -> VehicleOfInterest:
     return msgspec.convert(members, VehicleOfInterest)
 
 
@@ -82,17 +82,17 @@ def test_the_phone_number_is_kept_as_e164_and_the_rest_as_it_came() -> None:
 
 
 SAME: list[tuple[tuple[VehicleOfInterest, FoundVehicle], tuple[VehicleOfInterest, FoundVehicle]]] = [
-    ((wish(vin=VIN), None), (wish(vin=f" {VIN.lower()} "), None)),
-    ((wish(stock="P100"), None), (wish(stock="p100"), None)),
-    ((wish(vin=VIN), in_stock(vin=VIN)), (wish(stock="P100"), in_stock(vin=VIN, stock="P100"))),
-    ((wish(vin=VIN), None), (wish(vin=VIN), in_stock(vin=VIN))),
-    ((wish(vin=VIN), in_stock(vin=VIN)), (wish(vin=VIN), RemovedUnit(f"vin-{VIN}", VIN))),
+    ((interest(vin=VIN), None), (interest(vin=f" {VIN.lower()} "), None)),
+    ((interest(stock="P100"), None), (interest(stock="p100"), None)),
+    ((interest(vin=VIN), in_stock(vin=VIN)), (interest(stock="P100"), in_stock(vin=VIN, stock="P100"))),
+    ((interest(vin=VIN), None), (interest(vin=VIN), in_stock(vin=VIN))),
+    ((interest(vin=VIN), in_stock(vin=VIN)), (interest(vin=VIN), RemovedUnit(f"vin-{VIN}", VIN))),
     (
-        (wish(stock="P100"), in_stock(stock="P100")),
-        (wish(vehicle_id="stock-p100"), RemovedUnit("stock-p100", stock="P100")),
+        (interest(stock="P100"), in_stock(stock="P100")),
+        (interest(vehicle_id="stock-p100"), RemovedUnit("stock-p100", stock="P100")),
     ),
-    ((wish(year=2020, make="Honda"), None), (wish(year=2020, make="HONDA"), None)),
-    ((wish(make="Honda", vin=""), None), (wish(make=" Honda", model=" ", stock=" "), None)),
+    ((interest(year=2020, make="Honda"), None), (interest(year=2020, make="HONDA"), None)),
+    ((interest(make="Honda", vin=""), None), (interest(make=" Honda", model=" ", stock=" "), None)),
 ]
 
 
@@ -103,15 +103,15 @@ def test_two_wishes_are_for_the_same_vehicle(one: Any, other: Any) -> None:
 
 
 OTHER: list[tuple[tuple[Any, FoundVehicle], tuple[Any, FoundVehicle]]] = [
-    ((wish(vin=VIN), None), (wish(vin=VIN[:-1] + "2"), None)),
-    ((wish(stock="P100"), None), (wish(vin="P100"), None)),
-    ((wish(make="P100"), None), (wish(vin="P100"), None)),
-    ((wish(make="Land", model="Rover"), None), (wish(make="Land|model Rover"), None)),
-    ((wish(make="Honda"), None), (UNSET, None)),
-    ((wish(make="Honda"), None), (wish(model="Honda"), None)),
-    ((wish(year=2020, make="Honda"), None), (wish(year=2021, make="Honda"), None)),
-    ((wish(vin="", make="Honda"), None), (wish(vin="", make="Ford"), None)),
-    ((wish(vin=VIN), None), (wish(), None)),
+    ((interest(vin=VIN), None), (interest(vin=VIN[:-1] + "2"), None)),
+    ((interest(stock="P100"), None), (interest(vin="P100"), None)),
+    ((interest(make="P100"), None), (interest(vin="P100"), None)),
+    ((interest(make="Land", model="Rover"), None), (interest(make="Land|model Rover"), None)),
+    ((interest(make="Honda"), None), (UNSET, None)),
+    ((interest(make="Honda"), None), (interest(model="Honda"), None)),
+    ((interest(year=2020, make="Honda"), None), (interest(year=2021, make="Honda"), None)),
+    ((interest(vin="", make="Honda"), None), (interest(vin="", make="Ford"), None)),
+    ((interest(vin=VIN), None), (interest(), None)),
 ]
 
 
@@ -122,7 +122,7 @@ def test_two_wishes_are_for_different_vehicles(one: Any, other: Any) -> None:
 
 
 @pytest.mark.requirement("duplicate-same-token")
-@pytest.mark.parametrize("nothing", [UNSET, wish(), wish(condition="used"), wish(vin="", make=" ")])
+@pytest.mark.parametrize("nothing", [UNSET, interest(), interest(condition="used"), interest(vin="", make=" ")])
 def test_an_empty_wish_counts_as_no_vehicle(nothing: Any) -> None:
     assert vehicle_key(nothing, None) is None
 
@@ -130,13 +130,13 @@ def test_an_empty_wish_counts_as_no_vehicle(nothing: Any) -> None:
 @pytest.mark.parametrize(
     ("told", "named"),
     [
-        (wish(vin="A", stock="A", vehicle_id="A"), True),
-        (wish(vin="A"), True),
-        (wish(stock="A"), True),
-        (wish(vehicle_id="A"), True),
-        (wish(vin="", stock=" ", vehicle_id=""), False),
-        (wish(year=2020, make="Honda", model="Accord"), False),
-        (wish(), False),
+        (interest(vin="A", stock="A", vehicle_id="A"), True),
+        (interest(vin="A"), True),
+        (interest(stock="A"), True),
+        (interest(vehicle_id="A"), True),
+        (interest(vin="", stock=" ", vehicle_id=""), False),
+        (interest(year=2020, make="Honda", model="Accord"), False),
+        (interest(), False),
         (UNSET, False),
     ],
 )
@@ -203,4 +203,4 @@ def test_a_vehicle_is_called_by_what_is_known_of_it(vehicle: Vehicle, name: str)
 
 @given(value=st.dictionaries(st.sampled_from(["vin", "stock", "vehicle_id", "make", "model", "trim"]), st.text()))
 def test_a_wish_has_a_key_unless_it_is_empty(value: dict[str, str]) -> None:
-    assert (vehicle_key(wish(**value), None) is None) == (not any(text.strip() for text in value.values()))
+    assert (vehicle_key(interest(**value), None) is None) == (not any(text.strip() for text in value.values()))

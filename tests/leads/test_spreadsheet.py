@@ -129,6 +129,6 @@ def test_a_visit_that_has_no_time_yet_shows_none(status: Any) -> None:
 
 
 def test_a_wish_is_shown_for_a_vehicle_that_is_not_in_stock() -> None:
-    told = cells(view(wish=VehicleOfInterest(make="Kia", stock="-1", condition="cpo")))
+    told = cells(view(interest=VehicleOfInterest(make="Kia", stock="-1", condition="cpo")))
     assert (told["vehicle"], told["vehicle_stock"], told["vehicle_condition"]) == ("Kia", "'-1", "cpo")
-    assert cells(view(wish=UNSET))["vehicle"] == ""
+    assert cells(view(interest=UNSET))["vehicle"] == ""

@@ -13,7 +13,7 @@ KIND = {"year": 2020, "make": " Ford", "model": "FOCUS", "trim": "St "}
 
 
 @pytest.mark.parametrize(
-    ("wish", "key"),
+    ("interest", "key"),
     [
         ({"vin": " 1HGCY2F57RA000001 ", "stock": "A1", "vehicle_id": "x"}, "vin:1hgcy2f57ra000001"),
         ({"vin": " ", "stock": "Ab-1", "vehicle_id": "x"}, "stock:ab-1"),
@@ -24,5 +24,5 @@ KIND = {"year": 2020, "make": " Ford", "model": "FOCUS", "trim": "St "}
         ({}, None),
     ],
 )
-def test_the_key_of_a_wish_is_the_same_in_every_version(wish: dict[str, Any], key: str | None) -> None:
-    assert vehicle_key(VehicleOfInterest(**wish), None) == key
+def test_the_key_of_a_wish_is_the_same_in_every_version(interest: dict[str, Any], key: str | None) -> None:
+    assert vehicle_key(VehicleOfInterest(**interest), None) == key

@@ -28,8 +28,7 @@ def main() -> None:
     from tests.server.dealership import message, run_dealership
 
     with run_dealership(Path(directory)) as opened:
-        service = opened.app._service
-        assert service is not None
+        service = opened.service
         broken: Any = Broken(secret)
         service.dealer = replace(service.dealer, catalogue=broken)
         sent = message("inventory.search", filters={"query": f"{secret} customer"})

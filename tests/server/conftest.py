@@ -5,9 +5,26 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.server.dealership import LISTENS_AT, NO_LIMITS, Dealership, run_dealership, set_up
+import valkey
+from tests.server.dealership import ENVIRONMENT, LISTENS_AT, NO_LIMITS, Dealership, run_dealership, set_up
+from tests.servers.valkey import Valkey
+
+from dealer_agent.config.loading import RATE_LIMIT_VARIABLE
 
 OpenDealership = Callable[..., Dealership]
+
+
+@pytest.fixture(params=["by this machine", "in a shared store"])
+def limits_kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Runs a test twice, because requests count in both places by the same rules."""
+    if request.param == "by this machine":
+        yield
+        return
+    server: Valkey = request.getfixturevalue("valkey_server")
+    monkeypatch.setitem(ENVIRONMENT, RATE_LIMIT_VARIABLE, server.patient_url)
+    yield
+    with valkey.Valkey.from_url(server.url) as client:
+        assert client.dbsize() > 0, "the service has counted in its own table"
 
 
 @pytest.fixture(scope="session")

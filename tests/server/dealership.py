@@ -22,12 +22,15 @@ from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
+from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
 
 DATABASE = "dealer-agent.db"
 LISTENS_AT = "http://127.0.0.1:8080"
+ENVIRONMENT: dict[str, str] = {}
+"""The environment of every application that is started. The fixture `limits_kept` changes it."""
 
 ACCORD, LEAF, SOLD = "1HGCY2F57RA000001", "1N4AZ1CP8KC300001", "1FTEW1EP0LFA00001"
 """In stock at North, in stock at South, and sold."""
@@ -123,6 +126,12 @@ class Dealership:
     portal: BlockingPortal
     client_address: str = "198.51.100.7"
 
+    @property
+    def service(self) -> Service:
+        """The dealer's service."""
+        (service,) = self.app.dealers.opened.values()
+        return service
+
     def request(
         self,
         method: str,
@@ -213,13 +222,13 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
 @contextmanager
 def run_dealership(directory: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
     """Starts the application of the dealer in a directory, and shuts it down at the end."""
-    app = application(load_settings(directory, {}), listens_at)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_lifespan(app)):
+    app = application(load_settings(directory, ENVIRONMENT), listens_at)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
         yield Dealership(directory, app, portal)
 
 
 @asynccontextmanager
-async def _lifespan(app: DealerApp) -> Any:
+async def lifespan(app: DealerApp) -> Any:
     to_app, from_app = anyio.create_memory_object_stream[Any](2), anyio.create_memory_object_stream[Any](2)
     async with anyio.create_task_group() as group:
         group.start_soon(app, {"type": "lifespan"}, to_app[1].receive, from_app[0].send)

@@ -50,9 +50,7 @@ class Booked(NamedTuple):
 
     @property
     def service(self) -> Service:
-        service = self.on.app._service
-        assert service is not None
-        return service
+        return self.on.service
 
     def path(self, purpose: LinkPurpose = "visit", ends_in: timedelta = timedelta(days=2), **more: Any) -> str:
         links = replace(self.service.links, **more)

@@ -17,17 +17,16 @@ PREFLIGHT = {"origin": "https://page.example", "access-control-request-method": 
 
 
 def paths_of(opened: Dealership) -> list[str]:
-    """A path for each route of the application, and some paths without a route."""
-    router = opened.app._router
-    assert router is not None
+    """A path for each route of a dealer, and some paths without a route."""
     found = []
-    for route in router.routes:
+    for route in opened.app.routes:
         assert isinstance(route, Route)
         found.append(route.path_format.format(secret="guess", token="guess", task="task-1", rest="/7"))
     return [*found, "/message:send", "/rpc", "/nosuch", "/static/nosuch.css", "//", "/healthz/", "/message:send/x"]
 
 
 @pytest.mark.requirement("rate-limits-are-settings", "every-request-counts")
+@pytest.mark.usefixtures("limits_kept")
 def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ONCE)
     asked: list[tuple[str, str, dict[str, str]]] = [
@@ -50,6 +49,7 @@ def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(op
 
 
 @pytest.mark.requirement("rate-limits-are-settings", "every-request-counts")
+@pytest.mark.usefixtures("limits_kept")
 def test_health_checks_count_separately_from_other_requests(open_dealership: OpenDealership) -> None:
     """A load balancer and the buyers behind it may have the same address."""
     opened = open_dealership(ONCE)
@@ -73,9 +73,7 @@ def test_a_page_or_document_is_cached_by_its_etag(dealership: Dealership, path: 
 def test_the_page_is_rendered_once_for_each_snapshot_and_minute(
     dealership: Dealership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = dealership.app._service
-    assert service is not None
-    page = current_home(service)
+    service = dealership.service
     clock = datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)
     counted = {"facets": 0}
     facets = Catalogue.facets
@@ -91,17 +89,17 @@ def test_the_page_is_rendered_once_for_each_snapshot_and_minute(
 
     monkeypatch.setattr("dealer_agent.server.routes.datetime", Clock)
     monkeypatch.setattr(Catalogue, "facets", counting)
-    first = page()
+    first = current_home(service)
     clock += timedelta(seconds=58)
-    assert page() is first
+    assert current_home(service) is first
     assert counted["facets"] == 1
     clock += timedelta(seconds=2)
-    assert page() is not first
+    assert current_home(service) is not first
     assert counted["facets"] == 2
     dealer = service.dealer
     service.dealer = dealer.with_stock(Catalogue.build([]), clock)
     try:
-        assert page().body != first.body
+        assert current_home(service).body != first.body
     finally:
         service.dealer = dealer
     assert counted["facets"] == 3

@@ -134,11 +134,11 @@ def test_a_released_request_does_not_count(limits: Callable[..., RateLimits], cl
     table = limits("2/minute; 5/hour")
     for _ in range(9):
         assert table.acquire("search", BUYER) is None
-        table.release("search", BUYER)
+        table.acquire("search", BUYER, -1)
     assert _allowed(table, 9) == 2
     clock.now += 60
-    table.release("search", BUYER)
-    table.release("search", OTHER)
+    table.acquire("search", BUYER, -1)
+    table.acquire("search", OTHER, -1)
     assert (_allowed(table, 9), _allowed(table, 9, client=OTHER)) == (2, 2)
 
 

@@ -30,6 +30,7 @@ def test_size_before_media_type(dealership: Dealership, path: str) -> None:
 
 @BINDINGS
 @pytest.mark.requirement("order-media-type-rate")
+@pytest.mark.usefixtures("limits_kept")
 def test_media_type_before_the_rate_of_the_address(open_dealership: OpenDealership, path: str) -> None:
     """The answer is the same below and above the rate. The request counts in both cases."""
     opened = open_dealership(TIGHT)
@@ -40,6 +41,7 @@ def test_media_type_before_the_rate_of_the_address(open_dealership: OpenDealersh
 
 @BINDINGS
 @pytest.mark.requirement("order-rate-token", "order-token-json")
+@pytest.mark.usefixtures("limits_kept")
 def test_the_rate_of_the_address_before_the_token_before_json(open_dealership: OpenDealership, path: str) -> None:
     opened = open_dealership(ALL_BEARER + TIGHT)
     assert error_of(opened.post(b"not json", path))["code"] == "AUTH_REQUIRED"
@@ -80,6 +82,7 @@ def test_the_skill_before_its_token(open_dealership: OpenDealership, path: str) 
 
 @BINDINGS
 @pytest.mark.requirement("order-token-rate-of-skill")
+@pytest.mark.usefixtures("limits_kept")
 def test_the_token_and_the_rate_of_the_skill_before_the_payload(open_dealership: OpenDealership, path: str) -> None:
     rates = NO_LIMITS.replace('lead_submit = ""', 'lead_submit = "1/hour"')
     opened = open_dealership('[auth]\nmode = "bearer"\nskills = ["lead.submit"]\n' + rates)

@@ -86,6 +86,7 @@ async def _chunked(dealership: Dealership, body: bytes) -> int:
 @pytest.mark.requirement("charged-by-size")
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize(("kib", "taken"), [(7, 12), (9, 6), (31, 3)])
+@pytest.mark.usefixtures("limits_kept")
 def test_a_request_counts_once_for_each_started_8_kib(
     open_dealership: OpenDealership, chunked: bool, kib: int, taken: int
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_request_counts_once_for_each_started_8_kib(
 
 
 @pytest.mark.requirement("charged-by-size")
+@pytest.mark.usefixtures("limits_kept")
 def test_a_large_body_is_counted_before_it_is_decoded(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('address = ""', 'address = "2/hour"'))
     assert [opened.post(b"{" * 5_000).status_code for _ in range(3)] == [422, 422, 429]
@@ -108,6 +110,7 @@ RATES = RATES.replace('lead_submit = ""', 'lead_submit = "2/hour"')
 
 
 @pytest.mark.requirement("malformed-leads-apart")
+@pytest.mark.usefixtures("limits_kept")
 def test_malformed_leads_do_not_use_up_the_rate_of_valid_ones(open_dealership: OpenDealership) -> None:
     opened = open_dealership(RATES)
     malformed = message("lead.submit", nickname="x")
@@ -124,7 +127,7 @@ def test_malformed_leads_do_not_use_up_the_rate_of_valid_ones(open_dealership: O
 
 
 def test_only_the_first_extensions_of_a_long_list_are_read(dealership: Dealership) -> None:
-    known = next(iter(dealership.app._service.vocabularies.extensions))  # type: ignore[union-attr]
+    known = next(iter(dealership.service.vocabularies.extensions))
     asked = ",".join([known] * 99 + ["https://example.com/x"] * 3_000)
     answer = dealership.post(message("inventory.search"), headers={"a2a-extensions": asked})
     assert answer.headers["a2a-extensions"] == known

@@ -95,6 +95,7 @@ def test_only_a_complete_active_token_of_this_dealer_is_valid(open_dealership: O
 
 
 @pytest.mark.requirement("rpc-http-status", "www-authenticate")
+@pytest.mark.usefixtures("limits_kept")
 def test_missing_tokens_and_rate_limits_keep_their_status_over_json_rpc(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL)
     answer = opened.call_rpc(message("inventory.search"))
@@ -109,6 +110,7 @@ def test_missing_tokens_and_rate_limits_keep_their_status_over_json_rpc(open_dea
 
 
 @pytest.mark.requirement("rpc-rate-limited", "reply-vocabulary")
+@pytest.mark.usefixtures("limits_kept")
 def test_a_rate_limit_over_json_rpc_uses_the_vocabulary_of_the_request(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('lead_submit = ""', 'lead_submit = "1/hour"'))
     assert opened.call_rpc(message("lead.submit")).status_code == 200
@@ -137,6 +139,7 @@ def test_a_running_service_sees_a_new_token_and_its_revocation(open_dealership: 
 
 
 @pytest.mark.requirement("wrong-token-counts", "error-rate-limited")
+@pytest.mark.usefixtures("limits_kept")
 def test_wrong_tokens_count_only_against_their_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL.replace('bad_tokens = ""', 'bad_tokens = "3/hour"'))
     _, token = opened.new_token()
@@ -155,6 +158,7 @@ def test_wrong_tokens_count_only_against_their_address(open_dealership: OpenDeal
 
 @pytest.mark.parametrize("skill", STEMS)
 @pytest.mark.requirement("rate-limits-are-settings", "error-rate-limited", "retry-after")
+@pytest.mark.usefixtures("limits_kept")
 def test_each_skill_has_its_own_rate_for_each_client(open_dealership: OpenDealership, skill: str) -> None:
     name = skill.replace(".", "_")
     opened = open_dealership(NO_LIMITS.replace(f'{name} = ""', f'{name} = "2/hour"'))
@@ -170,6 +174,7 @@ def test_each_skill_has_its_own_rate_for_each_client(open_dealership: OpenDealer
 
 
 @pytest.mark.requirement("rate-limits-are-settings")
+@pytest.mark.usefixtures("limits_kept")
 def test_a_client_is_counted_by_its_token_or_else_by_its_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('inventory_search = ""', 'inventory_search = "1/hour"'))
     (_, one), (_, two) = opened.new_token(), opened.new_token()
@@ -182,6 +187,7 @@ def test_a_client_is_counted_by_its_token_or_else_by_its_address(open_dealership
 
 
 @pytest.mark.requirement("rate-limits-are-settings")
+@pytest.mark.usefixtures("limits_kept")
 def test_the_default_rates_are_high_for_reading_and_low_for_leads(open_dealership: OpenDealership) -> None:
     opened = open_dealership("")
     assert {ask(opened, "inventory.search")[0] for _ in range(100)} == {200}
@@ -227,6 +233,7 @@ def once_from(opened: Dealership, peer: str, *forwarded: str) -> int:
     ],
 )
 @pytest.mark.requirement("rate-limits-are-settings")
+@pytest.mark.usefixtures("limits_kept")
 def test_behind_a_trusted_proxy_the_forwarded_address_counts_and_cannot_be_forged(
     open_dealership: OpenDealership, first: tuple[str, ...], second: tuple[str, ...], same_client: bool
 ) -> None:

@@ -17,6 +17,7 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.lead_intake.visit_booking import Cancellation
+from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
@@ -69,7 +70,7 @@ class Counter:
         """The answer to the sender with this token; None is a sender without one."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        return asyncio.run(self.desk.take(typed, plain, lot, token_id=token, body=b"", now=now, seconds=60))
+        return asyncio.run(self.desk.take(PreparedLead.of(typed, plain, token, b""), lot, now, 60))
 
     def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
         """The visits that a lead asked for, oldest first."""

@@ -16,11 +16,12 @@ from tests.skills.shop import a_lead
 from tests.storage.calls import at_time, read
 
 from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.connections import database_url as parsed_url
-from dealer_agent.storage.consents import allowed_channels, record_revocation, verify_chain
+from dealer_agent.storage.consents import allowed_channels, record_withdrawal_event, verify_chain
 from dealer_agent.storage.leads import get_lead, list_leads
 from dealer_agent.storage.schema import consent_events, idempotency, lead_contacts, leads, outbox
 from dealer_agent.storage.transaction import Transaction
@@ -50,7 +51,7 @@ class Group:
         """Adds a lead; `after` runs at the end of its job."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        job = self._desk.desk.lead_job(typed, plain, EMPTY_LOT, token, b"", NOW)
+        job = self._desk.desk.lead_job(PreparedLead.of(typed, plain, token, b""), EMPTY_LOT, NOW)
 
         def run(tx: Transaction) -> object:
             answer = job(tx)
@@ -178,7 +179,7 @@ def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(desk: Counter)
     at = NOW - timedelta(hours=1)
     with group_of(desk) as group:
         group.take(sams(message="before", vehicle_of_interest={"stock": "A"}))
-        group.add(lambda tx: record_revocation(at_time(tx, at), first, ["email"], by="Alex", reason=None))
+        group.add(lambda tx: record_withdrawal_event(at_time(tx, at), first, ["email"], by="Alex", reason=None))
         group.take(sams(message="after", vehicle_of_interest={"stock": "B"}))
     before, _, after = (future.result(60) for future in group.futures)
     channels = []

@@ -18,7 +18,7 @@ from tests.skills.visiting import NOW, PROFILE, visit
 from tests.storage.calls import read
 
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
-from dealer_agent.leads.received_lead import contact_points, sender_keys
+from dealer_agent.leads.received_lead import PreparedLead, contact_points, sender_keys
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.lead_writer import Job
@@ -64,7 +64,7 @@ def cost(tx: Transaction, work: Callable[[Transaction], object]) -> int:
 def job_of(at: Counter, lead: dict[str, Any], token: str | None) -> Job[Any]:
     plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
     typed = msgspec.convert(plain, LeadSubmitRequest)
-    return at.desk.lead_job(typed, plain, EMPTY_LOT, token, b"", SOON)
+    return at.desk.lead_job(PreparedLead.of(typed, plain, token, b""), EMPTY_LOT, SOON)
 
 
 def fill(at: Counter, found_by: list[str], token: str | None) -> None:

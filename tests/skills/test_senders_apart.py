@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.leads.lead_views import LINKS
+from tests.leads.lead_views import confirmation_of
 from tests.skills.counter import TOKEN, Counter
 from tests.skills.shop import a_lead, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, at, rooftop, visit, windows
@@ -26,7 +26,6 @@ from dealer_agent.dealers.profile import VisitRules
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_view import lead_view
-from dealer_agent.leads.mails import confirmation_mail
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.lead_record import lead_details
@@ -132,7 +131,7 @@ def story(at_desk: Counter, dealer_id: str, sequence: Sequence[Sent | None], tel
         rows = [row for row in sent_rows if row.lead_id == lead_id]
         told += sorted((row.created_at, row.kind, row.rooftop, row.channel, row.event_id is None) for row in rows)
         if any(one.status == "confirmed" for one in view.visits):
-            told.append(confirmation_mail(view, LINKS))
+            told.append(confirmation_of(view))
     numbers: dict[str, str] = {}
     # The signature of a link depends on the dealer's id and on the ids in the link.
     text = re.sub(rf"({ULID}\.{ULID}\.\d+)\.[\w-]{{43}}", r"\1", "\n".join(map(str, told)))

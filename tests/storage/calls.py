@@ -40,6 +40,18 @@ def read_at(
         return function(tx, *args, **options)
 
 
+def write(
+    store: Store,
+    dealer_id: str,
+    function: Function[Arguments, Result],
+    *args: Arguments.args,
+    **options: Arguments.kwargs,
+) -> Result:
+    """Calls a function that writes what does not belong to leads."""
+    with store.write(dealer_id) as tx:
+        return function(tx, *args, **options)
+
+
 def write_at(
     now: datetime,
     store: Store,

@@ -26,7 +26,7 @@ from tests.storage.current import Schemas
 
 _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where `useradd` is. A shell that is no login shell may lack them on its PATH."""
-_SERVER_USER = "pgserver"
+SERVER_USER = "pgserver"
 """The user that the server runs as when the tests run as root: PostgreSQL refuses to run as root."""
 _FOLDER = "DEALER_AGENT_TEST_POSTGRESQL"
 """The folder of this run's server; workers get it from the process that started them."""
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
     if not hasattr(config, "workerinput"):
         if os.geteuid() == 0 and not os.environ.get("TEST_DATABASE_URL"):
-            problem = obstacle(_SERVER_USER, os.environ["PATH"])
+            problem = obstacle(SERVER_USER, os.environ["PATH"])
             if problem is not None:
                 raise pytest.UsageError(problem)
         # As root the server runs as another user, and opens up the folders above its own: so it gets one under /tmp.

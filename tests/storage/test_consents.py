@@ -14,7 +14,13 @@ from ulid import ULID
 
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.leads.consent_events import ConsentRecord
-from dealer_agent.storage.consents import ChainReport, allowed_channels, record_consent, record_revocation, verify_chain
+from dealer_agent.storage.consents import (
+    ChainReport,
+    allowed_channels,
+    record_consent,
+    record_withdrawal_event,
+    verify_chain,
+)
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.event_chain import CONSENTS, ChainEnd, end_mac, lock_dealer, row_hash
@@ -35,7 +41,7 @@ def chained(store: Store, writer: LeadWriter) -> Store:
     def job(tx: Transaction) -> None:
         storing("L1", contacts=["sam@example.com"])(tx)
         storing("L2", contacts=["pat@example.com"])(tx)
-        record_revocation(at_time(tx, TUESDAY), "L1", ("sms",), by="Alex", reason="called us")
+        record_withdrawal_event(at_time(tx, TUESDAY), "L1", ("sms",), by="Alex", reason="called us")
         storing("L3", contacts=["kim@example.com"])(tx)
         record_consent(tx, "L2", consent(TUESDAY, expires_at=WEDNESDAY, source_agent="Agent"))
 
@@ -295,7 +301,7 @@ def test_a_revoked_channel_is_not_used_for_a_consent_from_before_the_revocation(
     with store.lock(DEALER) as tx:
         _bare_lead(tx.connection, DEALER, "L1")
         record_consent(tx, "L1", consent(MONDAY, granted_at=MONDAY))
-        record_revocation(at_time(tx, TUESDAY), "L1", ("sms",), by="Alex", reason=None)
+        record_withdrawal_event(at_time(tx, TUESDAY), "L1", ("sms",), by="Alex", reason=None)
         record_consent(tx, "L1", consent(WEDNESDAY, granted_at=granted_at))
     assert read(store, DEALER, allowed_channels, "L1", WEDNESDAY) == allowed
 
@@ -328,7 +334,7 @@ def _add(
         agreed: ConsentRecord = consent(at, granted_at=at, channels=channels, expires_at=expires_at)
         record_consent(tx, lead_id, agreed)
     else:
-        record_revocation(at_time(tx, at), lead_id, channels, by="Alex", reason=None)
+        record_withdrawal_event(at_time(tx, at), lead_id, channels, by="Alex", reason=None)
 
 
 LEADS = ("L1", "L2", "L3")
@@ -400,7 +406,7 @@ def test_any_change_of_any_value_shows(store: Store, data: st.DataObject) -> Non
         for name in LEADS:
             _bare_lead(tx.connection, dealer_id, name)
             record_consent(tx, name, consent(expires_at=WEDNESDAY, source_agent="Agent"))
-            record_revocation(at_time(tx, MONDAY), name, ("sms",), by="Alex", reason="said so")
+            record_withdrawal_event(at_time(tx, MONDAY), name, ("sms",), by="Alex", reason="said so")
         number = data.draw(st.integers(1, 2 * len(LEADS)))
         place = {"dealer_id": dealer_id, "number": number}
         row = tx.connection.execute(

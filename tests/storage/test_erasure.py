@@ -17,7 +17,7 @@ from dealer_agent.leads.records import AppointmentRecord, StoredLead
 from dealer_agent.storage.accesses import list_accesses, log_access
 from dealer_agent.storage.appointments import appointments_of, busy_quarters, record_appointment, take_places
 from dealer_agent.storage.clock import clock_problem, confirm_clock
-from dealer_agent.storage.consents import record_consent, record_revocation, verify_chain
+from dealer_agent.storage.consents import record_consent, record_withdrawal_event, verify_chain
 from dealer_agent.storage.erasure import MOST_LEADS, Disposed, dispose, erase_lead
 from dealer_agent.storage.idempotency import find_idempotent, record_idempotency
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -66,7 +66,7 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Transac
         record_lead(tx, first, agreed, contacts=contacts, vehicle_key=VEHICLES[person])
         append_to_lead(at_time(tx, at), lead_id, f'{{"message":"and {message}"}}'.encode())
         record_consent(tx, lead_id, consent(at, consent_text=agreed_text, customer=customer))
-        record_revocation(at_time(tx, at), lead_id, ["sms"], by="Alex", reason=f"{name} called")
+        record_withdrawal_event(at_time(tx, at), lead_id, ["sms"], by="Alex", reason=f"{name} called")
         reply = first_answer(lead_id, at, reply=f"Thank you, {name}".encode(), lead_id=lead_id)
         record_idempotency(tx, reply)
         for each in (

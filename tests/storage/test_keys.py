@@ -36,7 +36,7 @@ from dealer_agent.storage.leads import find_duplicate, find_leads_of, get_lead, 
 from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.reencryption import STEPS, _find_others, _reencrypt, keys_in_use, reencrypt
 from dealer_agent.storage.schema import metadata
-from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -69,7 +69,7 @@ def test_without_a_key_what_holds_no_customer_data_works_and_the_rest_says_what_
     database_url: str, filled: Store
 ) -> None:
     with Store.open(database_url) as store:
-        assert read(store, DEALER, read_revision) == (0, 0)
+        assert read(store, DEALER, read_revision) == Revision(0, 0)
         assert read(store, DEALER, keys_in_use) == {KEYRING.active: VALUES}
         for call in (
             lambda: store.check_keys(DEALER),

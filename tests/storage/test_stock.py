@@ -220,7 +220,7 @@ def test_a_dry_run_finds_the_same_outcome_and_changes_nothing(store: Store) -> N
 
 def test_a_dry_run_for_an_unknown_dealer_leaves_no_trace(store: Store) -> None:
     import_rows(store, [row("V1")], dry_run=True)
-    assert read(store, DEALER, read_revision) == (0, 0)
+    assert read(store, DEALER, read_revision) == Revision(0, 0)
 
 
 @pytest.mark.requirement("vehicle-id")

@@ -12,7 +12,7 @@ from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, TUESDAY, VAULT, WE
 from dealer_agent.storage.accesses import list_accesses, log_access, verify_accesses
 from dealer_agent.storage.chain_heads import Head, by_chain
 from dealer_agent.storage.clock import confirm_clock
-from dealer_agent.storage.consents import record_consent, record_revocation, verify_chain
+from dealer_agent.storage.consents import record_consent, record_withdrawal_event, verify_chain
 from dealer_agent.storage.event_chain import CHAINS, heads
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.notices import withdraw
@@ -46,7 +46,7 @@ def filled(store: Store, writer: LeadWriter) -> Store:
     def job(tx: Transaction) -> None:
         storing("L1", contacts=["email:sam@example.com"])(tx)
         storing("L2", contacts=["email:pat@example.com"])(tx)
-        record_revocation(at_time(tx, TUESDAY), "L1", ("sms",), by="Alex", reason="called us")
+        record_withdrawal_event(at_time(tx, TUESDAY), "L1", ("sms",), by="Alex", reason="called us")
         record_consent(tx, "L2", consent(TUESDAY, expires_at=WEDNESDAY, source_agent="Agent"))
         record_consent(tx, "L1", consent(TUESDAY))
 

@@ -17,7 +17,7 @@ from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
-from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ def test_a_schema_is_used_again_only_where_its_tables_are_unchanged_and_empty(
             make_current(first)
             with Store.open(first, VAULT) as store:
                 import_rows(store, [row("V1")])
-                assert read(store, DEALER, read_revision) != (0, 0)
+                assert read(store, DEALER, read_revision) != Revision()
             if change is not None:
                 engine = writer_engine(parsed(first))
                 with engine.begin() as connection:
@@ -82,5 +82,5 @@ def test_a_schema_is_used_again_only_where_its_tables_are_unchanged_and_empty(
             make_current(second)
             assert schemas.spare == []
             with Store.open(second, VAULT) as store:
-                assert read(store, DEALER, read_revision) == (0, 0)
+                assert read(store, DEALER, read_revision) == Revision(0, 0)
                 assert len(inspect(store._writer).get_columns("units")) == len(metadata.tables["units"].columns)

@@ -23,6 +23,7 @@ GROUPS = {
     "deliveries": "See whether leads arrived at their CRMs, and send them again.",
     "consent": "See, revoke, prove and verify the consent of customers.",
     "accesses": "See who looked at customer data.",
+    "database": "Prepare a PostgreSQL database.",
     "tokens": "Create, list and revoke bearer tokens for buyer agents.",
 }
 HELP = COMMANDS | GROUPS
@@ -40,10 +41,23 @@ class _LazyCommands(TyperGroup):
         if cmd_name not in HELP:
             return None
         module = import_module(f"{__name__}.{cmd_name}")
-        command = get_group(module.app) if cmd_name in GROUPS else get_command(module.app)
+        if cmd_name in GROUPS:
+            command: Any = get_group(module.app)
+        else:
+            single = typer.Typer(add_completion=False)
+            single.command()(getattr(module, cmd_name))
+            command = get_command(single)
         command.name, command.help = cmd_name, HELP[cmd_name]
         _join_lines(command)
         return command
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command. Errors that a person can correct end it with a message."""
+        # Imported here: `--help` does not need it.
+        from dealer_agent.cli.terminal import report_errors
+
+        with report_errors():
+            return super().invoke(ctx)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Shows the commands without importing them."""

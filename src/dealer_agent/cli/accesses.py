@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.terminal import HERE, DirOption, moment, open_store, print_table
+from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
+from dealer_agent.cli.terminal import JsonOption, moment, print_table
 from dealer_agent.storage.accesses import list_accesses
 
 app = typer.Typer(no_args_is_help=True)
@@ -14,13 +15,16 @@ app = typer.Typer(no_args_is_help=True)
 def list_(
     directory: DirOption = HERE,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
+    as_json: JsonOption = False,
 ) -> None:
     """List the newest entries of the access log: when, who, by which command, and how many leads."""
-    with open_store(directory) as (settings, store), store.read(settings.dealer.id) as tx:
+    with open_dealer(directory) as dealer, dealer.read() as tx:
         accesses = list_accesses(tx, limit)
     print_table(
         "Access log",
-        ("At (UTC)", "Who", "What", "Lead Id", "Leads #"),
-        [(moment(each.at), each.actor, each.action, each.lead_id or "", str(each.leads)) for each in accesses],
+        ("At (UTC)", "Who", "What", "Lead Id", "Leads"),
+        [(each.at, each.actor, each.action, each.lead_id, each.leads) for each in accesses],
         empty="Nobody looked at customer data yet.",
+        time=moment,
+        as_json=as_json,
     )

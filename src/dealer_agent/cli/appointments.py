@@ -1,6 +1,6 @@
 """`dealer-agent appointments`: the visits that buyers asked for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -9,18 +9,16 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from dealer_agent.cli.customer_data import OutOption, private_file, record_access
-from dealer_agent.cli.terminal import HERE, DirOption, counted, customer_store, err, fail, out, print_table
-from dealer_agent.config import Settings
+from dealer_agent.cli.customer_data import OutOption, name_of, private_file, record_access
+from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
+from dealer_agent.cli.terminal import Cell, JsonOption, counted, err, fail, out, print_table
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.lead_intake.visit_booking import Cancellation, NoVisitToCancel
 from dealer_agent.leads.lead_view import rooftop_view
 from dealer_agent.leads.wording import vehicle_name
-from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.appointments import ListedAppointment, list_booked, list_waiting
-from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
 
 app = typer.Typer(no_args_is_help=True)
@@ -31,18 +29,18 @@ def list_(
     directory: DirOption = HERE,
     past: Annotated[int, typer.Option("--past", min=0, max=3650, help="Show also visits of so many past days.")] = 0,
     everything: Annotated[bool, typer.Option("--all", help="Show also visits that were cancelled or moved.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List the visits: first those that a person must arrange, then the booked ones. Times are local to the rooftop."""
-    now = datetime.now(UTC)
-    with customer_store(directory) as (settings, store):
-        profile = settings.dealer
-        with store.read(profile.id, now) as tx:
-            waiting = list_waiting(tx, now - timedelta(days=30))  # An older one is forgotten, and not listed.
-            booked = list_booked(tx, now - timedelta(days=past))
+    with open_dealer(directory, customers=True) as dealer:
+        with dealer.read() as tx:
+            waiting = list_waiting(tx, tx.now - timedelta(days=30))  # An older one is forgotten, and not listed.
+            booked = list_booked(tx, tx.now - timedelta(days=past))
         shown = waiting + [listed for listed in booked if everything or listed.appointment.is_active]
-        record_access(store, profile.id, "appointments list", leads=_customers(shown))
+        record_access(dealer, "appointments list", leads=_customers(shown))
     columns = ("Id", "When", "Kind", "Rooftop", "Status", "Customer", "Vehicle", "Lead Id")
-    print_table("Visits", columns, [_row(listed, profile) for listed in shown], empty="No visits.")
+    rows = [_row(listed, dealer.profile) for listed in shown]
+    print_table("Visits", columns, rows, empty="No visits.", time="{:%a %Y-%m-%d %H:%M %Z}".format, as_json=as_json)
 
 
 @app.command("cancel")
@@ -61,14 +59,13 @@ def cancel(
     # Imported here: only this command needs the catalogue's code.
     from dealer_agent.lead_intake.intake import LeadIntake
 
-    with customer_store(directory) as (settings, store), closing(store.lead_writer()) as writer:
-        intake = LeadIntake(settings.dealer, writer, confirms_by_mail=settings.mail.confirms_visits)
+    with open_dealer(directory, customers=True) as dealer, closing(dealer.store.lead_writer()) as writer:
+        intake = LeadIntake(dealer.profile, writer, confirms_by_mail=dealer.settings.mail.confirms_visits)
         try:
             done = intake.cancel_visit(appointment_id, notify=not tell_nobody, now=datetime.now(UTC))
         except NoVisitToCancel as problem:
             fail(str(problem))
-    for line in _cancelled(done, notified=not tell_nobody):
-        out.print(line)
+    _show_cancelled(done, notified=not tell_nobody)
 
 
 @app.command("calendar")
@@ -76,10 +73,7 @@ def calendar(
     directory: DirOption = HERE,
     file: OutOption = None,
     subscribe: Annotated[
-        bool,
-        typer.Option(
-            "--subscribe", help="Create a secret address instead, from which calendar programs load the visits."
-        ),
+        bool, typer.Option("--subscribe", help="Create a secret address, from which calendar programs load the visits.")
     ] = False,
 ) -> None:
     """Write the booked visits as an iCalendar file, or create an address to subscribe to."""
@@ -88,14 +82,14 @@ def calendar(
     # Imported here: the library for calendars takes 0.1 s.
     from dealer_agent.lead_intake.visit_calendar import PAST, visit_calendar
 
-    with customer_store(directory) as (settings, store):
+    with open_dealer(directory, customers=True) as dealer:
         if subscribe:
-            _subscribe(settings, store)
+            _subscribe(dealer)
             return
-        with store.read(settings.dealer.id) as tx:
+        with dealer.read() as tx:
             booked = list_booked(tx, tx.now - PAST)
-        document = visit_calendar(settings.dealer, booked)
-        record_access(store, settings.dealer.id, "appointments calendar", leads=_customers(booked))
+        document = visit_calendar(dealer.profile, booked)
+        record_access(dealer, "appointments calendar", leads=_customers(booked))
         if file is None:
             typer.echo(document, nl=False)
         else:
@@ -104,45 +98,40 @@ def calendar(
             out.print(f"{counted(len(booked), 'visit')} written to {file}")
 
 
-def _cancelled(done: Cancellation, *, notified: bool) -> Iterator[str]:
-    yield f"Visit {done.visit.appointment_id} is cancelled."
+def _show_cancelled(done: Cancellation, *, notified: bool) -> None:
+    out.print(f"Visit {done.visit.appointment_id} is cancelled.")
     for part in done.parts:
-        yield f"Visit {part.appointment_id} of lead {part.lead_id} was part of it, and is cancelled too."
+        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} was part of it, and is cancelled too.")
     if not notified:
-        yield "Nobody is notified: you must do it."
+        out.print("Nobody is notified: you must do it.")
         return
-    yield "The service sends the lead again to every receiver that has it."
-    for visit in (done.visit, *done.parts):
-        if visit.appointment_id in done.mailed:
-            yield f"The customer gets a mail about {visit.appointment_id}."
+    out.print("The service sends the lead again to every receiver that has it.")
+    for visit in (done.visit.appointment_id, *(part.appointment_id for part in done.parts)):
+        if visit in done.mailed:
+            out.print(f"The customer gets a mail about {visit}.")
         else:
-            yield f"The customer gets no mail about {visit.appointment_id}: you must notify the customer."
+            out.print(f"The customer gets no mail about {visit}: you must notify the customer.")
 
 
-def _subscribe(settings: Settings, store: Store) -> None:
-    secret = new_token()
-    with store.write(settings.dealer.id) as tx:
+def _subscribe(dealer: OpenDealer) -> None:
+    secret, service = new_token(), dealer.settings.service
+    with dealer.write() as tx:
         token_id = create_token(tx, "calendar", secret.secret_hash, "calendar")
-    path = f"{settings.service.base_path}/calendar/{secret.secret}.ics"
     err.print(
         f"Calendar {token_id}. Anyone with this address can see all visits and customers. It is shown this once. "
         f"To end it: dealer-agent tokens revoke {token_id}"
     )
-    out.print(settings.service.public_url + path, soft_wrap=True)
-    if not settings.service.public_url:
+    out.print(f"{service.public_url}{service.base_path}/calendar/{secret.secret}.ics", soft_wrap=True)
+    if not service.public_url:
         err.print("Put the address of your service in front of it: public_url is not set.")
 
 
-def _row(listed: ListedAppointment, profile: Profile) -> tuple[str, ...]:
+def _row(listed: ListedAppointment, profile: Profile) -> tuple[Cell, ...]:
     visit = listed.appointment
     zone = ZoneInfo(rooftop_view(profile, visit.rooftop).zone)
-    when = "" if visit.starts_at is None else f"{visit.starts_at.astimezone(zone):%a %Y-%m-%d %H:%M %Z}"
-    customer = vehicle = ""
-    if listed.customer is not None:
-        who = msgspec.json.decode(listed.customer, type=Customer)
-        customer = f"{who.first_name} {who.last_name}"
-    if listed.vehicle is not None:
-        vehicle = vehicle_name(msgspec.json.decode(listed.vehicle, type=Vehicle))
+    when = None if visit.starts_at is None else visit.starts_at.astimezone(zone)
+    customer = None if listed.customer is None else name_of(listed.customer)
+    vehicle = None if listed.vehicle is None else vehicle_name(msgspec.json.decode(listed.vehicle, type=Vehicle))
     kind = visit.kind.replace("_", " ")
     return visit.appointment_id, when, kind, visit.rooftop, visit.status, customer, vehicle, visit.lead_id
 

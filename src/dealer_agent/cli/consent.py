@@ -1,6 +1,6 @@
 """`dealer-agent consent`: the consent of customers, its proof, and the check of the consent record."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, get_args
@@ -8,6 +8,7 @@ from typing import Annotated, get_args
 import typer
 
 from dealer_agent.cli.customer_data import (
+    PRIVATE_FILE,
     EmailOption,
     LeadArgument,
     Person,
@@ -16,25 +17,13 @@ from dealer_agent.cli.customer_data import (
     allowed_text,
     contact_point,
     is_known,
-    ordinary_file,
     private_file,
     read_lead,
     record_access,
-    show_allowed,
     show_event,
 )
-from dealer_agent.cli.terminal import (
-    HERE,
-    DirOption,
-    counted,
-    customer_store,
-    fail,
-    moment,
-    open_store,
-    out,
-    print_table,
-    report_errors,
-)
+from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
+from dealer_agent.cli.terminal import counted, fail, moment, out, print_table
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.server.chain_heads import append_heads, read_heads
@@ -46,7 +35,7 @@ from dealer_agent.storage.event_chain import heads
 from dealer_agent.storage.leads import find_leads_of, get_lead
 from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.proofs import proven_events, proven_leads
-from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -68,11 +57,11 @@ def show(
     directory: DirOption = HERE,
 ) -> None:
     """Show every consent event of a lead, and by which channels the customer may be contacted now."""
-    with customer_store(directory) as (settings, store):
-        found = read_lead(store, settings.dealer.id, lead_id, "consent show")
+    with open_dealer(directory, customers=True) as dealer:
+        found = read_lead(dealer, lead_id, "consent show")
     for event in found.stored.consents:
         show_event(event)
-    show_allowed(channels_of(found.stored, found.at))
+    out.print(f"\nMay be contacted now by: {allowed_text(channels_of(found.stored, found.at))}")
 
 
 @app.command("revoke")
@@ -89,9 +78,7 @@ def revoke(
             help="A channel to revoke. Repeat it for several channels. Without it, all are revoked.",
         ),
     ] = None,
-    reason: Annotated[
-        str | None, typer.Option(help="Why, in your words. It is stored with the event, encrypted.")
-    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Why, in your words. It is stored encrypted.")] = None,
     directory: DirOption = HERE,
 ) -> None:
     """Record that a customer withdrew consent. Name the customer by a lead, an e-mail address or a phone number.
@@ -102,30 +89,22 @@ def revoke(
     """
     person = Person(lead_id, email, phone)
     revoked = tuple(dict.fromkeys(channels or CHANNELS))
-    with customer_store(directory) as (settings, store):
-        dealer_id = settings.dealer.id
-        known = [stored for stored in person.leads_in(store, dealer_id) if is_known(stored)]
-        found = [stored.lead.lead_id for stored in known]
+    with open_dealer(directory, customers=True) as dealer:
+        found = [stored.lead.lead_id for stored in person.leads_in(dealer) if is_known(stored)]
         if not found:
             fail("The customer was erased: nobody can be contacted, and there is nothing to revoke")
-        record_access(
-            store, dealer_id, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None
-        )
+        record_access(dealer, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None)
         at, by = datetime.now(UTC), actor()
         done: dict[str, None] = {}
         for each in found:
             if each not in done:
-                with store.lock(dealer_id, at) as tx:
-                    applies_to = withdraw(tx, each, revoked, by=by, reason=reason, profile=settings.dealer)
+                with dealer.lock(at) as tx:
+                    applies_to = withdraw(tx, each, revoked, by=by, reason=reason, profile=dealer.profile)
                 done.update(dict.fromkeys(applies_to))
-        rows = [(each, allowed_text(_channels_left(store, dealer_id, each, at))) for each in done]
+        with dealer.read() as tx:
+            leads = [(each, get_lead(tx, each)) for each in done]
+    rows = [(each, allowed_text(channels_of(lead, at) if lead else ())) for each, lead in leads]
     print_table(f"Revoked: {', '.join(revoked)}", ("Lead Id", "May still be contacted by"), rows)
-
-
-def _channels_left(store: Store, dealer_id: str, lead_id: str, at: datetime) -> Collection[str]:
-    with store.read(dealer_id) as tx:
-        lead = get_lead(tx, lead_id)
-    return () if lead is None else channels_of(lead, at)
 
 
 ContactArgument = Annotated[
@@ -144,47 +123,36 @@ def prove(contact: ContactArgument, directory: DirOption = HERE) -> None:
 
     The law requires you to keep this (16 CFR 310.5). The access log names everyone who uses this command.
     """
-    with customer_store(directory) as (settings, store):
-        dealer_id = settings.dealer.id
-        found = _leads(store, dealer_id, contact)
-        with store.read(dealer_id) as tx:
+    with open_dealer(directory, customers=True) as dealer:
+        with dealer.read() as tx:
+            found = _leads(tx, contact)
             events = proven_events(tx, found)
-        record_access(store, dealer_id, "consent prove", leads=len(found))
+        record_access(dealer, "consent prove", leads=len(found))
     for event in events:
         show_event(event)
 
 
 @app.command("export")
-def export(
-    contact: ContactArgument,
-    file: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="FILE", callback=ordinary_file, help="A file that only you can read (mode 0600)."
-        ),
-    ],
-    directory: DirOption = HERE,
-) -> None:
+def export(contact: ContactArgument, file: Annotated[Path, PRIVATE_FILE], directory: DirOption = HERE) -> None:
     """Write a person's consent record with its proof to a file. `consent verify FILE` checks this file.
 
     The file is not encrypted. It also has the events of other leads, which name nobody. They connect the record with
     the head of the chain, and show that no event of the person's leads is left out.
     """
-    with customer_store(directory) as (settings, store):
-        dealer_id = settings.dealer.id
-        found = _leads(store, dealer_id, contact)
-        record_access(store, dealer_id, "consent export", leads=len(found))
-        with store.read(dealer_id) as tx, private_file(file) as opened:
+    with open_dealer(directory, customers=True) as dealer:
+        with dealer.read() as tx:
+            found = _leads(tx, contact)
+        record_access(dealer, "consent export", leads=len(found))
+        with dealer.read() as tx, private_file(file) as opened:
             evidence = evidence_of(tx, found)
             for line in evidence.lines:
                 opened.write(line + b"\n")
     out.print(f"Written to {file}. The chain's head is now:\n{evidence.head}")
 
 
-def _leads(store: Store, dealer_id: str, contact: str) -> list[str]:
+def _leads(tx: Transaction, contact: str) -> list[str]:
     """The leads of a contact point, erased ones too. Ends the command with exit code 1 if there is none."""
-    with store.read(dealer_id) as tx:
-        found = sorted({*find_leads_of(tx, [contact]), *proven_leads(tx, contact)})
+    found = sorted({*find_leads_of(tx, [contact]), *proven_leads(tx, contact)})
     if not found:
         fail("No consent is kept for this contact point: check the address or number")
     return found
@@ -193,14 +161,11 @@ def _leads(store: Store, dealer_id: str, contact: str) -> list[str]:
 @app.command("verify")
 def verify(
     file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE", help="A file that `consent export` wrote. Checking it needs no database and no key."
-        ),
+        Path | None, typer.Argument(metavar="FILE", help="A file of `consent export`. It needs no database and no key.")
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(metavar="FILE-OR-HEAD", help="A file of recorded heads, or one head as `consent head` prints it."),
+        typer.Option(metavar="FILE-OR-HEAD", help="A file of recorded heads, or one head of `consent head`."),
     ] = None,
     directory: DirOption = HERE,
 ) -> None:
@@ -211,15 +176,12 @@ def verify(
     """
     recorded = None if against is None else _recorded(against)
     if file is not None:
-        with report_errors():
-            _verify_file(file, recorded)
+        _verify_file(file, recorded)
         return
-    with customer_store(directory) as (settings, store):
-        dealer_id = settings.dealer.id
-        known = _of_dealer(recorded, dealer_id)
-        with store.read(dealer_id) as tx:
-            report = verify_chain(tx, known["consents"])
-            log = verify_accesses(tx, known["accesses"])
+    with open_dealer(directory, customers=True) as dealer, dealer.read() as tx:
+        known = _of_dealer(recorded, tx.dealer_id)
+        report = verify_chain(tx, known["consents"])
+        log = verify_accesses(tx, known["accesses"])
     if report.first_broken is not None:
         fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
     if log.first_broken is not None:
@@ -230,7 +192,7 @@ def verify(
     entries = f"{log.entries:,} {'entry' if log.entries == 1 else 'entries'}"
     out.print(f"The access log is whole: {entries}{deleted}.")
     if recorded is not None:
-        newest = max(each.at for each in recorded if each.dealer_id == dealer_id)
+        newest = max(each.at for each in recorded if each.dealer_id == dealer.profile.id)
         out.print(f"Both agree with the recorded heads; the newest head is from {moment(newest)} UTC.")
 
 
@@ -240,10 +202,10 @@ def head(directory: DirOption = HERE) -> None:
 
     Keep the output where a person who can change the database cannot change it. `consent verify --against` reads it.
     """
-    with open_store(directory) as (settings, store):
-        with store.read(settings.dealer.id) as tx:
+    with open_dealer(directory) as dealer:
+        with dealer.read() as tx:
             found = heads(tx)
-        append_heads(settings.heads_file, found, tx.now)
+        append_heads(dealer.settings.heads_file, found, tx.now)
     for each in found:
         out.print(str(each))
 
@@ -284,13 +246,12 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> None:
         f"\nThe record is valid. Each text is the one that was recorded. "
         f"{counted(found.head.rows, 'event')} without a gap lead to this head:\n{found.head}"
     )
-    if recorded is not None:
-        out.print("It agrees with a recorded head: nobody changed these events after that head was recorded.")
-    else:
-        out.print(
-            "It does not prove that the head is genuine: repeat the command with --against and a head that was "
-            "recorded outside the database."
-        )
+    out.print(
+        "It does not prove that the head is genuine: repeat the command with --against and a head that was recorded "
+        "outside the database."
+        if recorded is None
+        else "It agrees with a recorded head: nobody changed these events after that head was recorded."
+    )
     out.print(
         "It does not prove that the agent told the truth, because the dealer recorded what it received. It does not "
         "prove that the person has no other leads."

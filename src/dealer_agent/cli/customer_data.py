@@ -3,7 +3,7 @@
 import os
 import pwd
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +12,20 @@ from typing import Annotated, BinaryIO, get_args
 import msgspec
 import typer
 
-from dealer_agent.cli.terminal import fail, moment, out, section
-from dealer_agent.dealers.profile_checks import read_phone
+from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.terminal import fail, moment, section
 from dealer_agent.leads.consent_events import ConsentEvent
+from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
 from dealer_agent.leads.records import LeadDetails, StoredLead
-from dealer_agent.protocol.formats import normal_email
+from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.requests import Channel, Customer
 from dealer_agent.storage.accesses import log_access
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import find_leads_of, get_lead
-from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
-from dealer_agent.storage.store import Store
 
 
-def record_access(store: Store, dealer_id: str, action: str, *, leads: int, lead_id: str | None = None) -> None:
+def record_access(dealer: OpenDealer, action: str, *, leads: int, lead_id: str | None = None) -> None:
     """Records that this user reads customer data of that many leads. Without leads it records nothing.
 
     Call it after the data is read and before any of it is shown. `action` is the command, such as `leads list`.
@@ -35,19 +34,19 @@ def record_access(store: Store, dealer_id: str, action: str, *, leads: int, lead
     if leads == 0:
         return
     try:
-        with store.lock(dealer_id) as tx:
+        with dealer.lock() as tx:
             log_access(tx, actor(), action, lead_id=lead_id, leads=leads)
     except StorageError as problem:
         fail(f"Nothing is shown, because the access log cannot be written: {problem}")
 
 
-def read_lead(store: Store, dealer_id: str, lead_id: str, action: str) -> LeadDetails:
+def read_lead(dealer: OpenDealer, lead_id: str, action: str) -> LeadDetails:
     """A lead with all its parts. The access is recorded. Ends the command with exit code 1 if there is no such lead."""
-    with store.read(dealer_id) as tx:
+    with dealer.read() as tx:
         found = lead_details(tx, lead_id)
     if found is None:
         fail(f"There is no lead {lead_id}; see dealer-agent leads list")
-    record_access(store, dealer_id, action, leads=1, lead_id=lead_id)
+    record_access(dealer, action, leads=1, lead_id=lead_id)
     return found
 
 
@@ -64,21 +63,17 @@ LeadArgument = Annotated[str | None, typer.Argument(metavar="LEAD", help="The id
 
 
 def _email(text: str | None) -> str | None:
-    if text is None:
-        return None
-    address = normal_email(_asked(text, "E-mail address"))
-    if address is None:
+    address = text and normal_email(_asked(text, "E-mail address"))
+    if text is not None and not address:
         raise typer.BadParameter("that is no e-mail address")
-    return address
+    return address and f"{EMAIL_PREFIX}{address}"
 
 
 def _phone(text: str | None) -> str | None:
-    if text is None:
-        return None
-    try:
-        return read_phone(_asked(text, "Phone number"))
-    except ValueError:
-        raise typer.BadParameter("that is no phone number; write it as '+1 202 555 0123'") from None
+    number = text and normal_phone(_asked(text, "Phone number"), "US")
+    if text is not None and not number:
+        raise typer.BadParameter("that is no phone number; write it as '+1 202 555 0123'")
+    return number and f"{PHONE_PREFIX}{number}"
 
 
 def _asked(text: str, what: str) -> str:
@@ -106,15 +101,15 @@ PhoneOption = Annotated[
 ]
 
 
-def contact_point(text: str) -> str:
+def contact_point(text: str) -> str | None:
     """An e-mail address or a phone number in the normal form of `leads.received_lead.contact_points`."""
     given = _asked(text, "E-mail address or phone number")
-    return f"email:{_email(given)}" if "@" in given else f"phone:{_phone(given)}"
+    return _email(given) if "@" in given else _phone(given)
 
 
 @dataclass(frozen=True)
 class Person:
-    """The person that a command names: by the id of a lead, or by an e-mail address or phone number in normal form.
+    """The person that a command names: by the id of a lead, or by a `contact_point`.
 
     Raises BadParameter unless exactly one of them is given.
     """
@@ -129,19 +124,19 @@ class Person:
 
     @property
     def contact(self) -> str:
-        """The e-mail address or phone number in the normal form of `leads.received_lead.contact_points`."""
-        return f"email:{self.email}" if self.email is not None else f"phone:{self.phone}"
+        """The `contact_point`; empty if the person is named by a lead."""
+        return self.email or self.phone or ""
 
-    def leads_now(self, store: Store, dealer_id: str) -> list[StoredLead]:
+    def leads_now(self, dealer: OpenDealer) -> list[StoredLead]:
         """The leads of the person, oldest first. An id also finds an erased lead."""
-        with store.read(dealer_id) as tx:
+        with dealer.read() as tx:
             ids = [self.lead_id] if self.lead_id is not None else find_leads_of(tx, [self.contact])
             found = [get_lead(tx, each) for each in ids]
         return [stored for stored in found if stored is not None]
 
-    def leads_in(self, store: Store, dealer_id: str) -> list[StoredLead]:
+    def leads_in(self, dealer: OpenDealer) -> list[StoredLead]:
         """The leads of `leads_now`. Ends the command with exit code 1 if there is none."""
-        found = self.leads_now(store, dealer_id)
+        found = self.leads_now(dealer)
         if not found and self.lead_id is not None:
             fail(f"There is no lead {self.lead_id}; see dealer-agent leads list")
         if not found:
@@ -154,11 +149,6 @@ def is_known(stored: StoredLead) -> bool:
     return stored.lead.customer is not None or any(event.consent_text is not None for event in stored.consents)
 
 
-def show_allowed(channels: Collection[str]) -> None:
-    """Shows by which channels a customer may be contacted."""
-    out.print(f"\nMay be contacted now by: {allowed_text(channels)}")
-
-
 def allowed_text(channels: Collection[str]) -> str:
     """The channels in one line, in the order of the protocol."""
     return ", ".join(channel for channel in get_args(Channel) if channel in channels) or "no channel"
@@ -168,7 +158,7 @@ def show_event(event: ConsentEvent) -> None:
     """Shows one event as a section."""
     facts = {
         "lead": event.lead_id,
-        "customer": _named(event.customer),
+        "customer": None if event.customer is None else _name_and_contacts(event.customer),
         "granted": f"{moment(event.granted_at)} UTC" if event.granted_at else None,
         "expires": f"{moment(event.expires_at)} UTC" if event.expires_at else None,
         "channels": ", ".join(event.channels),
@@ -185,23 +175,19 @@ def show_event(event: ConsentEvent) -> None:
     section(title, {name: value for name, value in facts.items() if value})
 
 
-def _named(customer: bytes | None) -> str | None:
-    """The customer who gave consent. The law requires this record."""
-    if customer is None:
-        return None
+def name_of(customer: bytes) -> str:
+    """The name of a stored customer."""
     found = msgspec.json.decode(customer, type=Customer)
-    contacts = [each for each in (found.email, found.phone) if each]
-    return ", ".join([f"{found.first_name} {found.last_name}", *contacts])
+    return f"{found.first_name} {found.last_name}"
 
 
-def deliveries_of(store: Store, dealer_id: str, lead_id: str) -> Sequence[DeliveryRecord]:
-    """All deliveries of a lead."""
-    with store.read(dealer_id) as tx:
-        return list_deliveries(tx, 1000, lead_id=lead_id)
+def _name_and_contacts(customer: bytes) -> str:
+    """The customer who gave consent. The law requires this record."""
+    found = msgspec.json.decode(customer, type=Customer)
+    return ", ".join([name_of(customer), *(each for each in (found.email, found.phone) if each)])
 
 
-def ordinary_file(path: Path | None) -> Path | None:
-    """The file of an option. Raises BadParameter if it is no ordinary file, or if its folder does not exist."""
+def _ordinary_file(path: Path | None) -> Path | None:
     if path is None:
         return None
     path = path.resolve()
@@ -212,15 +198,11 @@ def ordinary_file(path: Path | None) -> Path | None:
     return path
 
 
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        callback=ordinary_file,
-        help="A file that only you can read (mode 0600). Without it, the output.",
-    ),
-]
+PRIVATE_FILE = typer.Option(
+    "--out", metavar="FILE", callback=_ordinary_file, help="A file to write, that only you can read (mode 0600)."
+)
+OutOption = Annotated[Path | None, PRIVATE_FILE]
+"""Without it, the command writes to the output."""
 
 
 @contextmanager

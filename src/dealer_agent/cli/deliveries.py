@@ -1,26 +1,17 @@
 """`dealer-agent deliveries`: whether leads arrived at their receivers, and how to send them again."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.terminal import (
-    HERE,
-    DirOption,
-    customer_store,
-    fail,
-    minute,
-    moment,
-    open_store,
-    out,
-    print_table,
-    section,
-)
+from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
+from dealer_agent.cli.terminal import JsonOption, fail, moment, out, print_table, section
 from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.outbox import DeliveryRecord, State, get_delivery, list_deliveries, retry_deliveries
 from dealer_agent.storage.sent_deliveries import send_again as resend
+from dealer_agent.storage.transaction import Transaction
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -40,19 +31,19 @@ def list_(
     channel: ChannelOption = None,
     lead: Annotated[str | None, typer.Option(metavar="LEAD", help="Only those of this lead.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
+    as_json: JsonOption = False,
 ) -> None:
     """List deliveries: the lead, the channel, the state and the last problem."""
-    with open_store(directory) as (settings, store), store.read(settings.dealer.id) as tx:
+    with open_dealer(directory) as dealer, dealer.read() as tx:
         records = list_deliveries(tx, limit, state=state, channel=channel, lead_id=lead)
-    now = datetime.now(UTC)
-    columns = ("Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries #", "At (UTC)", "Problem")
+    columns = ("Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries", "At (UTC)", "Problem")
     rows = []
     for record in records:
-        where = record.kind, record.rooftop, record.channel
-        progress = _state(record, now), str(record.attempts), minute(record.settled_at or record.due_at)
-        rows.append((record.delivery_id, record.lead_id, *where, *progress, record.problem or ""))
-    filtered = state or channel or lead
-    print_table("Deliveries", columns, rows, empty="No such deliveries." if filtered else "No deliveries yet.")
+        where = record.delivery_id, record.lead_id, record.kind, record.rooftop, record.channel
+        at = record.settled_at or record.due_at
+        rows.append((*where, _state(record, tx.now), record.attempts, at, record.problem))
+    empty = "No such deliveries." if state or channel or lead else "No deliveries yet."
+    print_table("Deliveries", columns, rows, empty=empty, as_json=as_json)
 
 
 @app.command("show")
@@ -61,13 +52,9 @@ def show(
     directory: DirOption = HERE,
 ) -> None:
     """Show everything about one delivery."""
-    with open_store(directory) as (settings, store):
-        with store.read(settings.dealer.id) as tx:
-            record = get_delivery(tx, delivery_id)
-        if record is None:
-            fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
-    now = datetime.now(UTC)
-    out.print(f"[bold]Delivery {record.delivery_id}[/], {_state(record, now)}", markup=True)
+    with open_dealer(directory) as dealer, dealer.read() as tx:
+        record = _delivery(tx, delivery_id)
+    out.print(f"[bold]Delivery {record.delivery_id}[/], {_state(record, tx.now)}", markup=True)
     facts = {
         "lead": record.lead_id,
         "kind": record.kind,
@@ -97,10 +84,8 @@ def retry(
         raise typer.BadParameter("name one delivery, or give --all (with --channel NAME for those of one channel)")
     if delivery_id is not None and channel is not None:
         raise typer.BadParameter("give --channel only with --all")
-    with open_store(directory) as (settings, store), store.lock(settings.dealer.id) as tx:
-        record = None if delivery_id is None else get_delivery(tx, delivery_id)
-        if delivery_id is not None and record is None:
-            fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
+    with open_dealer(directory) as dealer, dealer.lock() as tx:
+        record = None if delivery_id is None else _delivery(tx, delivery_id)
         if record is not None and record.state in ("sent", "dropped"):
             again = "; dealer-agent deliveries send-again sends it again" if record.state == "sent" else ""
             fail(f"Delivery {delivery_id} was {record.state}: only one that waits or is parked is tried again{again}")
@@ -118,7 +103,7 @@ def send_again(
 
     The document is made from the lead as it is now. Mails to customers are not sent again.
     """
-    with customer_store(directory) as (settings, store), store.lock(settings.dealer.id) as tx:
+    with open_dealer(directory, customers=True) as dealer, dealer.lock() as tx:
         record = get_delivery(tx, sent_id)
         if record is not None and channel is not None:
             raise typer.BadParameter("give --channel only with a lead")
@@ -128,10 +113,7 @@ def send_again(
             fail(f"There is no delivery and no lead {sent_id}; see dealer-agent deliveries list")
         if found.lead.erased_at is not None:
             fail(f"The customer of lead {lead_id} was erased: there is nothing to send")
-        if record is not None:
-            new_ids = resend(tx, delivery_id=sent_id)
-        else:
-            new_ids = resend(tx, lead_id=lead_id, channel=channel)
+        new_ids = resend(tx, delivery_id=sent_id) if record else resend(tx, lead_id=lead_id, channel=channel)
         if not new_ids:
             fail(
                 f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it. "
@@ -139,6 +121,14 @@ def send_again(
             )
     for delivery_id in new_ids:
         out.print(f"Delivery {delivery_id} is sent as soon as the service runs.")
+
+
+def _delivery(tx: Transaction, delivery_id: str) -> DeliveryRecord:
+    """Ends the command with exit code 1 if there is no such delivery."""
+    record = get_delivery(tx, delivery_id)
+    if record is None:
+        fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
+    return record
 
 
 def _state(record: DeliveryRecord, now: datetime) -> str:

@@ -11,8 +11,9 @@ from rich.markup import escape
 
 from dealer_agent.apidocs.examples import curl_command
 from dealer_agent.catalogue_loading.feed_import import import_feed
+from dealer_agent.cli.open_dealer import opened
 from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of
-from dealer_agent.cli.terminal import fail, out, report_errors, store_of
+from dealer_agent.cli.terminal import fail, out
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import FILE_NAME
@@ -21,10 +22,7 @@ from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="The folder for the invented dealer.")] = Path("demo-store"),
     host: HostOption = LOOPBACK,
@@ -34,16 +32,15 @@ def demo(
     # Imported here, as in `serve`.
     from dealer_agent.cli.uvicorn_server import listen, run
 
-    with report_errors():
-        listener = listen(host, port)
-        _write_dealer(directory)
-        # The invented dealer always uses its own database and key, not those of the environment.
-        os.environ.pop(KEYS_VARIABLE, None)
-        settings = load_settings(directory, {})
-        now = datetime.now(UTC)
-        feed = read_feed(demo_inventory())
-        with store_of(settings) as store:
-            import_feed(store, settings.dealer, feed, source="inventory.csv", at=now, allow_shrink=True)
+    listener = listen(host, port)
+    _write_dealer(directory)
+    # The invented dealer always uses its own database and key, not those of the environment.
+    os.environ.pop(KEYS_VARIABLE, None)
+    settings = load_settings(directory, {})
+    now = datetime.now(UTC)
+    feed = read_feed(demo_inventory())
+    with opened(settings) as dealer:
+        import_feed(dealer.store, dealer.profile, feed, source="inventory.csv", at=now, allow_shrink=True)
     address = address_of(host, port)
     # The examples ask about a certified vehicle with a price.
     examples = (row.unit for row in feed.units if row.unit.condition == "cpo" and row.unit.selling_price)

@@ -15,15 +15,13 @@ from dealer_agent.cli.customer_data import (
     LeadArgument,
     Person,
     PhoneOption,
-    deliveries_of,
     is_known,
     record_access,
 )
 from dealer_agent.cli.keys import change_key, changing_keys, rotation_of
-from dealer_agent.cli.terminal import HERE, DirOption, customer_store, fail, minute, moment, out, plain, print_table
-from dealer_agent.config import Settings
+from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
+from dealer_agent.cli.terminal import Cell, fail, moment, out, plain, print_table
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
-from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.records import StoredLead, additions_of
@@ -37,8 +35,8 @@ from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import find_leads_of
 from dealer_agent.storage.notices import CancelledVisit
 from dealer_agent.storage.notices import erase as erase_and_notify
+from dealer_agent.storage.outbox import list_deliveries
 from dealer_agent.storage.proofs import newest_proof, proven_leads
-from dealer_agent.storage.store import Store
 
 KEPT = {
     "Lead id, time, vehicle, rooftop; times of visits and deliveries": (
@@ -53,7 +51,6 @@ KEPT = {
     "Access log": "16 CFR 314.4(c)(8): who looked, when, and at which lead id",
 }
 """What an erasure leaves, and why."""
-
 PROOF = "Proof of consent (encrypted): the text as shown, channels, times, agent, name, contact points"
 PROOF_WHY = (
     "16 CFR 310.5: kept until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
@@ -68,16 +65,12 @@ def erase(
     directory: DirOption = HERE,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     consent_too: Annotated[
-        bool,
-        typer.Option(
-            "--consent-too", help="Erase the proof of consent too, also that of leads that were erased before."
-        ),
+        bool, typer.Option("--consent-too", help="Erase the proof of consent too, also of leads erased before.")
     ] = False,
     final: Annotated[
         bool,
         typer.Option(
-            "--final",
-            help="Make the erasure final now: replace the key to customer data and destroy the old key. Takes longer.",
+            "--final", help="Make the erasure final now: replace the key, and destroy the old one. Takes longer."
         ),
     ] = False,
 ) -> None:
@@ -88,15 +81,30 @@ def erase(
     --consent-too. You need not restart a running service.
     """
     person = Person(lead_id, email, phone)
-    if final:
-        require_key_file()
-    with customer_store(directory) as (settings, store):
-        erasure = _Erasure(store, settings.dealer, consent_too)
-        if lead_id is not None and (problem := _why_unreadable(store, settings.dealer.id, lead_id)):
-            _erase_unreadable(erasure, lead_id, problem, yes=yes)
+    if final and from_environment(os.environ):
+        fail(
+            f"--final cannot change the keys in {KEYS_VARIABLE}. Erase without it, then replace the key "
+            "(dealer-agent keys rotate --help): the erasure is final when you have removed the old key there"
+        )
+    with open_dealer(directory, customers=True) as dealer:
+        erasure = _Erasure(dealer, consent_too)
+        if lead_id is not None and (problem := _why_unreadable(dealer, lead_id)):
+            # Somebody changed the lead in the database.
+            out.print(f"The lead {lead_id} cannot be shown: {problem}")
+            _confirm("Erase it anyway?", yes=yes)
+            erasure.erase(lead_id)
+            out.print(f"The lead {lead_id} is erased.")
+            erasure.show_receivers()
+            if erasure.proof_kept_until() is not None:
+                out.print("The proof of consent is kept separately. --consent-too erases it.")
         else:
             _erase_person(erasure, person, yes=yes, again=final)
-        (make_final if final else tell_when_final)(settings, store)
+        (_make_final if final else _tell_when_final)(dealer)
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    if not yes and not typer.confirm(f"{question} This cannot be undone."):
+        fail("Nothing was erased.")
 
 
 @dataclass
@@ -106,8 +114,7 @@ class _Erasure:
     `copies` has channel names: True if a delivery arrived there, False if it may have arrived.
     """
 
-    store: Store
-    profile: Profile
+    dealer: OpenDealer
     consent_too: bool
     lead_ids: list[str] = field(default_factory=list)
     copies: dict[str, bool] = field(default_factory=dict)
@@ -115,22 +122,17 @@ class _Erasure:
 
     def erase(self, lead_id: str) -> None:
         self.lead_ids.append(lead_id)
-        with self.store.lock(self.profile.id) as tx:
-            done = erase_and_notify(tx, lead_id, self.profile, consent_too=self.consent_too)
+        with self.dealer.lock() as tx:
+            done = erase_and_notify(tx, lead_id, self.dealer.profile, consent_too=self.consent_too)
         if done is not None:
             for (_, channel), arrived in done.copies.items():
                 self.copies[channel] = self.copies.get(channel, False) or arrived
             self.visits.extend(done.visits)
 
-    def erase_proof(self, lead_id: str) -> None:
-        self.lead_ids.append(lead_id)
-        with self.store.lock(self.profile.id) as tx:
-            erase_lead(tx, lead_id, consent_too=True)
-
     def proof_kept_until(self) -> datetime | None:
-        with self.store.read(self.profile.id) as tx:
+        with self.dealer.read() as tx:
             newest = newest_proof(tx, self.lead_ids)
-        return None if newest is None else newest + timedelta(days=self.profile.privacy.keep_consents_days)
+        return None if newest is None else newest + timedelta(days=self.dealer.profile.privacy.keep_consents_days)
 
     def show_receivers(self) -> None:
         for arrived, words in ((True, "have a copy"), (False, "may have a copy, because a delivery was not finished")):
@@ -149,34 +151,42 @@ def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) 
 
     So a command that was killed before the erasure was final can be repeated.
     """
-    store, dealer_id = erasure.store, erasure.profile.id
-    proven = _proven(store, dealer_id, person) if erasure.consent_too else []
+    dealer = erasure.dealer
+    proven: list[str] = []
+    if erasure.consent_too:
+        with dealer.read() as tx:
+            if person.lead_id is None:
+                proven = proven_leads(tx, person.contact)
+            elif newest_proof(tx, [person.lead_id]) is not None:
+                proven = [person.lead_id]
     # `leads_in` ends the command if there is no lead.
     repeats = (proven or again) and person.lead_id is None
-    found = person.leads_now(store, dealer_id) if repeats else person.leads_in(store, dealer_id)
-    leads = [stored for stored in found if is_known(stored)]
+    leads = list(filter(is_known, person.leads_now(dealer) if repeats else person.leads_in(dealer)))
     if not leads and not proven:
         out.print("There is nothing to erase: the person was erased before, or was never here.")
         return
-    others = _others(store, dealer_id, leads)
-    ids = [stored.lead.lead_id for stored in leads]
-    only = ids[0] if len(ids) == 1 and not proven else None
-    record_access(store, dealer_id, "leads erase", leads=len(ids) + len(proven), lead_id=person.lead_id or only)
-    _show_leads(leads, proven)
-    if not yes and not typer.confirm("Erase this person? This cannot be undone."):
-        fail("Nothing was erased.")
-    counts: Counter[str] = Counter()
+    others = _others(dealer, leads)
+    only = leads[0].lead.lead_id if len(leads) == 1 and not proven else None
+    record_access(dealer, "leads erase", leads=len(leads) + len(proven), lead_id=person.lead_id or only)
+    if proven:
+        out.print(f"The proof of consent of these erased leads will be erased: {', '.join(proven)}")
+    if leads:
+        print_table("To be erased", ("Id", "Received (UTC)", "Customer", "Agent"), list(map(_row, leads)))
+    _confirm("Erase this person?", yes=yes)
     for each in proven:
-        erasure.erase_proof(each)
+        erasure.lead_ids.append(each)
+        with dealer.lock() as tx:
+            erase_lead(tx, each, consent_too=True)
+    counts: Counter[str] = Counter()
     while leads:
-        counts.update(_counts(store, dealer_id, leads))
+        counts.update(_counts(dealer, leads))
         for stored in leads:
             erasure.erase(stored.lead.lead_id)
         # Leads may arrive while the question is on the terminal.
-        leads = [] if person.lead_id else [each for each in person.leads_now(store, dealer_id) if is_known(each)]
+        leads = [] if person.lead_id else list(filter(is_known, person.leads_now(dealer)))
     if proven:
         counts["Proofs of consent of leads that were erased before"] = len(proven)
-    print_table("\nErased", ("What", "Count #"), [(what, str(count)) for what, count in counts.items()])
+    print_table("\nErased", ("What", "Count"), list(counts.items()))
     until = erasure.proof_kept_until()
     proof = [] if until is None else [(PROOF, PROOF_WHY.format(until=until))]
     print_table("\nKept", ("What", "Why"), [*KEPT.items(), *proof])
@@ -188,38 +198,19 @@ def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) 
         )
 
 
-def _erase_unreadable(erasure: _Erasure, lead_id: str, problem: str, *, yes: bool) -> None:
-    """Erases a lead that cannot be decrypted because it was changed in the database."""
-    out.print(f"The lead {lead_id} cannot be shown: {problem}")
-    if not yes and not typer.confirm("Erase it anyway? This cannot be undone."):
-        fail("Nothing was erased.")
-    erasure.erase(lead_id)
-    out.print(f"The lead {lead_id} is erased.")
-    erasure.show_receivers()
-    if erasure.proof_kept_until() is not None:
-        out.print("The proof of consent is kept separately. --consent-too erases it.")
-
-
-def _why_unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
+def _why_unreadable(dealer: OpenDealer, lead_id: str) -> str | None:
     try:
-        with store.read(dealer_id) as tx:
+        with dealer.read() as tx:
             lead_details(tx, lead_id)
     except WrongKey as problem:
         return str(problem)
     return None
 
 
-def _proven(store: Store, dealer_id: str, person: Person) -> list[str]:
-    with store.read(dealer_id) as tx:
-        if person.lead_id is not None:
-            return [] if newest_proof(tx, [person.lead_id]) is None else [person.lead_id]
-        return proven_leads(tx, person.contact)
-
-
-def _others(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> list[str]:
+def _others(dealer: OpenDealer, leads: Sequence[StoredLead]) -> list[str]:
     known = {contact for stored in leads for customer in _customers(stored) for contact in contact_points(customer)}
     erased = {stored.lead.lead_id for stored in leads}
-    with store.read(dealer_id) as tx:
+    with dealer.read() as tx:
         return [each for each in find_leads_of(tx, sorted(known)) if each not in erased]
 
 
@@ -230,10 +221,10 @@ def _customers(stored: StoredLead) -> list[Customer]:
     return found + [added.customer for added in additions_of(stored) if added.customer is not None]
 
 
-def _counts(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> dict[str, int]:
+def _counts(dealer: OpenDealer, leads: Sequence[StoredLead]) -> dict[str, int]:
     ids = [stored.lead.lead_id for stored in leads]
-    deliveries = [each for lead_id in ids for each in deliveries_of(store, dealer_id, lead_id)]
-    with store.read(dealer_id) as tx:
+    with dealer.read() as tx:
+        deliveries = [each for lead_id in ids for each in list_deliveries(tx, 1000, lead_id=lead_id)]
         visits = sum(len(appointments_of(tx, lead_id)) for lead_id in ids)
     return {
         "Leads: names, addresses, numbers, messages, the requests as they came": len(leads),
@@ -246,31 +237,15 @@ def _counts(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> dict[s
     }
 
 
-def _show_leads(leads: Sequence[StoredLead], proven: Sequence[str]) -> None:
-    if proven:
-        out.print(f"The proof of consent of these erased leads will be erased: {', '.join(proven)}")
-    rows = []
-    for stored in leads:
-        name, lead = _customers(stored)[-1], stored.lead
-        customer = f"{name.first_name} {name.last_name}"
-        rows.append((lead.lead_id, minute(lead.received_at), customer, lead.source_agent or ERASED))
-    if rows:
-        print_table("To be erased", ("Id", "Received (UTC)", "Customer", "Agent"), rows)
+def _row(stored: StoredLead) -> tuple[Cell, ...]:
+    name, lead = _customers(stored)[-1], stored.lead
+    return lead.lead_id, lead.received_at, f"{name.first_name} {name.last_name}", lead.source_agent or ERASED
 
 
-def require_key_file() -> None:
-    """Ends the command if the keys are in the environment, because it cannot destroy a key there."""
-    if from_environment(os.environ):
-        fail(
-            f"--final cannot change the keys in {KEYS_VARIABLE}. Erase without it, then replace the key "
-            "(dealer-agent keys rotate --help): the erasure is final when you have removed the old key there"
-        )
-
-
-def make_final(settings: Settings, store: Store) -> None:
+def _make_final(dealer: OpenDealer) -> None:
     """Replaces the key, and destroys every key that may have encrypted erased data. Ends the command if one is left."""
-    path = settings.directory / KEY_FILE_NAME
-    with rotation_of(settings, store) as rotation, changing_keys(path):
+    path = dealer.settings.directory / KEY_FILE_NAME
+    with rotation_of(dealer) as rotation, changing_keys(path):
         rotation.cipher.refresh()
         before = set(rotation.cipher.keyring.ids)
         change_key(rotation, destroy=True)
@@ -280,8 +255,7 @@ def make_final(settings: Settings, store: Store) -> None:
     if left:
         fail(
             f"The erasure is not final: the key {', '.join(sorted(left))} is still needed, because a value cannot be "
-            "encrypted with the new key. "
-            "dealer-agent consent verify says what was changed in the database"
+            "encrypted with the new key. dealer-agent consent verify says what was changed in the database"
         )
     out.print(
         f"\nThe erasure is final: the old key is destroyed. Back up {path} again, and delete its older copies: with "
@@ -289,22 +263,18 @@ def make_final(settings: Settings, store: Store) -> None:
     )
 
 
-def tell_when_final(settings: Settings, store: Store) -> None:
+def _tell_when_final(dealer: OpenDealer) -> None:
     """Shows when the erasure becomes final, or what makes it final."""
     if from_environment(os.environ):
-        when = (
-            f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
-            "(dealer-agent keys rotate --help)"
-        )
-    elif changeable_key_file(settings.directory, os.environ) is None or not settings.dealer.privacy.rotate_keys_days:
-        when = (
-            "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase "
-            "--final"
-        )
-    else:
-        with rotation_of(settings, store) as rotation:
+        when = f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
+        when += "(dealer-agent keys rotate --help)"
+    elif changeable_key_file(dealer.settings.directory, os.environ) and dealer.profile.privacy.rotate_keys_days:
+        with rotation_of(dealer) as rotation:
             by = rotation.final_by(datetime.now(UTC))
         when = f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
+    else:
+        when = "when the key is destroyed. The service does not do this by itself here: "
+        when += "run dealer-agent leads erase --final"
     out.print(
         f"\nThe erasure becomes final {when}. Until then, a person who has the key and the database's files can read "
         "remains in them."

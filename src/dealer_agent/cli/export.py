@@ -8,24 +8,27 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 import typer
 from lxml import etree
 
 from dealer_agent.cli.customer_data import OutOption, private_file, record_access
-from dealer_agent.cli.terminal import HERE, DirOption, counted, customer_store, err, fail, progress
-from dealer_agent.config import Settings
+from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
+from dealer_agent.cli.terminal import counted, err, fail, progress
 from dealer_agent.leads.adf import PROLOG, render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView, lead_view
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import list_leads
-from dealer_agent.storage.store import Store
 
 Format = Literal["csv", "json", "adf"]
+
+
+def _day(meaning: str) -> Any:
+    return typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help=meaning)
 
 
 def export(
@@ -33,14 +36,8 @@ def export(
     form: Annotated[
         Format, typer.Option("--format", help="csv for a spreadsheet, json for a program, adf for a CRM.")
     ] = "csv",
-    since: Annotated[
-        datetime | None,
-        typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help="Leads received on this day (UTC) or later."),
-    ] = None,
-    until: Annotated[
-        datetime | None,
-        typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help="Leads received on this day (UTC) or earlier."),
-    ] = None,
+    since: Annotated[datetime | None, _day("Leads received on this day (UTC) or later.")] = None,
+    until: Annotated[datetime | None, _day("Leads received on this day (UTC) or earlier.")] = None,
     file: OutOption = None,
 ) -> None:
     """Write leads, oldest first, as one document: CSV with a header, a JSON array, or ADF with one prospect per lead.
@@ -52,30 +49,29 @@ def export(
     end = None if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
     if first is not None and end is not None and first >= end:
         raise typer.BadParameter("--since is later than --until")
-    with customer_store(directory) as (settings, store):
-        chosen, erased = _chosen(store, settings.dealer.id, first, end)
+    with open_dealer(directory, customers=True) as dealer:
+        chosen, erased = _chosen(dealer, first, end)
         if form == "adf" and not chosen:
             fail("There is no lead to export, and an ADF document needs one")
-        record_access(store, settings.dealer.id, f"leads export --format {form}", leads=len(chosen))
+        record_access(dealer, f"leads export --format {form}", leads=len(chosen))
+        # On a terminal the leads themselves show the progress.
+        views = _views(dealer, chosen, quiet=file is None and sys.stdout.isatty())
         with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
             if form == "csv" and file is not None:
                 document.write(BOM_UTF8)  # Tells Excel that a file is UTF-8.
-            # On a terminal the leads themselves show the progress.
-            quiet = file is None and sys.stdout.isatty()
-            for part in WRITERS[form](_views(store, settings, chosen, quiet=quiet)):
-                document.write(part)
+            WRITERS[form](views, document)
             document.flush()
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"
     err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.")
 
 
-def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:
+def _chosen(dealer: OpenDealer, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:
     chosen: list[str] = []
     erased = 0
     before: str | None = None
     while True:
-        with store.read(dealer_id) as tx:
+        with dealer.read() as tx:
             page = list_leads(tx, 500, before)
         if not page:
             return chosen[::-1], erased
@@ -90,45 +86,42 @@ def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime 
         before = page[-1].lead_id
 
 
-def _views(store: Store, settings: Settings, chosen: list[str], *, quiet: bool) -> Iterator[LeadView]:
+def _views(dealer: OpenDealer, chosen: list[str], *, quiet: bool) -> Iterator[LeadView]:
     """The chosen leads, with a progress bar. A lead that is erased meanwhile is left out."""
     bar = progress()
     bar.disable = bar.disable or quiet
     with bar:
         for lead_id in bar.track(chosen, description="Writing"):
-            with store.read(settings.dealer.id) as tx:
+            with dealer.read() as tx:
                 whole = lead_details(tx, lead_id)
             if whole is not None and whole.stored.lead.erased_at is None:
-                yield lead_view(whole, settings.dealer)
+                yield lead_view(whole, dealer.profile)
 
 
-def _csv(views: Iterable[LeadView]) -> Iterator[bytes]:
-    written = io.StringIO(newline="")
-    rows = csv.DictWriter(written, COLUMNS)
+def _csv(views: Iterable[LeadView], document: BinaryIO) -> None:
+    text = io.TextIOWrapper(document, "utf-8", newline="")
+    rows = csv.DictWriter(text, COLUMNS)
     rows.writeheader()
-    for view in views:
-        yield written.getvalue().encode()
-        written.seek(0)
-        written.truncate()
-        rows.writerow(cells(view))
-    yield written.getvalue().encode()
+    rows.writerows(map(cells, views))
+    text.detach()  # The caller closes the document.
 
 
-def _json(views: Iterable[LeadView]) -> Iterator[bytes]:
+def _json(views: Iterable[LeadView], document: BinaryIO) -> None:
     """An array with one lead per line. It is ASCII, so that it cannot control a terminal."""
     before = "[\n"
     for view in views:
-        yield (before + json.dumps(msgspec.json.decode(render_json(view)), separators=(",", ":"))).encode()
+        lead = json.dumps(msgspec.json.decode(render_json(view)), separators=(",", ":"))
+        document.write((before + lead).encode())
         before = ",\n"
-    yield b"[]\n" if before == "[\n" else b"\n]\n"
+    document.write(b"[]\n" if before == "[\n" else b"\n]\n")
 
 
-def _adf(views: Iterable[LeadView]) -> Iterator[bytes]:
+def _adf(views: Iterable[LeadView], document: BinaryIO) -> None:
     """One document with one prospect per lead, as the DTD allows."""
-    yield PROLOG + b"<adf>\n"
+    document.write(PROLOG + b"<adf>\n")
     for view in views:
-        yield from (etree.tostring(prospect, encoding="us-ascii") for prospect in etree.fromstring(render_adf(view)))
-    yield b"</adf>\n"
+        document.writelines(etree.tostring(each, encoding="us-ascii") for each in etree.fromstring(render_adf(view)))
+    document.write(b"</adf>\n")
 
 
-WRITERS: dict[Format, Callable[[Iterable[LeadView]], Iterator[bytes]]] = {"csv": _csv, "json": _json, "adf": _adf}
+WRITERS: dict[Format, Callable[[Iterable[LeadView], BinaryIO], None]] = {"csv": _csv, "json": _json, "adf": _adf}

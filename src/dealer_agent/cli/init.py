@@ -6,37 +6,30 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.terminal import fail, out, report_errors
+from dealer_agent.cli.terminal import fail, out
 from dealer_agent.config import write_dealer_toml
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, create_key_file, from_environment
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def init(
     directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to create, such as my-store.")],
     name: Annotated[str | None, typer.Option(help="The dealer's name. Default: the folder's name.")] = None,
 ) -> None:
     """Writes `dealer.toml`, and the key file if there is none."""
-    with report_errors():
-        try:
-            path = write_dealer_toml(directory, name if name is not None else _name_of(directory))
-        except FileExistsError:
-            if not directory.is_dir():
-                raise
-            fail(f"{directory / 'dealer.toml'} is there already; edit it, or choose another folder")
-        except ValueError as problem:
-            fail(f"{problem}; give one with --name")
-        keys = _keys_of(directory)
+    default = directory.resolve().name.replace("-", " ").replace("_", " ").title()
+    try:
+        path = write_dealer_toml(directory, default if name is None else name)
+    except FileExistsError:
+        if not directory.is_dir():
+            raise
+        fail(f"{directory / 'dealer.toml'} is there already; edit it, or choose another folder")
+    except ValueError as problem:
+        fail(f"{problem}; give one with --name")
+    keys = _keys_of(directory)
     out.print(f"Wrote {path}.\n{keys}\nNext:\n")
     out.print(f"  1. Edit {path}: rooftops, hours, fees, what your feed's price means.")
     out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {directory}")
     out.print(f"  3. dealer-agent serve --dir {directory}")
-
-
-def _name_of(directory: Path) -> str:
-    return directory.resolve().name.replace("-", " ").replace("_", " ").title()
 
 
 def _keys_of(directory: Path) -> str:

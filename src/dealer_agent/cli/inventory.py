@@ -12,7 +12,8 @@ import typer
 from msgspec import UNSET
 
 from dealer_agent.catalogue_loading.feed_import import ImportResult, import_feed
-from dealer_agent.cli.terminal import HERE, DirOption, fail, minute, open_store, out, plain, print_table, progress
+from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
+from dealer_agent.cli.terminal import JsonOption, fail, out, plain, print_table, progress
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, MOST_FILE_MIB, Feed, Remark, Repeat, read_feed
 from dealer_agent.storage.errors import StockShrinks
@@ -72,8 +73,8 @@ def import_(
     Buyers see the old stock or the new stock, never a mixture. A running service shows the new stock within two
     seconds.
     """
-    with TemporaryFile() as spool, open_store(directory) as (settings, store), progress() as bar:
-        rooftops = _known_rooftops(settings.dealer, rooftop or [])
+    with TemporaryFile() as spool, open_dealer(directory) as dealer, progress() as bar:
+        rooftops = _known_rooftops(dealer.profile, rooftop or [])
         reading = bar.add_task("Reading", total=None)
         feed = read_feed(
             _content(file),
@@ -85,8 +86,8 @@ def import_(
         storing = bar.add_task("Storing", total=len(feed.units))
         try:
             done = import_feed(
-                store,
-                settings.dealer,
+                dealer.store,
+                dealer.profile,
                 feed,
                 source=file.name,
                 at=datetime.now(UTC),
@@ -99,13 +100,11 @@ def import_(
             bar.stop()
             _show_feed(feed)
             words = str(problem)
-            fail(
-                f"{words[:1].upper()}{words[1:]}. Nothing was changed. "
-                "If the file is right, import it again with --allow-shrink."
-            )
+            advice = "If the file is right, import it again with --allow-shrink."
+            fail(f"{words[:1].upper()}{words[1:]}. Nothing was changed. {advice}")
         bar.update(storing, completed=len(feed.units))
     _show_feed(feed)
-    _show_outcome(feed, done, settings.dealer, dry_run=dry_run)
+    _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
 
 
 def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
@@ -120,21 +119,20 @@ def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
 def history(
     directory: DirOption = HERE,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
+    as_json: JsonOption = False,
 ) -> None:
     """List the imports: when, from which file, and what each changed."""
-    with open_store(directory) as (settings, store), store.read(settings.dealer.id) as tx:
+    with open_dealer(directory) as dealer, dealer.read() as tx:
         records = list_imports(tx, limit)
-    counts = ("added", "changed", "unchanged", "sold", "back")
-    columns = ["At (UTC)", "File", "Layout", *(f"{name.title()} #" for name in counts)]
+    columns = ["At (UTC)", "File", "Layout", "Added", "Changed", "Unchanged", "Sold", "Back", "Rooftops"]
     rows = [
-        [minute(record.at), record.source, record.layout, *(f"{getattr(record, name):,}" for name in counts)]
-        for record in records
+        (
+            *(each.at, each.source, each.layout, each.added, each.changed, each.unchanged, each.sold, each.back),
+            ", ".join(each.rooftops or ("all",)),
+        )
+        for each in records
     ]
-    if any(record.rooftops for record in records):
-        columns.append("Rooftops")
-        for row, record in zip(rows, records, strict=True):
-            row.append(", ".join(record.rooftops or ("all",)))
-    print_table("Imports", columns, rows, empty="Nothing was imported yet.")
+    print_table("Imports", columns, rows, empty="Nothing was imported yet.", as_json=as_json)
 
 
 def _show_feed(feed: Feed) -> None:
@@ -145,8 +143,7 @@ def _show_feed(feed: Feed) -> None:
     if feed.columns_not_understood:
         out.print(f"Columns not understood: {_some(feed.columns_not_understood, COLUMNS_SHOWN)}")
     if feed.columns_withheld:
-        withheld = _some(feed.columns_withheld, COLUMNS_SHOWN)
-        out.print(f"Columns never read (cost and the like): {withheld}")
+        out.print(f"Columns never read (cost and the like): {_some(feed.columns_withheld, COLUMNS_SHOWN)}")
     _show_remarks("Refused rows", feed.refused, feed.counts.refused)
     _show_remarks("Repeated rows", tuple(map(_remark, feed.repeated_vins)), feed.counts.repeated_vins)
     _show_remarks("Worth a look", feed.warnings, feed.counts.warnings)
@@ -160,17 +157,16 @@ def _some(texts: tuple[str, ...] | list[str], most: int) -> str:
 def _show_remarks(title: str, remarks: tuple[Remark, ...], count: int) -> None:
     if not remarks:
         return
-    rows = [(str(remark.line), remark.identifier or "", remark.text) for remark in remarks[:REMARKS_SHOWN]]
-    print_table(f"\n{title}", ("Line #", "VIN or stock", "What"), rows)
+    rows = [(str(remark.line), remark.identifier, remark.text) for remark in remarks[:REMARKS_SHOWN]]
+    print_table(f"\n{title}", ("Line", "VIN or stock", "What"), rows)
     if count > REMARKS_SHOWN:
         out.print(f"... and {count - REMARKS_SHOWN:,} more")
 
 
 def _remark(repeat: Repeat) -> Remark:
     *earlier, last = map(str, repeat.lines)
-    return Remark(
-        repeat.lines[-1], repeat.identifier, f"also on line {_some(earlier, LINES_SHOWN)}; line {last} counts"
-    )
+    text = f"also on line {_some(earlier, LINES_SHOWN)}; line {last} counts"
+    return Remark(repeat.lines[-1], repeat.identifier, text)
 
 
 def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: bool) -> None:
@@ -191,7 +187,7 @@ def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: b
     }
     _show_remarks("Not imported: at other rooftops", done.outside_remarks, done.outside)
     title = "\nWhat would happen" if dry_run else "\nImported"
-    print_table(title, ("Units", "Count #"), [(name, str(count)) for name, count in counts.items()])
+    print_table(title, ("Units", "Count"), list(counts.items()))
     if done.without_rooftop:
         units = "unit names" if done.without_rooftop == 1 else "units name"
         named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""

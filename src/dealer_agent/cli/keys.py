@@ -9,19 +9,8 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.terminal import (
-    HERE,
-    DirOption,
-    customer_store,
-    fail,
-    find_settings,
-    minute,
-    out,
-    print_table,
-    progress,
-    report_errors,
-    store_of,
-)
+from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, find_settings, open_dealer, opened
+from dealer_agent.cli.terminal import JsonOption, fail, out, print_table, progress
 from dealer_agent.config import Settings
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, changing, create_key_file, from_environment
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
@@ -40,42 +29,39 @@ def create(
     show: Annotated[
         bool,
         typer.Option(
-            "--print",
-            help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret if the variable has none. Write no file.",
+            "--print", help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret if it has none. Write no file."
         ),
     ] = False,
 ) -> None:
     """Create the key file of a dealer that has none. `init` creates it too."""
     if show:
         lasting = None if _has_lasting_secret(os.environ) else new_lasting_secret()
-        entries = render(Keyring((new_key(),), lasting)).split()
-        out.print(",".join(entries), soft_wrap=True)
+        out.print(",".join(render(Keyring((new_key(),), lasting)).split()), soft_wrap=True)
         return
-    with report_errors():
-        settings = find_settings(directory)
-        if from_environment(os.environ):
-            fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
-        if settings.cipher is not None:
-            fail(f"{settings.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
-        _drop_lost_key(settings)
-        path = create_key_file(settings.directory)
+    settings = find_settings(directory)
+    if from_environment(os.environ):
+        fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
+    if settings.cipher is not None:
+        fail(f"{settings.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
+    _drop_lost_key(settings)
+    path = create_key_file(settings.directory)
     out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
 
 
 @app.command("list")
-def list_(directory: DirOption = HERE) -> None:
+def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
     """List the keys: id, use, since when, and the number of values that are encrypted with each."""
-    with report_errors():
-        settings = find_settings(directory)
-        cipher = _cipher_of(settings)
-        with store_of(settings, customers=True) as store, store.read(settings.dealer.id) as tx:
-            used, uses = keys_in_use(tx), key_uses(tx)
+    settings = find_settings(directory)
+    cipher = _cipher_of(settings)
+    with opened(settings, customers=True) as dealer, dealer.read() as tx:
+        used, uses = keys_in_use(tx), key_uses(tx)
     rows = []
     for key_id in cipher.keyring.ids:
         use, active = uses.get(key_id), key_id == cipher.keyring.active
-        since = minute(use.since) if use is not None else ""
-        rows.append((key_id, _use_text(use, active=active), since, f"{used.get(key_id, 0):,}"))
-    print_table("Keys to customer data", ("Id", "Use", "Since (UTC)", "Values #"), rows)
+        rows.append((key_id, _use_text(use, active=active), use.since if use else None, used.get(key_id, 0)))
+    print_table("Keys to customer data", ("Id", "Use", "Since (UTC)", "Values"), rows, as_json=as_json)
+    if as_json:
+        return
     source = KEYS_VARIABLE if from_environment(os.environ) else settings.directory / KEY_FILE_NAME
     out.print(f"They come from {source}.")
     _show_due_date(settings, uses.get(cipher.keyring.active))
@@ -93,7 +79,7 @@ def rotate(
     You may stop the command at any point: the next run continues. With keys in DEALER_AGENT_KEYS, put the new key in
     front, restart the service, run this command, then remove the old key from the variable.
     """
-    with customer_store(directory) as (settings, store), rotation_of(settings, store) as rotation:
+    with open_dealer(directory, customers=True) as dealer, rotation_of(dealer) as rotation:
         if from_environment(os.environ):
             if values := rotation.reencrypt_all():
                 out.print(f"{values:,} values are encrypted with the new key.")
@@ -102,7 +88,7 @@ def rotate(
             if unused := rotation.unused():
                 out.print(f"Nothing needs {', '.join(unused)} any more: remove it from {KEYS_VARIABLE}.")
             return
-        path = settings.directory / KEY_FILE_NAME
+        path = dealer.settings.directory / KEY_FILE_NAME
         with changing_keys(path):
             destroyed = change_key(rotation, destroy=forget_old)
             unused = rotation.unused()
@@ -116,16 +102,17 @@ def rotate(
 
 
 @contextmanager
-def rotation_of(settings: Settings, store: Store) -> Iterator[KeyRotation]:
+def rotation_of(dealer: OpenDealer) -> Iterator[KeyRotation]:
     """The rotation of a dealer's keys. A progress bar shows while values are encrypted."""
+    settings = dealer.settings
     with progress() as bar:
         task = bar.add_task("Encrypting", total=None)
         yield KeyRotation(
-            store=store,
+            store=dealer.store,
             cipher=_cipher_of(settings),
-            dealer_id=settings.dealer.id,
+            dealer_id=dealer.profile.id,
             path=None if from_environment(os.environ) else settings.directory / KEY_FILE_NAME,
-            days=settings.dealer.privacy.rotate_keys_days,
+            days=dealer.profile.privacy.rotate_keys_days,
             on_progress=lambda count: bar.update(task, advance=count),
         )
 
@@ -144,12 +131,9 @@ def changing_keys(path: Path) -> Iterator[None]:
 
 def change_key(rotation: KeyRotation, *, destroy: bool) -> list[str]:
     """Creates a new key and encrypts everything with it. Returns the ids of the keys that were destroyed."""
-    changed = rotation.rotate(datetime.now(UTC))
-    active = rotation.cipher.keyring.active
-    if changed:
-        out.print(f"The new key is {active}.")
-    else:
-        out.print(f"This completed an earlier change that was interrupted. The new key is {active}.")
+    if not rotation.rotate(datetime.now(UTC)):
+        out.print("This completed an earlier change that was interrupted. ", end="")
+    out.print(f"The new key is {rotation.cipher.keyring.active}.")
     return rotation.destroy_unused() if destroy else []
 
 

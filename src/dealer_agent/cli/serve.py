@@ -6,11 +6,10 @@ from urllib.parse import urlsplit
 
 import typer
 
-from dealer_agent.cli.terminal import HERE, DirOption, err, find_settings, out, report_errors, store_of
+from dealer_agent.cli.open_dealer import HERE, DirOption, find_settings, opened
+from dealer_agent.cli.terminal import err, out
 from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.storage.stock import read_revision
-
-app = typer.Typer(add_completion=False)
 
 HostOption = Annotated[str, typer.Option(help="The address to listen on. 0.0.0.0 means all addresses of this machine.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
@@ -22,7 +21,6 @@ SET_PUBLIC_URL = (
 )
 
 
-@app.command()
 def serve(
     directory: DirOption = HERE, host: HostOption = LOOPBACK, port: PortOption = 8080, workers: WorkersOption = 1
 ) -> None:
@@ -30,12 +28,11 @@ def serve(
     # Imported here: the server takes a second, and `serve --help` does not need it.
     from dealer_agent.cli.uvicorn_server import listen, run
 
-    with report_errors():
-        settings = find_settings(directory)
-        channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
-        with store_of(settings, customers=True) as store, store.read(settings.dealer.id) as tx:
-            stocked = read_revision(tx).stock > 0
-        listener = listen(host, port)
+    settings = find_settings(directory)
+    channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
+    with opened(settings, customers=True) as dealer, dealer.read() as tx:
+        stocked = read_revision(tx).stock > 0
+    listener = listen(host, port)
     address = address_of(host, port)
     base = settings.base_url(address)
     out.print(f"{settings.dealer.name} answers at {base}/")
@@ -64,24 +61,22 @@ def problem_of_card(listening: str, named: str) -> str | None:
     """
     if is_this_machine(listening):
         return None
-    parts = urlsplit(named)
-    if is_this_machine(parts.hostname or ""):
-        problem = (
-            f"The service listens on {listening}, but its agent card names {named}: no other machine can reach it."
-        )
-    elif parts.scheme == "http":
-        problem = f"The agent card names {named}: customers' data would travel without encryption."
-    else:
-        return None
-    return f"{problem} {SET_PUBLIC_URL}"
+    unreachable = (
+        f"The service listens on {listening}, but its agent card names {named}: no other machine can reach it."
+    )
+    unencrypted = f"The agent card names {named}: customers' data would travel without encryption."
+    return _problem_of(named, unreachable, unencrypted)
 
 
 def problem_of_links(begin: str) -> str | None:
     """Why customers cannot safely use the links in their mails; None if they can. The links begin with `begin`."""
-    parts = urlsplit(begin)
     links = f"The links in mails to customers begin with {begin}"
+    unencrypted = f"{links}: they would travel without encryption."
+    return _problem_of(begin, f"{links}: they work on this machine only.", unencrypted)
+
+
+def _problem_of(address: str, unreachable: str, unencrypted: str) -> str | None:
+    parts = urlsplit(address)
     if is_this_machine(parts.hostname or ""):
-        return f"{links}: they work on this machine only. {SET_PUBLIC_URL}"
-    if parts.scheme == "http":
-        return f"{links}: they would travel without encryption. {SET_PUBLIC_URL}"
-    return None
+        return f"{unreachable} {SET_PUBLIC_URL}"
+    return f"{unencrypted} {SET_PUBLIC_URL}" if parts.scheme == "http" else None

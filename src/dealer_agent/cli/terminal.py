@@ -1,16 +1,15 @@
 """Shared by all commands: error messages, tables and other output."""
 
 import errno
-import os
+import json
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from itertools import zip_longest
+from typing import Annotated, Any, Literal, NoReturn
 
 import msgspec
 import typer
@@ -19,24 +18,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from dealer_agent.config import Settings, SettingsError, load_settings
-from dealer_agent.config.loading import FILE_NAME
+from dealer_agent.config import SettingsError
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.inventory.feeds import FeedError
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.store import Store
 
 _wide = not sys.stdout.isatty()
 out = Console(highlight=False, markup=False, soft_wrap=_wide, width=200 if _wide else None)
 """Without a terminal, a wide row stays on one line, so that it can be searched."""
 err = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-
-DirOption = Annotated[
-    Path, typer.Option("--dir", help="The folder that holds dealer.toml and, unless DATABASE_URL is set, the database.")
-]
-HERE = Path()
-
 
 _OS_ADVICE = {
     errno.EACCES: "permission denied; run the command as the user who owns it, or choose another place",
@@ -85,41 +75,6 @@ def plain(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def find_settings(directory: Path) -> Settings:
-    """The dealer in a folder, else in its only subfolder with a dealer. Raises SettingsError."""
-    if not (directory / FILE_NAME).exists():
-        below = sorted(directory.glob(f"*/{FILE_NAME}"))
-        if len(below) == 1:
-            directory = below[0].parent
-            err.print(f"Using the dealer in {directory}", style="dim")
-    return load_settings(directory, os.environ)
-
-
-@contextmanager
-def store_of(settings: Settings, *, customers: bool = False) -> Iterator[Store]:
-    """The dealer's store, migrated first. Raises StorageError.
-
-    With `customers` it is for work with customer data: the keys are checked. Raises also KeyMissing and WrongKey.
-    """
-    migrate(settings.database_url)
-    with Store.open(settings.database_url, settings.cipher) as store:
-        if customers:
-            store.check_keys(settings.dealer.id)
-        yield store
-
-
-@contextmanager
-def open_store(directory: Path, *, customers: bool = False) -> Iterator[tuple[Settings, Store]]:
-    """The dealer in a folder, and `store_of` it. Errors in the `with` block end the command."""
-    with report_errors():
-        settings = find_settings(directory)
-        with store_of(settings, customers=customers) as store:
-            yield settings, store
-
-
-customer_store = partial(open_store, customers=True)
-
-
 def progress() -> Progress:
     """A progress bar for long work. It is shown only on a terminal."""
     columns = (
@@ -131,25 +86,55 @@ def progress() -> Progress:
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str = "") -> None:
-    """Prints a table, or the text `empty` in place of a table without rows.
+def moment(at: datetime) -> str:
+    """A time in UTC, to the second."""
+    return f"{at:%Y-%m-%d %H:%M:%S}"
 
-    A column whose name ends with # holds numbers. The column "Id" is never wrapped. Cells are no markup.
+
+def minute(at: datetime) -> str:
+    """A time in UTC, to the minute."""
+    return f"{at:%Y-%m-%d %H:%M}"
+
+
+Cell = str | int | datetime | None
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the rows as JSON. Times have their offset from UTC.")]
+
+
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    empty: str = "",
+    time: Callable[[datetime], str] = minute,
+    as_json: bool = False,
+) -> None:
+    """Prints a table, or the text `empty` in place of a table without rows. `time` formats times.
+
+    The column "Id" is never wrapped. Cells are no markup. JSON is an array of objects with a member for each column.
     """
+    if as_json:
+        names = [column.removesuffix(" (UTC)").replace(" ", "_").lower() for column in columns]
+        entries = [dict(zip(names, row, strict=True)) for row in rows]
+        typer.echo(json.dumps(entries, indent=2, default=datetime.isoformat))
+        return
     if empty and not rows:
         out.print(empty)
         return
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", show_edge=False)
-    for column in columns:
-        table.add_column(
-            column.removesuffix(" #"),
-            justify="right" if column.endswith("#") else "left",
-            overflow="fold",
-            no_wrap=column == "Id",
-        )
+    for column, first in zip_longest(columns, rows[0] if rows else ()):
+        side: Literal["left", "right"] = "right" if isinstance(first, int) else "left"
+        table.add_column(column, justify=side, overflow="fold", no_wrap=column == "Id")
     for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
+        table.add_row(*(Text(plain(cell_text(cell, time))) for cell in row))
     out.print(table)
+
+
+def cell_text(cell: Cell, time: Callable[[datetime], str] = minute) -> str:
+    """The text of a cell: empty for None, and a number as `1,204`."""
+    if isinstance(cell, datetime):
+        return time(cell)
+    return f"{cell:,}" if isinstance(cell, int) else cell or ""
 
 
 def section(title: str, content: Any) -> None:
@@ -172,13 +157,3 @@ def _indented(text: str) -> str:
 def counted(number: int, thing: str) -> str:
     """For example `1 lead` or `1,204 leads`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
-def moment(at: datetime) -> str:
-    """A time in UTC, to the second."""
-    return f"{at:%Y-%m-%d %H:%M:%S}"
-
-
-def minute(at: datetime) -> str:
-    """A time in UTC, to the minute."""
-    return f"{at:%Y-%m-%d %H:%M}"

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.terminal import HERE, DirOption, err, fail, minute, open_store, out, print_table
+from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
+from dealer_agent.cli.terminal import JsonOption, err, fail, out, print_table
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.tokens import create_token, list_tokens, revoke_token
 
@@ -19,27 +20,24 @@ def create(
     """Create a token and show it once. The service stores only its hash."""
     if not name.strip():
         raise typer.BadParameter("the name is empty; write whom the token is for")
-    with open_store(directory) as (settings, store):
-        token = new_token()
-        with store.write(settings.dealer.id) as tx:
-            token_id = create_token(tx, name, token.secret_hash)
+    token = new_token()
+    with open_dealer(directory) as dealer, dealer.write() as tx:
+        token_id = create_token(tx, name, token.secret_hash)
     err.print(f"Token {token_id} for {name}. Keep it now: it is shown this once.")
     out.print(token.text(token_id), soft_wrap=True)
-    if settings.auth.mode == "none":
+    if dealer.settings.auth.mode == "none":
         err.print('Nothing asks for a token yet: set mode = "bearer" under [auth] in dealer.toml.')
 
 
 @app.command("list")
-def list_(directory: DirOption = HERE) -> None:
+def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
     """List the tokens, revoked ones too."""
-    with open_store(directory) as (settings, store), store.read(settings.dealer.id) as tx:
+    with open_dealer(directory) as dealer, dealer.read() as tx:
         tokens = list_tokens(tx)
-    rows = []
-    for token in tokens:
-        revoked = minute(token.revoked_at) if token.revoked_at else ""
-        rows.append((token.token_id, token.name, token.purpose, minute(token.created_at), revoked))
+    rows = [(each.token_id, each.name, each.purpose, each.created_at, each.revoked_at) for each in tokens]
     columns = ("Id", "Name", "Opens", "Created", "Revoked")
-    print_table("Tokens", columns, rows, empty="No tokens yet: dealer-agent tokens create NAME")
+    empty = "No tokens yet: dealer-agent tokens create NAME"
+    print_table("Tokens", columns, rows, empty=empty, as_json=as_json)
 
 
 @app.command("revoke")
@@ -47,9 +45,7 @@ def revoke(
     token_id: Annotated[str, typer.Argument(help="The id, from `tokens list`.")], directory: DirOption = HERE
 ) -> None:
     """Revoke a token for ever. A running service refuses it within two seconds."""
-    with open_store(directory) as (settings, store):
-        with store.write(settings.dealer.id) as tx:
-            revoked = revoke_token(tx, token_id)
-        if not revoked:
+    with open_dealer(directory) as dealer, dealer.write() as tx:
+        if not revoke_token(tx, token_id):
             fail(f"There is no active token {token_id}; see dealer-agent tokens list")
     out.print(f"Token {token_id} is revoked.")

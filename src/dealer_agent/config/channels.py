@@ -10,7 +10,7 @@ from msgspec import UNSET
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.settings import Settings
 from dealer_agent.config.settings_problems import error_with_lines
-from dealer_agent.dealers.profile import Deliver, HttpChannel
+from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.protocol.problems import Path, Problem
 
 LEAST_LEASE_MARGIN_SECONDS = 5
@@ -37,7 +37,12 @@ def _problems(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
     yield from _of_mail(settings, env)
     for index, rooftop in enumerate(settings.dealer.rooftops):
         here: Path = ("rooftops", index, "deliver")
-        yield from _of_mail_channels(settings, rooftop.deliver, here)
+        if not settings.mail.host:
+            advice = "needs the server that sends: write host and from_address under [mail]"
+            for place in range(len(rooftop.deliver.smtp)):
+                yield Problem((*here, "smtp", place), advice)
+            if rooftop.deliver.notify:
+                yield Problem((*here, "notify"), advice)
         for place, http in enumerate(rooftop.deliver.http):
             yield from _of_http(settings, http, (*here, "http", place), env)
         for place, folder in enumerate(rooftop.deliver.directory):
@@ -68,16 +73,6 @@ def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
         )
         yield Problem(("mail", "security"), message)
     yield from _of_time(settings, mail.timeout_seconds, ("mail", "timeout_seconds"))
-
-
-def _of_mail_channels(settings: Settings, deliver: Deliver, here: Path) -> Iterator[Problem]:
-    if settings.mail.host:
-        return
-    advice = "needs the server that sends: write host and from_address under [mail]"
-    for place in range(len(deliver.smtp)):
-        yield Problem((*here, "smtp", place), advice)
-    if deliver.notify:
-        yield Problem((*here, "notify"), advice)
 
 
 def _of_http(settings: Settings, channel: HttpChannel, here: Path, env: Mapping[str, str]) -> Iterator[Problem]:

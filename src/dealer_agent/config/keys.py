@@ -46,9 +46,13 @@ class KeyFile:
                 seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_mode)
                 if self._seen is not None and self._seen[0] == seen:
                     return self._seen[1]
-                keyring = _parsed(state.st_mode, file.read(), self._path)
+                if is_open_to_others(state.st_mode):
+                    raise InvalidKeys(advice("600", [self._path]))
+                keyring = Keyring.parse(file.read().decode("utf-8-sig"))
                 self._seen = seen, keyring
                 return keyring
+        except UnicodeDecodeError:
+            raise InvalidKeys("is no text: put the file back from your backup") from None
         except FileNotFoundError:
             raise InvalidKeys(f"is gone from {self._path.parent}: put it back from your backup") from None
         except OSError as error:
@@ -75,7 +79,10 @@ def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
     file = KeyFile(path)
     try:
         if file.read().lasting is None:
-            _add_lasting_secret(path)
+            with changing(path, wait=True):
+                found = file.read()
+                if found.lasting is None:
+                    replace_key_file(path, replace(found, lasting=new_lasting_secret()))
         return Cipher(file.read(), file.read)
     except InvalidKeys as error:
         place = f"{KEY_FILE_NAME}, line {error.line}" if error.line else KEY_FILE_NAME
@@ -109,14 +116,6 @@ def replace_key_file(path: Path, keyring: Keyring) -> None:
         state = path.stat()
         os.chown(made, state.st_uid, state.st_gid)
         made.replace(path)
-
-
-def _add_lasting_secret(path: Path) -> None:
-    """Adds a lasting secret to a key file without one. Raises InvalidKeys and OSError."""
-    with changing(path, wait=True):
-        found = KeyFile(path).read()
-        if found.lasting is None:
-            replace_key_file(path, replace(found, lasting=new_lasting_secret()))
 
 
 @contextmanager
@@ -156,12 +155,3 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _parsed(mode: int, content: bytes, path: Path) -> Keyring:
-    if is_open_to_others(mode):
-        raise InvalidKeys(advice("600", [path]))
-    try:
-        return Keyring.parse(content.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise InvalidKeys("is no text: put the file back from your backup") from None

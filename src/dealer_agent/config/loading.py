@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,10 @@ from dealer_agent.config.settings_problems import SettingsError, error_with_line
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
+RATE_LIMIT_VARIABLE = "RATE_LIMIT_URL"
+_RATE_LIMIT_URL = re.compile(
+    r"(redis|valkey)s?://([^@/\s]*@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/[0-9]*)?(\?\S*)?"
+)
 
 
 def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
@@ -23,22 +28,35 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
     problems of the files, and if other users have access to the directory.
     """
     directory = directory.resolve()
-    file = read_dealer_file(_text(directory / FILE_NAME))
+    file = read_dealer_file(read_text(directory / FILE_NAME))
     require_private(directory)
-    default_database = f"sqlite:///{directory / 'dealer-agent.db'}"
-    return Settings(
+    return Settings.of(
+        file,
         directory=directory,
-        database_url=env.get("DATABASE_URL") or default_database,
-        dealer=file,
+        database_url=database_of(directory, env),
+        rate_limit_url=rate_limit_url(env),
         service=msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/")),
-        search=file.search,
-        auth=file.auth,
-        rate_limits=file.rate_limits,
-        logs=file.logs,
-        mail=file.mail,
-        delivery=file.delivery,
         cipher=load_cipher(directory, env),
     )
+
+
+def database_of(directory: Path, env: Mapping[str, str]) -> str:
+    """The URL of the database: `DATABASE_URL`, by default the SQLite file in the directory."""
+    return env.get("DATABASE_URL") or f"sqlite:///{directory / 'dealer-agent.db'}"
+
+
+def rate_limit_url(env: Mapping[str, str]) -> str:
+    """The URL of the store of the rate limits that machines share: `RATE_LIMIT_URL`, by default none.
+
+    Raises SettingsError, which never contains the URL, because it may have a password.
+    """
+    url = env.get(RATE_LIMIT_VARIABLE, "")
+    if url and _RATE_LIMIT_URL.fullmatch(url) is None:
+        raise SettingsError(
+            f"{RATE_LIMIT_VARIABLE}: write valkey://host:6379 or valkey://user:password@host:6379/0; "
+            "the scheme is valkey or redis, or with TLS valkeys or rediss"
+        )
+    return url
 
 
 def require_private(directory: Path) -> None:
@@ -49,40 +67,47 @@ def require_private(directory: Path) -> None:
 
 def read_dealer_file(text: str) -> DealerFile:
     """Parses the text of a `dealer.toml`. Raises SettingsError."""
+    return msgspec.convert(read_toml(FILE_NAME, text, DealerFile), DealerFile)
+
+
+def read_toml(file: str, text: str, kind: type) -> dict[str, Any]:
+    """The values in the text of a TOML file, which msgspec can convert to the type `kind`. Raises SettingsError."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _not_toml(text, str(error)) from None
-    found = find_problems(DealerFile, data)
+        raise _not_toml(file, text, str(error)) from None
+    found = find_problems(kind, data)
     if found:
-        raise error_with_lines(FILE_NAME, text, found)
-    return msgspec.convert(data, DealerFile)
+        raise error_with_lines(file, text, found)
+    return data
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a settings file. Raises SettingsError."""
+    name = path.name
     try:
         # Windows editors write a byte order mark first, which TOML does not allow.
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
         problem = f"there is none in {path.parent}; name its folder with --dir, or make one with `dealer-agent init`"
     except NotADirectoryError:
-        problem = f"{path.parent} is no folder; name the folder of {FILE_NAME} with --dir"
+        problem = f"{path.parent} is no folder; name the folder of {name} with --dir"
     except IsADirectoryError:
         problem = f"{path} is a folder and must be a file"
     except PermissionError:
         problem = f"this user may not read {path}; run the command as the user who owns it"
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise SettingsError(f"{FILE_NAME}, line {line}: is not UTF-8; save the file as UTF-8") from None
+        raise SettingsError(f"{name}, line {line}: is not UTF-8; save the file as UTF-8") from None
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-    raise SettingsError(f"{FILE_NAME}: {problem}")
+    raise SettingsError(f"{name}: {problem}")
 
 
-def _not_toml(text: str, message: str) -> SettingsError:
+def _not_toml(file: str, text: str, message: str) -> SettingsError:
     """The error for a text that `tomllib` cannot read. Its message names the line in its own words."""
     place = re.search(r" \(at line (\d+), column \d+\)$| \(at end of document\)$", message)
     if place is None:
-        return SettingsError(f"{FILE_NAME}: is not TOML: {message}")
+        return SettingsError(f"{file}: is not TOML: {message}")
     line = int(place[1]) if place[1] else len(text.splitlines())
-    return SettingsError(f"{FILE_NAME}, line {line}: is not TOML: {message[: place.start()]}")
+    return SettingsError(f"{file}, line {line}: is not TOML: {message[: place.start()]}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, defstruct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, fields
 
 from dealer_agent.config.rates import windows_of
 from dealer_agent.dealers.profile import Profile
@@ -191,11 +191,7 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The server that sends the dealer's mail. Without a `host` no mail is sent. The environment has user and password.
-
-    With `confirm_appointments`, customers who consented to e-mail get a mail when a visit is confirmed or cancelled.
-    The links in it work until `links_valid_days` after the end of the visit.
-    """
+    """The server that sends the dealer's mail. Without a `host` no mail is sent. User and password are secrets."""
 
     host: Annotated[str, read_by(or_empty(read_host))] = ""
     port: Annotated[int, Meta(ge=1, le=65535)] = 587
@@ -214,10 +210,7 @@ class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses.
-
-    `lease_seconds` must be longer than the timeout of every channel.
-    """
+    """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses."""
 
     first_retry_seconds: Annotated[int, Meta(ge=1, le=3600)] = 15
     longest_retry_minutes: Annotated[int, Meta(ge=1, le=1440)] = 60
@@ -227,8 +220,8 @@ class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lease_seconds: Annotated[int, Meta(ge=10, le=3600)] = 300
 
 
-class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`dealer.toml`: the dealer's profile at its top, and the service's sections."""
+class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """The sections about the service."""
 
     service: ServiceSettings = ServiceSettings()
     search: Annotated[SearchSettings, must_satisfy(default_is_within_cap)] = SearchSettings()
@@ -239,23 +232,40 @@ class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
     delivery: DeliverySettings = DeliverySettings()
 
 
-class Settings(Struct, frozen=True, kw_only=True, dict=True):
+if TYPE_CHECKING:
+
+    class DealerFile(Profile, Sections, frozen=True, kw_only=True):
+        """`dealer.toml`: the dealer's profile at its top, and the sections about the service."""
+else:
+    # msgspec cannot combine two bases that have fields.
+    DealerFile = defstruct(
+        "DealerFile",
+        [(field.name, field.type, field.default) for field in fields(Sections)],
+        bases=(Profile,),
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+
+
+class Settings(Sections, frozen=True, kw_only=True, dict=True):
     """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
 
     `cipher` decrypts customer data. Without a key it is None, and only work without customer data is possible.
+    `rate_limit_url` is the store of the rate limits that machines share. If it is empty, each machine has its own.
     """
 
     directory: Path
     database_url: str
     dealer: Profile
-    service: ServiceSettings
-    search: SearchSettings
-    auth: AuthSettings
-    rate_limits: RateLimitSettings
-    logs: LogSettings
-    mail: MailSettings
-    delivery: DeliverySettings
+    rate_limit_url: str = ""
     cipher: Cipher | None = None
+
+    @classmethod
+    def of(cls, file: DealerFile, **more: Any) -> "Settings":
+        """The settings of a file. `more` are the other members, and sections that replace those of the file."""
+        sections = {field.name: getattr(file, field.name) for field in fields(Sections)}
+        return cls(dealer=file, **{**sections, **more})
 
     @property
     def heads_file(self) -> Path:

@@ -3,7 +3,7 @@
 msgspec stops at the first problem and knows no lines. So this module first compares the data with the same types.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, datetime, time
 from types import UnionType
 from typing import Any
@@ -72,7 +72,10 @@ def _walk(kind: types.Type, value: object, path: Path, sections: _Sections) -> I
             yield from shape
             for name, rule in (extra or {}).items():
                 if name == "reader" and not shape:
-                    yield from _reader_problem(rule, value, path)
+                    try:
+                        rule(value)
+                    except ValueError as error:
+                        yield Problem(path, str(error))
                 elif name == "agreement" and all(found.path != path for found in shape):
                     yield from (found.below(*path) for found in rule(value))
         case types.StructType():
@@ -147,13 +150,6 @@ def _what_to_write(kind: types.Type, key: str, path: Path) -> str:
             return f'write {key} = "..."'
         case _:
             return f"write {key} = ..."
-
-
-def _reader_problem(reader: Callable[[object], object], value: object, path: Path) -> Iterator[Problem]:
-    try:
-        reader(value)
-    except ValueError as error:
-        yield Problem(path, str(error))
 
 
 _SCALARS: dict[type[types.Type], tuple[type | UnionType, str]] = {

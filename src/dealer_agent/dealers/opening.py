@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cache
 from itertools import pairwise
@@ -89,9 +89,9 @@ def hours_text(spans: Spans) -> str:
     return ", ".join(map(span_text, spans)) or "closed"
 
 
-def minutes_past_midnight(spans: Spans) -> int:
-    """The minutes by which the last span continues into the next day."""
-    return max(0, spans[-1][1] - DAY) if spans else 0
+def _run_into(before: Spans, after: Spans) -> bool:
+    """Whether the last span of a day overlaps with the first span of the next day."""
+    return bool(before and after) and after[0][0] < before[-1][1] - DAY
 
 
 def _read_span(text: str, value: str) -> Span:
@@ -169,8 +169,7 @@ class WeekHours(Struct, frozen=True, forbid_unknown_fields=True):
 
     def days(self) -> tuple[Spans, ...]:
         """The spans of the seven days, Monday first."""
-        days = (self.monday, self.tuesday, self.wednesday, self.thursday, self.friday, self.saturday, self.sunday)
-        return tuple(map(read_hours, days))
+        return tuple(map(read_hours, msgspec.structs.astuple(self)))
 
 
 class SpecialDay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -205,32 +204,25 @@ class Opening(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class HolidayHours:
-    """The hours of a department on public holidays: `named` holidays have a special day."""
-
-    place: tuple[str, str | None]
-    named: Mapping[str, Spans]
-    others: Spans | None
-
-    def on(self, day: date) -> Spans | None:
-        """The hours of the date; None if it is no holiday, or if it has the hours of the week."""
-        names = holidays_of(*self.place, day.year).get(day, ())
-        return next((self.named[name] for name in names if name in self.named), self.others if names else None)
-
-
-@dataclass(frozen=True, slots=True)
 class DepartmentHours:
-    """The hours of one department. `week` is Monday first."""
+    """The hours of one department. `week` is Monday first.
+
+    With a `place`, its public holidays apply: `named` ones have a special day. The `others` have the hours of the week
+    if these are None.
+    """
 
     week: tuple[Spans, ...]
     dates: Mapping[date, Spans]
-    holidays: HolidayHours | None = None
+    place: tuple[str, str | None] | None = None
+    named: Mapping[str, Spans] = field(default_factory=dict)
+    others: Spans | None = None
 
     def on(self, day: date) -> Spans:
         """The spans that begin on the date."""
-        spans = self.dates.get(day)
-        if spans is None and self.holidays is not None:
-            spans = self.holidays.on(day)
+        if day in self.dates:
+            return self.dates[day]
+        names = holidays_of(*self.place, day.year).get(day, ()) if self.place else ()
+        spans = next((self.named[name] for name in names if name in self.named), self.others if names else None)
         return self.week[day.weekday()] if spans is None else spans
 
 
@@ -250,14 +242,11 @@ def _hours(opening: Opening, department: str, week: WeekHours) -> DepartmentHour
             dates[read_date(special.date)] = read_hours(special.hours)
         if special.holiday is not UNSET:
             named[special.holiday] = read_hours(special.hours)
-    if opening.holidays is UNSET:
-        return DepartmentHours(week.days(), dates)
-    others = None if opening.holidays.hours is UNSET else read_hours(opening.holidays.hours)
-    return DepartmentHours(week.days(), dates, HolidayHours(opening.holidays.place, named, others))
-
-
-_ONE_DAY = timedelta(days=1)
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+    place, others = None, None
+    if opening.holidays is not UNSET:
+        place = opening.holidays.place
+        others = None if opening.holidays.hours is UNSET else read_hours(opening.holidays.hours)
+    return DepartmentHours(week.days(), dates, place, named, others)
 
 
 def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
@@ -265,9 +254,8 @@ def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
     for index, rooftop in enumerate(rooftops):
         if not isinstance(rooftop, dict):
             continue
-        keys = (key for key in Opening.__struct_fields__ if key in rooftop)
         try:
-            opening = msgspec.convert({key: rooftop[key] for key in keys}, Opening)
+            opening = msgspec.convert(rooftop, Opening)
         except msgspec.ValidationError:
             continue  # `config.settings_problems` reports values of a wrong type.
         yield from (problem.below(index) for problem in _problems(opening))
@@ -275,15 +263,13 @@ def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
 
 def _problems(opening: Opening) -> Iterator[Problem]:
     for place, special in enumerate(opening.special_days):
-        for problem in _day_problems(special, opening):
-            yield problem.below("special_days", place)
+        yield from (problem.below("special_days", place) for problem in _day_problems(special, opening))
     yield from _duplicate_days(opening)
     unknown_place = [*_unknown_place(opening)]
     yield from unknown_place or _unknown_holidays(opening)
-    known = msgspec.structs.replace(opening, holidays=UNSET) if unknown_place else opening
     # The readers report invalid hours and dates.
     with suppress(ValueError):
-        yield from _overlaps(known)
+        yield from _overlaps(msgspec.structs.replace(opening, holidays=UNSET) if unknown_place else opening)
 
 
 def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
@@ -292,8 +278,7 @@ def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
         yield Problem((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
     for place, department in enumerate(special.departments):
         if department not in opening.hours:
-            known = list(opening.hours)
-            advice = f"write one of {nearest(department, known) or quoted(known)}" if known else "write one"
+            advice = _one_of(department, list(opening.hours))
             yield Problem(("departments", place), f"there is no [rooftops.hours.{department}]; {advice}")
 
 
@@ -316,12 +301,12 @@ def _unknown_place(opening: Opening) -> Iterator[Problem]:
     if opening.holidays is UNSET:
         return
     country, subdivision = opening.holidays.place
-    if country not in places():
+    known = places().get(country)
+    if known is None:
         advice = f"write the two letters of ISO 3166, such as {nearest(country, list(places())) or quoted(['US'])}"
         yield Problem(("holidays", "country"), f"the country '{country}' is not known; {advice}")
-    elif subdivision is not None and subdivision not in places()[country]:
-        known = places()[country]
-        advice = f"write one of {nearest(subdivision, known) or quoted(known)}" if known else "leave subdivision out"
+    elif subdivision is not None and subdivision not in known:
+        advice = _one_of(subdivision, known) if known else "leave subdivision out"
         yield Problem(("holidays", "subdivision"), f"'{subdivision}' is no known part of {country}; {advice}")
 
 
@@ -334,25 +319,26 @@ def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
             yield Problem(("special_days", place, "holiday"), advice)
         elif special.holiday not in names(*opening.holidays.place):
             where = ", ".join(part for part in opening.holidays.place if part)
-            known = names(*opening.holidays.place)
-            advice = f"write one of {nearest(special.holiday, known) or quoted(known)}"
+            advice = _one_of(special.holiday, names(*opening.holidays.place))
             message = f"'{special.holiday}' is no public holiday of {where}; {advice}"
             yield Problem(("special_days", place, "holiday"), message)
 
 
+def _one_of(word: str, known: Sequence[str]) -> str:
+    return f"write one of {nearest(word, known) or quoted(known)}" if known else "write one"
+
+
 def _overlaps(opening: Opening) -> Iterator[Problem]:
     for department, hours in department_hours(opening).items():
-        for number, name in enumerate(_WEEKDAYS):
+        for number, name in enumerate(WeekHours.__struct_fields__):
             spans, after = hours.week[number], hours.week[(number + 1) % 7]
-            over = minutes_past_midnight(spans)
-            if after and after[0][0] < over:
+            if _run_into(spans, after):
                 until = f"'{span_text(spans[-1])}' runs into '{span_text(after[0])}' of the next day"
                 yield Problem(("hours", department, name), f"{until}; end it at {clock_text(after[0][0])}")
         for place, special in enumerate(opening.special_days):
             if not special.departments or department in special.departments:
-                yield from _special_overlap(
-                    ("special_days", place, "hours"), special.hours, _days_of(special, opening), hours
-                )
+                path = ("special_days", place, "hours")
+                yield from _special_overlap(path, special.hours, _days_of(special, opening), hours)
         if opening.holidays is not UNSET and opening.holidays.hours is not UNSET:
             days = (day for year in YEARS for day in holidays_of(*opening.holidays.place, year))
             yield from _special_overlap(("holidays", "hours"), opening.holidays.hours, days, hours)
@@ -372,9 +358,9 @@ def _special_overlap(path: Path, text: str, days: Iterable[date], hours: Departm
     for day in days:
         if hours.on(day) != written:
             continue  # A setting with precedence gives other hours.
-        for first, second in ((day - _ONE_DAY, day), (day, day + _ONE_DAY)):
+        for first, second in ((day - timedelta(1), day), (day, day + timedelta(1))):
             before, after = hours.on(first), hours.on(second)
-            if after and after[0][0] < minutes_past_midnight(before):
+            if _run_into(before, after):
                 hours_of = f"the hours of {first}, '{hours_text(before)}', run into those of {second}"
                 yield Problem(path, f"{hours_of}, '{hours_text(after)}'; a span belongs to the day on which it begins")
                 return

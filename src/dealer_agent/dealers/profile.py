@@ -1,7 +1,7 @@
 """The dealer's profile: the types of the top of `dealer.toml` and of its rooftops. Pure.
 
-The annotations have all rules. `config` checks them before it creates a `Profile`, so other code trusts the values.
-Money is in whole US dollars.
+docs/reference/settings.md has the meaning of each key. The annotations have all rules. `config` checks them before it
+creates a `Profile`, so other code trusts the values. Money is in whole US dollars.
 """
 
 from typing import Annotated, Literal, get_args
@@ -34,11 +34,9 @@ class Address(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VisitRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one kind of visit is booked at a rooftop (docs/protocol.md#confirmation). Durations are multiples of 15.
+    """How one kind of visit is booked at a rooftop (docs/protocol.md#confirmation). `places` of them may overlap.
 
-    `hours` names the department whose hours apply. Visits begin every `grid_minutes` from midnight in the rooftop's
-    local time, and `places` of them may overlap. The time to a visit is at least `notice_minutes` and at most
-    `horizon_days`. A buyer may request `duration_minutes` or any of `durations_allowed`.
+    `hours` names the department whose hours apply. `grid_minutes` count from midnight in the rooftop's local time.
     """
 
     hours: Text = "sales"
@@ -70,10 +68,7 @@ class SmtpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class HttpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A CRM's web address for leads. Two settings name environment variables with secrets.
-
-    `secret_env` is for the key of the signature header, `authorization_env` for the value of the Authorization header.
-    """
+    """A CRM's web address for leads. `secret_env` names the environment variable with the key of the signature."""
 
     url: Annotated[str, read_by(checks.read_channel_address)]
     format: DeliveryFormat = "adf"
@@ -150,12 +145,8 @@ class Policies(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long data is stored, in days: leads after their last use, consents after their last event.
 
-    The defaults of these two are US law: 16 CFR 314.4(c)(6) (at most two years), 16 CFR 310.5 (five years). The ages of
-    access log entries and of refusals count from their time. A key to customer data is replaced and destroyed at the
-    age `rotate_keys_days`; 0 means never. Until then, copies of erased data may be readable.
-
-    `heads_file` gets the heads of the consent record and of the access log. A relative path starts at the folder of
-    `dealer.toml`.
+    The defaults of these two are US law: 16 CFR 314.4(c)(6) (at most two years), 16 CFR 310.5 (five years). A key to
+    customer data is replaced and destroyed at the age `rotate_keys_days`; 0 means never.
     """
 
     keep_leads_days: Annotated[int, Meta(ge=1, le=3650)] = 730

@@ -14,12 +14,12 @@ from ipaddress import ip_address
 from typing import Annotated, Any, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import phonenumbers
 from email_validator import EmailNotValidError, validate_email
 from msgspec import Meta
 
 from dealer_agent.dealers.time_zones import advice, areas
 from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.formats import normal_phone
 from dealer_agent.protocol.problems import Path, Problem
 from dealer_agent.protocol.requests import VisitKind
 
@@ -30,7 +30,7 @@ def read_by(reader: Callable[[str], object]) -> Meta:
 
 
 def must_satisfy(*rules: Callable[[Any], Iterator[Problem]], min_length: int | None = None) -> Meta:
-    """The annotation of a list or table that must satisfy rules. A rule also gets values of a wrong type."""
+    """The annotation of a list or table that must satisfy rules. Its parts may be of a wrong type."""
 
     def all_rules(value: Any) -> Iterator[Problem]:
         for rule in rules:
@@ -49,11 +49,20 @@ def read_text(value: str) -> str:
 Text = Annotated[str, read_by(read_text)]
 
 
-def read_slug(value: str) -> str:
-    """A short id: lower-case letters, digits and hyphens, at most 63."""
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", value):
-        raise ValueError(f"'{value}' must be 1 to 63 lower-case letters, digits and hyphens, such as 'my-store'")
-    return value
+def _matching(pattern: str, advice: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"'{value}' must be {advice}")
+        return value
+
+    return read
+
+
+read_slug = _matching(
+    "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "1 to 63 lower-case letters, digits and hyphens, such as 'my-store'"
+)
+read_country = _matching("[A-Z]{2}", "the country's two letters, such as 'US'")
+read_zip_prefix = _matching("[0-9]{1,5}", "the first one to five digits of a ZIP code, such as '372'")
 
 
 def read_time_zone(value: str) -> str:
@@ -67,14 +76,10 @@ def read_time_zone(value: str) -> str:
 
 def read_phone(value: str) -> str:
     """A phone number in E.164 form. A number without a leading `+` is a US number."""
-    advice = f"'{value}' is no phone number; write it as '+1 202 555 0123'"
-    try:
-        number = phonenumbers.parse(value, "US")
-    except phonenumbers.NumberParseException:
-        raise ValueError(advice) from None
-    if not phonenumbers.is_possible_number(number):
-        raise ValueError(advice)
-    return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    number = normal_phone(value, "US")
+    if number is None:
+        raise ValueError(f"'{value}' is no phone number; write it as '+1 202 555 0123'")
+    return number
 
 
 def read_email(value: str) -> str:
@@ -138,20 +143,6 @@ def read_host(value: str) -> str:
     raise ValueError(f"{_shown(value)} is no host name; {advice}")
 
 
-def read_country(value: str) -> str:
-    """A country code of two letters (ISO 3166)."""
-    if not re.fullmatch(r"[A-Z]{2}", value):
-        raise ValueError(f"'{value}' must be the country's two letters, such as 'US'")
-    return value
-
-
-def read_zip_prefix(value: str) -> str:
-    """The first one to five digits of a ZIP code."""
-    if not re.fullmatch(r"[0-9]{1,5}", value):
-        raise ValueError(f"'{value}' must be the first one to five digits of a ZIP code, such as '372'")
-    return value
-
-
 def read_date(value: str) -> date:
     """A date in the years 2000 to 2199, such as `2026-12-25`."""
     with suppress(ValueError):
@@ -167,19 +158,16 @@ def read_environment_name(value: str) -> str:
     return value
 
 
-def visit_kinds_are_known(visits: Any) -> Iterator[Problem]:
+def visit_kinds_are_known(visits: dict[str, Any]) -> Iterator[Problem]:
     """The names of the sections of `visits` are kinds of visits."""
     known = get_args(VisitKind)
-    if isinstance(visits, dict):
-        for kind in visits:
-            if kind not in known:
-                yield Problem((kind,), f"must be one of {', '.join(known)}" + did_you_mean(kind, known))
+    for kind in visits:
+        if kind not in known:
+            yield Problem((kind,), f"must be one of {', '.join(known)}" + did_you_mean(kind, known))
 
 
-def durations_are_multiples_of_15(rules: Any) -> Iterator[Problem]:
+def durations_are_multiples_of_15(rules: dict[str, Any]) -> Iterator[Problem]:
     """Visits are booked in quarters of an hour."""
-    if not isinstance(rules, dict):
-        return
     allowed = rules.get("durations_allowed", [])
     asked: list[tuple[Path, object]] = [(("duration_minutes",), rules.get("duration_minutes"))]
     if isinstance(allowed, list):
@@ -193,19 +181,16 @@ RESERVED_CHANNELS = ("notify", "customer")
 """The channel names of deliveries to the rooftop's staff and to the customer."""
 
 
-def channel_names_are_unique(deliver: Any) -> Iterator[Problem]:
+def channel_names_are_unique(deliver: dict[str, Any]) -> Iterator[Problem]:
     """Channel names are unique within a rooftop, because commands select deliveries by channel."""
     seen: set[str] = set()
-    if not isinstance(deliver, dict):
-        return
     for kind, channels in deliver.items():
         for place, channel in enumerate(channels if isinstance(channels, list) else []):
             match channel:
                 case {"name": str(name)}:
                     if name in seen or name in RESERVED_CHANNELS:
-                        yield Problem(
-                            (kind, place, "name"), f"'{name}' is the name of another channel; give each its own"
-                        )
+                        message = f"'{name}' is the name of another channel; give each its own"
+                        yield Problem((kind, place, "name"), message)
                     seen.add(name)
 
 
@@ -238,12 +223,11 @@ def rooftop_names_are_unique(rooftops: list[Any]) -> Iterator[Problem]:
             case list(feed_ids):
                 for place, feed_id in enumerate(feed_ids):
                     if isinstance(feed_id, str) and owners.setdefault(feed_id.casefold(), index) != index:
-                        yield Problem(
-                            (index, "feed_ids", place), f"'{feed_id}' is the name or a feed id of another rooftop"
-                        )
+                        message = f"'{feed_id}' is the name or a feed id of another rooftop"
+                        yield Problem((index, "feed_ids", place), message)
 
 
-def zip_fits_country(address: Any) -> Iterator[Problem]:
+def zip_fits_country(address: dict[str, Any]) -> Iterator[Problem]:
     """A US ZIP code has five digits, or nine with a hyphen. Codes of other countries are not checked."""
     match address:
         case {"zip": str(code), **rest} if rest.get("country", "US") == "US":

@@ -1,14 +1,12 @@
 """Decides what a delivery contains and whether it may be sent, from the rows at the time of sending."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple, cast
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.delivery.failures import DeliveryDropped, NeedsNewId, NotDelivered
-from dealer_agent.delivery.outlet import DeliveryContent
 from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView, cancelled_visit, erased_lead, lead_view
 from dealer_agent.protocol.formats import normal_email
@@ -24,75 +22,68 @@ MAILS_WITHIN = timedelta(hours=24)
 
 
 class PreparedDelivery(NamedTuple):
-    """The content of a delivery. `stored` is the document of its first attempt; None before that attempt."""
+    """The message of a delivery, and the document of its first attempt; None before that attempt.
 
-    content: DeliveryContent
+    `needs` and `first` are those of a document that is made now (`StoredDocument`).
+    """
+
+    message: DeliveredMessage
     stored: StoredDocument | None
     needs: tuple[str, ...]
     first: bool
 
-    def document(self, content: bytes) -> StoredDocument:
-        """The document of the first attempt, to be stored."""
-        return StoredDocument(content, self.needs, self.first)
+
+def prepare_delivery(store: Store, profile: Profile, delivery: DueDelivery) -> PreparedDelivery:
+    """Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError."""
+    try:
+        with store.read(profile.id) as tx:
+            found = lead_to_deliver(tx, delivery)
+    except EncryptionError as failure:
+        problem = f"the customer's data cannot be opened: {failure}"
+        raise NotDelivered(problem, channel_failed=False) from None
+    message = _message(profile, delivery, found)
+    needs: tuple[str, ...] = ()
+    if isinstance(message, LeadView) and delivery.kind in TO_CUSTOMER:
+        _limit_mails(store, profile, delivery, message, found)
+        needs = (message.customer.email or "",)
+    elif isinstance(message, LeadView):
+        needs = message.channels
+    if found.document is not None:
+        _check_document(found, found.document, needs)
+    first = isinstance(message, LeadView) and not message.resend
+    return PreparedDelivery(message, found.document, needs, first)
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryContents:
-    """The contents of one dealer's deliveries."""
+def _message(profile: Profile, delivery: DueDelivery, found: LeadToDeliver) -> DeliveredMessage:
+    lead = found.lead
+    if lead is None:
+        raise DeliveryDropped("there is no such lead")
+    if delivery.kind == "erasure":
+        return erased_lead(lead, profile, delivery.rooftop)
+    if delivery.kind == "visit_cancelled":
+        visit = next((each for each in lead.visits if each.appointment_id == delivery.event_id), None)
+        if visit is None:
+            raise DeliveryDropped("there is no such visit")
+        return cancelled_visit(visit, profile)
+    if lead.stored.lead.erased_at is not None:
+        raise DeliveryDropped("the customer's data was erased")
+    if delivery.kind == "withdrawal":
+        events = lead.stored.consents
+        withdrawn = next((event.channels for event in events if str(event.number) == delivery.event_id), ())
+        return lead_view(lead, profile, resend=True, withdrawn=cast(tuple[Channel, ...], withdrawn))
+    return lead_view(lead, profile, resend=found.history.arrived, because_of=delivery.event_id)
 
-    store: Store
-    profile: Profile
 
-    def prepare(self, delivery: DueDelivery) -> PreparedDelivery:
-        """Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError."""
-        try:
-            with self.store.read(self.profile.id) as tx:
-                found = lead_to_deliver(tx, delivery)
-        except EncryptionError as failure:
-            problem = f"the customer's data cannot be opened: {failure}"
-            raise NotDelivered(problem, channel_failed=False) from None
-        message = self._message(delivery, found)
-        needs: tuple[str, ...] = ()
-        if isinstance(message, LeadView) and delivery.kind in TO_CUSTOMER:
-            self._limit_mails(delivery, message, found)
-            needs = (message.customer.email or "",)
-        elif isinstance(message, LeadView):
-            needs = message.channels
-        if found.document is not None:
-            _check_document(found, found.document, needs)
-        first = isinstance(message, LeadView) and not message.resend
-        content = DeliveryContent(delivery.delivery_id, message, delivery.event_id, delivery.kind)
-        return PreparedDelivery(content, found.document, needs, first)
-
-    def _message(self, delivery: DueDelivery, found: LeadToDeliver) -> DeliveredMessage:
-        lead = found.lead
-        if lead is None:
-            raise DeliveryDropped("there is no such lead")
-        if delivery.kind == "erasure":
-            return erased_lead(lead, self.profile, delivery.rooftop)
-        if delivery.kind == "visit_cancelled":
-            visit = next((each for each in lead.visits if each.appointment_id == delivery.event_id), None)
-            if visit is None:
-                raise DeliveryDropped("there is no such visit")
-            return cancelled_visit(visit, self.profile)
-        if lead.stored.lead.erased_at is not None:
-            raise DeliveryDropped("the customer's data was erased")
-        if delivery.kind == "withdrawal":
-            events = lead.stored.consents
-            withdrawn = next((event.channels for event in events if str(event.number) == delivery.event_id), ())
-            return lead_view(lead, self.profile, resend=True, withdrawn=cast(tuple[Channel, ...], withdrawn))
-        return lead_view(lead, self.profile, resend=found.history.arrived, because_of=delivery.event_id)
-
-    def _limit_mails(self, delivery: DueDelivery, view: LeadView, found: LeadToDeliver) -> None:
-        """Raises DeliveryDropped if the address got too many mails. Anybody can request visits with any address."""
-        assert found.lead is not None, "a view is of a lead"
-        email = normal_email(view.customer.email or "")
-        if not email:
-            return
-        with self.store.read(self.profile.id) as tx:
-            before = count_mails_before(tx, delivery, email, found.lead.stored.lead.token_id, MAILS_WITHIN)
-        if before >= MOST_MAILS:
-            raise DeliveryDropped(f"this address got {MOST_MAILS} such mails within 24 hours")
+def _limit_mails(store: Store, profile: Profile, delivery: DueDelivery, view: LeadView, found: LeadToDeliver) -> None:
+    """Raises DeliveryDropped if the address got too many mails. Anybody can request visits with any address."""
+    assert found.lead is not None, "a view is of a lead"
+    email = normal_email(view.customer.email or "")
+    if not email:
+        return
+    with store.read(profile.id) as tx:
+        before = count_mails_before(tx, delivery, email, found.lead.stored.lead.token_id, MAILS_WITHIN)
+    if before >= MOST_MAILS:
+        raise DeliveryDropped(f"this address got {MOST_MAILS} such mails within 24 hours")
 
 
 def _check_document(found: LeadToDeliver, document: StoredDocument, allowed: Sequence[str]) -> None:

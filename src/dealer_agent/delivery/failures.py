@@ -3,12 +3,13 @@
 The clock and the random draw are arguments.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from dealer_agent.config.settings import DeliverySettings
 
 
+@dataclass(eq=False)
 class NotDelivered(Exception):  # noqa: N818 - it says what happened
     """The attempt failed, or its result is unknown. `problem` has no personal data and no text of a server.
 
@@ -17,34 +18,19 @@ class NotDelivered(Exception):  # noqa: N818 - it says what happened
     `may_have_arrived`: the receiver got some of it and did not refuse it.
     """
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        channel_failed: bool = True,
-        permanent: bool = False,
-        retry_after: timedelta | None = None,
-        may_have_arrived: bool = False,
-    ) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.channel_failed = channel_failed
-        self.permanent = permanent
-        self.retry_after = retry_after
-        self.may_have_arrived = may_have_arrived
+    problem: str
+    _: KW_ONLY
+    channel_failed: bool = True
+    permanent: bool = False
+    retry_after: timedelta | None = None
+    may_have_arrived: bool = False
 
 
-class _NotSendable(Exception):  # noqa: N818 - it says what happened
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-
-
-class DeliveryDropped(_NotSendable):
+class DeliveryDropped(Exception):  # noqa: N818 - it says what happened
     """The delivery must not be sent: the customer was erased, or the message is out of date."""
 
 
-class NeedsNewId(_NotSendable):
+class NeedsNewId(Exception):  # noqa: N818 - it says what happened
     """The document of the first attempt must not be sent again. The delivery continues with another id."""
 
 
@@ -58,31 +44,31 @@ def retry_wait(settings: DeliverySettings, attempts: int, draw: float) -> timede
 
 @dataclass(slots=True)
 class Breaker:
-    """The circuit breaker of a channel: a pause after repeated failures, then one delivery at a time."""
+    """The circuit breaker of a channel: it is open after repeated failures, which first cause a pause."""
 
     failures_allowed: int
-    rest_seconds: float
+    pause_seconds: float
     failures: int = 0
-    rests_until: float = 0.0
+    paused_until: float = 0.0
 
     @property
-    def ailing(self) -> bool:
+    def is_open(self) -> bool:
         """Whether the channel has failed `failures_allowed` times in a row."""
         return self.failures >= self.failures_allowed
 
-    def room(self, now: float, under_way: int, at_once: int) -> int:
+    def capacity(self, now: float, in_progress: int, at_once: int) -> int:
         """How many more deliveries may begin. `now` is in seconds, on the same clock as in `failed`."""
-        if now < self.rests_until:
+        if now < self.paused_until:
             return 0
-        return max(0, (1 if self.ailing else at_once) - under_way)
+        return max(0, (1 if self.is_open else at_once) - in_progress)
 
     def succeeded(self) -> None:
         """Records a success, or a failure that is not the channel's. Ends the pause."""
         self.failures = 0
-        self.rests_until = 0.0
+        self.paused_until = 0.0
 
     def failed(self, now: float, asked_to_wait: float = 0.0) -> None:
         """Records a failure of the channel. `asked_to_wait` is the receiver's `Retry-After` in seconds."""
         self.failures += 1
-        rest = max(asked_to_wait, self.rest_seconds if self.ailing else 0.0)
-        self.rests_until = max(self.rests_until, now + rest)
+        pause = max(asked_to_wait, self.pause_seconds if self.is_open else 0.0)
+        self.paused_until = max(self.paused_until, now + pause)

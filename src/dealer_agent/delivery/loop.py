@@ -1,8 +1,8 @@
 """The loop in every worker process that leases due deliveries, sends them and records the results.
 
-Several deliveries are sent at once, but only a few to each channel, so a channel that hangs delays only its own leads.
-Leases and results are jobs of the process's writer, and share transactions and their fsync with new leads. If the
-process is killed, its leases expire.
+Only a few deliveries are sent at once to each channel, so a channel that hangs delays only its own leads. Leases and
+results are jobs of the process's writer, and share transactions with new leads. If the process is killed, its leases
+expire.
 """
 
 import asyncio
@@ -18,15 +18,16 @@ from typing import TypeVar
 import structlog
 
 from dealer_agent.config.settings import DeliverySettings
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.delivery.delivery_content import PreparedDelivery
+from dealer_agent.delivery.delivery_content import prepare_delivery
 from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId, NotDelivered, retry_wait
-from dealer_agent.delivery.outlet import OutgoingDocument, Outlets
+from dealer_agent.delivery.outlet import Outlets
 from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import AlreadyStored, StorageError
 from dealer_agent.storage.lead_writer import Job, LeadWriter
 from dealer_agent.storage.outbox import Address, DueDelivery
-from dealer_agent.storage.sent_deliveries import store_document
+from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -49,13 +50,12 @@ Result = TypeVar("Result")
 
 @dataclass
 class DeliveryLoop:
-    """One dealer's deliveries in one process. `prepare` is `DeliveryContents.prepare`."""
+    """One dealer's deliveries in one process."""
 
-    dealer_id: str
+    profile: Profile
     store: Store
     writer: LeadWriter
     outlets: Outlets
-    prepare: Callable[[DueDelivery], PreparedDelivery]
     settings: DeliverySettings
     _in_progress: dict[asyncio.Task[None], DueDelivery] = field(default_factory=dict)
     _recording: set[asyncio.Task[None]] = field(default_factory=set)
@@ -121,7 +121,7 @@ class DeliveryLoop:
         return list(self._due)
 
     def _read_due_addresses(self) -> list[Address]:
-        with self.store.read(self.dealer_id) as tx:
+        with self.store.read(self.profile.id) as tx:
             return outbox.due_addresses(tx, timedelta(seconds=self.settings.lease_seconds))
 
     def _limits(self, addresses: list[Address]) -> dict[Address, int]:
@@ -138,7 +138,7 @@ class DeliveryLoop:
                 limits[address] = CONCURRENCY
                 continue
             now = asyncio.get_running_loop().time()
-            limit = min(free, self._breaker(address).room(now, counts[address], CHANNEL_CONCURRENCY))
+            limit = min(free, self._breaker(address).capacity(now, counts[address], CHANNEL_CONCURRENCY))
             if limit:
                 limits[address] = limit
                 free -= limit
@@ -170,18 +170,18 @@ class DeliveryLoop:
             if document is None:
                 return
             sending = True
-            note = await self.outlets[delivery.address].send(document)
+            note = await self.outlets[delivery.address].send(delivery, document)
         except asyncio.CancelledError:
             # The process stops, so another one may send it at once. If this cannot be stored, the lease expires.
             with suppress(StorageError):
                 await self._write(lambda tx: outbox.release(tx, delivery, may_have_arrived=sending))
             raise
         except DeliveryDropped as dropped:
-            log.info("delivery dropped", **_named(delivery), reason=dropped.problem)
-            await self._record(delivery, outbox.drop, dropped.problem)
+            log.info("delivery dropped", **_named(delivery), reason=str(dropped))
+            await self._record(delivery, outbox.drop, str(dropped))
         except NeedsNewId as reason:
-            log.info("delivery goes on under another id", **_named(delivery), reason=reason.problem)
-            await self._record(delivery, outbox.send_under_new_id, reason.problem)
+            log.info("delivery goes on under another id", **_named(delivery), reason=str(reason))
+            await self._record(delivery, outbox.send_under_new_id, str(reason))
         except NotDelivered as failure:
             self._count_failure(delivery.address, failure)
             await self._record_failure(delivery, failure)
@@ -198,24 +198,23 @@ class DeliveryLoop:
             log.info("delivery sent", **_named(delivery), **({"note": note} if note else {}))
             await self._record(delivery, outbox.settle_sent, note)
 
-    async def _document(self, delivery: DueDelivery) -> OutgoingDocument | None:
+    async def _document(self, delivery: DueDelivery) -> bytes | None:
         """The document of the first attempt, which is stored before it is sent. None if the lease was lost."""
-        prepared, content = await asyncio.to_thread(self._rendered, delivery)
-        if prepared.stored is None:
+        document, is_new = await asyncio.to_thread(self._rendered, delivery)
+        if is_new:
             try:
-                await self._write(lambda tx: store_document(tx, delivery, prepared.document(content)))
+                await self._write(lambda tx: store_document(tx, delivery, document))
             except AlreadyStored:
                 return None
-        else:
-            content = prepared.stored.content
-        return OutgoingDocument(delivery.delivery_id, delivery.lead_id, content)
+        return document.content
 
-    def _rendered(self, delivery: DueDelivery) -> tuple[PreparedDelivery, bytes]:
-        """Prepares and renders. A mail to a customer is rendered for each attempt, because it may be out of date."""
-        prepared = self.prepare(delivery)
+    def _rendered(self, delivery: DueDelivery) -> tuple[StoredDocument, bool]:
+        """The document, and whether it is new. Raises DeliveryDropped for a mail to a customer that is out of date."""
+        prepared = prepare_delivery(self.store, self.profile, delivery)
         if prepared.stored is not None and delivery.kind not in TO_CUSTOMER:
-            return prepared, prepared.stored.content
-        return prepared, self.outlets[delivery.address].render(prepared.content)
+            return prepared.stored, False
+        content = self.outlets[delivery.address].render(delivery, prepared.message)
+        return prepared.stored or StoredDocument(content, prepared.needs, prepared.first), prepared.stored is None
 
     def _count_failure(self, address: Address, failure: NotDelivered) -> None:
         breaker = self._breaker(address)
@@ -224,7 +223,7 @@ class DeliveryLoop:
             return
         retry_after = failure.retry_after or timedelta()
         breaker.failed(asyncio.get_running_loop().time(), retry_after.total_seconds())
-        if breaker.ailing:
+        if breaker.is_open:
             log.warning("channel pauses", rooftop=address[0], channel=address[1], failures=breaker.failures)
 
     async def _record_failure(self, delivery: DueDelivery, failure: NotDelivered) -> None:
@@ -269,7 +268,7 @@ class DeliveryLoop:
 
     async def _write(self, job: Job[Result], now: datetime | None = None) -> Result:
         await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
-        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(self.dealer_id, job, now)))
+        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(self.profile.id, job, now)))
 
     def _breaker(self, address: Address) -> Breaker:
         if address not in self._breakers:

@@ -1,48 +1,21 @@
-"""The interface of all outlets, and the registration of an outlet for a type of channel settings."""
+"""The interface of all outlets, and the formats of their documents."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import singledispatch
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
-import httpx
-from msgspec import UNSET, UnsetType
-
-from dealer_agent.dealers.profile import Channel
-from dealer_agent.dealers.routing import Kind
-from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import DeliveredMessage
-from dealer_agent.storage.outbox import Address
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryContent:
-    """The message of a delivery, made from the current rows."""
-
-    delivery_id: str
-    message: DeliveredMessage
-    event_id: str | None = None
-    kind: Kind = "lead"
-
-
-class OutgoingDocument(NamedTuple):
-    """A document with the id that each attempt has. Receivers recognise repeats by it."""
-
-    delivery_id: str
-    lead_id: str
-    content: bytes
+from dealer_agent.storage.outbox import Address, DueDelivery
 
 
 class Outlet(Protocol):
-    """Sends documents to one receiver."""
+    """Sends documents to one receiver, which recognises a repeat by the delivery's id."""
 
-    def render(self, delivery: DeliveryContent) -> bytes:
+    def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The document. Blocks for up to half a second for a large lead. Raises DeliveryDropped."""
 
-    async def send(self, document: OutgoingDocument) -> str | None:
+    async def send(self, delivery: DueDelivery, document: bytes) -> str | None:
         """Sends a document. May return a note about a document that arrived. Raises NotDelivered."""
 
 
@@ -62,23 +35,3 @@ FORMATS: Mapping[str, Format] = {
     "adf": Format(render_adf, "application/xml; charset=utf-8", "xml"),
     "json": Format(render_json, "application/json", "json"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class OutletContext:
-    """The parts that outlets share. Relative paths start at `directory`."""
-
-    directory: Path
-    mail_server: MailServer | None
-    secrets: Mapping[str, str]
-    client: httpx.AsyncClient
-
-    def secret(self, variable: str | UnsetType) -> str | None:
-        """The value of an environment variable. None if the settings name none."""
-        return None if variable is UNSET else self.secrets[variable]
-
-
-@singledispatch
-def make_outlet(channel: Channel, context: OutletContext) -> Outlet:
-    """The outlet of a channel. Each module of `delivery.outlets` registers a function for its type of settings."""
-    raise NotImplementedError(f"no outlet is registered for {type(channel).__name__}")

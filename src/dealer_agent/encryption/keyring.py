@@ -27,7 +27,6 @@ LASTING = "lasting"
 # An id is shorter than the text of a key. So a key in the place of an id is never accepted as an id, and never shown.
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}=?")
-_RANDOM_OF_ULID = 10
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,8 @@ class Keyring:
         """Raises InvalidKeys without a key, and ValueError for ids and keys that the text form cannot contain."""
         if not self.keys:
             raise InvalidKeys("no key in it")
-        if len({key_id for key_id, _ in self.keys}) < len(self.keys) or len({key for _, key in self.keys}) < len(
-            self.keys
-        ):
+        ids, keys = zip(*self.keys, strict=True)
+        if len(set(ids)) < len(ids) or len(set(keys)) < len(keys):
             raise ValueError("a key or its id is in the keyring twice")
         for key_id, key in self.keys:
             if not is_key_id(key_id) or key_id == LASTING or len(key) != KEY_BYTES:
@@ -99,7 +97,7 @@ def is_key_id(text: str) -> bool:
 
 def new_key() -> tuple[str, bytes]:
     """A fresh key and its id, such as `k-7f3k2m9q0a`."""
-    return f"k-{new_ulid()[-_RANDOM_OF_ULID:].lower()}", secrets.token_bytes(KEY_BYTES)
+    return f"k-{new_ulid()[-10:].lower()}", secrets.token_bytes(KEY_BYTES)
 
 
 def new_lasting_secret() -> bytes:

@@ -23,7 +23,6 @@ from dealer_agent.leads.lead_view import RooftopView, VisitTime, rooftop_view
 from dealer_agent.leads.received_lead import EMAIL_PREFIX
 from dealer_agent.leads.records import AppointmentRecord, StoredLead
 from dealer_agent.leads.statuses import CANCELLED, REPLACED
-from dealer_agent.leads.visit_decision import request_of
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
 from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
@@ -140,10 +139,11 @@ class CustomerActions:
             lead = lead_details(tx, target.lead_id)
         visit = None if lead is None else _visit_of(target, lead.visits)
         if lead is None or visit is None:
-            first = self._context.timetable.first.name
-            return CustomerVisit(rooftop=self._rooftop(first), ended="gone", kind="sales")
-        rooftop, ended = self._rooftop(visit.rooftop), _end_reason(lead.stored, visit, now)
-        request = request_of(visit)
+            first = rooftop_view(self._context.profile, self._context.timetable.first.name)
+            return CustomerVisit(rooftop=first, ended="gone", kind="sales")
+        rooftop = rooftop_view(self._context.profile, visit.rooftop)
+        ended = _end_reason(lead.stored, visit, now)
+        request = visit.read_request()
         if request is None or visit.starts_at is None or ended == "gone":
             return CustomerVisit(rooftop=rooftop, ended="gone", kind=visit.kind)
         listing = lead.stored.lead.vehicle
@@ -175,7 +175,7 @@ class CustomerActions:
 
     def _move(self, tx: Transaction, target: LinkTarget, start: datetime) -> tuple[str, datetime]:
         lead, visit = self._changeable(tx, target)
-        request = request_of(visit)
+        request = visit.read_request()
         assert request is not None, "only a visit of a customer who is not erased can be changed"
         assert visit.ends_at is not None, "a visit that can be changed has a time"
         if start == visit.starts_at:
@@ -210,9 +210,6 @@ class CustomerActions:
         if lead is None or lead.lead.customer is None:
             raise VisitEnded("gone")
         return lead
-
-    def _rooftop(self, name: str) -> RooftopView:
-        return rooftop_view(self._context.profile, name)
 
     async def _write(self, job: Job[Result], now: datetime, seconds: float) -> Result:
         stored = self._writer.submit(self._dealer_id, job, now)

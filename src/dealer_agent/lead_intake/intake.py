@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 from msgspec import UNSET
@@ -19,7 +19,6 @@ from dealer_agent.leads.received_lead import PreparedLead, accept_lead
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.errors import DatabaseBusy, StoreClosed
 from dealer_agent.storage.lead_writer import Job, LeadWriter
 from dealer_agent.storage.leads import record_refusal
@@ -48,43 +47,24 @@ class LeadIntake:
         self._writer = writer
         self._on_stored = on_stored
 
-    async def take(
-        self,
-        request: LeadSubmitRequest,
-        payload: dict[str, Any],
-        catalogue: Catalogue,
-        *,
-        token_id: str | None,
-        body: bytes,
-        now: datetime,
-        seconds: float,
-    ) -> Answer:
+    async def take(self, lead: PreparedLead, catalogue: Catalogue, now: datetime, seconds: float) -> Answer:
         """Stores a lead with its consent, its visit and its deliveries, and answers it.
 
-        `payload` has the JSON values of the request, extras included. A lead that waits for the database for `seconds`
-        is cancelled: raises InternalError, and nothing is stored. If it is being stored at that time, it gets `seconds`
-        more; then InternalError says that it may be stored. Also raises the errors of `LeadTransaction.store`,
-        AppointmentTimeUnavailable for a lead that is stored without a time, and StorageError.
+        A lead that waits for the database for `seconds` is cancelled: raises InternalError, and nothing is stored. If
+        it is being stored at that time, it gets `seconds` more; then InternalError says that it may be stored. Also
+        raises the errors of `LeadTransaction.store`, AppointmentTimeUnavailable for a lead that is stored without a
+        time, and StorageError.
         """
-        job = self.lead_job(request, payload, catalogue, token_id, body, now)
+        job = self.lead_job(lead, catalogue, now)
         answer = await _in_time(self._writer.submit(self._context.profile.id, job, now), seconds)
         self._on_stored()
         if isinstance(answer, ProtocolError):
             raise answer
         return answer
 
-    def lead_job(
-        self,
-        request: LeadSubmitRequest,
-        payload: dict[str, Any],
-        catalogue: Catalogue,
-        token_id: str | None,
-        body: bytes,
-        now: datetime,
-    ) -> Job[Answer | ProtocolError]:
+    def lead_job(self, lead: PreparedLead, catalogue: Catalogue, now: datetime) -> Job[Answer | ProtocolError]:
         """The job that stores a lead. Without an idempotency key, raises ProtocolError for a lead to refuse."""
-        lead = PreparedLead.of(request, payload, token_id, body)
-        accepted = accept_lead(request, catalogue, now) if request.idempotency_key is UNSET else None
+        accepted = accept_lead(lead.request, catalogue, now) if lead.request.idempotency_key is UNSET else None
         return lambda tx: LeadTransaction(tx, self._context, catalogue, lead, accepted).store()
 
     def cancel_visit(self, appointment_id: str, *, notify: bool, now: datetime) -> Cancellation:

@@ -1,14 +1,11 @@
 """Stores one lead in one transaction, or repeats the answer to its idempotency key.
 
-The order is: idempotency key, consent, vehicle, an earlier lead of the same sender, visit. Then lead, consent,
-contacts, visit, places, deliveries and the answer for the key are stored. The writer may run a transaction again, so it
-changes nothing but the database.
+The writer may run a transaction again, so it changes nothing but the database.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -20,7 +17,7 @@ from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
 from dealer_agent.lead_intake.visit_booking import VisitBooking, find_unavailable
 from dealer_agent.leads.consent import EMAIL, Grant, can_reach, channels_of, consent_was_withdrawn, usable_channels
 from dealer_agent.leads.consent_events import is_same_consent
-from dealer_agent.leads.lead_answer import home_rooftop, lead_answer
+from dealer_agent.leads.lead_answer import LeadAnswer, answer_message
 from dealer_agent.leads.received_lead import (
     Acceptance,
     FoundVehicle,
@@ -34,14 +31,17 @@ from dealer_agent.leads.received_lead import (
 from dealer_agent.leads.records import Addition, AppointmentRecord, LeadContent, RequestedVisit, StoredLead
 from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE, LeadStatus
 from dealer_agent.leads.visit_decision import VisitDecision
-from dealer_agent.protocol.errors import IdempotencyConflict, ProtocolError
+from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import Customer
+from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer
+from dealer_agent.protocol.responses import DealerContact
+from dealer_agent.protocol.skill import LeadReceipt
+from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import idempotency
 from dealer_agent.storage import leads as stored_leads
 from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits
-from dealer_agent.storage.consents import consents_of, record_consent, repeat_revocation, touch_lead
+from dealer_agent.storage.consents import consents_of, record_consent, repeat_withdrawal_event, touch_lead
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.storage.withdrawals import withdrawn_since
@@ -67,13 +67,6 @@ class _StoredAnswer(Struct, omit_defaults=True):
     without_a_time: str | None = None
 
 
-class _Taken(NamedTuple):
-    """The id of the lead that was stored or added to, and the answer."""
-
-    lead_id: str
-    answer: Result
-
-
 @dataclass(frozen=True, slots=True)
 class LeadTransaction:
     """The transaction of one lead.
@@ -93,7 +86,7 @@ class LeadTransaction:
         Raises ContactConsentRequired, InvalidConsent, VehicleNotFound, VehicleUnavailable and IdempotencyConflict.
         """
         key = self.lead.request.idempotency_key
-        return self._take().answer if key is UNSET else self._store_once(key)
+        return self._take()[1] if key is UNSET else self._store_once(key)
 
     def _store_once(self, key: str) -> Result:
         """Repeats the answer stored for the key. Without one, stores the lead and its answer.
@@ -129,7 +122,7 @@ class LeadTransaction:
         store_reply(self.tx, record)
         return answer
 
-    def _book_again(self, lead_id: str) -> _Taken:
+    def _book_again(self, lead_id: str) -> tuple[str, Result]:
         """Books the visit of a lead that was stored without a time. Repeats the error if no time is free.
 
         The consent is not checked again. Nothing is booked if the vehicle is sold or the visit was replaced. Without a
@@ -151,9 +144,10 @@ class LeadTransaction:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
             self._add(lead_id, addition, visit, rooftop, channels_of(stored, self.tx.now))
-        return _Taken(lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit))
+        return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit)
 
-    def _take(self) -> _Taken:
+    def _take(self) -> tuple[str, Result]:
+        """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the answer."""
         lead, tx = self.lead, self.tx
         accepted = self.accepted or accept_lead(lead.request, self.catalogue, tx.now)
         vehicle = vehicle_key(lead.request.vehicle_of_interest, accepted.found)
@@ -171,7 +165,7 @@ class LeadTransaction:
         own_id = stored_leads.find_duplicate(tx, lead.senders, vehicle, since)
         own = None if own_id is None else stored_leads.get_lead(tx, own_id)
         if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
-            return _Taken(own.lead.lead_id, self._add_to(own, accepted, vehicle))
+            return own.lead.lead_id, self._add_to(own, accepted, vehicle)
         return self._take_new(accepted, vehicle, stored_leads.find_duplicate(tx, lead.contacts, vehicle, since))
 
     def _refuse_withdrawn(self, grant: Grant) -> None:
@@ -184,7 +178,7 @@ class LeadTransaction:
         if not can_reach(self.lead.customer, (channel for channel in grant.channels if channel not in known)):
             raise consent_was_withdrawn()
 
-    def _take_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> _Taken:
+    def _take_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> tuple[str, Result]:
         """Stores a new lead. The answer discloses nothing of `first_id`, which may be a lead of the same person."""
         lead, tx, lead_id = self.lead, self.tx, new_ulid()
         visit = self._decide_visit(accepted.found, None)
@@ -202,7 +196,7 @@ class LeadTransaction:
         if visit is not None and self._gets_confirmation(accepted.channels, visit):
             deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
         enqueue(tx, lead_id, deliveries)
-        return _Taken(lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit))
+        return lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit)
 
     def _add_to(self, earlier: StoredLead, accepted: Acceptance, vehicle: str | None) -> Result:
         """Adds the new parts of this lead to an earlier one of the same sender, and delivers them.
@@ -271,7 +265,7 @@ class LeadTransaction:
         again = sorted(accepted.withdrawn.intersection(accepted.grant.channels))
         if again:
             reason = "revoked on another lead after this consent was given"
-            repeat_revocation(self.tx, lead_id, again, by="dealer-agent", reason=reason)
+            repeat_withdrawal_event(self.tx, lead_id, again, by="dealer-agent", reason=reason)
 
     def _decide_visit(self, found: FoundVehicle, earlier: Sequence[AppointmentRecord] | None) -> VisitDecision | None:
         """The decision about the requested visit. `earlier` are the visits of the lead to which it is added."""
@@ -307,7 +301,11 @@ class LeadTransaction:
         return Notifications(self.tx, self.context)
 
     def _home(self, found: FoundVehicle) -> DealerRooftop | None:
-        return home_rooftop(self.lead, found, self.context.timetable)
+        """The rooftop that has the vehicle. If none has it, the one that the buyer names."""
+        timetable = self.context.timetable
+        if isinstance(found, Vehicle):
+            return timetable.rooftop(found.rooftop)
+        return None if self.lead.named_rooftop is None else timetable.named(self.lead.named_rooftop)
 
     def _gets_confirmation(self, channels: Collection[str], visit: VisitDecision) -> bool:
         by_mail = self.lead.request.customer.email is not UNSET and EMAIL in channels
@@ -321,4 +319,29 @@ class LeadTransaction:
         found: FoundVehicle,
         visit: VisitDecision | None,
     ) -> Result:
-        return lead_answer(self.lead, lead_id, status, rooftop, found, visit, self.context.timetable, self.tx.now)
+        request = self.lead.request
+        kind = None if request.appointment is UNSET else VISIT_KIND_OF[request.appointment.appointment_type]
+        department = self.context.timetable.department(rooftop, kind, self.tx.now)
+        is_unknown = not isinstance(found, Vehicle) and self._home(found) is None
+        words = answer_message(
+            LeadAnswer(
+                department=department,
+                now=self.tx.now,
+                interest=request.vehicle_of_interest,
+                found=found,
+                repeated=status == DUPLICATE,
+                trade_in=request.trade_in is not UNSET,
+                visit=visit,
+                unknown_rooftop=self.lead.named_rooftop if is_unknown else None,
+            )
+        )
+        if visit is not None and visit.status == UNAVAILABLE:
+            details = {"in": "payload", "instancePath": "/appointment", "lead_id": lead_id}
+            return AppointmentTimeUnavailable(words, details)
+        receipt = LeadReceipt(
+            lead_id=lead_id,
+            status=status,
+            appointment=UNSET if visit is None else visit.reply,
+            dealer=DealerContact(department.rooftop, department.phone or UNSET),
+        )
+        return Answer(msgspec.json.encode(receipt), words)

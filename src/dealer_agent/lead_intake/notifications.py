@@ -71,11 +71,9 @@ class Notifications:
 
     def add_moved_visit(self, visit: AppointmentRecord) -> None:
         """Adds a confirmed visit that replaced another one to its lead, and notifies about it."""
-        assert visit.request is not None, "it was read with its request"
-        requested = msgspec.json.decode(
-            b'{"request":%b,"reply":%b}' % (visit.request, visit.reply), type=RequestedVisit
-        )
-        addition = msgspec.json.encode(Addition(appointment=requested))
+        request = visit.read_request()
+        assert request is not None, "it was read with its request"
+        addition = msgspec.json.encode(Addition(appointment=RequestedVisit(request, visit.read_reply())))
         self.notify("confirm", visit, append_to_lead(self.tx, visit.lead_id, addition))
 
     def _may_mail(self, lead: StoredLead) -> bool:

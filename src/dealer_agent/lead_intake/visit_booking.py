@@ -1,7 +1,7 @@
 """Books and cancels visits: chooses a time, ends the visits that are replaced, and occupies places.
 
-A decision and its storing are two steps, because the row of the lead must exist before that of the visit. Both happen
-under the dealer's lock. If two processes still choose the same place, its primary key makes one of the jobs run again.
+A decision and its storing are two steps, because the row of the lead must exist before that of the visit. If two
+processes choose the same place, its primary key makes one of the jobs run again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,14 +17,7 @@ from dealer_agent.lead_intake.notifications import Notifications
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, PROPOSED, REJECTED, REPLACED, REQUESTED, UNAVAILABLE
 from dealer_agent.leads.timetable import Timetable
-from dealer_agent.leads.visit_decision import (
-    VisitDecision,
-    proposed_starts,
-    reply_of,
-    request_of,
-    slot_at,
-    time_of,
-)
+from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import (
     BusyQuarters,
     RequestedTimes,
@@ -37,6 +30,7 @@ from dealer_agent.leads.visit_times import (
     fits_inside,
     quarters_of,
     requested_times,
+    slot_at,
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, VisitKind
@@ -75,8 +69,8 @@ class Without:
 
     def __init__(self, busy: BusyQuarters, visits: Iterable[AppointmentRecord]) -> None:
         self._busy = busy
-        times = (time_of(visit) for visit in visits if visit.shares is None)
-        self._freed = [quarter for time in times if time is not None for quarter in quarters_of(time)]
+        slots = (visit.slot for visit in visits if visit.shares is None)
+        self._freed = [quarter for slot in slots if slot is not None for quarter in quarters_of(slot)]
 
     def get(self, quarter: datetime, default: int) -> int:
         """The number of other visits in this quarter of an hour."""
@@ -107,7 +101,7 @@ class VisitBooking:
         kind = VISIT_KIND_OF[request.appointment_type]
         rooftop = self._rooftop(home, kind)
         alike = [record for record in earlier if record.is_active and record.kind == kind]
-        same = next((record for record in reversed(alike) if request_of(record) == request), None)
+        same = next((record for record in reversed(alike) if record.read_request() == request), None)
         if same is not None and (same.status == REQUESTED or self._is_not_over(same)):
             return self._repeat(same, rooftop, alike)
         if kind == "trade_in" and (part := self._part_of_drive(request, home, test_drives())) is not None:
@@ -115,7 +109,9 @@ class VisitBooking:
         plan = self.timetable.plan(rooftop, kind)
         asked = None if plan is None else requested_times(request, plan)
         if plan is None or asked is None:
-            return self._without_booking(_requested(kind, rooftop), alike)
+            reply = AppointmentReply(appointment_id=new_ulid(), status=REQUESTED)
+            decision = VisitDecision(kind=kind, rooftop=rooftop, status=REQUESTED, reply=reply)
+            return self._without_booking(decision, alike)
         busy = Availability(self.tx, rooftop.name, kind, bookable_span(asked, plan, self.tx.now))
         if same is not None and same.status == PROPOSED and self._all_free(same, asked, plan, busy):
             return self._repeat(same, rooftop, alike)
@@ -153,12 +149,14 @@ class VisitBooking:
         It changes no booked visit, and the answer discloses none. A repeated request is stored once.
         """
         kind = VISIT_KIND_OF[request.appointment_type]
-        same = [record for record in earlier if record.kind == kind and request_of(record) == request]
-        existing = next((record for record in same if reply_of(record).status == REQUESTED), None)
-        decision = _requested(kind, self._rooftop(home, kind))
-        return replace(
-            decision,
-            reply=decision.reply if existing is None else reply_of(existing),
+        same = [record for record in earlier if record.kind == kind and record.read_request() == request]
+        existing = next((record for record in same if record.read_reply().status == REQUESTED), None)
+        reply = AppointmentReply(appointment_id=new_ulid(), status=REQUESTED)
+        return VisitDecision(
+            kind=kind,
+            rooftop=self._rooftop(home, kind),
+            status=REQUESTED,
+            reply=reply if existing is None else existing.read_reply(),
             existing=existing,
             answered_before=any(record.is_active for record in same),
         )
@@ -166,9 +164,8 @@ class VisitBooking:
     def store(self, decision: VisitDecision, lead_id: str, request: Appointment) -> list[AppointmentRecord]:
         """Stores the visit, occupies its places, and ends the visits that it replaces.
 
-        Returns the appraisals that were part of a replaced visit. Each moves with it, as a new visit that replaces the
-        old one, because people and calendars know a visit's time by its id. Raises AlreadyStored if the last place was
-        occupied meanwhile.
+        Returns the appraisals that were part of a replaced visit. Each moves with it, as a new visit, because calendars
+        know a visit's time by its id. Raises AlreadyStored if the last place was occupied meanwhile.
         """
         if decision.existing is not None:
             return []
@@ -188,10 +185,10 @@ class VisitBooking:
             request=msgspec.json.encode(request),
             starts_at=slot.start if slot else None,
             ends_at=slot.end if slot else None,
-            shares=decision.within,
+            shares=decision.shares,
         )
         appointments.record_appointment(self.tx, record)
-        if slot is not None and decision.within is None:
+        if slot is not None and decision.shares is None:
             appointments.take_places(self.tx, record, quarters_of(slot), decision.places)
         for appraisal in moved:
             appointments.record_appointment(self.tx, appraisal)
@@ -205,15 +202,14 @@ class VisitBooking:
     ) -> VisitDecision:
         assert record.status in (REQUESTED, PROPOSED, CONFIRMED, UNAVAILABLE), "it is active"
         place = self.timetable.rooftop(record.rooftop) or rooftop
-        time = time_of(record)
-        spans = [(time.start, time.end)] if time else [(start, start) for start in proposed_starts(record)]
+        spans = [(slot.start, slot.end)] if (slot := record.slot) else record.proposed_times()
         return VisitDecision(
             kind=record.kind,
             rooftop=place,
             status=record.status,
-            reply=reply_of(record),
-            times=tuple(slot_at(start, end, place) for start, end in spans),
-            within=record.shares,
+            reply=record.read_reply(),
+            times=tuple(slot_at(start, end or start, place.timezone) for start, end in spans),
+            shares=record.shares,
             existing=record,
             kept=None if record.status == CONFIRMED else self._booked(alike),
         )
@@ -222,8 +218,8 @@ class VisitBooking:
         ends = tuple(record for record in alike if record.status != CONFIRMED)
         return replace(decision, kept=self._booked(alike), replaced=ends)
 
-    def _booked(self, alike: Sequence[AppointmentRecord]) -> AppointmentRecord | None:
-        return next((record for record in reversed(alike) if self._is_ahead(record)), None)
+    def _booked(self, alike: Sequence[AppointmentRecord]) -> Slot | None:
+        return next((record.slot for record in reversed(alike) if self._is_ahead(record)), None)
 
     def _replaced(self, alike: Sequence[AppointmentRecord]) -> tuple[AppointmentRecord, ...]:
         """The visits that a confirmed visit replaces: all but those that took place."""
@@ -238,7 +234,7 @@ class VisitBooking:
     def _all_free(
         self, proposal: AppointmentRecord, asked: RequestedTimes, plan: VisitPlan, busy: Availability
     ) -> bool:
-        times = (RequestedTimes((), start, asked.duration) for start in proposed_starts(proposal))
+        times = (RequestedTimes((), start, asked.duration) for start, _ in proposal.proposed_times())
         return all(choose_time(time, plan, busy, self.tx.now).confirmed for time in times)
 
     def _part_of_drive(
@@ -255,14 +251,14 @@ class VisitBooking:
                 continue
             start = _start_within(asked, around)
             if start >= self.tx.now:
-                slot = slot_at(start, min(start + asked.duration, drive.ends_at), rooftop)
+                slot = slot_at(start, min(start + asked.duration, drive.ends_at), rooftop.timezone)
                 return VisitDecision(
                     kind="trade_in",
                     rooftop=rooftop,
                     status=CONFIRMED,
                     reply=appointment_reply(TimeChoice(slot), asked, new_ulid()),
                     times=(slot,),
-                    within=drive.appointment_id,
+                    shares=drive.appointment_id,
                 )
         return None
 
@@ -272,11 +268,11 @@ class VisitBooking:
             return []
         moved = []
         for record in parts:
-            time = time_of(record)
+            time = record.slot
             assert time is not None, "a visit that shares places is confirmed"
             duration = time.end - time.start
             time = Slot(slot.start, min(slot.start + duration, slot.end))
-            exact = reply_of(record).confirmed_at is not UNSET
+            exact = record.read_reply().confirmed_at is not UNSET
             asked = RequestedTimes((), time.start if exact else None, duration)
             reply = appointment_reply(TimeChoice(time), asked, new_ulid())
             moved.append(
@@ -297,12 +293,7 @@ class VisitBooking:
 def find_unavailable(records: Iterable[AppointmentRecord], request: Appointment) -> AppointmentRecord | None:
     """The visit of this request that has no time and was not replaced."""
     unavailable = (record for record in records if record.status == UNAVAILABLE)
-    return next((record for record in unavailable if request_of(record) == request), None)
-
-
-def _requested(kind: VisitKind, rooftop: DealerRooftop) -> VisitDecision:
-    reply = AppointmentReply(appointment_id=new_ulid(), status=REQUESTED)
-    return VisitDecision(kind=kind, rooftop=rooftop, status=REQUESTED, reply=reply)
+    return next((record for record in unavailable if record.read_request() == request), None)
 
 
 def _start_within(asked: RequestedTimes, around: Slot) -> datetime:

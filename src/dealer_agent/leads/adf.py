@@ -94,8 +94,8 @@ def _wanted_vehicle(prospect: Element, view: LeadView) -> None:
     element = etree.SubElement(prospect, "vehicle", interest="test-drive" if test_drive else "buy")
     if view.vehicle is not None:
         _listing(element, view.vehicle, view)
-    elif view.wish is not UNSET:
-        _wish(element, view.wish, view)
+    elif view.interest is not UNSET:
+        _vehicle_of_interest(element, view.interest, view)
     else:
         _members(element, VehicleOfInterest())
         _comments(element, ["The customer named no vehicle."])
@@ -103,30 +103,28 @@ def _wanted_vehicle(prospect: Element, view: LeadView) -> None:
 
 def _listing(element: Element, vehicle: Vehicle, view: LeadView) -> None:
     """A vehicle in stock. The comments have the facts of the buyer's description that a listing cannot have."""
-    _sale_condition(element, vehicle.condition)
+    comments = _condition(element, vehicle.condition)
     _id(element, vehicle.vehicle_id)
     _members(element, vehicle, price=vehicle.price)
-    comments = [
-        *_certified(vehicle.condition),
-        f"Stock status: {wording.STATUSES[vehicle.status]}, {one_line(vehicle.rooftop)}",
-    ]
+    comments.append(f"Stock status: {wording.STATUSES[vehicle.status]}, {one_line(vehicle.rooftop)}")
     comments += wording.listing_facts(vehicle)
-    if view.wish is not UNSET:
-        notes = [f"Notes: {one_line(view.wish.notes)}"] if view.wish.notes and one_line(view.wish.notes) else []
-        comments += [f"Buyer's agent: {fact}" for fact in notes + wording.extra_facts(view.wish, view.wish_extras)]
+    if view.interest is not UNSET:
+        notes = one_line(view.interest.notes or "")
+        facts = [f"Notes: {notes}"] if notes else []
+        facts += wording.extra_facts(view.interest, view.interest_extras)
+        comments += [f"Buyer's agent: {fact}" for fact in facts]
     _comments(element, comments)
 
 
-def _wish(element: Element, wish: VehicleOfInterest, view: LeadView) -> None:
-    _sale_condition(element, wish.condition)
+def _vehicle_of_interest(element: Element, interest: VehicleOfInterest, view: LeadView) -> None:
+    comments = _condition(element, interest.condition)
     # An id that is not in stock may be the id of anything, so it is only a comment.
-    _members(element, wish, price=wish.price, price_type="quote")
-    comments = _certified(wish.condition)
-    if names_a_vehicle(wish):
+    _members(element, interest, price=interest.price, price_type="quote")
+    if names_a_vehicle(interest):
         comments.append(wording.NOT_IN_STOCK)
-    if wish.vehicle_id and one_line(wish.vehicle_id):
-        comments.append(f"Vehicle id: {one_line(wish.vehicle_id)}")
-    _comments(element, comments + wording.described_facts(wish, view.wish_extras))
+    if interest.vehicle_id and one_line(interest.vehicle_id):
+        comments.append(f"Vehicle id: {one_line(interest.vehicle_id)}")
+    _comments(element, comments + wording.described_facts(interest, view.interest_extras))
 
 
 def _trade_in(prospect: Element, view: LeadView, trade_in: TradeIn) -> None:
@@ -135,13 +133,10 @@ def _trade_in(prospect: Element, view: LeadView, trade_in: TradeIn) -> None:
     _comments(element, wording.described_facts(trade_in, view.trade_in_extras))
 
 
-def _sale_condition(element: Element, condition: str | UnsetType) -> None:
-    # ADF has only new and used.
+def _condition(element: Element, condition: str | UnsetType) -> list[str]:
+    """Sets the condition. ADF has only new and used, so the third one is a comment."""
     if condition is not UNSET:
         element.set("status", "new" if condition == "new" else "used")
-
-
-def _certified(condition: str | UnsetType) -> list[str]:
     return ["Certified pre-owned"] if condition == "cpo" else []
 
 
@@ -182,19 +177,12 @@ def _colors(element: Element, vehicle: VehicleMembers) -> None:
 
 def _price(element: Element, vehicle: VehicleMembers, price: int | UnsetType, price_type: str) -> None:
     """The first known one of price, list price and MSRP. ADF has one price, so the others are comments on it."""
-    known = [
-        (amount, kind, name)
-        for amount, kind, name in (
-            (price, price_type, "Price"),
-            (vehicle.list_price, price_type, "List price"),
-            (vehicle.msrp, "msrp", "MSRP"),
-        )
-        if amount is not UNSET
-    ]
-    comments = [f"{name} {money(amount)}" for amount, _, name in known[1:]]
+    named = (("Price", price), ("List price", vehicle.list_price), ("MSRP", vehicle.msrp))
+    known = [(name, amount) for name, amount in named if amount is not UNSET]
+    comments = [f"{name} {money(amount)}" for name, amount in known[1:]]
     if known:
-        amount, kind, name = known[0]
-        _add(element, "price", str(amount), type=kind, currency="USD")
+        name, amount = known[0]
+        _add(element, "price", str(amount), type="msrp" if name == "MSRP" else price_type, currency="USD")
         if name == "List price":
             comments.insert(0, "The price is the list price")
     if vehicle.fees:
@@ -216,7 +204,7 @@ def _customer(prospect: Element, view: LeadView) -> None:
     phone = customer.phone or ("" if customer.email else NOT_SPECIFIED)
     phone_type = "cellphone" if SMS in view.channels else "voice"
     _add_known(contact, "phone", phone, type=phone_type, **_preferred(prefers in (PHONE, SMS)))
-    if customer.address is not UNSET and any(_street_lines(customer.address) + _city_lines(customer.address)):
+    if customer.address is not UNSET:
         _address(contact, customer.address)
     _comments(element, _customer_comments(view))
 
@@ -225,21 +213,16 @@ def _preferred(preferred: bool) -> dict[str, str]:
     return {"preferredcontact": "1"} if preferred else {}
 
 
-def _street_lines(address: Address | PostalAddress) -> list[str]:
-    return [one_line(text or "") for text in (address.address_line_1, address.address_line_2)]
-
-
-def _city_lines(address: Address | PostalAddress) -> list[str]:
-    return [one_line(text or "") for text in (address.city, address.state, address.zip, address.country)]
-
-
 def _address(contact: Element, known: Address | PostalAddress) -> None:
-    """The DTD requires a street."""
+    """Adds an address that is not empty. The DTD requires a street."""
+    streets = [one_line(text or "") for text in (known.address_line_1, known.address_line_2)]
+    places = [one_line(text or "") for text in (known.city, known.state, known.zip, known.country)]
+    if not any(streets + places):
+        return
     address = etree.SubElement(contact, "address")
-    streets = [street for street in _street_lines(known) if street] or [NOT_SPECIFIED]
-    for number, street in enumerate(streets, 1):
+    for number, street in enumerate(filter(None, streets) if any(streets) else [NOT_SPECIFIED], 1):
         _add(address, "street", street, line=str(number))
-    for tag, text in zip(("city", "regioncode", "postalcode", "country"), _city_lines(known), strict=True):
+    for tag, text in zip(("city", "regioncode", "postalcode", "country"), places, strict=True):
         _add_known(address, tag, text)
 
 

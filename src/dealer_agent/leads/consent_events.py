@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 GRANTED: Final = "granted"
-REVOKED: Final = "revoked"
-REVOKED_ELSEWHERE: Final = "revoked on another lead"
+# The stored words never change.
+WITHDRAWN: Final = "revoked"
+WITHDRAWN_ELSEWHERE: Final = "revoked on another lead"
 """The customer withdrew consent on another lead, and it applies to this one. Its sender is not informed."""
 KEPT_AS_PROOF: Final = "kept as proof"
 """The person was erased. The texts of the lead's events moved to `storage.proofs`."""
@@ -17,7 +18,7 @@ DISPOSED: Final = "disposed"
 """The texts were deleted by age."""
 
 ERASURES = (KEPT_AS_PROOF, ERASED, DISPOSED)
-KINDS = (GRANTED, REVOKED, REVOKED_ELSEWHERE, *ERASURES)
+KINDS = (GRANTED, WITHDRAWN, WITHDRAWN_ELSEWHERE, *ERASURES)
 
 EVEN_EXPIRED: Final = datetime.min.replace(tzinfo=UTC)
 """As the time of `allowed_channels`: the channels that were not withdrawn, also if the consent has expired."""
@@ -50,7 +51,7 @@ class ConsentEvent:
     """One event of the dealer's chain; `kind` is one of KINDS.
 
     `granted_at`, `expires_at`, `scope`, `agent`, `token_id` and `request_hash` belong to grants; `by` and `reason` (who
-    revoked and why) to revocations. After an erasure, `scope` is empty, and `agent`, `token_id`, `consent_text`,
+    withdrew and why) to withdrawals. After an erasure, `scope` is empty, and `agent`, `token_id`, `consent_text`,
     `request_hash`, `customer`, `by` and `reason` are None.
     """
 
@@ -95,22 +96,22 @@ def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
 def channels_allowed(events: Iterable[ConsentEvent | ChannelEvent], now: datetime) -> frozenset[str]:
     """The channels that a lead's consent events, oldest first, allow now.
 
-    A channel is allowed when it was granted, unless the grant has expired or the channel was revoked afterwards. A
-    consent that was given after the revocation allows it again. A consent from before it, which an agent sends once
+    A channel is allowed when it was granted, unless the grant has expired or the channel was withdrawn afterwards. A
+    consent that was given after the withdrawal allows it again. A consent from before it, which an agent sends once
     more, does not.
     """
     allowed: set[str] = set()
-    revoked_at: dict[str, datetime] = {}
+    withdrawn_at: dict[str, datetime] = {}
     for event in events:
         if event.kind == GRANTED:
             if event.expires_at is None or event.expires_at > now:
                 assert event.granted_at is not None, "a grant has a time"
                 for channel in event.channels:
-                    if channel not in revoked_at or event.granted_at > revoked_at[channel]:
+                    if channel not in withdrawn_at or event.granted_at > withdrawn_at[channel]:
                         allowed.add(channel)
-        elif event.kind in (REVOKED, REVOKED_ELSEWHERE):
+        elif event.kind in (WITHDRAWN, WITHDRAWN_ELSEWHERE):
             allowed.difference_update(event.channels)
-            revoked_at.update(dict.fromkeys(event.channels, event.at))
+            withdrawn_at.update(dict.fromkeys(event.channels, event.at))
         else:
             allowed.clear()
     return frozenset(allowed)

@@ -38,31 +38,24 @@ def calendar_file(name: str, visits: Iterable[CalendarVisit]) -> bytes:
 
     The UID of an event is the appointment's id. A cancelled visit has a higher SEQUENCE, so that calendars remove it.
     """
-    calendar = _calendar("PUBLISH")
-    title = _line(name)
-    calendar.add("name", title)
-    # Most calendar programs are older than NAME and read this property.
-    calendar.add("x-wr-calname", title)
-    for visit in visits:
-        calendar.add_component(_event(visit))
-    return _encoded(calendar)
+    return _file("PUBLISH", visits, _line(name))
 
 
 def cancellation_file(visit: CalendarVisit) -> bytes:
     """An iCalendar file with METHOD:CANCEL, which removes one visit (RFC 5546, 3.2.5)."""
-    calendar = _calendar("CANCEL")
-    calendar.add_component(_event(visit))
-    return _encoded(calendar)
+    return _file("CANCEL", [visit])
 
 
-def _calendar(method: Method) -> Calendar:
+def _file(method: Method, visits: Iterable[CalendarVisit], title: str | None = None) -> bytes:
     calendar = Calendar()
     for name, value in (("prodid", PRODUCT), ("version", "2.0"), ("method", method)):
         calendar.add(name, value)
-    return calendar
-
-
-def _encoded(calendar: Calendar) -> bytes:
+    if title is not None:
+        calendar.add("name", title)
+        # Most calendar programs are older than NAME and read this property.
+        calendar.add("x-wr-calname", title)
+    for visit in visits:
+        calendar.add_component(_event(visit))
     ical: bytes = calendar.to_ical(sorted=False)
     return ical
 

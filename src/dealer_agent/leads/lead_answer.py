@@ -1,45 +1,31 @@
-"""The answer to a lead, and its `message`: what happens next, when, and with whom. Pure.
+"""The `message` of the answer to a lead: what happens next, when, and with whom. Pure.
 
-Every answer to a lead has a message (docs/protocol.md#lead-submit). Times are on the rooftop's clock.
+The rules are in docs/protocol.md#lead-submit.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
-from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.inventory.catalogue import RemovedUnit
 from dealer_agent.leads.plain_text import short
-from dealer_agent.leads.received_lead import FoundVehicle, PreparedLead, names_a_vehicle
-from dealer_agent.leads.statuses import CONFIRMED, DUPLICATE, PROPOSED, UNAVAILABLE, LeadStatus
-from dealer_agent.leads.timetable import Department, Timetable
+from dealer_agent.leads.received_lead import FoundVehicle, names_a_vehicle
+from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, UNAVAILABLE
+from dealer_agent.leads.timetable import Department
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
-from dealer_agent.leads.visit_decision import VisitAnswer, VisitDecision
+from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import Slot
-from dealer_agent.leads.wording import CALLS, OWN_VEHICLE_VISITS, vehicle_name
-from dealer_agent.protocol.errors import AppointmentTimeUnavailable, ProtocolError
-from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
-from dealer_agent.protocol.responses import DealerContact
-from dealer_agent.protocol.skill import LeadReceipt
+from dealer_agent.leads.wording import CALLS, OWN_VEHICLE_VISITS, VISITS, vehicle_name
+from dealer_agent.protocol.requests import VehicleOfInterest, VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
 
 NAME_LENGTH = 100
 """The most characters of the name of a rooftop or a vehicle in the message."""
 
-# To a customer these names are shorter than in `wording.VISITS`, which has more types of visits.
-_VISITS: dict[VisitKind, str] = {
-    "sales": "visit",
-    "service": "service visit",
-    "test_drive": "test drive",
-    "trade_in": "trade-in appraisal",
-    "handover": "handover",
-    "phone_call": "phone call",
-    "video_call": "video call",
-}
+# To a customer these names are shorter than in `wording.VISITS`.
+_SHORT_NAMES: dict[VisitKind, str] = {"sales": "visit", "handover": "handover"}
 _OF_THE_VEHICLE: tuple[VisitKind, ...] = ("test_drive", "handover")
 """A test drive is of the vehicle. A call is about it."""
 
@@ -53,11 +39,11 @@ class LeadAnswer:
 
     department: Department
     now: datetime
-    wish: VehicleOfInterest | UnsetType
+    interest: VehicleOfInterest | UnsetType
     found: FoundVehicle
     repeated: bool = False
     trade_in: bool = False
-    visit: VisitAnswer | None = None
+    visit: VisitDecision | None = None
     unknown_rooftop: str | None = None
 
     @property
@@ -86,12 +72,12 @@ def answer_message(answer: LeadAnswer) -> str:
     return " ".join(filter(None, [*sentences, _missing_vehicle(answer), _unknown_rooftop(answer)]))
 
 
-def _confirmed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+def _confirmed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
     where = f"{'with' if visit.kind in CALLS else 'at'} {answer.rooftop}"
     sentences = [f"Your {_visit(answer, visit)} is confirmed for {_times(answer, visit)} {where}."]
-    if visit.moved is not None:
-        sentences.append(f"It replaces the one on {_time(answer, visit.moved)}.")
-    if visit.within:
+    if visit.moved_from is not None:
+        sentences.append(f"It replaces the one on {_time(answer, visit.moved_from)}.")
+    if visit.shares:
         sentences.append("It is part of your test drive.")
     if visit.kind == "test_drive" and answer.trade_in:
         sentences.append("Your trade-in will be appraised during the same visit.")
@@ -100,7 +86,7 @@ def _confirmed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
     return sentences
 
 
-def _proposed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+def _proposed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
     free = "Free times are" if visit.kind in CALLS else "You could come on"
     sentences = [
         _thanks(answer),
@@ -112,7 +98,7 @@ def _proposed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
     return [*sentences, f"Until you ask for one of these times, {_time(answer, visit.kept)} stays booked for you."]
 
 
-def _to_be_arranged(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+def _to_be_arranged(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
     return [
         _thanks(answer),
         "No time can be booked at present." if visit.status == UNAVAILABLE else "",
@@ -128,8 +114,8 @@ def _thanks(answer: LeadAnswer) -> str:
     return f"{answer.rooftop} has your request."
 
 
-def _visit(answer: LeadAnswer, visit: VisitAnswer) -> str:
-    name = _VISITS[visit.kind]
+def _visit(answer: LeadAnswer, visit: VisitDecision) -> str:
+    name = _SHORT_NAMES.get(visit.kind) or VISITS[visit.kind]
     if visit.kind in OWN_VEHICLE_VISITS or not answer.vehicle:
         return name
     return f"{name} {'of' if visit.kind in _OF_THE_VEHICLE else 'about'} the {answer.vehicle}"
@@ -138,7 +124,7 @@ def _visit(answer: LeadAnswer, visit: VisitAnswer) -> str:
 def _missing_vehicle(answer: LeadAnswer) -> str:
     if isinstance(answer.found, RemovedUnit):
         return "The vehicle you asked about is no longer available; you will hear about others."
-    if answer.found is None and names_a_vehicle(answer.wish):
+    if answer.found is None and names_a_vehicle(answer.interest):
         return "The vehicle you asked about is not in our stock; you will hear about others."
     return ""
 
@@ -148,7 +134,7 @@ def _unknown_rooftop(answer: LeadAnswer) -> str:
     return f'We have no location named "{name}".' if name else ""
 
 
-def _times(answer: LeadAnswer, visit: VisitAnswer) -> str:
+def _times(answer: LeadAnswer, visit: VisitDecision) -> str:
     times = join_words([_time(answer, slot) for slot in visit.times], "or")
     return f"{times} ({zone_name(answer.department.zone, visit.times[0].start)})"
 
@@ -173,49 +159,3 @@ def _closing_time(closes: datetime, zone: str, now: datetime) -> str:
     if local.date() == today.date():
         return f"{clock_time(closes, zone)} today"
     return "midnight today" if local.time() == time.min else f"{clock_time(closes, zone)} tomorrow"
-
-
-def lead_answer(
-    lead: PreparedLead,
-    lead_id: str,
-    status: LeadStatus,
-    rooftop: DealerRooftop,
-    found: FoundVehicle,
-    visit: VisitDecision | None,
-    timetable: Timetable,
-    now: datetime,
-) -> Answer | ProtocolError:
-    """The receipt, or AppointmentTimeUnavailable if no time can be booked."""
-    request = lead.request
-    kind = None if request.appointment is UNSET else VISIT_KIND_OF[request.appointment.appointment_type]
-    department = timetable.department(rooftop, kind, now)
-    is_unknown = not isinstance(found, Vehicle) and home_rooftop(lead, found, timetable) is None
-    words = answer_message(
-        LeadAnswer(
-            department=department,
-            now=now,
-            wish=request.vehicle_of_interest,
-            found=found,
-            repeated=status == DUPLICATE,
-            trade_in=request.trade_in is not UNSET,
-            visit=None if visit is None else visit.answer,
-            unknown_rooftop=lead.named_rooftop if is_unknown else None,
-        )
-    )
-    if visit is not None and visit.status == UNAVAILABLE:
-        details = {"in": "payload", "instancePath": "/appointment", "lead_id": lead_id}
-        return AppointmentTimeUnavailable(words, details)
-    receipt = LeadReceipt(
-        lead_id=lead_id,
-        status=status,
-        appointment=UNSET if visit is None else visit.reply,
-        dealer=DealerContact(department.rooftop, department.phone or UNSET),
-    )
-    return Answer(msgspec.json.encode(receipt), words)
-
-
-def home_rooftop(lead: PreparedLead, found: FoundVehicle, timetable: Timetable) -> DealerRooftop | None:
-    """The rooftop that has the vehicle. If none has it, the one that the buyer names."""
-    if isinstance(found, Vehicle):
-        return timetable.rooftop(found.rooftop)
-    return None if lead.named_rooftop is None else timetable.named(lead.named_rooftop)

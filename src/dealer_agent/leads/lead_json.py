@@ -1,16 +1,18 @@
 """A lead as JSON, for receivers that do not read ADF. The table in docs/reference/delivery.md has the members. Pure."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView, VisitTime, VisitView
 from dealer_agent.leads.plain_text import REPLACEMENT, one_line
 from dealer_agent.leads.wording import refused_channels
+from dealer_agent.protocol.requests import TradeIn, VehicleOfInterest
 
 VERSION = 1
 
@@ -21,39 +23,20 @@ def render_json(message: DeliveredMessage) -> bytes:
     """A message as one JSON object in UTF-8. An unknown member is absent, never null."""
     match message:
         case LeadView(withdrawn=()):
-            document = _lead(message)
+            kind, members = "lead", _lead(message)
         case LeadView():
-            document = {
-                "type": "consent_withdrawn",
-                "version": VERSION,
-                "lead_id": message.lead_id,
-                "withdrawn_channels": message.withdrawn,
-                "allowed_channels": message.channels,
-                "do_not_contact_by": refused_channels(message),
-            }
+            kind, members = "consent_withdrawn", {"withdrawn_channels": message.withdrawn, **_channels(message)}
         case ErasedLead():
-            document = {"type": "lead_erased", "version": VERSION, "lead_id": message.lead_id}
+            kind, members = "lead_erased", {}
         case CancelledVisit():
-            zone = message.rooftop.zone
-            document = {
-                "type": "visit_cancelled",
-                "version": VERSION,
-                "lead_id": message.lead_id,
-                "appointment_id": message.appointment_id,
-                "appointment_type": message.kind,
-                "rooftop": message.rooftop.name,
-                "timezone": zone,
-                "time": _time(message.time, ZoneInfo(zone)),
-            }
+            kind, members = "visit_cancelled", _cancelled_visit(message)
+    document = {"type": kind, "version": VERSION, "lead_id": message.lead_id, **members}
     return msgspec.json.encode(_valid_text(msgspec.to_builtins(document)))
 
 
 def _lead(view: LeadView) -> dict[str, Any]:
     rooftop = view.rooftop
     return _known(
-        type="lead",
-        version=VERSION,
-        lead_id=view.lead_id,
         status="resend" if view.resend else "new",
         received_at=view.received_at.astimezone(UTC),
         submitted_at=None if view.submitted_at is None else view.submitted_at.astimezone(UTC),
@@ -69,14 +52,31 @@ def _lead(view: LeadView) -> dict[str, Any]:
         ),
         source_agent=_known(name=one_line(view.agent.name), url=view.agent.url or None),
         customer=view.customer,
-        allowed_channels=view.channels,
-        do_not_contact_by=refused_channels(view),
+        **_channels(view),
         vehicle=view.vehicle,
-        vehicle_of_interest=None if view.wish is UNSET else msgspec.to_builtins(view.wish) | dict(view.wish_extras),
-        trade_in=None if view.trade_in is UNSET else msgspec.to_builtins(view.trade_in) | dict(view.trade_in_extras),
+        vehicle_of_interest=_described(view.interest, view.interest_extras),
+        trade_in=_described(view.trade_in, view.trade_in_extras),
         messages=view.messages,
         appointments=[_visit(visit) for visit in view.visits],
     )
+
+
+def _described(vehicle: VehicleOfInterest | TradeIn | UnsetType, extras: Mapping[str, Any]) -> dict[str, Any] | None:
+    return None if vehicle is UNSET else msgspec.to_builtins(vehicle) | dict(extras)
+
+
+def _channels(view: LeadView) -> dict[str, Any]:
+    return {"allowed_channels": view.channels, "do_not_contact_by": refused_channels(view)}
+
+
+def _cancelled_visit(visit: CancelledVisit) -> dict[str, Any]:
+    return {
+        "appointment_id": visit.appointment_id,
+        "appointment_type": visit.kind,
+        "rooftop": visit.rooftop.name,
+        "timezone": visit.rooftop.zone,
+        "time": _time(visit.time, ZoneInfo(visit.rooftop.zone)),
+    }
 
 
 def _visit(visit: VisitView) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """A lead as ADF, JSON, mails and calendars show it, and how it is made from a stored lead. Pure.
 
-It has only what its readers need, from the stored lead and the dealer's profile. An absent value is None, or UNSET in
-the protocol's own types. Times are aware, in any zone.
+An absent value is None, or UNSET in the protocol's own types. Times are aware, in any zone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ from dealer_agent.protocol.requests import (
     TradeIn,
     VehicleOfInterest,
 )
-from dealer_agent.protocol.responses import AppointmentReply, PostalAddress
+from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -79,9 +78,9 @@ class VisitView:
 class LeadView:
     """One lead with all its additions.
 
-    `vehicle` is the listing at the time of the lead. If it is known, it takes precedence over `wish`. The `extras` are
-    vehicle members that the protocol does not define. `messages` and `visits` are oldest first. `customer` has only the
-    contact points that `channels` allow.
+    `vehicle` is the listing at the time of the lead. If known, it takes precedence over `interest`, the vehicle that
+    the buyer describes. The `extras` are members that the protocol does not define. `messages` and `visits` are oldest
+    first. `customer` has only the contact points that `channels` allow.
 
     `resend`: the receiver has the lead already. The reason for the repeat is in `cancelled_visit`, in `withdrawn`
     (channels) or in `added`. If none is set, a person of the dealer sends the lead again.
@@ -99,8 +98,8 @@ class LeadView:
     channels: tuple[Channel, ...]
     submitted_at: datetime | None = None
     vehicle: Vehicle | None = None
-    wish: VehicleOfInterest | UnsetType = UNSET
-    wish_extras: Mapping[str, Any] = field(default_factory=dict)
+    interest: VehicleOfInterest | UnsetType = UNSET
+    interest_extras: Mapping[str, Any] = field(default_factory=dict)
     trade_in: TradeIn | UnsetType = UNSET
     trade_in_extras: Mapping[str, Any] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
@@ -195,7 +194,7 @@ def lead_view(
     request = msgspec.convert(payload, LeadSubmitRequest)
     content = LeadContent.of(lead.stored)
     visits = tuple(
-        _visit_view(visit, visit.request, visit.status, profile, lead.visits)
+        _visit_view(visit, profile, lead.visits)
         for visit in lead.visits
         if visit.status != REPLACED and visit.request is not None
     )
@@ -213,8 +212,8 @@ def lead_view(
         channels=channels,
         submitted_at=None if request.submitted_at is UNSET else parse_timestamp(request.submitted_at),
         vehicle=None if record.vehicle is None else msgspec.json.decode(record.vehicle, type=Vehicle),
-        wish=request.vehicle_of_interest,
-        wish_extras=extras_of(payload.get("vehicle_of_interest"), VehicleOfInterest),
+        interest=request.vehicle_of_interest,
+        interest_extras=extras_of(payload.get("vehicle_of_interest"), VehicleOfInterest),
         trade_in=UNSET if content.trade_in is None else msgspec.convert(content.trade_in, TradeIn),
         trade_in_extras=extras_of(content.trade_in, TradeIn),
         messages=content.messages,
@@ -247,22 +246,18 @@ def cancelled_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisi
     )
 
 
-def _visit_view(
-    visit: AppointmentRecord,
-    request: bytes,
-    status: VisitStatus,
-    profile: Profile,
-    of_lead: Sequence[AppointmentRecord],
-) -> VisitView:
+def _visit_view(visit: AppointmentRecord, profile: Profile, of_lead: Sequence[AppointmentRecord]) -> VisitView:
+    request = visit.read_request()
+    assert request is not None, "a visit is shown only with its request"
     return VisitView(
-        appointment_id=None if status == UNAVAILABLE else visit.appointment_id,
-        status=status,
+        appointment_id=None if visit.status == UNAVAILABLE else visit.appointment_id,
+        status=CANCELLED if visit.status == REPLACED else visit.status,
         rooftop=rooftop_view(profile, visit.rooftop),
-        request=msgspec.json.decode(request, type=Appointment),
+        request=request,
         changed_at=visit.cancelled_at or visit.created_at,
         times=_times(visit),
         replaces=tuple(
-            _visit_view(each, each.request, CANCELLED, profile, of_lead)
+            _visit_view(each, profile, of_lead)
             for each in of_lead
             if each.request is not None and _was_replaced_by(each, visit)
         ),
@@ -280,8 +275,4 @@ def _times(visit: AppointmentRecord) -> tuple[VisitTime, ...]:
         return (VisitTime(visit.starts_at, visit.ends_at),)
     if visit.status != PROPOSED:
         return ()
-    reply = msgspec.json.decode(visit.reply, type=AppointmentReply)
-    if reply.proposed_slots:
-        read = datetime.fromisoformat
-        return tuple(VisitTime(read(slot.start), read(slot.end)) for slot in reply.proposed_slots)
-    return tuple(VisitTime(datetime.fromisoformat(time)) for time in reply.proposed_times or ())
+    return tuple(VisitTime(start, end) for start, end in visit.proposed_times())

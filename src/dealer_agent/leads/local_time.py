@@ -2,9 +2,6 @@
 
 Python compares and subtracts two times of one zone by the clock, which is wrong by an hour around a daylight-saving
 change. So this module and `visit_times` calculate in UTC and return times with a fixed offset.
-
-Each end of a span of opening hours (`dealers.opening`) is the first instant at which the clock shows that time or a
-later one, so it keeps its clock time on a day of daylight-saving change.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -74,9 +71,6 @@ Hours = Callable[[date], Sequence[tuple[int, int]]]
 
 Span = tuple[datetime, datetime]
 
-_DAY = timedelta(days=1)
-_MIDNIGHT = 24 * 60
-
 
 def current_or_next_span(hours: Hours, zone: str, now: datetime) -> Span | None:
     """The span (UTC) that contains `now`, else the next one. None if there is none within `LOOK_AHEAD` days.
@@ -107,4 +101,4 @@ def open_spans(hours: Hours, zone: ZoneInfo, first: date, last: date) -> Iterato
 
 
 def _reaches_midnight(spans: Sequence[tuple[int, int]]) -> bool:
-    return bool(spans) and spans[-1][1] >= _MIDNIGHT
+    return bool(spans) and spans[-1][1] >= 24 * 60

@@ -107,8 +107,8 @@ def _lead_mail(view: LeadView) -> Mail:
     sections.append(section("How to reach them", _contact_lines(view)))
     if view.vehicle is not None:
         sections.append(section("The vehicle", _listing(view.vehicle)))
-    elif view.wish is not UNSET:
-        sections.append(section("The vehicle, as they describe it", _wish(view, view.wish)))
+    elif view.interest is not UNSET:
+        sections.append(section("The vehicle, as they describe it", _vehicle_of_interest(view, view.interest)))
     if view.trade_in is not UNSET:
         sections.append(section("Their trade-in, as they describe it", _trade_in(view, view.trade_in)))
     sections += [["They write:", *words] for message in view.messages if (words := quoted(message))]
@@ -166,14 +166,14 @@ def _listing(vehicle: Vehicle) -> list[str]:
     return lines + [short(fact) for fact in wording.listing_facts(vehicle)]
 
 
-def _wish(view: LeadView, wish: VehicleOfInterest) -> list[str]:
-    lines = [_title(wish, wish.condition), *_numbers(wish)]
-    if names_a_vehicle(wish):
+def _vehicle_of_interest(view: LeadView, interest: VehicleOfInterest) -> list[str]:
+    lines = [_title(interest, interest.condition), *_numbers(interest)]
+    if names_a_vehicle(interest):
         lines.append(wording.NOT_IN_STOCK)
-    lines += _appearance(wish)
-    if wish.price is not UNSET:
-        lines.append(f"Price they speak of: {money(wish.price)}")
-    return lines + _first_facts(wording.described_facts(wish, view.wish_extras))
+    lines += _appearance(interest)
+    if interest.price is not UNSET:
+        lines.append(f"Price they speak of: {money(interest.price)}")
+    return lines + _first_facts(wording.described_facts(interest, view.interest_extras))
 
 
 def _trade_in(view: LeadView, trade_in: TradeIn) -> list[str]:
@@ -218,11 +218,8 @@ _WHY = (
 )
 
 
-def confirmation_mail(view: LeadView, links: CustomerLinks) -> Mail:
-    """Confirms the last confirmed visit, with a calendar entry. Raises ValueError if no visit is confirmed."""
-    visit = next((visit for visit in reversed(view.visits) if visit.status == CONFIRMED), None)
-    if visit is None:
-        raise ValueError("only a confirmed visit can be confirmed by mail")
+def confirmation_mail(view: LeadView, visit: VisitView, links: CustomerLinks) -> Mail:
+    """Confirms a confirmed visit of the lead, with a calendar entry."""
     rooftop, kind = _rooftop(visit), wording.VISITS[visit.kind]
     change = f"If you have a question, please {ways_to_reach(visit.rooftop)}."
     opening = " ".join([f"Your {kind} with {rooftop} is confirmed.", *_replaced(visit)])
@@ -235,14 +232,8 @@ def confirmation_mail(view: LeadView, links: CustomerLinks) -> Mail:
     return _mail(view, visit, links, "", opening, sections, entry)
 
 
-def cancellation_mail(view: LeadView, links: CustomerLinks) -> Mail:
-    """Reports the last cancelled visit, with an entry that removes it from calendars.
-
-    Raises ValueError if no cancelled visit has a time.
-    """
-    visit = next((visit for visit in reversed(view.visits) if visit.status == CANCELLED and visit.times), None)
-    if visit is None:
-        raise ValueError("only a cancelled visit that had a time has a cancellation mail")
+def cancellation_mail(view: LeadView, visit: VisitView, links: CustomerLinks) -> Mail:
+    """Reports a cancelled visit that had a time, with an entry that removes it from calendars."""
     opening = f"Your {wording.VISITS[visit.kind]} with {_rooftop(visit)} is cancelled:"
     sections = [wrapped(f"If you would like another time, please {ways_to_reach(visit.rooftop)}.")]
     entry = CalendarPart("visit.ics", "CANCEL", cancellation_file(_entry(view, visit)))

@@ -25,10 +25,8 @@ def one_line(text: str) -> str:
 
 def lines(text: str) -> list[str]:
     """The lines of a text, without trailing white space and without empty lines at the start and the end."""
-    cleaned = [_INVALID.sub(REPLACEMENT, line).rstrip() for line in text.splitlines()]
-    first = next((number for number, line in enumerate(cleaned) if line), len(cleaned))
-    last = next((number for number in range(len(cleaned), first, -1) if cleaned[number - 1]), first)
-    return cleaned[first:last]
+    cleaned = "\n".join(_INVALID.sub(REPLACEMENT, line).rstrip() for line in text.splitlines()).strip("\n")
+    return cleaned.split("\n") if cleaned else []
 
 
 def short(text: str, most: int = 200) -> str:

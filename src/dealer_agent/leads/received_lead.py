@@ -3,7 +3,6 @@
 The rules are in docs/protocol.md#lead-submit and docs/protocol.md#duplicates.
 """
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +25,6 @@ from dealer_agent.protocol.vehicle import Vehicle
 
 EMAIL_PREFIX = "email:"
 PHONE_PREFIX = "phone:"
-
 
 FoundVehicle = Vehicle | RemovedUnit | None
 """The vehicle of interest in the stock. None if the lead names no vehicle or the stock never had it."""
@@ -74,24 +72,24 @@ def with_normal_phone(customer: Customer, contacts: Iterable[str]) -> Customer:
     return msgspec.structs.replace(customer, phone=next(phones, customer.phone))
 
 
-def names_a_vehicle(wish: VehicleOfInterest | UnsetType) -> bool:
+def names_a_vehicle(interest: VehicleOfInterest | UnsetType) -> bool:
     """Whether a vehicle of interest has a VIN, a stock number or an id. A blank identifier does not count."""
-    return wish is not UNSET and _identity(wish) is not None
+    return interest is not UNSET and _identity(interest) is not None
 
 
-def vehicle_key(wish: VehicleOfInterest | UnsetType, found: FoundVehicle) -> str | None:
+def vehicle_key(interest: VehicleOfInterest | UnsetType, found: FoundVehicle) -> str | None:
     """A text that is equal for two leads about the same vehicle. None for a lead without a vehicle.
 
     The VIN comes first also for a vehicle in stock, so the key is the same before and after the vehicle's import.
     """
     if found is not None:
         return _identity(found)
-    if wish is UNSET:
+    if interest is UNSET:
         return None
-    identity = _identity(wish)
+    identity = _identity(interest)
     if identity is not None:
         return identity
-    members = {"year": wish.year, "make": wish.make, "model": wish.model, "trim": wish.trim}
+    members = {"year": interest.year, "make": interest.make, "model": interest.model, "trim": interest.trim}
     folded = {name: str(value).strip().casefold() for name, value in members.items() if value is not UNSET}
     described = {name: text for name, text in folded.items() if text}
     return f"kind:{msgspec.json.encode(described).decode()}" if described else None
@@ -107,7 +105,7 @@ def _identity(vehicle: Vehicle | RemovedUnit | VehicleOfInterest) -> str | None:
 def payload_hash(payload: dict[str, Any]) -> bytes:
     """A hash of the payload without `submitted_at`, to recognise a repeated request (docs/protocol.md#idempotency)."""
     compared = {name: value for name, value in payload.items() if name != "submitted_at"}
-    return hashlib.sha256(msgspec.json.encode(compared, order="deterministic")).digest()
+    return sha256(msgspec.json.encode(compared, order="deterministic")).digest()
 
 
 class Acceptance(NamedTuple):
@@ -143,10 +141,10 @@ def accept_lead(lead: LeadSubmitRequest, catalogue: Catalogue, now: datetime) ->
 
 def find_vehicle(lead: LeadSubmitRequest, catalogue: Catalogue) -> tuple[FoundVehicle, bytes | None]:
     """The vehicle of interest, and its listing as JSON if it is in stock."""
-    wish = lead.vehicle_of_interest
-    if wish is UNSET or not names_a_vehicle(wish):
+    interest = lead.vehicle_of_interest
+    if interest is UNSET or not names_a_vehicle(interest):
         return None, None
-    found = catalogue.find(wish.vin, wish.stock, wish.vehicle_id)
+    found = catalogue.find(interest.vin, interest.stock, interest.vehicle_id)
     if isinstance(found, Listing):
         return found.vehicle, found.json
     return found, None
@@ -196,8 +194,8 @@ class PreparedLead:
     @property
     def named_rooftop(self) -> str | None:
         """The rooftop that the buyer names."""
-        wish = self.request.vehicle_of_interest
-        return None if wish is UNSET or wish.rooftop is UNSET else wish.rooftop
+        interest = self.request.vehicle_of_interest
+        return None if interest is UNSET or interest.rooftop is UNSET else interest.rooftop
 
     def lead_record(
         self, lead_id: str, rooftop: str, accepted: Acceptance, first_id: str | None, now: datetime

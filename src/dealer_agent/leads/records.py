@@ -12,6 +12,7 @@ from msgspec import Struct, UnsetType
 
 from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.statuses import ACTIVE, StoredStatus
+from dealer_agent.leads.visit_times import Slot
 from dealer_agent.protocol.requests import Appointment, Customer, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
 
@@ -76,6 +77,25 @@ class AppointmentRecord:
     def is_active(self) -> bool:
         """Whether it is neither cancelled nor replaced by another."""
         return self.status in ACTIVE
+
+    @property
+    def slot(self) -> Slot | None:
+        """The confirmed time."""
+        return None if self.starts_at is None or self.ends_at is None else Slot(self.starts_at, self.ends_at)
+
+    def read_request(self) -> Appointment | None:
+        """The decoded request."""
+        return None if self.request is None else msgspec.json.decode(self.request, type=Appointment)
+
+    def read_reply(self) -> AppointmentReply:
+        """The decoded reply."""
+        return msgspec.json.decode(self.reply, type=AppointmentReply)
+
+    def proposed_times(self) -> list[tuple[datetime, datetime | None]]:
+        """The proposed times. A reply to a request for an exact time has no ends."""
+        reply, read = self.read_reply(), datetime.fromisoformat
+        slots = [(read(slot.start), read(slot.end)) for slot in reply.proposed_slots or ()]
+        return [*slots, *((read(start), None) for start in reply.proposed_times or ())]
 
 
 class StoredLead(NamedTuple):

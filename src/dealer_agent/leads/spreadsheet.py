@@ -53,7 +53,7 @@ def cells(view: LeadView) -> dict[str, str]:
         # An unset address has none of these members.
         **{name: _text(getattr(customer.address, name, UNSET)) for name in Address.__struct_fields__},
         "message": "\n\n".join(view.messages),
-        **_vehicle("vehicle", view.vehicle if view.vehicle is not None else view.wish),
+        **_vehicle("vehicle", view.vehicle if view.vehicle is not None else view.interest),
         **_vehicle("trade_in", view.trade_in),
         **_visit(view.visits[-1] if view.visits else None),
         "may_be_same_person_as": view.may_be_same_person_as or "",

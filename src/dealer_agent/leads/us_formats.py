@@ -1,7 +1,6 @@
 """Times, money, lists and telephone numbers as people in the United States write them. Pure.
 
-`zone` is always an IANA name. A time is shown with the abbreviation of its zone where daylight saving could make it
-ambiguous.
+`zone` is always an IANA name.
 """
 
 from collections.abc import Sequence

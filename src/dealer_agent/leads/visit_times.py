@@ -1,12 +1,8 @@
 """Chooses the time of a visit (docs/protocol.md#appointments). Pure.
 
-It is the earliest free time that suits buyer and rooftop, else the three nearest free times are proposed. A visit
-starts on the rooftop's grid, which counts from midnight on the rooftop's clock, and is within one span of opening
-hours. It keeps its length when the clock changes during the visit. Places are counted for each quarter of an hour in
-UTC.
-
-Windows of the buyer that overlap or touch are one window. A visit suits if it is wholly inside a window. The nearest
-visit is the one with the smallest move to a time that suits; of two equally near, the earlier one.
+A visit starts on the rooftop's grid, which counts from midnight on the rooftop's clock, and is within one span of
+opening hours. Places are counted for each quarter of an hour in UTC. Windows of the buyer that overlap or touch are one
+window. Of two equally near times, the earlier one is proposed.
 """
 
 from bisect import bisect_left, bisect_right
@@ -125,8 +121,9 @@ def choose_time(asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters, now:
     wanted = _wanted(asked)
     for earliest, latest in wanted:
         for start in calendar.between(earliest, latest):
-            return TimeChoice(_slot(start, asked.duration, plan))
-    return TimeChoice(None, tuple(_slot(start, asked.duration, plan) for start in _nearest(wanted, calendar)))
+            return TimeChoice(slot_at(start, start + asked.duration, plan.zone))
+    nearest = _nearest(wanted, calendar)
+    return TimeChoice(None, tuple(slot_at(start, start + asked.duration, plan.zone) for start in nearest))
 
 
 def free_slots(
@@ -137,13 +134,18 @@ def free_slots(
     Looks up only the quarters from `now` to the end of the last visit in `busy`.
     """
     for start in _Calendar(plan, duration, busy, now).between(now.astimezone(UTC), until.astimezone(UTC)):
-        yield _slot(start, duration, plan)
+        yield slot_at(start, start + duration, plan.zone)
 
 
 def bookable_span(asked: RequestedTimes, plan: VisitPlan, now: datetime) -> tuple[datetime, datetime]:
     """The start (included) and the end (excluded) of the quarters that `choose_time` may look up, in UTC."""
     first, last = _bookable(plan, now)
     return first, max(first, last + asked.duration)
+
+
+def slot_at(start: datetime, end: datetime, zone: str) -> Slot:
+    """A time with the offsets of the zone."""
+    return Slot(with_offset(start, ZoneInfo(zone)), with_offset(end, ZoneInfo(zone)))
 
 
 def quarters_of(slot: Slot) -> list[datetime]:
@@ -298,8 +300,3 @@ def _around(targets: list[Span], first: datetime, last: datetime) -> list[Span]:
 
 def _next_quarter(moment: datetime) -> datetime:
     return moment + (_EPOCH - moment) % QUARTER
-
-
-def _slot(start: datetime, duration: timedelta, plan: VisitPlan) -> Slot:
-    zone = ZoneInfo(plan.zone)
-    return Slot(with_offset(start, zone), with_offset(start + duration, zone))

@@ -59,7 +59,7 @@ def wanted_words(view: LeadView) -> str:
     """The vehicle of the lead: the listing, else the buyer's description. Empty if there is neither."""
     if view.vehicle is not None:
         return vehicle_words(view.vehicle)
-    return "" if view.wish is UNSET else vehicle_words(view.wish)
+    return "" if view.interest is UNSET else vehicle_words(view.interest)
 
 
 def listing_facts(vehicle: Vehicle) -> list[str]:

@@ -1,9 +1,9 @@
 """Decodes a request: envelope and payload (docs/protocol.md#envelope). Pure.
 
 There are two decoders. The fast decoder accepts plain requests: valid requests of a reading skill, without a task, a
-push-notification configuration or the legacy `kind`. It is one msgspec decode and a few comparisons. The full check
-decodes leads and all other bodies. It converts numbers with a zero fraction, and lists every problem. A property test
-shows that both agree. There is one exception: in members that it skips, the fast decoder accepts any number.
+tenant, a push-notification configuration or the legacy `kind`. It is one msgspec decode and a few comparisons. The full
+check decodes leads and all other bodies. It converts numbers with a zero fraction, and lists every problem. A property
+test shows that both agree. There is one exception: in members that it skips, the fast decoder accepts any number.
 """
 
 from dataclasses import replace
@@ -43,7 +43,8 @@ LEAD = LEAD_SUBMIT.id.encode()
 class Request(Struct, frozen=True, gc=False):
     """A request whose skill is known. It has a `payload`, or `problems` that say why not.
 
-    `plain` is the payload of a lead as JSON values, unknown members included. It is what the store keeps.
+    `plain` is the payload of a lead as JSON values, unknown members included. It is what the store keeps. `tenant` is
+    A2A's name of the receiver, as sent.
     """
 
     skill: Skill
@@ -52,6 +53,7 @@ class Request(Struct, frozen=True, gc=False):
     payload: Payload | None = None
     problems: tuple[Problem, ...] = ()
     plain: dict[str, Any] | None = None
+    tenant: Any = None
 
 
 _MediaType = Annotated[str, Meta(max_length=MEDIA_TYPE_LENGTH)]
@@ -83,6 +85,7 @@ class SendMessage(Struct, frozen=True):
 
     message: _Message
     configuration: _Configuration
+    tenant: Any = UNSET
 
 
 _decoder = msgspec.json.Decoder(SendMessage)
@@ -157,7 +160,8 @@ def plain_request(sent: SendMessage, vocabularies: Vocabularies) -> Request | No
     message = sent.message
     configuration = sent.configuration
     if (
-        message.kind is not UNSET
+        sent.tenant is not UNSET
+        or message.kind is not UNSET
         or message.task_id is not UNSET
         or configuration.task_push_notification_config is not UNSET
         or configuration.push_notification_config is not UNSET
@@ -195,7 +199,7 @@ def check_request(body: Any, vocabularies: Vocabularies, *, lenient: bool = Fals
     except ProtocolError as error:
         error.vocabulary = vocabulary
         raise
-    context_id = body["message"].get("contextId") or None
+    context_id, tenant = body["message"].get("contextId") or None, body.get("tenant")
     problems = payload_problems(skill, payload)
     if not problems:
         try:
@@ -203,11 +207,12 @@ def check_request(body: Any, vocabularies: Vocabularies, *, lenient: bool = Fals
         except msgspec.ValidationError:
             problems = [Problem((), "does not have the shape that the schema asks for", "type")]
         else:
-            return Request(skill, vocabulary, context_id, typed, plain=payload if skill.is_lead else None)
+            plain = payload if skill.is_lead else None
+            return Request(skill, vocabulary, context_id, typed, plain=plain, tenant=tenant)
     if skill.is_lead:
         # The name of an unknown member is enough: its value may be personal.
         problems = [replace(p, received=None) if p.keyword == "additionalProperties" else p for p in problems]
-    return Request(skill, vocabulary, context_id, problems=tuple(problems))
+    return Request(skill, vocabulary, context_id, problems=tuple(problems), tenant=tenant)
 
 
 def _check_envelope(

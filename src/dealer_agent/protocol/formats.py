@@ -71,12 +71,12 @@ def normal_email(text: str) -> str | None:
         return None
 
 
-def normal_phone(text: str) -> str | None:
-    """The number as E.164; None if it does not start with `+` or is not possible."""
-    if not text.lstrip().startswith("+"):
+def normal_phone(text: str, country: str | None = None) -> str | None:
+    """The number as E.164; None if it is not possible. Without a country (ISO 3166) it must start with `+`."""
+    if country is None and not text.lstrip().startswith("+"):
         return None
     try:
-        number = phonenumbers.parse(text, None)
+        number = phonenumbers.parse(text, country)
     except phonenumbers.NumberParseException:
         return None
     if not phonenumbers.is_possible_number(number):

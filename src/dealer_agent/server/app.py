@@ -1,39 +1,56 @@
-"""The ASGI application: the two bindings first, then the router.
+"""The ASGI application: it finds the dealer of a request, then its binding or its route.
 
 The bindings (`/message:send` and `/rpc`) do not use the router: with middleware it would cost as much as a search.
 """
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
 
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC
+from dealer_agent.server.bindings import Binding
 from dealer_agent.server.cross_origin import PREFLIGHT, is_preflight
-from dealer_agent.server.error_replies import as_protocol_error, error_response, http_error_response
-from dealer_agent.server.fast_path import BINDINGS, OVERLOAD_REPLIES, SERVICE
+from dealer_agent.server.error_replies import as_protocol_error, error_response, http_error_response, where_to_send
+from dealer_agent.server.fast_path import DEALERS, OVERLOAD_REPLIES
+from dealer_agent.server.installation_routes import WHERE_DEALERS_ARE, installation_routes
 from dealer_agent.server.overload_replies import OverloadReplies
 from dealer_agent.server.request_pipeline import handle_post
 from dealer_agent.server.routes import HEALTH_PATHS, routes
-from dealer_agent.server.service import ADDRESS_RULE, HEALTH_RULE, MESSAGE_SEND, RPC, Service
+from dealer_agent.server.served_dealers import BINDINGS, ServedDealers, host_of
+from dealer_agent.server.service import ADDRESS_RULE, HEALTH_RULE, Service
+from dealer_agent.storage.errors import DealerUnknown
 
 log = structlog.get_logger()
 
 
-class DealerApp:
-    """One dealer's service as an ASGI application. `opened` opens and closes the service."""
+class Target(NamedTuple):
+    """What a request is for: the service of a dealer, or None for the installation. The path is below its root."""
 
-    def __init__(self, opened: Callable[[], AbstractAsyncContextManager[Service]], base_path: str = "") -> None:
-        self._opened = opened
-        self._bindings = {base_path + MESSAGE_SEND: HTTP_JSON, base_path + RPC: JSON_RPC}
-        self._base_path = base_path
-        self._service: Service | None = None
-        self._router: Router | None = None
+    service: Service | None
+    path: str
+    binding: Binding | None
+
+
+class DealerApp:
+    """The dealers of a process as an ASGI application. `start` starts and ends their services.
+
+    `routes` are those of a dealer.
+    """
+
+    dealers: ServedDealers
+
+    def __init__(self, start: Callable[[], AbstractAsyncContextManager[ServedDealers]]) -> None:
+        self._start = start
+        # The routes have no redirects, because each path also works with a slash at its end.
+        self.routes = routes()
+        self._of_dealer = Router(self.routes, redirect_slashes=False)
+        self._of_installation = Router(installation_routes(), redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -42,55 +59,72 @@ class DealerApp:
             return
         if scope["type"] != "http":
             raise RuntimeError(f"this is an HTTP service; it has no {scope['type']}")
-        service = self._service
-        assert service is not None, "the server sends no request before the start-up is complete"
         path: str = scope["path"]
         if path.endswith("/") and path != "/":
             path = path[:-1]
-        binding = self._bindings.get(path)
-        if binding is not None and scope["method"] == "POST":
+        host = host_of(scope)
+        opened = self.dealers.find_binding(host, path.encode(errors="surrogatepass"))
+        if opened is not None and scope["method"] == "POST":
+            service, binding = opened
             await handle_post(binding, service, scope, receive, send)
         else:
-            await self._route(service, path, scope, receive, send)
+            await self._route(host.decode("latin-1"), path, scope, receive, send)
 
-    async def _route(self, service: Service, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        assert self._router is not None
-        # The agent card is at the root of the site, also if everything else is below a base path.
-        below = path
-        if path.startswith(self._base_path + "/") and not path.startswith("/.well-known/"):
-            below = path.removeprefix(self._base_path)
-        elif path == self._base_path:
-            below = "/"
-        is_health_check = below in HEALTH_PATHS
-        answer: ASGIApp
+    async def _route(self, host: str, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        process, where = self.dealers.process, WHERE_DEALERS_ARE
         try:
-            # A load balancer may share its address with buyers. Their rate must not refuse its health checks.
-            service.count_request(HEALTH_RULE if is_health_check else ADDRESS_RULE, scope)
-            if is_preflight(scope["method"], scope["headers"]):
-                answer = Response(status_code=204, headers=PREFLIGHT)
-            elif path in self._bindings:
-                answer = http_error_response(HTTPException(405, headers={"Allow": "POST"}), service)
-            else:
-                if not is_health_check:
-                    await service.load.wait_for_turn()
-                await self._router({**scope, "path": below, "app": self}, receive, send)
-                return
+            target = await self._find(host, path, scope)
+            if target.service is not None:
+                where = where_to_send(target.service)
+            await self._answer(target, scope, receive, send)
         except HTTPException as problem:
-            answer = http_error_response(problem, service)
+            await http_error_response(problem, process, where)(scope, receive, send)
         except Exception as fault:  # noqa: BLE001 - the boundary: logged, and answered as INTERNAL_ERROR.
             request_id = new_ulid()
-            answer = error_response(as_protocol_error(fault, request_id), service, request_id)
-        await answer(scope, receive, send)
+            error = as_protocol_error(fault, request_id)
+            await error_response(error, process, request_id)(scope, receive, send)
+
+    async def _find(self, host: str, path: str, scope: Scope) -> Target:
+        """What a request is for. To open a dealer's service costs more than an answer, so it is counted before."""
+        place = self.dealers.addresses.locate(host, path)
+        if place is None:
+            return Target(None, path, None)
+        service = self.dealers.opened.get(place.dealer_id)
+        if service is None:
+            await self.dealers.process.count_request(ADDRESS_RULE, scope)
+            try:
+                service = await self.dealers.open(place.dealer_id)
+            except DealerUnknown:
+                return Target(None, path, None)
+        return Target(service, place.path, BINDINGS.get(place.path) if place.is_below_root else None)
+
+    async def _answer(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request. Raises HTTPException and ProtocolError."""
+        if target.service is not None and target.binding is not None and scope["method"] == "POST":
+            await handle_post(target.binding, target.service, scope, receive, send)
+            return
+        process, owner = self.dealers.process, target.service or self.dealers.process
+        is_health_check = target.path in HEALTH_PATHS
+        # A load balancer may share its address with buyers. Their rate must not refuse its health checks.
+        await owner.count_request(HEALTH_RULE if is_health_check else ADDRESS_RULE, scope)
+        if is_preflight(scope["method"], scope["headers"]):
+            await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)
+            return
+        if target.binding is not None:
+            raise HTTPException(405, headers={"Allow": "POST"})
+        if not is_health_check:
+            await process.load.wait_for_turn()
+        router = self._of_installation if target.service is None else self._of_dealer
+        below = {**scope, "path": target.path, "app": self, "service": target.service, "dealers": self.dealers}
+        await router(below, receive, send)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            async with self._opened() as service:
-                # The routes have no redirects, because each path also works with a slash at its end.
-                self._service, self._router = service, Router(routes(service), redirect_slashes=False)
-                bindings = {path.encode(): binding for path, binding in self._bindings.items()}
-                replies = OverloadReplies(bindings.values(), service.vocabularies.default)
-                scope.get("state", {}).update({SERVICE: service, BINDINGS: bindings, OVERLOAD_REPLIES: replies})
+            async with self._start() as dealers:
+                self.dealers = dealers
+                replies = OverloadReplies(BINDINGS.values(), dealers.process.vocabularies.default)
+                scope.get("state", {}).update({DEALERS: dealers, OVERLOAD_REPLIES: replies})
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as fault:

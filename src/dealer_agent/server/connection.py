@@ -96,7 +96,7 @@ class BoundedConnection(FastPathConnection):
         """Called by the event loop."""
         client = ClientTransport(transport, self.loop, self._may_send, self._parse_later)
         super().connection_made(client)
-        trusted = self._service.settings.service.trusted_networks if self._service else ()
+        trusted = self._dealers.process.settings.trusted_networks if self._dealers else ()
         self._connections = self._open_connections()
         if self._connections.admit(client, limited_address(self.client[0] if self.client else None, trusted)):
             self._start_head_timer()
@@ -179,7 +179,7 @@ class BoundedConnection(FastPathConnection):
             self._check_single_headers()
         if b"expect" in fields:
             self.expect_100_continue = fields[b"expect"].lower() == b"100-continue"
-        self._binding = self._bindings.get(self.url)
+        self._binding = self._dealers.find_binding(fields.get(b"host", b""), self.url) if self._dealers else None
         if self._binding is None or not self._may_take_fast_path():
             self._continue_over_asgi()
         self._head_open = False
@@ -206,7 +206,7 @@ class BoundedConnection(FastPathConnection):
             self._discards = False
             self.transport.stop_discarding()
             self._connections.set_idle(self.transport)
-        if self._binding is not None and not self._handle(self._binding):
+        if self._binding is not None and not self._handle(*self._binding):
             self._continue_over_asgi()
         if self._binding is None:
             super().on_message_complete()
@@ -242,7 +242,7 @@ class BoundedConnection(FastPathConnection):
     def _open_connections(self) -> OpenConnections:
         found: OpenConnections | None = self.app_state.get(CONNECTIONS)
         if found is None:
-            settings = self._service.settings.service if self._service else ServiceSettings()
+            settings = self._dealers.process.settings if self._dealers else ServiceSettings()
             found = self.app_state[CONNECTIONS] = self.connections_type(
                 self.loop,
                 most=connection_limit(settings.max_connections),
@@ -358,11 +358,11 @@ class BoundedConnection(FastPathConnection):
             self.send_400_response(why)
 
     def _send_error(self, error: ProtocolError) -> None:
-        if self._service is None:
-            # Only a service has a vocabulary for errors.
+        if self._dealers is None:
+            # Only a process with a service has a vocabulary for errors.
             self.transport.abort()
             return
-        response = error_response(error, self._service)
+        response = error_response(error, self._dealers.process)
         head = b"".join(b"%b: %b\r\n" % header for header in response.raw_headers)
         line = STATUS_LINE[response.status_code]
         self.transport.write(b"%b%bconnection: close\r\n\r\n%b" % (line, head, bytes(response.body)))

@@ -51,18 +51,22 @@ _ENDED: Mapping[EndReason, tuple[str, str]] = {
 Form = Mapping[str, list[str]]
 
 
-def customer_routes(service: Service) -> list[Route]:
+def customer_routes() -> list[Route]:
     """The two pages. The path of each is the purpose of its links."""
-    pages = CustomerPages(service)
     methods = ["GET", "POST"]
     return [
-        Route("/visit/{token}", partial(pages.answer, purpose="visit"), methods=methods),
-        Route("/contact/{token}", partial(pages.answer, purpose="contact"), methods=methods),
+        Route("/visit/{token}", partial(_answer, purpose="visit"), methods=methods),
+        Route("/contact/{token}", partial(_answer, purpose="contact"), methods=methods),
     ]
 
 
+async def _answer(request: Request, purpose: LinkPurpose) -> Response:
+    service: Service = request.scope["service"]
+    return await CustomerPages(service).answer(request, purpose)
+
+
 class CustomerPages:
-    """The request handlers of both pages."""
+    """The pages of one dealer's customers."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -73,7 +77,7 @@ class CustomerPages:
         service = self._service
         link = service.links.read(purpose, request.path_params["token"])
         if link is None:
-            service.count_request(BAD_TOKENS_RULE, request.scope)
+            await service.count_request(BAD_TOKENS_RULE, request.scope)
             return self._notice(404, None, "This link does not work", "Please copy the whole link from the mail.")
         try:
             form = await self._form(request) if request.method == "POST" else None

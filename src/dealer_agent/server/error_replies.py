@@ -12,7 +12,7 @@ from dealer_agent.protocol.replies import http_error_body
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.log import RequestLine, log_request, places
-from dealer_agent.server.service import MESSAGE_SEND, Service
+from dealer_agent.server.service import MESSAGE_SEND, Process, Service
 from dealer_agent.storage.errors import StorageError
 
 log = structlog.get_logger()
@@ -35,24 +35,28 @@ def as_protocol_error(fault: Exception, request_id: str) -> ProtocolError:
     return InternalError("Something failed on the dealer's side. The same request may be sent again.")
 
 
-def error_response(error: ProtocolError, service: Service, request_id: str | None = None) -> Response:
+def error_response(error: ProtocolError, process: Process, request_id: str | None = None) -> Response:
     """An error outside the bindings, in the default vocabulary. Its id is in the log."""
     request_id = request_id or new_ulid()
     error_id = f"err_{request_id}"
-    if service.settings.logs.access:
+    if process.logs_access:
         # The path is not logged: it may contain anything.
         log_request(RequestLine(request_id, status=error.http, code=error.code, error_id=error_id))
-    body = http_error_body(error, service.vocabularies.default, error_id, datetime.now(UTC))
+    body = http_error_body(error, process.vocabularies.default, error_id, datetime.now(UTC))
     return Response(body, error.http, media_type=JSON, headers=READABLE_ANYWHERE | dict(error.headers))
 
 
-def http_error_response(problem: HTTPException, service: Service) -> Response:
-    """The error for an unknown path or a wrong method."""
+def where_to_send(service: Service) -> str:
+    """The sentence that names the addresses of both bindings."""
     card = service.card
-    where = f"Send messages to POST {card.http_json_url}{MESSAGE_SEND}, or as JSON-RPC to POST {card.json_rpc_url}."
+    return f"Send messages to POST {card.http_json_url}{MESSAGE_SEND}, or as JSON-RPC to POST {card.json_rpc_url}."
+
+
+def http_error_response(problem: HTTPException, process: Process, where: str) -> Response:
+    """The error for an unknown path or a wrong method. `where` is `where_to_send`."""
     if problem.status_code == 405:
         allowed = (problem.headers or {}).get("Allow", "")
         error = UnsupportedSkill(f"{where} This address takes {allowed}.", http=405, headers=(("allow", allowed),))
     else:
         error = UnsupportedSkill(f"There is nothing at this address. {where}", http=404)
-    return error_response(error, service)
+    return error_response(error, process)

@@ -6,6 +6,7 @@ and a task. Together they cost more than a search. All other work is shared with
 
 All other requests go over ASGI:
 
+- all requests of a dealer whose rate limits are shared, because their store has to be waited for
 - leads, invalid requests, and bodies that have not arrived completely or are larger than `FAST_BODY_BYTES`
 - other paths and methods, and requests with `Expect`
 - requests that wait for an earlier one of their connection, and requests after which the connection closes
@@ -26,13 +27,13 @@ from dealer_agent.server.client_transport import OVERLOAD, ClientTransport
 from dealer_agent.server.gates import IncomingRequest
 from dealer_agent.server.overload_replies import OverloadReplies
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_reply
+from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.service import Service
 
-SERVICE = "service"
-BINDINGS = "bindings"
+DEALERS = "dealers"
 OVERLOAD_REPLIES = "overload_replies"
-"""What the application leaves for its connections in the lifespan's state: its service, the bindings by request target,
-and the replies of an overloaded process."""
+"""What the application leaves for its connections in the lifespan's state: the dealers of the process, and the replies
+of an overloaded process."""
 
 FAST_BODY_BYTES = 4 * 1024
 """The largest body on the fast path. Most reading requests are smaller. They are decoded before their rate limits are
@@ -70,15 +71,14 @@ class FastPathConnection(HttpToolsProtocol):
     # Python reads a slot faster than an attribute in a dictionary.
     __slots__ = (
         "_binding",
-        "_bindings",
         "_body",
+        "_dealers",
         "_fields",
         "_load",
         "_overload_replies",
         "_refused_at",
         "_server_headers",
         "_server_lines",
-        "_service",
     )
 
     transport: ClientTransport
@@ -87,12 +87,11 @@ class FastPathConnection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._service: Service | None = None
-        self._bindings: Mapping[bytes, Binding] = {}
+        self._dealers: ServedDealers | None = None
         # When the process last refused a request of this connection because it was overloaded.
         self._refused_at = NEVER
-        # The binding of a request that may take the fast path. None before its head and after its end.
-        self._binding: Binding | None = None
+        # The service and the binding of a request that may take the fast path. None before its head and after its end.
+        self._binding: tuple[Service, Binding] | None = None
         self._body = b""
         # The headers of this request: the last one of each name.
         self._fields: Mapping[bytes, bytes] = {}
@@ -103,10 +102,9 @@ class FastPathConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """Called by the event loop."""
         super().connection_made(transport)
-        self._service = self.app_state.get(SERVICE)
-        if self._service is not None:
-            self._load, self._overload_replies = self._service.load, self.app_state[OVERLOAD_REPLIES]
-            self._bindings = self.app_state[BINDINGS]
+        self._dealers = self.app_state.get(DEALERS)
+        if self._dealers is not None:
+            self._load, self._overload_replies = self._dealers.process.load, self.app_state[OVERLOAD_REPLIES]
 
     def _may_take_fast_path(self) -> bool:
         parser, fields = self.parser, self._fields
@@ -121,16 +119,17 @@ class FastPathConnection(HttpToolsProtocol):
             and (self.cycle is None or self.cycle.response_complete)
         )
 
-    def _handle(self, binding: Binding) -> bool:
+    def _handle(self, service: Service, binding: Binding) -> bool:
         """Answers, queues or refuses a request. False if it must take the path over ASGI."""
-        assert self._service is not None
         has_time = self._load.has_time()
         is_refused = not has_time and self._load.is_full(self._refused_at)
         if is_refused and LEAD not in self._body:
             self._refuse_as_busy(binding)
             return True
+        if service.shared_limits is not None:
+            return False
         peer = self.client[0] if self.client else None
-        incoming = IncomingRequest(binding, self._service, self.headers, self._fields, peer)
+        incoming = IncomingRequest(binding, service, self.headers, self._fields, peer)
         if not decode_plain(incoming, self._body):
             return False
         if has_time:

@@ -4,6 +4,8 @@ A gate is one function. It checks one thing, and raises ProtocolError to refuse 
 and `REQUEST_GATES` at the end of this module are the order. Between them, a request over ASGI waits for its body, and
 then for its turn in the queue of the process. The fast path waits for nothing and calls `pass_all_gates`. Consent and
 business rules come last: they are checked in the transaction that stores a lead (`lead_intake`).
+
+If machines share their rate limits, a gate only notes what it counts. `pass_gates` then waits for the shared store.
 """
 
 import re
@@ -11,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter
+from typing import NamedTuple
 from urllib.parse import unquote_plus
 
 from dealer_agent.protocol.envelope import LEAD, Request
 from dealer_agent.protocol.errors import AuthRequired, ProtocolError, RateLimited, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.problems import validation_error
+from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, too_large, wrong_media_type
@@ -34,13 +37,22 @@ _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
 _VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
 
 
+class Count(NamedTuple):
+    """What a request counts against a rule. If `refuses`, the rate of the rule may refuse it."""
+
+    rule: str
+    client: str
+    cost: int
+    refuses: bool
+
+
 @dataclass(slots=True, eq=False)
 class IncomingRequest:
     """A POST to a binding: what arrived, and what the gates have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
     reply, of its error and of its log line. Until the body is decoded, an error has no call id, and it uses the default
-    vocabulary.
+    vocabulary. `uncounted` waits for the shared store.
     """
 
     binding: Binding
@@ -52,6 +64,7 @@ class IncomingRequest:
     call_id: bytes = b"null"
     media_type: str = JSON
     decoded: tuple[bytes, Request | ProtocolError] | None = None
+    uncounted: tuple[Count, ...] = ()
     started: float = field(init=False)
     line: RequestLine = field(init=False)
     vocabulary: Vocabulary = field(init=False)
@@ -72,6 +85,15 @@ class IncomingRequest:
     def client(self) -> str:
         """The client that the rate of a skill counts: its token, or its address if it sent no token."""
         return f"token:{self.token_id}" if self.token_id else self.address
+
+    def count(self, rule: str, client: str, cost: int = 1, *, refuses: bool = True) -> None:
+        """Counts the request against a rule (429), or notes it for the shared store."""
+        if self.service.shared_limits is not None:
+            self.uncounted += (Count(rule, client, cost, refuses),)
+            return
+        wait = self.service.limits.acquire(rule, client, cost)
+        if wait is not None and refuses:
+            raise RateLimited(wait)
 
 
 Gate = Callable[[IncomingRequest], None]
@@ -102,7 +124,7 @@ def check_media_type(incoming: IncomingRequest) -> None:
 
 def count_address(incoming: IncomingRequest) -> None:
     """Counts the request against the rate of its address (429)."""
-    incoming.service.limits.enforce(ADDRESS_RULE, incoming.address, incoming.cost)
+    incoming.count(ADDRESS_RULE, incoming.address, incoming.cost)
 
 
 def check_token(incoming: IncomingRequest) -> None:
@@ -116,7 +138,7 @@ def check_token(incoming: IncomingRequest) -> None:
     if token is None and service.settings.every_skill_needs_token:
         raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
     if token is not None and incoming.token_id is None:
-        service.limits.enforce(BAD_TOKENS_RULE, incoming.address)
+        incoming.count(BAD_TOKENS_RULE, incoming.address)
         raise AuthRequired("The bearer token is not valid here.")
 
 
@@ -124,7 +146,7 @@ def count_body(incoming: IncomingRequest) -> None:
     """Counts the size of a body whose request has no `Content-Length`, once it has been read (429)."""
     cost = _cost_of(len(incoming.body)) - incoming.cost
     if cost > 0:
-        incoming.service.limits.enforce(ADDRESS_RULE, incoming.address, cost)
+        incoming.count(ADDRESS_RULE, incoming.address, cost)
 
 
 def check_size(incoming: IncomingRequest) -> None:
@@ -171,6 +193,15 @@ def check_envelope(incoming: IncomingRequest) -> None:
     incoming.request, incoming.line.skill = result, result.skill.id
 
 
+def check_tenant(incoming: IncomingRequest) -> None:
+    """Refuses a tenant that is not the dealer at this address (docs/protocol.md#tenant)."""
+    tenant, expected = incoming.request.tenant, incoming.service.tenant
+    if tenant and expected is not None and tenant != expected:
+        received = (tenant,) if isinstance(tenant, str) else None
+        words = f"must be {expected!r}, the dealer at this address, or absent"
+        raise validation_error([Problem(("tenant",), words, "const", received)], "envelope")
+
+
 def check_skill(incoming: IncomingRequest) -> None:
     """Refuses a skill that the dealer has switched off."""
     skill_id = incoming.request.skill.id
@@ -188,7 +219,13 @@ def check_skill_token(incoming: IncomingRequest) -> None:
 
 def count_skill(incoming: IncomingRequest) -> None:
     """Counts the request against the rate of its skill (429)."""
-    incoming.service.limits.enforce(incoming.request.skill.id, incoming.client)
+    incoming.count(incoming.request.skill.id, incoming.client)
+
+
+def count_invalid_lead(incoming: IncomingRequest) -> None:
+    """Counts a lead with an invalid payload against its own rate (429)."""
+    if incoming.request.problems and incoming.request.skill.is_lead:
+        count_malformed_lead(incoming)
 
 
 def check_payload(incoming: IncomingRequest) -> None:
@@ -197,7 +234,6 @@ def check_payload(incoming: IncomingRequest) -> None:
     if request.problems:
         error = validation_error(list(request.problems), "payload")
         if request.skill.is_lead:
-            count_malformed_lead(incoming)
             incoming.service.dealer.lead_intake.note_refusal(error.code, datetime.now(UTC))
         raise error
 
@@ -208,17 +244,36 @@ REQUEST_GATES: tuple[Gate, ...] = (
     decode,
     check_version,
     check_envelope,
+    check_tenant,
     check_skill,
     check_skill_token,
     count_skill,
+    count_invalid_lead,
     check_payload,
 )
 
 
-def pass_gates(gates: tuple[Gate, ...], incoming: IncomingRequest) -> None:
+async def pass_gates(gates: tuple[Gate, ...], incoming: IncomingRequest) -> None:
     """Applies the gates in order. Raises ProtocolError."""
     for gate in gates:
-        gate(incoming)
+        try:
+            gate(incoming)
+        finally:
+            # A request that the gate refuses counts too, and its rate comes first.
+            if incoming.uncounted:
+                await share_counts(incoming)
+
+
+async def share_counts(incoming: IncomingRequest) -> None:
+    """Counts in the shared store what the request has noted. Raises RateLimited."""
+    shared, counts = incoming.service.shared_limits, incoming.uncounted
+    if shared is None:
+        return
+    incoming.uncounted = ()
+    for rule, client, cost, refuses in counts:
+        wait = await shared.acquire(rule, client, cost)
+        if wait is not None and refuses:
+            raise RateLimited(wait)
 
 
 def pass_all_gates(incoming: IncomingRequest) -> None:
@@ -234,7 +289,8 @@ def pass_all_gates(incoming: IncomingRequest) -> None:
         or fields.get(b"content-type") != b"application/json"
         or skill_id not in settings.service.skills
     ):
-        pass_gates((*HEAD_GATES, *BODY_GATES, *REQUEST_GATES), incoming)
+        for gate in (*HEAD_GATES, *BODY_GATES, *REQUEST_GATES):
+            gate(incoming)
         return
     refused = incoming.service.limits.acquire_in_order((ADDRESS_RULE, skill_id), incoming.address)
     if refused is None or refused.rule != ADDRESS_RULE:
@@ -247,14 +303,13 @@ def pass_all_gates(incoming: IncomingRequest) -> None:
 
 def count_malformed_lead(incoming: IncomingRequest) -> None:
     """Counts a lead with a defective payload or consent against its own rate, not that of its skill (429)."""
-    limits = incoming.service.limits
-    limits.release(incoming.request.skill.id, incoming.client)
-    limits.enforce(MALFORMED_LEADS_RULE, incoming.client)
+    incoming.count(incoming.request.skill.id, incoming.client, -1)
+    incoming.count(MALFORMED_LEADS_RULE, incoming.client)
 
 
 def _count_once(incoming: IncomingRequest) -> None:
     """Counts a request that is refused before its rate is checked: every request counts."""
-    incoming.service.limits.acquire(ADDRESS_RULE, incoming.address)
+    incoming.count(ADDRESS_RULE, incoming.address, refuses=False)
 
 
 def _cost_of(size: int) -> int:

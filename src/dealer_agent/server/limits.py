@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dealer_agent.config.rates import MOST_WINDOWS, windows_of
-from dealer_agent.protocol.errors import RateLimited
 
 _MAGIC = b"ratelim1"
 _KEY_BYTES = 16
@@ -95,21 +94,12 @@ class RateLimits:
     def acquire(self, rule: str, client: str, cost: int = 1) -> int | None:
         """Counts a request `cost` times. Returns None if it is allowed, else the seconds for `Retry-After`, at least 1.
 
+        A cost of -1 takes a counted request back.
         A refused request is not counted. A cost above a limit counts as the limit, so that the request is allowed after
         the wait. Raises KeyError for an unknown rule.
         """
         refusal = self.acquire_in_order((rule,), client, cost)
         return None if refusal is None else refusal.wait
-
-    def enforce(self, rule: str, client: str, cost: int = 1) -> None:
-        """Counts a request. Raises RateLimited if it is refused."""
-        wait = self.acquire(rule, client, cost)
-        if wait is not None:
-            raise RateLimited(wait)
-
-    def release(self, rule: str, client: str) -> None:
-        """Removes one counted request."""
-        self.acquire(rule, client, -1)
 
     def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> Refusal | None:
         """Counts a request under each rule until one refuses it, all under one lock."""

@@ -26,6 +26,7 @@ from dealer_agent.server.gates import (
     count_malformed_lead,
     pass_all_gates,
     pass_gates,
+    share_counts,
 )
 from dealer_agent.server.log import log_request
 from dealer_agent.server.service import Service
@@ -49,11 +50,11 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
     service = incoming.service
     settings = service.settings.service
     try:
-        pass_gates(HEAD_GATES, incoming)
+        await pass_gates(HEAD_GATES, incoming)
         incoming.body = await read_body(receive, settings.largest_body_bytes, settings.request_timeout_seconds)
-        pass_gates(BODY_GATES, incoming)
+        await pass_gates(BODY_GATES, incoming)
         await service.load.wait_for_turn(is_lead=incoming.is_lead)
-        pass_gates(REQUEST_GATES, incoming)
+        await pass_gates(REQUEST_GATES, incoming)
         if incoming.request.skill.is_lead:
             return _success(incoming, await _submit_lead(incoming))
         return _success(incoming, read(service.dealer, incoming.request))
@@ -127,6 +128,7 @@ async def _submit_lead(incoming: IncomingRequest) -> Answer:
         )
     except (ContactConsentRequired, InvalidConsent):
         count_malformed_lead(incoming)
+        await share_counts(incoming)
         raise
 
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.opening import department_hours
@@ -26,7 +27,6 @@ from dealer_agent.server.pages.home import home_page
 from dealer_agent.server.pages.site import CONTENT_SECURITY_POLICY, stylesheet
 from dealer_agent.server.service import BAD_TOKENS_RULE, MESSAGE_SEND, Service
 from dealer_agent.server.tokens import hash_secret
-from dealer_agent.skills import Dealer
 
 CARD_SECONDS = 300
 PAGE_SECONDS = 60
@@ -42,32 +42,25 @@ class Document(NamedTuple):
     headers: dict[str, str]
 
 
-def routes(service: Service) -> list[Route]:
-    """The routes, by their path below the base path of the service."""
-    cards = {
-        "1.0.0": msgspec.json.encode(card_1_0_0(service.card, service.vocabularies)),
-        "0.1.0": msgspec.json.encode(card_0_1_0(service.card, service.vocabularies)),
-    }
-    schemas = published_schemas()
-    openapi = openapi_document(service.card, service.vocabularies)
-    docs = _page(docs_page(openapi, service.card, service.vocabularies), CARD_SECONDS)
+def routes() -> list[Route]:
+    """The routes of a dealer, by their path below its root. The request's scope has the dealer's service."""
     return [
-        Route("/", _current(current_home(service))),
-        Route("/docs", _current(lambda: docs)),
+        Route("/", _current(current_home)),
+        Route("/docs", _kept(_docs)),
         Route("/static/style.css", _fixed(stylesheet(), "text/css; charset=utf-8")),
-        Route("/.well-known/agent-card.json", _fixed(cards[service.settings.service.revision])),
-        Route("/cards/1.0.0.json", _fixed(cards["1.0.0"])),
-        Route("/cards/0.1.0.json", _fixed(cards["0.1.0"])),
-        Route("/openapi.json", _fixed(msgspec.json.encode(openapi))),
+        Route("/.well-known/agent-card.json", _kept(lambda service: _card(service, service.settings.service.revision))),
+        Route("/cards/1.0.0.json", _kept(lambda service: _card(service, "1.0.0"))),
+        Route("/cards/0.1.0.json", _kept(lambda service: _card(service, "0.1.0"))),
+        Route("/openapi.json", _kept(lambda service: _json(_openapi(service)))),
         *(
             Route(f"/schemas/{name}", _fixed(msgspec.json.encode(schema), "application/schema+json"))
-            for name, schema in schemas.items()
+            for name, schema in published_schemas().items()
         ),
-        Route("/schemas", _fixed(msgspec.json.encode({"schemas": sorted(schemas)}))),
-        Route("/healthz", _health),
-        Route("/readyz", _readiness(service)),
-        Route("/calendar/{secret}.ics", _calendar(service)),
-        *customer_routes(service),
+        Route("/schemas", _fixed(msgspec.json.encode({"schemas": sorted(published_schemas())}))),
+        Route("/healthz", health),
+        Route("/readyz", _readiness),
+        Route("/calendar/{secret}.ics", _calendar),
+        *customer_routes(),
         _not_offered("/message:stream", UnsupportedOperation),
         _not_offered("/extendedAgentCard", UnsupportedOperation),
         _not_offered("/tasks", UnsupportedOperation),
@@ -75,6 +68,29 @@ def routes(service: Service) -> list[Route]:
         _not_offered("/tasks/{task}/pushNotificationConfigs{rest:path}", PushNotificationNotSupported),
         _not_offered("/tasks/{task:path}", TaskNotFound),
     ]
+
+
+def service_of(request: Request) -> Service:
+    """The service of the dealer that a request is for."""
+    service: Service = request.scope["service"]
+    return service
+
+
+def _card(service: Service, revision: str) -> Document:
+    card = {"1.0.0": card_1_0_0, "0.1.0": card_0_1_0}[revision]
+    return _json(card(service.card, service.vocabularies))
+
+
+def _openapi(service: Service) -> Json:
+    return openapi_document(service.card, service.vocabularies)
+
+
+def _docs(service: Service) -> Document:
+    return _page(docs_page(_openapi(service), service.card, service.vocabularies), CARD_SECONDS)
+
+
+def _json(content: Any) -> Document:
+    return _document(msgspec.json.encode(content), JSON, CARD_SECONDS, READABLE_ANYWHERE)
 
 
 def _document(body: bytes, media_type: str, seconds: int, headers: dict[str, str]) -> Document:
@@ -89,15 +105,27 @@ def _page(html: str, seconds: int) -> Document:
 
 
 def _fixed(body: bytes, media_type: str = JSON) -> Handler:
-    """Serves a document that stays the same while the process runs. Pages of any origin may read it."""
+    """Serves a document that is the same for every dealer. Pages of any origin may read it."""
     document = _document(body, media_type, CARD_SECONDS, READABLE_ANYWHERE)
-    return _current(lambda: document)
+    return _current(lambda _: document)
 
 
-def _current(document: Callable[[], Document]) -> Handler:
+def _kept(make: Callable[[Service], Document]) -> Handler:
+    """Serves a document of a dealer that stays the same while its settings do."""
+
+    def kept(service: Service) -> Document:
+        if make not in service.documents:
+            service.documents[make] = make(service)
+        document: Document = service.documents[make]
+        return document
+
+    return _current(kept)
+
+
+def _current(document: Callable[[Service], Document]) -> Handler:
     # A coroutine, as all handlers: Starlette runs a plain function in a thread, which costs more than the response.
     async def respond(request: Request) -> Response:
-        body, headers = document()
+        body, headers = document(service_of(request))
         cached = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
         if headers["etag"] in cached or "*" in cached:
             return Response(status_code=304, headers=headers)
@@ -106,64 +134,56 @@ def _current(document: Callable[[], Document]) -> Handler:
     return respond
 
 
-def current_home(service: Service) -> Callable[[], Document]:
-    """Makes the page at `/`. It is rendered once for each snapshot of the stock and each minute.
+def current_home(service: Service) -> Document:
+    """The page at `/`. It is rendered once for each snapshot of the stock and each minute.
 
     It shows the opening hours of the current day at each rooftop. In every time zone, a day begins at a full minute.
     """
-    rendered: tuple[Dealer, datetime, Document] | None = None
-
-    def now() -> Document:
-        nonlocal rendered
-        dealer, minute = service.dealer, datetime.now(UTC).replace(second=0, microsecond=0)
-        if rendered is None or rendered[0] is not dealer or rendered[1] != minute:
-            html = home_page(
-                dealer_information(dealer.profile),
-                dealer.catalogue.facets(),
-                len(dealer.catalogue),
-                service.card,
-                opening={rooftop.name: department_hours(rooftop) for rooftop in dealer.profile.rooftops},
-                updated_at=dealer.stock_at,
-                now=minute,
-            )
-            rendered = dealer, minute, _page(html, PAGE_SECONDS)
-        return rendered[2]
-
-    return now
+    dealer, minute = service.dealer, datetime.now(UTC).replace(second=0, microsecond=0)
+    rendered = service.documents.get(current_home)
+    if rendered is None or rendered[0] is not dealer or rendered[1] != minute:
+        html = home_page(
+            dealer_information(dealer.profile),
+            dealer.catalogue.facets(),
+            len(dealer.catalogue),
+            service.card,
+            opening={rooftop.name: department_hours(rooftop) for rooftop in dealer.profile.rooftops},
+            updated_at=dealer.stock_at,
+            now=minute,
+        )
+        rendered = service.documents[current_home] = dealer, minute, _page(html, PAGE_SECONDS)
+    page: Document = rendered[2]
+    return page
 
 
-async def _health(_: Request) -> Response:
+async def health(_: Request) -> Response:
+    """Whether the process answers."""
     return Response(b'{"status":"ok"}', media_type=JSON)
 
 
-def _readiness(service: Service) -> Handler:
+async def _readiness(request: Request) -> Response:
     """Whether reading skills answer from the latest stock, and whether leads can be stored.
 
     The status code ignores leads, so that a load balancer does not remove the reading skills because of them.
     """
-
-    async def respond(_: Request) -> Response:
-        status = "ready" if service.ready else "the database is away: stock and tokens may be out of date"
-        state = {"status": status, "vehicles": len(service.dealer.catalogue), "leads": service.leads}
-        return Response(msgspec.json.encode(state), status_code=200 if service.ready else 503, media_type=JSON)
-
-    return respond
+    service = service_of(request)
+    ready = service.process.ready
+    status = "ready" if ready else "the database is away: stock and tokens may be out of date"
+    state = {"status": status, "vehicles": len(service.dealer.catalogue), "leads": service.process.leads}
+    return Response(msgspec.json.encode(state), status_code=200 if ready else 503, media_type=JSON)
 
 
-def _calendar(service: Service) -> Handler:
+async def _calendar(request: Request) -> Response:
     """The visits, for a calendar program that has the secret address. With a wrong secret the path is unknown."""
-
-    async def respond(request: Request) -> Response:
-        # Leave the block before the response is sent: a client may read it slowly.
-        with service.load:
-            calendar = await run_in_threadpool(service.calendar, hash_secret(request.path_params["secret"]))
-        if calendar is None:
-            service.count_request(BAD_TOKENS_RULE, request.scope)
-            raise HTTPException(404)
-        headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-        return Response(calendar, media_type="text/calendar; charset=utf-8", headers=headers)
-
-    return respond
+    service = service_of(request)
+    # Leave the block before the response is sent: a client may read it slowly.
+    with service.load:
+        calendar = await run_in_threadpool(service.calendar, hash_secret(request.path_params["secret"]))
+    if calendar is None:
+        await service.count_request(BAD_TOKENS_RULE, request.scope)
+        raise HTTPException(404)
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    return Response(calendar, media_type="text/calendar; charset=utf-8", headers=headers)
 
 
 def _not_offered(path: str, kind: type[ProtocolError]) -> Route:

@@ -1,20 +1,26 @@
-"""What the server works with: the dealer, the settings, the wire vocabularies, tokens and limits."""
+"""What the server works with: the process with its queue and limits, and the service of each dealer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.types import Scope
 
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
+from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
+from dealer_agent.storage.stock import Revision
 
 ADDRESS_RULE = "address"
 BAD_TOKENS_RULE = "bad_tokens"
@@ -28,15 +34,43 @@ RPC = "/rpc"
 
 
 @dataclass
+class Process:
+    """What the dealers of a process share. The settings are about connections and requests without a dealer.
+
+    `limits` count on this machine. Requests without a dealer always count there. `limit_store` is for the limits that
+    machines share. `ready`: stock and tokens are up to date. `leads` says whether leads can be stored now.
+    """
+
+    settings: ServiceSettings
+    vocabularies: Vocabularies
+    limits: RateLimits
+    logs_access: bool
+    limit_store: LimitStore | None = None
+    load: Admission = field(default_factory=Admission)
+    ready: bool = False
+    leads: str = LEADS_TAKEN
+
+    async def count_request(self, rule: str, scope: Scope) -> None:
+        """Counts an ASGI request against a rule, for the address of its client. Raises RateLimited."""
+        wait = self.limits.acquire(rule, scope_address(scope, self.settings.trusted_networks))
+        if wait is not None:
+            raise RateLimited(wait)
+
+
+@dataclass
 class Service:
     """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones.
 
-    `ready`: stock and tokens are up to date. `leads` says whether leads can be stored now.
-
-    `calendar` makes the file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads
-    the store, so it runs in a thread. `customers` and `links` answer the links in the mails to customers.
+    `loaded` are the revisions of both. `calendar` makes the file of the dealer's visits for the hash of a calendar's
+    secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
+    the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
+    tenant that a request may name; None accepts any. `documents` has the cards and pages that were requested, by the
+    function that makes them.
     """
 
+    process: Process
+    snapshots: SnapshotLoader
+    loaded: Revision
     dealer: Dealer
     tokens: TokenRegistry
     vocabularies: Vocabularies
@@ -46,10 +80,21 @@ class Service:
     calendar: Callable[[bytes], bytes | None]
     customers: CustomerActions
     links: CustomerLinks
-    ready: bool = False
-    load: Admission = field(default_factory=Admission)
-    leads: str = LEADS_TAKEN
+    shared_limits: SharedLimits | None = None
+    tenant: str | None = None
+    documents: dict[Any, Any] = field(default_factory=dict)
 
-    def count_request(self, rule: str, scope: Scope) -> None:
+    @property
+    def load(self) -> Admission:
+        """The queue of requests of the process."""
+        return self.process.load
+
+    async def count_request(self, rule: str, scope: Scope) -> None:
         """Counts an ASGI request against a rule, for the address of its client. Raises RateLimited."""
-        self.limits.enforce(rule, scope_address(scope, self.settings.service.trusted_networks))
+        address = scope_address(scope, self.settings.service.trusted_networks)
+        if self.shared_limits is None:
+            wait = self.limits.acquire(rule, address)
+        else:
+            wait = await self.shared_limits.acquire(rule, address)
+        if wait is not None:
+            raise RateLimited(wait)

@@ -15,7 +15,7 @@ from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, sele
 
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.leads.statuses import ACTIVE
-from dealer_agent.leads.visit_times import QUARTER, Slot, quarters_of
+from dealer_agent.leads.visit_times import QUARTER, quarters_of
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import appointments, leads, microseconds, of_dealer, places
@@ -212,10 +212,9 @@ def stop_sharing(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Coll
         # Nothing is decrypted: a lead can be erased although a value of another lead cannot be decrypted.
         values = row._asdict() | {"request": None, "shares": None}
         alone = AppointmentRecord(**{name: values[name] for name in AppointmentRecord.__dataclass_fields__})
-        assert alone.starts_at is not None, "a visit that shares places is confirmed"
-        assert alone.ends_at is not None, "a visit that shares places is confirmed"
+        assert alone.slot is not None, "a visit that shares places is confirmed"
         tx.execute(STOP_SHARING, {"appointment": alone.appointment_id})
-        take_places(tx, alone, quarters_of(Slot(alone.starts_at, alone.ends_at)), of=None)
+        take_places(tx, alone, quarters_of(alone.slot), of=None)
 
 
 def find_appointment(tx: Transaction, appointment_id: str) -> AppointmentRecord | None:

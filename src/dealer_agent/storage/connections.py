@@ -34,7 +34,9 @@ from dealer_agent.storage.errors import (
     DatabaseExposed,
     DatabaseUnreachable,
     DiskFull,
+    translated_driver_error,
 )
+from dealer_agent.storage.isolation import choose_dealer, forget_dealer
 from dealer_agent.storage.prepared_statements import write_collected
 
 BUSY_SECONDS = 30
@@ -43,13 +45,21 @@ BUSY_SECONDS = 30
 IMPORT_SECONDS = 600
 """How long an import waits for another import of the dealer."""
 
-LOCK_IMPORTS = text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || :dealer, 0))")
+_LOCK_IMPORTS = text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || :dealer, 0))")
 
 SPACE_BYTES = 256 * 1024
 """The free disk space that a SQLite database needs: more than a usual group of leads."""
 
 TURN_SECONDS = 0.001
 """How often a waiting SQLite writer tries again."""
+
+_DEALER = "dealer_agent_dealer"
+"""The execution option with the dealer of a transaction."""
+
+_WAIT_AND_BE_DURABLE = (
+    f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
+    "WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
+)
 
 _POSTGRESQL_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 
@@ -111,11 +121,7 @@ def writer_engine(url: URL) -> Engine:
         _take_turns(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
     else:
         engine = _postgresql_engine(url)
-        _on_begin(
-            engine,
-            f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
-            "WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END",
-        )
+        _choose_on_begin(engine, _WAIT_AND_BE_DURABLE)
 
     @event.listens_for(engine, "before_cursor_execute")
     def write_first(connection: Connection, *_: object) -> None:
@@ -131,7 +137,18 @@ def reader_engine(url: URL) -> Engine:
         _on_connect(engine, f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA query_only=ON")
         _on_begin(engine, "BEGIN")
         return engine
-    return _postgresql_engine(url).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    engine = _postgresql_engine(url)
+    _choose_on_begin(engine)
+    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+@contextmanager
+def begin(engine: Engine, dealer_id: str) -> Iterator[Connection]:
+    """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`)."""
+    with engine.connect() as connection:
+        connection.execution_options(**{_DEALER: dealer_id})
+        with connection.begin():
+            yield connection
 
 
 def check_space(engine: Engine) -> None:
@@ -161,9 +178,9 @@ def import_lock(engine: Engine, dealer_id: str) -> Iterator[None]:
     The lock of a SQLite database is on its folder. Raises DatabaseBusy after `IMPORT_SECONDS`.
     """
     if engine.dialect.name != "sqlite":
-        with engine.begin() as connection:
+        with begin(engine, dealer_id) as connection:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{IMPORT_SECONDS}s'")
-            connection.execute(LOCK_IMPORTS, {"dealer": dealer_id})
+            connection.execute(_LOCK_IMPORTS, {"dealer": dealer_id})
             yield
         return
     folder = os.open(Path(str(engine.url.database)).absolute().parent, os.O_RDONLY | os.O_CLOEXEC)
@@ -294,6 +311,24 @@ def _turn(log: Path, ends: float) -> Iterator[None]:
         yield
     finally:
         os.close(file)
+
+
+def _choose_on_begin(engine: Engine, *statements: str) -> None:
+    """Begins each transaction, sets its dealer, and executes these statements, in one round trip."""
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        dealer_id = connection.get_execution_options().get(_DEALER)
+        forget_dealer(connection)
+        try:
+            with driver.pipeline():
+                for statement in statements:
+                    driver.execute(statement)
+                if dealer_id is not None:
+                    choose_dealer(connection, dealer_id)
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise translated_driver_error(error) from None
 
 
 def _on_begin(engine: Engine, statement: str) -> None:

@@ -19,7 +19,7 @@ from dealer_agent.leads.consent_events import (
     ERASED,
     GRANTED,
     KEPT_AS_PROOF,
-    REVOKED,
+    WITHDRAWN,
     ChannelEvent,
     ConsentEvent,
     ConsentRecord,
@@ -144,14 +144,14 @@ def grant(tx: Transaction, lead_id: str, consent: ConsentRecord) -> int:
     return append(tx, event, msgspec.msgpack.encode(body))
 
 
-def record_revocation(
+def record_withdrawal_event(
     tx: Transaction,
     lead_id: str,
     channels: Sequence[str],
     *,
     by: str,
     reason: str | None,
-    kind: str = REVOKED,
+    kind: str = WITHDRAWN,
     known_by: tuple[str, ...] = CONTACT_POINTS,
 ) -> int:
     """Adds an event that a customer withdrew consent for these channels, which may not be used from now on.
@@ -161,11 +161,11 @@ def record_revocation(
     such lead.
     """
     record_withdrawal(tx, lead_id, channels, known_by)
-    return repeat_revocation(tx, lead_id, channels, by=by, reason=reason, kind=kind)
+    return repeat_withdrawal_event(tx, lead_id, channels, by=by, reason=reason, kind=kind)
 
 
-def repeat_revocation(
-    tx: Transaction, lead_id: str, channels: Sequence[str], *, by: str, reason: str | None, kind: str = REVOKED
+def repeat_withdrawal_event(
+    tx: Transaction, lead_id: str, channels: Sequence[str], *, by: str, reason: str | None, kind: str = WITHDRAWN
 ) -> int:
     """Adds an earlier withdrawal of the customer to a lead. It does not change the time of the withdrawal."""
     event = _plain_event(tx, lead_id, kind) | {"channels": msgspec.json.encode(tuple(channels))}

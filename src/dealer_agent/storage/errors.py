@@ -9,6 +9,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
         SchemaOutdated, SchemaTooNew
         KeyMissing, WrongKey
         AlreadyStored, StockShrinks, ClockDoubtful
+        DealerUnknown, DealerExists, SettingsConflict, HostTaken
 """
 
 # ruff: noqa: N818 - the names say what happened, as in httpx
@@ -85,6 +86,26 @@ class KeyMissing(StorageError):
 
 class WrongKey(StorageError):
     """Customer data cannot be decrypted: the key is another one, or the data was changed."""
+
+
+class DealerUnknown(StorageError):
+    """The installation has no such dealer, or the dealer has no such settings."""
+
+
+class DealerExists(StorageError):
+    """The installation has a dealer with this id."""
+
+
+class SettingsConflict(StorageError):
+    """Somebody has changed the dealer's settings meanwhile."""
+
+
+class HostTaken(StorageError):
+    """The host name belongs to another dealer."""
+
+
+class NotIsolated(StorageError):
+    """The database does not keep the data of several dealers apart."""
 
 
 class StockShrinks(StorageError):

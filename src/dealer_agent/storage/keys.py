@@ -94,7 +94,11 @@ def check_keys(tx: Transaction) -> bool:
     for key_id, proof in READ_PROOFS.read(tx, {}):
         recorded.add(key_id)
         if key_id == LASTING:
-            _check_lasting_secret(tx, proof)
+            if not _is_lasting_secret(tx, proof):
+                raise WrongKey(
+                    "the lasting secret is not the one that this database was used with: put the right one back from "
+                    "your backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
+                )
             continue
         try:
             tx.unchecked_cipher.decrypt(proof, *_proof_context(tx, key_id))
@@ -107,6 +111,42 @@ def check_keys(tx: Transaction) -> bool:
             ) from None
     keyring = tx.unchecked_cipher.keyring
     return keyring.active in recorded and (keyring.lasting is None or LASTING in recorded)
+
+
+def check_owner(tx: Transaction) -> bool:
+    """Checks that this folder is the one that uses the dealer's id on this database. Returns whether keys are recorded.
+
+    One recorded key, or the lasting secret, is proof enough: an old copy of the keys may import. Without recorded keys
+    any folder may, because nothing distinguishes them. Raises KeyMissing for a folder without keys, and WrongKey.
+    """
+    proofs = READ_PROOFS.read(tx, {})
+    if proofs and tx.given_cipher is None:
+        raise KeyMissing(
+            f"the dealer {tx.dealer_id} has keys on this database, and there is no key here: put its dealer-agent.keys "
+            "beside dealer.toml, or set DEALER_AGENT_KEYS; if this is another dealer, give it another id in dealer.toml"
+        )
+    if proofs and not any(_is_proof(tx, key_id, proof) for key_id, proof in proofs):
+        raise WrongKey(
+            f"another folder uses the id {tx.dealer_id} on this database, with other keys: give this dealer another id "
+            "in dealer.toml, or another database; if it is the same dealer, put the right dealer-agent.keys back"
+        )
+    return bool(proofs)
+
+
+def claim_dealer(tx: Transaction) -> None:
+    """`check_owner`. The first folder with keys records them. Call it before a write of stock or tokens."""
+    if not check_owner(tx) and tx.given_cipher is not None:
+        start_use(tx)
+
+
+def _is_proof(tx: Transaction, key_id: str, proof: bytes) -> bool:
+    if key_id == LASTING:
+        return _is_lasting_secret(tx, proof)
+    try:
+        tx.unchecked_cipher.decrypt(proof, *_proof_context(tx, key_id))
+    except (UnknownKey, DecryptionFailed):
+        return False
+    return True
 
 
 def check_keys_to_encrypt(tx: Transaction) -> None:
@@ -214,14 +254,10 @@ def _require_key_of_end(tx: Transaction, recorded: Collection[str]) -> None:
             raise KeyMissing(key_of_another_process(key_id))
 
 
-def _check_lasting_secret(tx: Transaction, proof: bytes) -> None:
+def _is_lasting_secret(tx: Transaction, proof: bytes) -> bool:
     cipher = tx.unchecked_cipher
     expected = None if cipher.keyring.lasting is None else cipher.lasting_key(_lasting_purpose(tx))
-    if expected is None or not hmac.compare_digest(expected, proof):
-        raise WrongKey(
-            "the lasting secret is not the one that this database was used with: put the right one back from your "
-            "backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
-        )
+    return expected is not None and hmac.compare_digest(expected, proof)
 
 
 def _proof_context(tx: Transaction, key_id: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Connection, Engine, update
 
 from dealer_agent.encryption.cipher import Cipher
+from dealer_agent.storage.connections import begin
 from dealer_agent.storage.errors import (
     AlreadyStored,
     DatabaseBusy,
@@ -30,6 +31,7 @@ from dealer_agent.storage.errors import (
     translating,
 )
 from dealer_agent.storage.event_chain import lock_dealer
+from dealer_agent.storage.isolation import forget_dealer
 from dealer_agent.storage.keys import prepare_to_encrypt
 from dealer_agent.storage.prepared_statements import CollectedRows, collect_rows, run_plainly
 from dealer_agent.storage.schema import of_dealer, revisions
@@ -195,14 +197,15 @@ class LeadWriter:
     def _store(self, group: list[_Submitted[Any]]) -> None:
         by_dealer = {submitted.dealer_id: submitted for submitted in group}
         try:
-            with translating(), self._writer.begin() as connection, collect_rows(connection) as rows:
+            with translating(), begin(self._writer, min(by_dealer)) as connection, collect_rows(connection) as rows:
                 # Dealers are locked in one order everywhere, so that two processes never wait for each other.
                 locked = [submitted.transaction(connection) for _, submitted in sorted(by_dealer.items())]
                 for tx in locked:
                     lock_dealer(tx)
                     if self._cipher is not None:
                         prepare_to_encrypt(tx)
-                started = [submitted for submitted in group if submitted.start()]
+                # The jobs of a dealer together: PostgreSQL is told the dealer once.
+                started = [each for each in sorted(group, key=lambda each: each.dealer_id) if each.start()]
                 if not _run_together(started, connection, rows, locked):
                     for submitted in started:
                         submitted.run_alone(connection, rows)
@@ -250,6 +253,7 @@ def _savepoint(rows: CollectedRows, locked: Iterable[Transaction]) -> Iterator[N
         rows.discard()
         run_plainly(rows.connection, "ROLLBACK TO SAVEPOINT job")
         run_plainly(rows.connection, "RELEASE SAVEPOINT job")
+        forget_dealer(rows.connection)
         for tx in locked:
             # It also reads the end of the chain of consents again.
             lock_dealer(tx)

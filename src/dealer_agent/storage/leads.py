@@ -15,7 +15,7 @@ import msgspec
 from sqlalchemy import LargeBinary, bindparam, exists, insert, select, tuple_
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from dealer_agent.leads.consent_events import GRANTED, REVOKED, ConsentRecord
+from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN, ConsentRecord
 from dealer_agent.leads.records import LeadEvent, LeadRecord, StoredLead
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import consents
@@ -88,7 +88,7 @@ FIND_WITHDRAWN = Prepared(
     .distinct()
     .where(
         of_dealer(_withdrawal),
-        _withdrawal.c.kind == REVOKED,
+        _withdrawal.c.kind == WITHDRAWN,
         _withdrawal.c.at >= bindparam("granted_at"),
         _withdrawal.c.lead_id.in_(
             select(lead_contacts.c.lead_id)

@@ -29,6 +29,8 @@ READ_REVISION = text("SELECT version_num FROM alembic_version")
 LOCK_SCHEMA = text("SELECT pg_advisory_xact_lock(4919150214103305)")
 """Any number works if it never changes: it names the lock within the PostgreSQL database."""
 
+MAY_MIGRATE = text("SELECT has_schema_privilege(current_schema(), 'CREATE')")
+
 
 def migrate(url: str) -> str | None:
     """Brings the database at `url` to the newest revision, and returns the revision it had (None: it was empty).
@@ -43,16 +45,26 @@ def migrate(url: str) -> str | None:
     engine = writer_engine(parsed)
     try:
         with translating(), engine.begin() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.execute(LOCK_SCHEMA)
-            found = _schema_revision(connection)
-            if found is None or FIRST_REVISION <= found < SCHEMA_REVISION:
-                _upgrade(connection)
-            else:
-                check_schema(connection)
-        return found
+            return migrate_connection(connection)
     finally:
         engine.dispose()
+
+
+def migrate_connection(connection: Connection) -> str | None:
+    """`migrate` in a transaction of the caller."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(LOCK_SCHEMA)
+    found = _schema_revision(connection)
+    if found is None or FIRST_REVISION <= found < SCHEMA_REVISION:
+        if connection.dialect.name == "postgresql" and not connection.execute(MAY_MIGRATE).scalar():
+            raise SchemaOutdated(
+                f"the database has {'no schema' if found is None else f'schema {found}'}, this program needs "
+                f"{SCHEMA_REVISION}, and this role may not change it: type dealer-agent database prepare"
+            )
+        _upgrade(connection)
+    else:
+        check_schema(connection)
+    return found
 
 
 def check_schema(connection: Connection) -> None:

@@ -11,9 +11,9 @@ from sqlalchemy import bindparam, select
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
-from dealer_agent.leads.consent_events import EVEN_EXPIRED, REVOKED, REVOKED_ELSEWHERE
+from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.storage.consents import allowed_channels, record_revocation
+from dealer_agent.storage.consents import allowed_channels, record_withdrawal_event
 from dealer_agent.storage.contact_points import CONTACT_POINTS, contact_points_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import newest_leads_of
@@ -72,8 +72,8 @@ def withdraw(
     allowed = {each: allowed_channels(tx, each, EVEN_EXPIRED).intersection(channels) for each in (lead_id, *newest)}
     others = [other for other in sorted(newest) if other != lead_id and allowed[other]]
     for each in (lead_id, *others):
-        kind = REVOKED if each == lead_id else REVOKED_ELSEWHERE
-        number = record_revocation(tx, each, channels, by=by, reason=reason, kind=kind, known_by=known_by)
+        kind = WITHDRAWN if each == lead_id else WITHDRAWN_ELSEWHERE
+        number = record_withdrawal_event(tx, each, channels, by=by, reason=reason, kind=kind, known_by=known_by)
         if allowed[each]:
             rows = notices_of(profile, "withdrawal", copies(tx, each), str(number))
             enqueue(tx, each, rows, waiting(tx, each))

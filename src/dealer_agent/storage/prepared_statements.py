@@ -17,6 +17,7 @@ from sqlalchemy.sql.util import find_tables
 from sqlalchemy.types import TypeEngine
 
 from dealer_agent.storage.errors import AlreadyStored, translated_driver_error
+from dealer_agent.storage.isolation import choose_dealer, chosen_dealer, must_choose
 from dealer_agent.storage.schema import UtcTime, metadata, microseconds, time_of
 from dealer_agent.storage.transaction import Transaction, dealer_parameter
 
@@ -78,6 +79,8 @@ class Prepared:
         rows = _collected(tx.connection)
         if rows is not None and rows.may_be_found(self.tables, keys):
             rows.write()
+        if must_choose(tx.connection, tx.dealer_id):
+            return read_all(tx, [(self, values)])[0]
         compiled = self.compiled(tx.connection)
         parameters = compiled.parameters(tx.dealer_id, values)
         found = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).fetchall())
@@ -86,6 +89,8 @@ class Prepared:
     def write(self, tx: Transaction, values: Mapping[str, Any]) -> int:
         """Executes the statement at once. Returns how many rows were written. Raises StorageError."""
         write_collected(tx.connection)
+        if must_choose(tx.connection, tx.dealer_id):
+            choose_dealer(tx.connection, tx.dealer_id)
         compiled = self.compiled(tx.connection)
         parameters = compiled.parameters(tx.dealer_id, values)
         count: int = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).rowcount)
@@ -101,7 +106,7 @@ class Prepared:
         """
         rows = _collected(tx.connection)
         if rows is not None:
-            rows.add(self, self.compiled(tx.connection).parameters(tx.dealer_id, values), key, conflict)
+            rows.add(self, tx.dealer_id, self.compiled(tx.connection).parameters(tx.dealer_id, values), key, conflict)
         elif self.write(tx, values) == 0 and conflict is not None:
             raise AlreadyStored(conflict)
 
@@ -179,6 +184,8 @@ def read_all(tx: Transaction, reads: Sequence[Read]) -> list[list[Any]]:
     compiled = [statement.compiled(tx.connection) for statement, _ in reads]
 
     def work(cursors: Sequence[Any]) -> None:
+        if must_choose(tx.connection, tx.dealer_id):
+            choose_dealer(tx.connection, tx.dealer_id)
         for cursor, each, (_, values) in zip(cursors, compiled, reads, strict=True):
             cursor.execute(each.sql, each.parameters(tx.dealer_id, values))
 
@@ -196,16 +203,18 @@ class CollectedRows:
 
     def discard(self) -> None:
         """Discards the rows."""
-        self._rows: dict[Prepared, list[Any]] = {}
+        self._rows: dict[tuple[str, Prepared], list[Any]] = {}
         self._moves: dict[tuple[Prepared, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         self._conflicts: dict[Prepared, str] = {}
         self._tables: set[str] = set()
         self._keys: set[bytes] = set()
 
-    def add(self, statement: Prepared, parameters: Any, key: bytes | None, conflict: str | None) -> None:
+    def add(
+        self, statement: Prepared, dealer_id: str, parameters: Any, key: bytes | None, conflict: str | None
+    ) -> None:
         """Collects a row."""
         self.touched += 1
-        self._rows.setdefault(statement, []).append(parameters)
+        self._rows.setdefault((dealer_id, statement), []).append(parameters)
         self._tables |= statement.tables
         if key is not None:
             self._keys.add(key)
@@ -230,13 +239,13 @@ class CollectedRows:
         rows, conflicts = self._rows, self._conflicts
         for (statement, dealer_id), (before, after) in self._moves.items():
             compiled = statement.compiled(self.connection)
-            rows.setdefault(statement, []).append(compiled.parameters(dealer_id, {**before, **after}))
+            rows.setdefault((dealer_id, statement), []).append(compiled.parameters(dealer_id, {**before, **after}))
             conflicts[statement] = "another transaction changed the row"
         self.discard()
-        # A table comes after those that it refers to.
-        ordered = sorted(rows.items(), key=lambda item: min(map(_RANKS.__getitem__, item[0].tables)))
+        # Each dealer's rows together, and a table after those that it refers to.
+        ordered = sorted(rows.items(), key=lambda item: (item[0][0], min(map(_RANKS.__getitem__, item[0][1].tables))))
         written = _run_all(self.connection, ordered)
-        for (statement, given), count in zip(ordered, written, strict=True):
+        for ((_, statement), given), count in zip(ordered, written, strict=True):
             if statement in conflicts and count != len(given):
                 raise AlreadyStored(conflicts[statement])
 
@@ -272,12 +281,18 @@ def run_plainly(connection: Connection, sql: str) -> None:
     _run(connection, lambda cursor: cursor.execute(sql))
 
 
-def _run_all(connection: Connection, statements: Sequence[tuple[Prepared, list[Any]]]) -> list[int]:
-    """Executes each statement once for each of its rows. Returns how many rows each wrote."""
+def _run_all(connection: Connection, statements: Sequence[tuple[tuple[str, Prepared], list[Any]]]) -> list[int]:
+    """Executes each statement of a dealer once for each of its rows. Returns how many rows each wrote."""
+    chosen = chosen_dealer(connection)
 
     def work(cursors: Sequence[Any]) -> None:
-        for cursor, (statement, rows) in zip(cursors, statements, strict=True):
+        for cursor, ((dealer_id, statement), rows) in zip(cursors, statements, strict=True):
+            if must_choose(connection, dealer_id):
+                choose_dealer(connection, dealer_id)
             cursor.executemany(statement.compiled(connection).sql, rows)
+        # A statement that found collected rows in its way continues with its own dealer.
+        if chosen is not None and must_choose(connection, chosen):
+            choose_dealer(connection, chosen)
 
     return _run_together(connection, len(statements), work, lambda cursor: cursor.rowcount)
 

@@ -38,7 +38,7 @@ from sqlalchemy.types import TypeDecorator
 FIRST_REVISION = "0009"
 """The first migration. A database of an older revision cannot be upgraded."""
 
-SCHEMA_REVISION = "0010"
+SCHEMA_REVISION = "0011"
 """The newest migration. Revisions are numbers of four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -162,12 +162,65 @@ clocks = Table(
     Column("trusted_at", UtcTime, nullable=False),
 )
 
+# Counters of changes: `settings_revision` counts those of settings, hosts, keys and state. A trigger sets `changed_at`
+# with the database's clock, in every statement that changes a counter. The row outlives a removed dealer, so that other
+# processes notice the removal.
 revisions = Table(
     "revisions",
     metadata,
     Column("dealer_id", String, primary_key=True),
     Column("stock_revision", BigInteger, nullable=False),
     Column("token_revision", BigInteger, nullable=False),
+    Column("settings_revision", BigInteger, nullable=False, server_default="0"),
+    Column("changed_at", UtcTime, nullable=False, server_default="0"),
+    Index(None, "changed_at", "dealer_id"),
+)
+
+# The dealers of an installation (`storage.dealer_registry`). A single dealer with a folder of its own has no row.
+# `settings_number` is the number of its current settings. `listed`: it wants to be in the list of dealers.
+registered_dealers = Table(
+    "registered_dealers",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("enabled", Boolean, nullable=False),
+    Column("listed", Boolean, nullable=False),
+    Column("settings_number", BigInteger, nullable=False),
+    Column("added_at", UtcTime, nullable=False),
+    Column("changed_at", UtcTime, nullable=False),
+)
+
+# `document` is a validated dealer.toml, in UTF-8.
+dealer_settings = Table(
+    "dealer_settings",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", UtcTime, nullable=False),
+    Column("actor", Words, nullable=False),
+    Column("note", Words, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+)
+
+# A host belongs to one dealer of the installation. The key does not say so, because every key begins with `dealer_id`:
+# `dealer_registry.add_host` checks it under a lock. `host` is in canonical form (`dealers.hosts`).
+dealer_hosts = Table(
+    "dealer_hosts",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("host", String, primary_key=True),
+    Column("added_at", UtcTime, nullable=False),
+)
+
+# A dealer's own keys, each encrypted with a key of the installation. The key with position 0 is the active one. The
+# lasting secret has the id "lasting".
+dealer_keys = Table(
+    "dealer_keys",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("key_id", String, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
 )
 
 # Every import changes these rows. The documents, which seldom change, have another table: PostgreSQL writes whole rows.
@@ -399,6 +452,10 @@ places = Table(
     Index(None, "dealer_id", "appointment_id"),
 )
 
+# 0 for a delivery that was never put off (`outbox.FIND_DUE`).
+_DUE_KEY = text("(COALESCE(NULLIF(due_at, created_at), 0))")
+_WAITING = text("state = 'waiting'")
+
 # One row for each delivery. `state` is waiting, sent, parked or dropped; a waiting row with a lease is being sent.
 # `event_id` is the reason of the delivery (`dealers.routing.NewDelivery`). `document` is what the first attempt sent;
 # every later attempt sends the same bytes. It is empty before the first attempt and after the last. `unknown` counts
@@ -429,6 +486,8 @@ outbox = Table(
     Index(None, "dealer_id", "state", "rooftop", "channel", "due_at", "delivery_id"),
     # With the state: SQLite would read all waiting deliveries instead of those of one lead.
     Index(None, "dealer_id", "lead_id", "state"),
+    # The dealers with due deliveries, and the oldest of each (`outbox.dealers_with_due`).
+    Index("ix_outbox_due", "dealer_id", _DUE_KEY, sqlite_where=_WAITING, postgresql_where=_WAITING),
 )
 
 # The access log: who looked at customer data. It stays when the data is erased. A hash chain for each dealer, like

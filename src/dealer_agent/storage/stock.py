@@ -16,10 +16,11 @@ _from_json = msgspec.json.Decoder(Unit)
 
 
 class Revision(NamedTuple):
-    """Counters that grow with every import, and with every token that is created or revoked."""
+    """Counters that grow with every import, every token that is created or revoked, and every change of settings."""
 
-    stock: int
-    tokens: int
+    stock: int = 0
+    tokens: int = 0
+    settings: int = 0
 
 
 class LiveUnit(NamedTuple):
@@ -91,7 +92,9 @@ class ImportRecord(NamedTuple):
     rooftops: tuple[str, ...] | None = None
 
 
-READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision).where(of_dealer(revisions))
+READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision, revisions.c.settings_revision).where(
+    of_dealer(revisions)
+)
 
 applied_changes = (
     of_dealer(unit_changes),
@@ -172,7 +175,7 @@ READ_GONE_UNITS = current_units(*GoneUnit._fields, only=lambda table: table.c.so
 def read_revision(tx: Transaction) -> Revision:
     """The dealer's revisions; zeros before the first import and token. One row, read by its key."""
     row = tx.execute(READ_REVISION).one_or_none()
-    return Revision(0, 0) if row is None else Revision(row[0], row[1])
+    return Revision() if row is None else Revision(*row)
 
 
 def read_mark(tx: Transaction) -> StockMark:

@@ -23,6 +23,7 @@ from dealer_agent.inventory.import_plan import FileUnit, KnownUnit, Placed, Plan
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import DatabaseBusy, StockShrinks
+from dealer_agent.storage.keys import check_owner, claim_dealer
 from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_changes, unit_documents, units
 from dealer_agent.storage.stock import ImportRecord, applied_changes, current_units, read_revision
 from dealer_agent.storage.store import Store
@@ -161,8 +162,12 @@ def apply_import(
     """
     file = [_file_unit(row) for row in rows]
     if dry_run:
+        with store.read(dealer_id) as tx:
+            check_owner(tx)
         return _outcome(_plan(store, dealer_id, file, scope, max_shrink), None)
     with store.import_lock(dealer_id):
+        with store.write(dealer_id, at) as tx:
+            claim_dealer(tx)
         parts = _Parts(store, dealer_id, at)
         revision = _clean_up(parts) + 1
         plan = _plan(store, dealer_id, file, scope, max_shrink)

@@ -11,10 +11,11 @@ from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import connections
 from dealer_agent.storage.errors import translating
 from dealer_agent.storage.event_chain import lock_dealer
+from dealer_agent.storage.isolation import ALL_DEALERS, isolation_problem
 from dealer_agent.storage.keys import check_keys, check_keys_to_encrypt, start_use
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.migrate import check_schema
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 Begin = Callable[[str, datetime | None], AbstractContextManager[Transaction]]
 """`Store.read`, `Store.write` or `Store.lock`."""
@@ -66,19 +67,19 @@ class Store:
     @contextmanager
     def read(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
         """A transaction that sees one moment, and cannot write."""
-        with translating(), self._reader.begin() as connection:
+        with translating(), connections.begin(self._reader, dealer_id) as connection:
             yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys)
 
     @contextmanager
     def write(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
         """A transaction that writes data that does not belong to leads: leads are stored meanwhile on PostgreSQL."""
-        with translating(), self._writer.begin() as connection:
+        with translating(), connections.begin(self._writer, dealer_id) as connection:
             yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys)
 
     @contextmanager
     def lock(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
         """A transaction that writes data that belongs to leads. No lead of the dealer is stored meanwhile."""
-        with translating(), self._writer.begin() as connection:
+        with translating(), connections.begin(self._writer, dealer_id) as connection:
             tx = Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys_to_encrypt)
             lock_dealer(tx)
             yield tx
@@ -90,6 +91,23 @@ class Store:
         """Lets one import of a dealer run at a time, in all processes. Raises DatabaseBusy after a long wait."""
         with translating(), connections.import_lock(self._writer, dealer_id):
             yield
+
+    @contextmanager
+    def installation(self) -> Iterator[InstallationTransaction]:
+        """A transaction that reads what concerns all dealers, as of one moment."""
+        with translating(), connections.begin(self._reader, ALL_DEALERS) as connection:
+            yield InstallationTransaction(connection, datetime.now(UTC))
+
+    @contextmanager
+    def write_installation(self) -> Iterator[InstallationTransaction]:
+        """A transaction that writes what concerns several dealers."""
+        with translating(), connections.begin(self._writer, ALL_DEALERS) as connection:
+            yield InstallationTransaction(connection, datetime.now(UTC))
+
+    def isolation_problem(self) -> str | None:
+        """Why the database does not keep dealers apart, and what to do; None if it does."""
+        with self.installation() as tx:
+            return isolation_problem(tx.connection)
 
     def lead_writer(self) -> LeadWriter:
         """Starts the thread that stores leads. One for each process is enough, and best."""

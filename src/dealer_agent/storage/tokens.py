@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.keys import claim_dealer
 from dealer_agent.storage.schema import of_dealer, revisions, tokens
 from dealer_agent.storage.transaction import Transaction
 
@@ -71,7 +72,11 @@ NEXT_REVISION = (
 
 
 def create_token(tx: Transaction, name: str, token_hash: bytes, purpose: Purpose = "skills") -> str:
-    """Stores the hash of a new token and returns the token's id. Raises AlreadyStored for a known hash."""
+    """Stores the hash of a new token and returns the token's id. Raises AlreadyStored for a known hash.
+
+    Like `revoke_token`, it raises KeyMissing and WrongKey if another folder uses the dealer's id.
+    """
+    claim_dealer(tx)
     token_id = new_ulid()
     row = {"token_id": token_id, "name": name, "token_hash": token_hash, "created_at": tx.now, "purpose": purpose}
     tx.execute(ADD_TOKEN, row)
@@ -81,6 +86,7 @@ def create_token(tx: Transaction, name: str, token_hash: bytes, purpose: Purpose
 
 def revoke_token(tx: Transaction, token_id: str) -> bool:
     """Ends a token for ever. Returns False if there is no such active token."""
+    claim_dealer(tx)
     revoked = tx.execute(REVOKE_TOKEN, {"token": token_id, "at": tx.now}).rowcount == 1
     if revoked:
         tx.execute(NEXT_REVISION)

@@ -1,26 +1,21 @@
-"""The outlets of a dealer's rooftops. Each module registers the outlet of one kind of channel with `make_outlet`.
-
-A new kind of channel needs a settings type in `dealers.profile` and a module here.
-"""
+"""The outlets of a dealer's rooftops. Each module has the outlets of one kind of channel."""
 
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 
 import httpx
+from msgspec import UNSET
 
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
 from dealer_agent.delivery.mail_server import MailServer
-from dealer_agent.delivery.outlet import Outlet, OutletContext, make_outlet
-from dealer_agent.delivery.outlets.mail import CustomerMailOutlet, StaffMailOutlet
+from dealer_agent.delivery.outlet import FORMATS, Outlet
+from dealer_agent.delivery.outlets.directory import DirectoryOutlet
+from dealer_agent.delivery.outlets.http import HttpOutlet
+from dealer_agent.delivery.outlets.mail import CrmMailOutlet, CustomerMailOutlet, StaffMailOutlet
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.storage.outbox import Address
-
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
 
 
 def outlets_of(
@@ -40,13 +35,24 @@ def outlets_of(
     server = None
     if mail.host:
         server = MailServer(mail, profile.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
-    context = OutletContext(directory, server, secrets, client)
     outlets: dict[Address, Outlet] = {}
     for rooftop in profile.rooftops:
-        for name, channel in rooftop.deliver.channels.items():
-            outlets[rooftop.name, name] = make_outlet(channel, context)
+        deliver = rooftop.deliver
+        for folder in deliver.directory:
+            outlets[rooftop.name, folder.name] = DirectoryOutlet(directory / folder.path, FORMATS[folder.format])
+        for http in deliver.http:
+            outlets[rooftop.name, http.name] = HttpOutlet(
+                client=client,
+                url=http.url,
+                format=FORMATS[http.format],
+                timeout_seconds=http.timeout_seconds,
+                secret=None if http.secret_env is UNSET else secrets[http.secret_env].encode(),
+                authorization=None if http.authorization_env is UNSET else secrets[http.authorization_env],
+            )
         if server is not None:
             outlets[rooftop.name, CUSTOMER] = CustomerMailOutlet(server, links)
-            if rooftop.deliver.notify:
-                outlets[rooftop.name, NOTIFY] = StaffMailOutlet(server, rooftop.deliver.notify)
+            for mailbox in deliver.smtp:
+                outlets[rooftop.name, mailbox.name] = CrmMailOutlet(server, mailbox.to)
+            if deliver.notify:
+                outlets[rooftop.name, NOTIFY] = StaffMailOutlet(server, deliver.notify)
     return outlets

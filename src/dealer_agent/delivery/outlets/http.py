@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,11 +11,11 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.outlet import FORMATS, DeliveryContent, OutgoingDocument, Outlet, OutletContext, make_outlet
+from dealer_agent.delivery.outlet import Format
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
+from dealer_agent.storage.outbox import DueDelivery
 
 LONGEST_WAIT = timedelta(hours=24)
 """The limit of a receiver's Retry-After."""
@@ -42,23 +42,22 @@ class HttpOutlet:
 
     client: httpx.AsyncClient
     url: str
-    media_type: str
-    renderer: Callable[[DeliveredMessage], bytes]
+    format: Format
     timeout_seconds: float
     secret: bytes | None = None
     authorization: str | None = None
 
-    def render(self, delivery: DeliveryContent) -> bytes:
+    def render(self, _: DueDelivery, message: DeliveredMessage) -> bytes:
         """The body of the request."""
-        return self.renderer(delivery.message)
+        return self.format.render(message)
 
-    async def send(self, document: OutgoingDocument) -> None:
+    async def send(self, delivery: DueDelivery, document: bytes) -> None:
         """Raises NotDelivered. The timeout is for the time until the head of the response."""
         headers = {
-            "Content-Type": self.media_type,
-            "X-Delivery-Id": document.delivery_id,
-            "X-Lead-Id": document.lead_id,
-            **self._signature(document.content),
+            "Content-Type": self.format.media_type,
+            "X-Delivery-Id": delivery.delivery_id,
+            "X-Lead-Id": delivery.lead_id,
+            **self._signature(document),
         }
         if self.authorization is not None:
             headers["Authorization"] = self.authorization
@@ -66,7 +65,7 @@ class HttpOutlet:
         sent_before = False
         try:
             # Each turn uses up a connection of the pool, so the loop ends.
-            while (response := await self._post(document.content, headers, ends)) is None:
+            while (response := await self._post(document, headers, ends)) is None:
                 sent_before = True
         except TimeoutError:
             raise NotDelivered(f"no answer within {self.timeout_seconds:g} s", may_have_arrived=True) from None
@@ -165,17 +164,3 @@ def _problem(error: httpx.TransportError) -> str:
             return "cut the connection before it answered"
         case _:
             return f"the connection failed ({type(error).__name__})"
-
-
-@make_outlet.register
-def _(channel: HttpChannel, context: OutletContext) -> Outlet:
-    secret = context.secret(channel.secret_env)
-    return HttpOutlet(
-        client=context.client,
-        url=channel.url,
-        media_type=FORMATS[channel.format].media_type,
-        renderer=FORMATS[channel.format].render,
-        timeout_seconds=channel.timeout_seconds,
-        secret=None if secret is None else secret.encode(),
-        authorization=context.secret(channel.authorization_env),
-    )

@@ -3,23 +3,22 @@
 All attempts of a delivery have the same Message-ID, so that a receiver recognises repeats.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email import message_from_string, policy
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime
 
-from dealer_agent.dealers.profile import SmtpChannel
 from dealer_agent.delivery.failures import DeliveryDropped
 from dealer_agent.delivery.mail_server import MailServer, needs_utf8
-from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlet, OutletContext, make_outlet
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.consent import EMAIL
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
 from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, staff_mail
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
+from dealer_agent.storage.outbox import DueDelivery
 
 LONGEST_LINE = 998
 """Octets of a line of mail without its end (RFC 5322, 2.1.1)."""
@@ -30,17 +29,17 @@ class _MailOutlet:
     server: MailServer
     to: tuple[str, ...]
 
-    async def send(self, document: OutgoingDocument) -> str | None:
-        return await self.server.send(document.content, self.to)
+    async def send(self, _: DueDelivery, document: bytes) -> str | None:
+        return await self.server.send(document, self.to)
 
 
 class CrmMailOutlet(_MailOutlet):
     """The mailbox of a CRM, which gets the ADF document as plain text."""
 
-    def render(self, delivery: DeliveryContent) -> bytes:
+    def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail."""
-        mail = _headers(self.server, delivery, self.to, adf_mail_subject(delivery.message))
-        text = render_adf(delivery.message).decode("ascii")
+        mail = _headers(self.server, delivery, self.to, adf_mail_subject(message))
+        text = render_adf(message).decode("ascii")
         fits = max(map(len, text.splitlines())) <= LONGEST_LINE
         mail.set_content(text, cte="7bit" if fits else "quoted-printable")
         return mail.as_bytes()
@@ -49,9 +48,9 @@ class CrmMailOutlet(_MailOutlet):
 class StaffMailOutlet(_MailOutlet):
     """The rooftop's staff, who get the lead in plain English."""
 
-    def render(self, delivery: DeliveryContent) -> bytes:
+    def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail."""
-        return _mail(self.server, delivery, self.to, staff_mail(delivery.message))
+        return _mail(self.server, delivery, self.to, staff_mail(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,40 +60,39 @@ class CustomerMailOutlet:
     server: MailServer
     links: CustomerLinks
 
-    def render(self, delivery: DeliveryContent) -> bytes:
+    def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail. Raises DeliveryDropped if it is out of date or the customer does not consent to e-mail."""
-        view = delivery.message
-        assert isinstance(view, LeadView), "customers get mails about visits only"
-        if EMAIL not in view.channels:
+        assert isinstance(message, LeadView), "customers get mails about visits only"
+        if EMAIL not in message.channels:
             raise DeliveryDropped("the customer does not agree to e-mail any more")
-        if not view.customer.email:
+        if not message.customer.email:
             raise DeliveryDropped("the customer has no e-mail address any more")
-        mail = _visit_mail(delivery, view, self.links, datetime.now(UTC))
-        return _mail(self.server, delivery, (view.customer.email,), mail)
+        mail = _visit_mail(delivery, message, self.links, datetime.now(UTC))
+        return _mail(self.server, delivery, (message.customer.email,), mail)
 
-    async def send(self, document: OutgoingDocument) -> str | None:
+    async def send(self, _: DueDelivery, document: bytes) -> str | None:
         """Raises NotDelivered."""
         # Parsed as text: the parser of bytes reads only addresses in ASCII.
-        to = message_from_string(document.content.decode(), policy=policy.SMTPUTF8)["To"]
-        return await self.server.send(document.content, tuple(each.addr_spec for each in to.addresses))
+        to = message_from_string(document.decode(), policy=policy.SMTPUTF8)["To"]
+        return await self.server.send(document, tuple(each.addr_spec for each in to.addresses))
 
 
-def _visit_mail(delivery: DeliveryContent, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
+def _visit_mail(delivery: DueDelivery, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
     visit = next((visit for visit in view.visits if visit.appointment_id == delivery.event_id), None)
     if delivery.kind == "cancel":
         if visit is None or visit.status != CANCELLED or not visit.times:
             raise DeliveryDropped("the visit is not cancelled")
         if (visit.times[0].end or visit.times[0].start) <= now:
             raise DeliveryDropped("the visit would be over")
-        return cancellation_mail(replace(view, visits=(visit,)), links)
+        return cancellation_mail(view, visit, links)
     if visit is None or visit.status != CONFIRMED:
         raise DeliveryDropped("the visit is not confirmed any more")
     if visit.times[0].start <= now:
         raise DeliveryDropped("the visit has begun")
-    return confirmation_mail(replace(view, visits=(visit,)), links)
+    return confirmation_mail(view, visit, links)
 
 
-def _headers(server: MailServer, delivery: DeliveryContent, to: tuple[str, ...], subject: str) -> EmailMessage:
+def _headers(server: MailServer, delivery: DueDelivery, to: tuple[str, ...], subject: str) -> EmailMessage:
     sender = server.settings.from_address
     mail = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=needs_utf8(sender, *to)))
     mail["From"] = _address(sender, server.from_name)
@@ -106,7 +104,7 @@ def _headers(server: MailServer, delivery: DeliveryContent, to: tuple[str, ...],
     return mail
 
 
-def _mail(server: MailServer, delivery: DeliveryContent, to: tuple[str, ...], mail: Mail) -> bytes:
+def _mail(server: MailServer, delivery: DueDelivery, to: tuple[str, ...], mail: Mail) -> bytes:
     message = _headers(server, delivery, to, mail.subject)
     message.set_content(mail.text)
     for part in mail.calendars:
@@ -126,9 +124,3 @@ def _address(address: str, name: str = "") -> Address:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-@make_outlet.register
-def _(channel: SmtpChannel, context: OutletContext) -> Outlet:
-    assert context.mail_server is not None, "settings with a mail channel name the server"
-    return CrmMailOutlet(context.mail_server, channel.to)

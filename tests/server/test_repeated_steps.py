@@ -1,25 +1,20 @@
 """The background work of a process."""
 
 import asyncio
-from dataclasses import fields
-from types import SimpleNamespace
-from typing import Any
-from unittest.mock import sentinel
 
 import pytest
 
-from dealer_agent.server import refresh
-from dealer_agent.server.refresh import PURGE_SECONDS, Refresher
+from dealer_agent.server import repeated_steps
+from dealer_agent.server.repeated_steps import RepeatedSteps
+from dealer_agent.server.upkeep import UPKEEP_SECONDS
 from dealer_agent.storage.errors import StorageError
 
 pytestmark = pytest.mark.outside_protocol("background work")
 
-FIELDS = [field.name for field in fields(Refresher) if field.name != "failing"]
-
 
 def test_a_failed_step_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Old customer data is deleted soon, also if the database was away at the first attempt."""
-    monkeypatch.setattr(refresh, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(repeated_steps, "RETRY_SECONDS", 0.01)
     attempts: list[int] = []
     done = asyncio.Event()
 
@@ -30,9 +25,7 @@ def test_a_failed_step_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
         done.set()
 
     async def run() -> None:
-        unused: Any = sentinel.unused
-        refresher = Refresher(**{**dict.fromkeys(FIELDS, unused), "service": SimpleNamespace(ready=True)})
-        repeating = asyncio.create_task(refresher._repeat("purge", step, PURGE_SECONDS, first=0))
+        repeating = asyncio.create_task(RepeatedSteps().repeat("purge", step, UPKEEP_SECONDS, first=0))
         await asyncio.wait_for(done.wait(), 60)
         repeating.cancel()
 

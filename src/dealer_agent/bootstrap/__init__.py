@@ -1,0 +1,71 @@
+"""Composes the service from its parts. No other module does."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from dealer_agent.bootstrap.many_dealers import many_dealers
+from dealer_agent.bootstrap.one_dealer import one_dealer
+from dealer_agent.config import Settings, load_settings
+from dealer_agent.config.installation import FILE_NAME, Installation, load_installation
+from dealer_agent.encryption.core_dumps import forbid_core_dumps
+from dealer_agent.server.app import DealerApp
+
+DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"
+ADDRESS_VARIABLE = "DEALER_AGENT_LISTENS_AT"
+
+
+def app() -> DealerApp:
+    """The application of a worker process. The command line passes the folder and the address in the environment."""
+    forbid_core_dumps()
+    _stop_without_parent()
+    prepare_message_types(msgspec.Struct)
+    # Imported objects live as long as the process. A garbage collection that scans them would delay a request.
+    gc.freeze()
+    directory = Path(os.environ[DIRECTORY_VARIABLE])
+    if (directory / FILE_NAME).exists():
+        return installation_application(load_installation(directory, os.environ))
+    return application(load_settings(directory, os.environ), os.environ[ADDRESS_VARIABLE])
+
+
+def prepare_message_types(base: type[msgspec.Struct]) -> None:
+    """Builds msgspec's decoders of all types that derive from `base`.
+
+    Otherwise msgspec builds a decoder at its first use. If two threads then use a type for the first time at once, the
+    process crashes with a segmentation fault.
+    """
+    for each in base.__subclasses__():
+        # Types that are never decoded raise TypeError.
+        with suppress(TypeError):
+            msgspec.json.Decoder(each)
+        prepare_message_types(each)
+
+
+def _stop_without_parent() -> None:
+    """Stops a worker when its parent process is gone. Otherwise it would keep the port for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def application(settings: Settings, listens_at: str) -> DealerApp:
+    """The application of one dealer. Without a `public_url`, the card has the address `listens_at`."""
+    return DealerApp(partial(one_dealer, settings, listens_at))
+
+
+def installation_application(installation: Installation) -> DealerApp:
+    """The application of all dealers of an installation."""
+    return DealerApp(partial(many_dealers, installation))

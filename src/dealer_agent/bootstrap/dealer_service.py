@@ -1,0 +1,118 @@
+"""Makes the service of one dealer from its settings, the same for a dealer with a folder and one of an installation."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from dealer_agent import __version__
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
+from dealer_agent.config import Settings
+from dealer_agent.encryption import Cipher
+from dealer_agent.lead_intake.intake import LeadIntake
+from dealer_agent.lead_intake.visit_calendar import subscribed_calendar
+from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.refresh import load_tokens, revision_of
+from dealer_agent.server.service import RPC, Process, Service
+from dealer_agent.server.shared_limits import LimitStore, SharedLimits
+from dealer_agent.skills import dealer_of
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the dealers of a process share. `on_stored` is called when there may be new deliveries.
+
+    A dealer without a public address answers at `listens_at`.
+    """
+
+    store: Store
+    writer: LeadWriter
+    process: Process
+    listens_at: str
+    on_stored: Callable[[], None]
+    has_many_dealers: bool = False
+
+
+@asynccontextmanager
+async def limit_store(url: str) -> AsyncIterator[LimitStore | None]:
+    """The store of the rate limits that machines share, for a `with` block. None without a URL."""
+    if not url:
+        yield None
+        return
+    store = LimitStore(url)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def open_service(
+    shared: Shared, settings: Settings, snapshots: SnapshotLoader, links: CustomerLinks, cipher: Cipher
+) -> Service:
+    """The service of a dealer, with its current stock and tokens. Raises StorageError and SnapshotError."""
+    store, profile = shared.store, settings.dealer
+    intake = LeadIntake(
+        profile, shared.writer, confirms_by_mail=settings.mail.confirms_visits, on_stored=shared.on_stored
+    )
+    revision = await asyncio.to_thread(revision_of, store, profile.id)
+    snapshot = await asyncio.to_thread(snapshots.load, datetime.now(UTC))
+    return Service(
+        process=shared.process,
+        snapshots=snapshots,
+        loaded=revision._replace(stock=snapshot.revision),
+        dealer=dealer_of(profile, intake, settings.search).with_stock(snapshot.catalogue, snapshot.at),
+        tokens=await asyncio.to_thread(load_tokens, store, profile.id),
+        vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
+        limits=shared.process.limits,
+        shared_limits=_shared_limits(shared.process, settings, cipher),
+        settings=settings,
+        card=_card_facts(settings, shared.listens_at),
+        calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
+        customers=intake.for_customers(store),
+        links=links,
+        tenant=profile.id if shared.has_many_dealers else None,
+    )
+
+
+def customer_links(settings: Settings, listens_at: str, cipher: Cipher) -> CustomerLinks:
+    """The links in the mails to a dealer's customers."""
+    return CustomerLinks(
+        dealer_id=settings.dealer.id,
+        base_url=settings.base_url(listens_at),
+        key=cipher.lasting_key("customer links"),
+        valid=timedelta(days=settings.mail.links_valid_days),
+    )
+
+
+def _shared_limits(process: Process, settings: Settings, cipher: Cipher) -> SharedLimits | None:
+    if process.limit_store is None:
+        return None
+    key = cipher.lasting_key("rate limits")
+    return SharedLimits(process.limit_store, process.limits, settings.dealer.id, settings.rate_limits.by_rule, key)
+
+
+def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
+    """The dealer's part of the agent cards. Addresses use `public_url` (docs/protocol.md#public-url)."""
+    profile = settings.dealer
+    base = settings.base_url(listens_at)
+    websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]
+    return CardFacts(
+        name=profile.name,
+        description=f"Inventory and leads of {profile.name}: {len(profile.rooftops)} "
+        f"sales location{'s' if len(profile.rooftops) > 1 else ''}, searched and contacted by AI shopping agents.",
+        version=__version__,
+        organization=profile.name,
+        website=websites[0] if websites else base,
+        http_json_url=base,
+        json_rpc_url=base + RPC,
+        schemas_url=f"{base}/schemas",
+        documentation_url=f"{base}/docs",
+        skills=tuple(skill for skill in SKILLS if skill.id in settings.service.skills),
+        bearer_skills=settings.token_skills,
+    )

@@ -1,0 +1,122 @@
+"""Composes the service of the dealers of an installation."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
+from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
+from dealer_agent.config import Settings
+from dealer_agent.config.installation import Installation
+from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.log import configure_logs, end_interval
+from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
+from dealer_agent.server.repeated_steps import RepeatedSteps
+from dealer_agent.server.served_dealers import Addresses, ServedDealers
+from dealer_agent.server.service import Process, Service
+from dealer_agent.storage.dealer_registry import (
+    all_dealers,
+    all_hosts,
+    changed_dealers,
+    find_dealer,
+    list_hosts,
+    read_settings,
+)
+from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.stock import Revision
+from dealer_agent.storage.store import Store
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+LONGEST_TRANSACTION = timedelta(minutes=10)
+"""A transaction commits its change with an earlier time. Changes are read again for this long."""
+
+
+@asynccontextmanager
+async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealers]:
+    """The running service of the dealers of an installation. A dealer is opened at its first request.
+
+    Raises StorageError, also if the database does not keep several dealers apart.
+    """
+    settings = installation.file
+    lines = configure_logs(settings.logs.level)
+    async with AsyncExitStack() as closing:
+        closing.callback(lines.flush)
+        closing.callback(end_interval)
+        store = await asyncio.to_thread(Store.open, installation.database_url, installation.cipher)
+        closing.callback(store.close)
+        addresses = await asyncio.to_thread(read_addresses, store)
+        writer = store.lead_writer()
+        closing.push_async_callback(asyncio.to_thread, writer.close)
+        limits = RateLimits(installation.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
+        closing.callback(limits.close)
+        process = Process(
+            settings=settings.service,
+            vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
+            limits=limits,
+            logs_access=settings.logs.access,
+            limit_store=await closing.enter_async_context(limit_store(installation.rate_limit_url)),
+        )
+        shared = Shared(store, writer, process, installation.public_url, lambda: None, has_many_dealers=True)
+
+        async def open_dealer(dealer_id: str) -> Service:
+            dealer_settings = await asyncio.to_thread(load_dealer_settings, installation, store, dealer_id)
+            cipher = await asyncio.to_thread(store.check_keys, dealer_id)
+            await asyncio.to_thread(note_first_time, store, dealer_id, datetime.now(UTC))
+            folder = dealer_settings.directory
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            snapshots = SnapshotLoader(store, installation.database_url, dealer_settings.dealer, folder)
+            links = customer_links(dealer_settings, shared.listens_at, cipher)
+            return await open_service(shared, dealer_settings, snapshots, links, cipher)
+
+        process.ready = True
+        dealers = ServedDealers(process, addresses, open_dealer)
+        refresher = Refresher(
+            store,
+            writer,
+            dealers,
+            Changes(store).read,
+            partial(read_addresses, store),
+            installation.cipher,
+        )
+        for work in (refresher.run(RepeatedSteps()), flush_logs(lines)):
+            closing.push_async_callback(cancel, asyncio.create_task(work))
+        yield dealers
+
+
+@dataclass
+class Changes:
+    """Reads the revisions of the dealers that have changed since the last time."""
+
+    store: Store
+    _newest: datetime = EPOCH
+
+    def read(self) -> dict[str, Revision]:
+        """The revisions, by dealer. At first of all dealers. Raises StorageError."""
+        with self.store.installation() as tx:
+            changes = changed_dealers(tx, max(self._newest, EPOCH + LONGEST_TRANSACTION) - LONGEST_TRANSACTION)
+        if changes:
+            self._newest = changes[-1].changed_at
+        return {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
+
+
+def read_addresses(store: Store) -> Addresses:
+    """Where the enabled dealers answer. Raises StorageError, also if the database does not keep them apart."""
+    with store.installation() as tx:
+        dealers = frozenset(dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled)
+        hosts: Mapping[str, str] = all_hosts(tx)
+    if len(dealers) > 1 and (problem := store.isolation_problem()):
+        raise NotIsolated(problem)
+    return Addresses(dealers, hosts)
+
+
+def load_dealer_settings(installation: Installation, store: Store, dealer_id: str) -> Settings:
+    """The current settings of a dealer. Raises DealerUnknown, StorageError and SettingsError."""
+    with store.read(dealer_id) as tx:
+        document = read_settings(tx, find_dealer(tx).settings_number)
+        hosts = tuple(list_hosts(tx))
+    return installation.dealer_settings(document.decode(), hosts, installation.cipher)

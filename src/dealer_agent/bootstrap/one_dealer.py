@@ -1,0 +1,124 @@
+"""Composes the service of the dealer of a folder."""
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime
+
+import httpx
+
+from dealer_agent import __version__
+from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
+from dealer_agent.config import Settings
+from dealer_agent.config.channels import channel_secrets
+from dealer_agent.delivery.loop import DeliveryLoop
+from dealer_agent.delivery.outlets import outlets_of
+from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
+from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.log import configure_logs, end_interval
+from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time, revision_of
+from dealer_agent.server.repeated_steps import RepeatedSteps
+from dealer_agent.server.served_dealers import Addresses, ServedDealers
+from dealer_agent.server.service import Process
+from dealer_agent.server.upkeep import Upkeep
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.store import Store
+
+RATE_LIMITS_FILE = "rate-limits.bin"
+
+
+@asynccontextmanager
+async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[ServedDealers]:
+    """The running service of the dealer of a folder: leads are stored and delivered, and background work runs.
+
+    Raises StorageError, and SettingsError if a channel cannot work.
+    """
+    lines = configure_logs(settings.logs.level)
+    profile = settings.dealer
+    async with AsyncExitStack() as closing:
+        closing.callback(lines.flush)
+        closing.callback(end_interval)
+        store = await asyncio.to_thread(Store.open, settings.database_url, settings.cipher)
+        closing.callback(store.close)
+        cipher = await asyncio.to_thread(store.check_keys, profile.id)
+        # Before the first lead. Otherwise a lead that is stored while the clock is wrong would make that time trusted.
+        await asyncio.to_thread(note_first_time, store, profile.id, datetime.now(UTC))
+        writer = store.lead_writer()
+        closing.push_async_callback(asyncio.to_thread, writer.close)
+        links = customer_links(settings, listens_at, cipher)
+        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, links))
+        limits = RateLimits(settings.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
+        closing.callback(limits.close)
+        process = Process(
+            settings=settings.service,
+            vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
+            limits=limits,
+            logs_access=settings.logs.access,
+            limit_store=await closing.enter_async_context(limit_store(settings.rate_limit_url)),
+        )
+        shared = Shared(store, writer, process, listens_at, deliveries.wake)
+        snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory)
+        closing.callback(snapshots.close)
+        dealers = ServedDealers(
+            process,
+            Addresses(frozenset((profile.id,)), only=profile.id, base_path=settings.service.base_path),
+            lambda _: open_service(shared, settings, snapshots, links, cipher),
+        )
+        await dealers.open(profile.id)
+        process.ready = True
+        stopped = threading.Event()
+        closing.callback(stopped.set)
+        rotation = KeyRotation(
+            store=store,
+            cipher=cipher,
+            dealer_id=profile.id,
+            path=changeable_key_file(settings.directory, os.environ),
+            days=profile.privacy.rotate_keys_days,
+            machine=f"{socket.gethostname()}:{settings.directory}",
+            wait=wait_unless(stopped),
+        )
+        steps = RepeatedSteps()
+        refresher = Refresher(
+            store,
+            writer,
+            dealers,
+            lambda: {profile.id: revision_of(store, profile.id)},
+            lambda: dealers.addresses,
+            settings.cipher,
+        )
+        upkeep = Upkeep(store, profile, settings.heads_file, rotation.run_due_steps)
+        for work in (refresher.run(steps), upkeep.run(steps), flush_logs(lines)):
+            closing.push_async_callback(cancel, asyncio.create_task(work))
+        yield dealers
+
+
+async def cancel(task: asyncio.Task[None]) -> None:
+    """Cancels a task and waits for its end."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@asynccontextmanager
+async def _deliveries(
+    settings: Settings, store: Store, writer: LeadWriter, links: CustomerLinks
+) -> AsyncIterator[DeliveryLoop]:
+    """Delivers leads during a `with` block. At the end, deliveries in progress get a few seconds."""
+    secrets = channel_secrets(settings, os.environ)
+    async with httpx.AsyncClient(headers={"User-Agent": f"dealer-agent/{__version__}"}) as client:
+        outlets = outlets_of(
+            settings.dealer, settings.mail, directory=settings.directory, links=links, secrets=secrets, client=client
+        )
+        loop = DeliveryLoop(settings.dealer, store, writer, outlets, settings.delivery)
+        running = asyncio.create_task(loop.run())
+        try:
+            yield loop
+        finally:
+            loop.stop()
+            await running

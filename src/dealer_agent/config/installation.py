@@ -1,0 +1,145 @@
+"""Reads `installation.toml`: the settings of a service of many dealers. The dealers' settings are in its database.
+
+The sections of `dealer.toml` about the service may also be in `installation.toml`. Each dealer inherits their values.
+A dealer cannot change values that reach what belongs to others, such as the mail server and its password.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct
+
+from dealer_agent.config.keys import load_cipher
+from dealer_agent.config.loading import database_of, rate_limit_url, read_text, read_toml, require_private
+from dealer_agent.config.settings import DealerFile, Sections, Settings, read_public_url
+from dealer_agent.config.settings_problems import error_with_lines
+from dealer_agent.dealers.profile_checks import read_by, read_host
+from dealer_agent.encryption import Cipher
+from dealer_agent.protocol.problems import Problem
+
+FILE_NAME = "installation.toml"
+
+OF_INSTALLATION = {
+    "service": ("public_url", "base_path", "trusted_proxies", "max_connections", "max_connections_per_address"),
+    "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
+    "logs": ("level", "access"),
+}
+"""The keys that a dealer of an installation cannot set, by section."""
+
+
+class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The section `[installation]`. A process uses at most `database_connections` to PostgreSQL.
+
+    `snapshot_memory_mib` is for the stock of all dealers that a process has loaded.
+    """
+
+    public_url: Annotated[str, read_by(read_public_url)]
+    host: Annotated[str, read_by(read_host)] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65535)] = 8080
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
+    snapshot_memory_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = 512
+    database_connections: Annotated[int, Meta(ge=3, le=1000)] = 10
+
+
+class InstallationFile(Sections, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`installation.toml`: its own section, and the sections that dealers inherit."""
+
+    installation: InstallationSettings
+
+
+@dataclass(frozen=True)
+class Installation:
+    """An installation. `directory` holds `installation.toml`. `inherited` are its sections as TOML values.
+
+    `cipher` has the keys of the installation, which encrypt the keys of the dealers.
+    """
+
+    directory: Path
+    database_url: str
+    file: InstallationFile
+    inherited: Mapping[str, Mapping[str, Any]]
+    cipher: Cipher | None
+    rate_limit_url: str = ""
+
+    @property
+    def public_url(self) -> str:
+        """The address of the installation, without a slash at its end."""
+        return self.file.installation.public_url.rstrip("/")
+
+    def folder_of(self, dealer_id: str) -> Path:
+        """The folder of a dealer's files: folders that receive leads, and the heads of its event chains."""
+        return self.directory / "dealers" / dealer_id
+
+    def dealer_settings(self, text: str, hosts: tuple[str, ...] = (), cipher: Cipher | None = None) -> Settings:
+        """The settings of a dealer whose `dealer.toml` has this text. `hosts` are its own host names.
+
+        Its address is its first host, else a path below the address of the installation. Raises SettingsError with all
+        problems.
+        """
+        name = "dealer.toml"
+        data = read_toml(name, text, DealerFile)
+        file = msgspec.convert(self._with_inherited(data), DealerFile)
+        found = [*_keys_of_installation(data), *_problems_among_others(file)]
+        if found:
+            raise error_with_lines(name, text, found)
+        address, path = (f"https://{hosts[0]}", "") if hosts else (self.public_url, f"/d/{file.id}")
+        return Settings.of(
+            file,
+            directory=self.folder_of(file.id),
+            database_url=self.database_url,
+            service=msgspec.structs.replace(file.service, public_url=address, base_path=path),
+            cipher=cipher,
+        )
+
+    def _with_inherited(self, data: dict[str, Any]) -> dict[str, Any]:
+        return data | {name: values | data.get(name, {}) for name, values in self.inherited.items()}
+
+
+def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
+    """The installation whose `installation.toml` is in the directory. Database and keys are found as for one dealer.
+
+    Raises SettingsError with all problems of the file, and if other users have access to the directory.
+    """
+    directory = directory.resolve()
+    data = read_toml(FILE_NAME, read_text(directory / FILE_NAME), InstallationFile)
+    require_private(directory)
+    return Installation(
+        directory=directory,
+        database_url=database_of(directory, env),
+        file=msgspec.convert(data, InstallationFile),
+        inherited={name: section for name, section in data.items() if name != "installation"},
+        cipher=load_cipher(directory, env),
+        rate_limit_url=rate_limit_url(env),
+    )
+
+
+def variables_of(dealer_id: str) -> str:
+    """The beginning of the names of a dealer's environment variables. A dealer cannot read those of others."""
+    return f"DEALER_{dealer_id.upper().replace('-', '_')}_"
+
+
+def _keys_of_installation(data: Mapping[str, Any]) -> Iterator[Problem]:
+    for section, keys in OF_INSTALLATION.items():
+        for key in keys:
+            if key in data.get(section, {}):
+                yield Problem((section, key), f"belongs to {FILE_NAME}; remove it here")
+
+
+def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
+    begin = variables_of(file.id)
+    for number, rooftop in enumerate(file.rooftops):
+        here = ("rooftops", number, "deliver")
+        for place, channel in enumerate(rooftop.deliver.http):
+            for key, name in (("secret_env", channel.secret_env), ("authorization_env", channel.authorization_env)):
+                if name is not UNSET and not name.startswith(begin):
+                    yield Problem((*here, "http", place, key), f"'{name}' must begin with {begin}")
+        for place, folder in enumerate(rooftop.deliver.directory):
+            if Path(folder.path).is_absolute() or ".." in Path(folder.path).parts:
+                problem = f"'{folder.path}' must be a folder below the dealer's own"
+                yield Problem((*here, "directory", place, "path"), problem)
+    heads = file.privacy.heads_file
+    if Path(heads).name != heads:
+        yield Problem(("privacy", "heads_file"), f"'{heads}' must be the name of a file, without a folder")

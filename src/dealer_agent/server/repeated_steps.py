@@ -1,0 +1,47 @@
+"""Repeats the steps of background work, and logs when one begins to fail and when it works again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError
+from dealer_agent.encryption import EncryptionError
+from dealer_agent.server.log import places
+from dealer_agent.storage.errors import StorageError
+
+log = structlog.get_logger()
+
+RETRY_SECONDS = 30.0
+"""The longest wait before a failed step is repeated."""
+
+
+@dataclass
+class RepeatedSteps:
+    """The background work of a process. `failing` has the names of the steps whose last attempt failed."""
+
+    failing: set[str] = field(default_factory=set)
+
+    async def repeat(
+        self, name: str, step: Callable[[], Awaitable[None]], seconds: float, *, first: float | None = None
+    ) -> None:
+        """Repeats a step until it is cancelled. `first` is the wait before the first time."""
+        pause = seconds if first is None else first
+        while True:
+            await asyncio.sleep(pause)
+            pause = seconds
+            try:
+                await step()
+            except Exception as fault:  # noqa: BLE001 - the boundary: logged, and tried again.
+                if name not in self.failing:
+                    # The message of another package's exception may contain data of a customer.
+                    ours = isinstance(fault, StorageError | EncryptionError | SnapshotError)
+                    cause = {"problem": str(fault)} if ours else {"places": places(fault)}
+                    log.error("refresh failed", what=name, error=type(fault).__qualname__, **cause)
+                self.failing.add(name)
+                pause = min(seconds, RETRY_SECONDS)
+            else:
+                if name in self.failing:
+                    log.info("refresh works again", what=name)
+                self.failing.discard(name)

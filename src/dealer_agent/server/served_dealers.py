@@ -1,0 +1,153 @@
+"""Which dealer a request is for, and the services of the dealers that this process has opened.
+
+The dealer comes from the host or from the path, and from nothing else: not from a token, a header or a default
+(docs/protocol.md#dealer-addresses). A dealer is opened at its first request, by one task.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from starlette.types import Scope
+
+from dealer_agent.protocol.errors import RateLimited
+from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC, Binding
+from dealer_agent.server.service import MESSAGE_SEND, RPC, Process, Service
+
+BINDINGS = {MESSAGE_SEND: HTTP_JSON, RPC: JSON_RPC}
+"""The bindings by their path below the root of a dealer."""
+BELOW = "/d/"
+"""A dealer of an installation answers below this path and its id."""
+MOST_OPENING = 4
+"""How many dealers a process opens at the same time."""
+MOST_WAITING = 256
+"""How many dealers may wait to be opened. Anybody can request any dealer."""
+RETRY_SECONDS = 2
+"""When a client may retry whose dealer could not be opened now."""
+
+
+class Place(NamedTuple):
+    """A dealer, and the path below its root. `is_below_root`: the requested path began with the root."""
+
+    dealer_id: str
+    path: str
+    is_below_root: bool = True
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where dealers answer. `hosts` maps a host name to a dealer. `dealers` are the enabled ones, by id.
+
+    `only` is the dealer that answers at every host; then `base_path` is the path of its service.
+    """
+
+    dealers: frozenset[str]
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    only: str | None = None
+    base_path: str = ""
+
+    def locate(self, host: str, path: str) -> Place | None:
+        """The dealer at an address. None if no enabled dealer answers there.
+
+        A host of a dealer never leads to another dealer.
+        """
+        if self.only is not None:
+            return self._place_of_only(self.only, path)
+        dealer_id = self.hosts.get(host_name(host))
+        if dealer_id is None and path.startswith(BELOW):
+            dealer_id, slash, below = path.removeprefix(BELOW).partition("/")
+            path = slash + below or "/"
+        return Place(dealer_id, path) if dealer_id in self.dealers else None
+
+    def roots(self, dealer_id: str) -> list[tuple[bytes, bytes]]:
+        """The host and the path of each root of a dealer. An empty host means all hosts that are no dealer's."""
+        if self.only is not None:
+            return [(b"", self.base_path.encode())]
+        hosts = [(host.encode(), b"") for host, owner in self.hosts.items() if owner == dealer_id]
+        return [(b"", f"{BELOW}{dealer_id}".encode()), *hosts]
+
+    def _place_of_only(self, dealer_id: str, path: str) -> Place:
+        if path == self.base_path:
+            return Place(dealer_id, "/")
+        # The agent card is at the root of the site, also if everything else is below a base path.
+        is_below = path.startswith(self.base_path + "/") and not path.startswith("/.well-known/")
+        return Place(dealer_id, path.removeprefix(self.base_path) if is_below else path, is_below)
+
+
+def host_name(host: str) -> str:
+    """A host as in `Addresses.hosts`: lower case, without port and final dot."""
+    name, colon, port = host.lower().rpartition(":")
+    return (name if colon and port.isdigit() else host.lower()).removesuffix(".")
+
+
+def host_of(scope: Scope) -> bytes:
+    """The Host header of a request; empty if it has none."""
+    return next((value for name, value in scope["headers"] if name == b"host"), b"")
+
+
+@dataclass
+class ServedDealers:
+    """The dealers of one process. `open_dealer` makes the service of one. Use it on the event loop only.
+
+    `close_idle` is called after a dealer was opened. It may close others with `close`.
+    """
+
+    process: Process
+    addresses: Addresses
+    open_dealer: Callable[[str], Awaitable[Service]]
+    close_idle: Callable[["ServedDealers"], None] = lambda _: None
+    opened: OrderedDict[str, Service] = field(default_factory=OrderedDict)
+    _opening: dict[str, asyncio.Task[Service]] = field(default_factory=dict)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_OPENING))
+    _targets: dict[tuple[bytes, bytes], tuple[Service, Binding]] = field(default_factory=dict)
+
+    def find_binding(self, host: bytes, path: bytes) -> tuple[Service, Binding] | None:
+        """The opened service and the binding at an address. None if there may be another way to find them."""
+        hosts = self.addresses.hosts
+        if hosts and host_name(host.decode("latin-1")) in hosts:
+            return self._targets.get((host, path))
+        return self._targets.get((b"", path))
+
+    async def open(self, dealer_id: str) -> Service:
+        """The service of a dealer. Requests for one dealer wait for one task. Raises RateLimited and StorageError."""
+        opening = self._opening.get(dealer_id)
+        if opening is None:
+            if len(self._opening) >= MOST_WAITING:
+                raise RateLimited(RETRY_SECONDS, because="The service is busy.")
+            opening = self._opening[dealer_id] = asyncio.create_task(self._open(dealer_id))
+            opening.add_done_callback(lambda _: self._opening.pop(dealer_id))
+        return await asyncio.shield(opening)
+
+    async def _open(self, dealer_id: str) -> Service:
+        async with self._slots:
+            service = await self.open_dealer(dealer_id)
+        self._add(dealer_id, service)
+        return service
+
+    def _add(self, dealer_id: str, service: Service) -> None:
+        self.opened[dealer_id] = service
+        for host, root in self.addresses.roots(dealer_id):
+            for path, binding in BINDINGS.items():
+                self._targets[host, root + path.encode()] = service, binding
+        self.close_idle(self)
+
+    async def open_again(self, dealer_id: str) -> None:
+        """Replaces the service of an opened dealer. The older one answers until then. Raises StorageError."""
+        service = await self.open_dealer(dealer_id)
+        self.close(dealer_id)
+        self._add(dealer_id, service)
+
+    def close(self, dealer_id: str) -> None:
+        """Forgets the service of a dealer. Requests in progress keep it to their end."""
+        service = self.opened.pop(dealer_id, None)
+        for target in [target for target, (owner, _) in self._targets.items() if owner is service]:
+            del self._targets[target]
+
+    def move(self, addresses: Addresses) -> None:
+        """Replaces the addresses. Dealers that are no longer enabled, or have other addresses, are closed."""
+        before, self.addresses = self.addresses, addresses
+        for dealer_id in list(self.opened):
+            if dealer_id not in addresses.dealers or before.roots(dealer_id) != addresses.roots(dealer_id):
+                self.close(dealer_id)

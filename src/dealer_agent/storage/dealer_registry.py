@@ -1,0 +1,282 @@
+"""The dealers of an installation: their settings with history, state and host names.
+
+Every change counts up the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Boolean, Delete, Table, bindparam, delete, func, insert, select, text, tuple_, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from dealer_agent.dealers.hosts import canonical_host
+from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
+from dealer_agent.storage.schema import (
+    dealer_hosts,
+    dealer_settings,
+    metadata,
+    of_dealer,
+    registered_dealers,
+    revisions,
+)
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import InstallationTransaction, Transaction
+
+MOST_REMOVED = 1000
+"""The most rows that one transaction of `remove_dealer` deletes: it bounds how long leads of other dealers wait."""
+
+
+class RegisteredDealer(NamedTuple):
+    """A dealer of the installation. `settings_number` is the number of its current settings."""
+
+    dealer_id: str
+    enabled: bool
+    listed: bool
+    settings_number: int
+
+
+class SettingsRecord(NamedTuple):
+    """An entry in the history of a dealer's settings."""
+
+    number: int
+    at: datetime
+    actor: str
+    note: str
+
+
+class DealerChange(NamedTuple):
+    """The counters of a dealer's changes. A dealer that is not registered any more was removed."""
+
+    dealer_id: str
+    stock: int
+    tokens: int
+    settings: int
+    changed_at: datetime
+
+
+ADD_DEALER = upsert(registered_dealers).on_conflict_do_nothing().returning(registered_dealers.c.dealer_id)
+
+ADD_SETTINGS = insert(dealer_settings)
+
+NEXT_NUMBER = (
+    update(registered_dealers)
+    .where(of_dealer(registered_dealers), registered_dealers.c.settings_number == bindparam("expected"))
+    .values(settings_number=registered_dealers.c.settings_number + 1, changed_at=bindparam("at"))
+)
+
+SET_STATE = (
+    update(registered_dealers)
+    .where(of_dealer(registered_dealers))
+    .values(
+        enabled=func.coalesce(bindparam("is_enabled", type_=Boolean), registered_dealers.c.enabled),
+        listed=func.coalesce(bindparam("is_listed", type_=Boolean), registered_dealers.c.listed),
+        changed_at=bindparam("at"),
+    )
+)
+
+COUNT_CHANGE = (
+    upsert(revisions)
+    .values(stock_revision=0, token_revision=0, settings_revision=1)
+    .on_conflict_do_update(
+        index_elements=revisions.primary_key, set_={"settings_revision": revisions.c.settings_revision + 1}
+    )
+)
+
+_DEALERS = select(*(registered_dealers.c[name] for name in RegisteredDealer._fields))
+
+FIND_DEALER = _DEALERS.where(of_dealer(registered_dealers))
+
+LIST_DEALERS = _DEALERS.order_by(registered_dealers.c.dealer_id)
+
+READ_SETTINGS = select(dealer_settings.c.document).where(
+    of_dealer(dealer_settings), dealer_settings.c.number == bindparam("sought")
+)
+
+LIST_SETTINGS = (
+    select(*(dealer_settings.c[name] for name in SettingsRecord._fields))
+    .where(of_dealer(dealer_settings))
+    .order_by(dealer_settings.c.number.desc())
+)
+
+LIST_ALL_HOSTS = select(dealer_hosts.c.host, dealer_hosts.c.dealer_id).order_by(
+    dealer_hosts.c.dealer_id, dealer_hosts.c.host
+)
+
+LIST_HOSTS = select(dealer_hosts.c.host).where(of_dealer(dealer_hosts)).order_by(dealer_hosts.c.host)
+
+FIND_HOST = select(dealer_hosts.c.dealer_id).where(dealer_hosts.c.host == bindparam("sought"))
+
+ADD_HOST = insert(dealer_hosts)
+
+DELETE_HOST = delete(dealer_hosts).where(of_dealer(dealer_hosts), dealer_hosts.c.host == bindparam("sought"))
+
+LOCK_HOSTS = text("SELECT pg_advisory_xact_lock(4919150214103306)")
+"""Any number works if it never changes. On SQLite the writer's transaction is the lock."""
+
+FIND_CHANGED = (
+    select(
+        revisions.c.dealer_id,
+        revisions.c.stock_revision,
+        revisions.c.token_revision,
+        revisions.c.settings_revision,
+        revisions.c.changed_at,
+    )
+    .where(revisions.c.changed_at >= bindparam("since"))
+    .order_by(revisions.c.changed_at)
+)
+
+
+def add_dealer(
+    tx: Transaction, document: bytes, *, actor: str, note: str = "", enabled: bool = True, listed: bool = False
+) -> None:
+    """Registers the dealer of the transaction with its first settings. Raises DealerExists."""
+    row = {"enabled": enabled, "listed": listed, "settings_number": 1, "added_at": tx.now, "changed_at": tx.now}
+    if tx.execute(ADD_DEALER, row).one_or_none() is None:
+        raise DealerExists(f"the dealer {tx.dealer_id} is registered already")
+    _add_settings(tx, 1, document, actor, note)
+
+
+def change_settings(tx: Transaction, document: bytes, *, expected: int, actor: str, note: str = "") -> int:
+    """Stores new settings and returns their number.
+
+    `expected` is the number of the settings that were edited. Raises SettingsConflict if others are current, and
+    DealerUnknown.
+    """
+    if tx.execute(NEXT_NUMBER, {"expected": expected, "at": tx.now}).rowcount == 0:
+        current = find_dealer(tx).settings_number
+        raise SettingsConflict(
+            f"somebody has changed the settings of {tx.dealer_id} meanwhile: number {current} is current, and number "
+            f"{expected} was edited"
+        )
+    _add_settings(tx, expected + 1, document, actor, note)
+    return expected + 1
+
+
+def _add_settings(tx: Transaction, number: int, document: bytes, actor: str, note: str) -> None:
+    tx.execute(ADD_SETTINGS, {"number": number, "at": tx.now, "actor": actor, "note": note, "document": document})
+    tx.execute(COUNT_CHANGE)
+
+
+def set_state(tx: Transaction, *, enabled: bool | None = None, listed: bool | None = None) -> None:
+    """Enables or disables a dealer, and lists or unlists it. None changes nothing. Raises DealerUnknown."""
+    if tx.execute(SET_STATE, {"is_enabled": enabled, "is_listed": listed, "at": tx.now}).rowcount == 0:
+        raise _unknown(tx.dealer_id)
+    tx.execute(COUNT_CHANGE)
+
+
+def find_dealer(tx: Transaction) -> RegisteredDealer:
+    """The dealer of the transaction. Raises DealerUnknown."""
+    found = tx.execute(FIND_DEALER).one_or_none()
+    if found is None:
+        raise _unknown(tx.dealer_id)
+    return RegisteredDealer(*found)
+
+
+def read_settings(tx: Transaction, number: int) -> bytes:
+    """The document with this number. Raises DealerUnknown if there is none."""
+    document: bytes | None = tx.execute(READ_SETTINGS, {"sought": number}).scalar()
+    if document is None:
+        raise DealerUnknown(f"the dealer {tx.dealer_id} has no settings with the number {number}")
+    return document
+
+
+def list_settings(tx: Transaction) -> list[SettingsRecord]:
+    """The history of the dealer's settings, newest first."""
+    return [SettingsRecord(*row) for row in tx.execute(LIST_SETTINGS)]
+
+
+def list_hosts(tx: Transaction) -> list[str]:
+    """The dealer's host names."""
+    return list(tx.execute(LIST_HOSTS).scalars())
+
+
+def add_host(tx: InstallationTransaction, dealer_id: str, host: str) -> str:
+    """Gives a host name to a dealer, and returns it in canonical form.
+
+    Nothing happens if the dealer has it. Raises HostTaken if another dealer has it, DealerUnknown, and ValueError for
+    what is no host name (`canonical_host`).
+    """
+    name = canonical_host(host)
+    if tx.connection.dialect.name == "postgresql":
+        tx.execute(LOCK_HOSTS)
+    owners = set(tx.execute(FIND_HOST, {"sought": name}).scalars())
+    if owners - {dealer_id}:
+        raise HostTaken(f"the host {name} belongs to another dealer: {', '.join(sorted(owners))}")
+    if not owners:
+        if tx.execute(FIND_DEALER, {"dealer": dealer_id}).one_or_none() is None:
+            raise _unknown(dealer_id)
+        tx.execute(ADD_HOST, {"dealer_id": dealer_id, "host": name, "added_at": tx.now})
+        tx.execute(COUNT_CHANGE, {"dealer_id": dealer_id})
+    return name
+
+
+def remove_host(tx: Transaction, host: str) -> bool:
+    """Takes a host name from the dealer. Returns False if the dealer does not have it."""
+    removed = tx.execute(DELETE_HOST, {"sought": canonical_host(host)}).rowcount == 1
+    if removed:
+        tx.execute(COUNT_CHANGE)
+    return removed
+
+
+def all_dealers(tx: InstallationTransaction) -> list[RegisteredDealer]:
+    """All dealers of the installation, by id."""
+    return [RegisteredDealer(*row) for row in tx.execute(LIST_DEALERS)]
+
+
+def all_hosts(tx: InstallationTransaction) -> dict[str, str]:
+    """The dealer of each host name."""
+    return {row.host: row.dealer_id for row in tx.execute(LIST_ALL_HOSTS)}
+
+
+def changed_dealers(tx: InstallationTransaction, since: datetime) -> list[DealerChange]:
+    """The dealers with a change since a time of the database's clock, in the order of the changes.
+
+    A transaction that takes long commits a change with an earlier time. So ask again for a time before the newest
+    change that was seen, and compare the counters. A removed dealer has a change too.
+    """
+    return [DealerChange(*row) for row in tx.execute(FIND_CHANGED, {"since": since})]
+
+
+def remove_dealer(store: Store, dealer_id: str) -> dict[str, int]:
+    """Deletes all rows of a dealer, customer data too. Returns how many of each table it deleted.
+
+    The dealer is disabled first, so that no process serves it. Each transaction deletes at most MOST_REMOVED rows, and
+    a call that was interrupted can be repeated. Only the counters of `revisions` stay: other processes read there that
+    the dealer is gone. Raises DealerUnknown.
+    """
+    with store.write(dealer_id) as tx:
+        set_state(tx, enabled=False, listed=False)
+    removed: dict[str, int] = {}
+    for name, statement in REMOVALS.items():
+        removed[name] = 0
+        while True:
+            with store.write(dealer_id) as tx:
+                count = tx.execute(statement).rowcount
+            removed[name] += count
+            if count < MOST_REMOVED:
+                break
+    with store.write(dealer_id) as tx:
+        tx.execute(COUNT_CHANGE)
+    store.truncate_log()
+    return removed
+
+
+def _delete_some(table: Table) -> Delete:
+    """Deletes up to MOST_REMOVED rows of the dealer."""
+    some = table.alias("some")
+    chosen = select(*(some.c[column.name] for column in table.primary_key)).where(of_dealer(some)).limit(MOST_REMOVED)
+    return delete(table).where(of_dealer(table), tuple_(*table.primary_key).in_(chosen))
+
+
+# Rows that refer to others go first. The registration goes last, so that an interrupted removal can be repeated.
+REMOVALS = {
+    table.name: _delete_some(table)
+    for table in (
+        *(table for table in reversed(metadata.sorted_tables) if table not in (registered_dealers, revisions)),
+        registered_dealers,
+    )
+}
+
+
+def _unknown(dealer_id: str) -> DealerUnknown:
+    return DealerUnknown(f"there is no dealer {dealer_id} in this installation: see dealer-agent dealers list")

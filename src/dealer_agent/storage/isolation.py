@@ -1,0 +1,88 @@
+"""Row-level security of PostgreSQL: a transaction sees and writes only rows of the dealer that it has set.
+
+Each table has a policy that compares `dealer_id` with the session variable `dealer_agent.dealer`. The variable holds
+until the end of the transaction. Without it, no row is visible. An installation-wide transaction sets `ALL_DEALERS`,
+which only the policies of INSTALLATION_TABLES accept. SQLite has no such protection.
+
+The policies are not forced on the owner of the tables. The owner runs migrations and backups, and the function
+`dealers_with_due_deliveries` runs as the owner. So a service must not connect as the owner (`isolation_problem`).
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from dealer_agent.storage.errors import translated_driver_error
+
+ALL_DEALERS = "*"
+"""No dealer id: those are slugs."""
+
+INSTALLATION_TABLES = ("registered_dealers", "dealer_settings", "dealer_hosts", "dealer_keys", "revisions")
+
+SET_DEALER = "SELECT set_config('dealer_agent.dealer', %s, true)"
+
+_DEALER = "dealer of the transaction"
+"""The key of the variable's value in the `info` of a connection."""
+
+READ_PROBLEM = text(
+    """
+    SELECT CASE
+        WHEN EXISTS (SELECT FROM pg_roles WHERE rolsuper AND pg_has_role(current_user, oid, 'MEMBER'))
+            THEN 'is a superuser, or may become one'
+        WHEN EXISTS (SELECT FROM pg_roles WHERE rolbypassrls AND pg_has_role(current_user, oid, 'MEMBER'))
+            THEN 'has BYPASSRLS, or may become a role that has it'
+        WHEN EXISTS (
+            SELECT FROM pg_class
+            WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+                AND pg_has_role(current_user, relowner, 'MEMBER')
+        ) THEN 'owns the tables, or may become their owner'
+        WHEN EXISTS (
+            SELECT FROM pg_class
+            WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+                AND relname <> 'alembic_version' AND NOT row_security_active(oid)
+        ) THEN 'finds tables without row-level security'
+    END
+    """
+)
+
+
+def isolation_problem(connection: Connection) -> str | None:
+    """Why the database does not keep the dealers of a service apart, and what to do; None if it does.
+
+    SQLite keeps nothing apart, and has no problem here: its file belongs to the user of the service.
+    """
+    if connection.dialect.name != "postgresql":
+        return None
+    problem: str | None = connection.execute(READ_PROBLEM).scalar()
+    if problem is None:
+        return None
+    return (
+        f"the user of the database {problem}, so row-level security does not apply to this service: type "
+        "dealer-agent database prepare, and give DATABASE_URL the service role that it makes"
+    )
+
+
+def must_choose(connection: Connection, dealer_id: str) -> bool:
+    """Whether the transaction must set this dealer before its next statement."""
+    return connection.dialect.name == "postgresql" and connection.info.get(_DEALER) != dealer_id
+
+
+def choose_dealer(connection: Connection, dealer_id: str) -> None:
+    """Sets the dealer of the statements that follow. Within a pipeline it costs no round trip. Raises StorageError."""
+    driver: Any = connection.connection.driver_connection
+    try:
+        driver.execute(SET_DEALER, [dealer_id])
+    except connection.dialect.loaded_dbapi.Error as error:
+        raise translated_driver_error(error) from None
+    connection.info[_DEALER] = dealer_id
+
+
+def chosen_dealer(connection: Connection) -> str | None:
+    """The dealer of the next statement, if it is known."""
+    chosen: str | None = connection.info.get(_DEALER)
+    return chosen
+
+
+def forget_dealer(connection: Connection) -> None:
+    """Call it after the start of a transaction or a rollback to a savepoint, which restores an earlier value."""
+    connection.info.pop(_DEALER, None)

@@ -1,0 +1,79 @@
+"""A small installation: two dealers with the same invented vehicles, below one address and at hosts of their own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from anyio.from_thread import start_blocking_portal
+from tests.server.dealership import Dealership, lifespan
+
+from dealer_agent.bootstrap import installation_application
+from dealer_agent.catalogue_loading.feed_import import import_feed
+from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.keys import create_key_file
+from dealer_agent.inventory.feeds import read_feed
+from dealer_agent.storage.dealer_registry import add_dealer, add_host
+from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.store import Store
+
+PUBLIC_URL = "https://agents.example.com"
+DEALERS = ("north-motors", "south-motors")
+
+INSTALLATION_TOML = f"""
+[installation]
+public_url = "{PUBLIC_URL}"
+"""
+
+DEALER_TOML = """
+id = "{id}"
+name = "{name}"
+feed_price = "advertised"
+
+[[rooftops]]
+name = "{name}"
+timezone = "America/New_York"
+"""
+
+
+def dealer_toml(dealer_id: str, more: str = "") -> str:
+    """The settings of a dealer with one rooftop."""
+    name = dealer_id.replace("-", " ").title()
+    return DEALER_TOML.format(id=dealer_id, name=name) + more
+
+
+def make_installation(
+    directory: Path, toml: str = INSTALLATION_TOML, env: dict[str, str] | None = None
+) -> Installation:
+    """An installation without dealers, with keys and an empty database."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    (directory / "installation.toml").write_text(toml, encoding="utf-8")
+    create_key_file(directory)
+    installation = load_installation(directory, env or {})
+    migrate(installation.database_url)
+    return installation
+
+
+def add(
+    installation: Installation, dealer_id: str, feed: bytes = b"", hosts: tuple[str, ...] = (), more: str = ""
+) -> None:
+    """Adds a dealer with these vehicles and hosts."""
+    text = dealer_toml(dealer_id, more)
+    settings = installation.dealer_settings(text)
+    with Store.open(installation.database_url, installation.cipher) as store:
+        with store.write(dealer_id) as tx:
+            add_dealer(tx, text.encode(), actor="test", listed=True)
+        for host in hosts:
+            with store.write_installation() as everything:
+                add_host(everything, dealer_id, host)
+        if feed:
+            import_feed(store, settings.dealer, read_feed(feed), source="feed.csv", at=datetime.now(UTC))
+
+
+@contextmanager
+def run_installation(installation: Installation) -> Iterator[Dealership]:
+    """Starts the application of an installation, and shuts it down at the end."""
+    app = installation_application(installation)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
+        yield Dealership(installation.directory, app, portal)

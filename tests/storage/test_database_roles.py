@@ -1,0 +1,120 @@
+"""The roles of a PostgreSQL database: one owns the tables, and the service uses them within row-level security."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import sql
+from tests.storage.calls import read
+from tests.storage.databases import fresh_schema
+from tests.storage.samples import DEALER, VAULT, import_rows, row
+from tests.storage.service_role import as_role, drop_roles, roles_of
+
+from dealer_agent.storage.database_roles import prepare_database
+from dealer_agent.storage.errors import BadDatabaseUrl, SchemaOutdated, StorageError
+from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.schema import SCHEMA_REVISION
+from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.store import Store
+
+
+@pytest.fixture
+def url(postgresql_server: str) -> Iterator[str]:
+    with fresh_schema(postgresql_server) as made:
+        yield made
+        drop_roles(postgresql_server, roles_of(made))
+
+
+def run(url: str, statement: str, *names: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+def test_the_service_role_is_isolated_and_can_do_its_work(url: str) -> None:
+    roles = roles_of(url)
+    assert prepare_database(url, roles) is None
+    service = as_role(url, roles.service)
+    assert migrate(service) == SCHEMA_REVISION
+    with Store.open(service, VAULT) as store:
+        assert store.isolation_problem() is None
+        import_rows(store, [row("V1")])
+        assert read(store, DEALER, read_revision).stock == 1
+
+
+def test_a_prepared_database_is_prepared_again_without_a_change(url: str) -> None:
+    roles = roles_of(url)
+    prepare_database(url, roles)
+    with Store.open(as_role(url, roles.service), VAULT) as store:
+        import_rows(store, [row("V1")])
+        assert prepare_database(url, roles) == SCHEMA_REVISION
+        assert read(store, DEALER, read_revision).stock == 1
+
+
+def test_the_tables_of_an_earlier_owner_get_the_new_one(url: str) -> None:
+    migrate(url)
+    with Store.open(url, VAULT) as store:
+        import_rows(store, [row("V1")])
+    roles = roles_of(url)
+    assert prepare_database(url, roles) == SCHEMA_REVISION
+    with Store.open(as_role(url, roles.service), VAULT) as store:
+        assert store.isolation_problem() is None
+        assert read(store, DEALER, read_revision).stock == 1
+
+
+def test_the_service_role_cannot_change_the_tables(url: str) -> None:
+    roles = roles_of(url)
+    prepare_database(url, roles)
+    service = as_role(url, roles.service)
+    for statement in ("CREATE TABLE mine (a int)", "DROP POLICY one_dealer ON leads", "TRUNCATE units CASCADE"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            run(service, statement)
+
+
+def test_a_service_role_is_told_how_the_schema_is_upgraded(url: str) -> None:
+    roles = roles_of(url)
+    prepare_database(url, roles)
+    run(url, "UPDATE alembic_version SET version_num = '0009'")
+    with pytest.raises(SchemaOutdated, match="may not change it: type dealer-agent database prepare"):
+        migrate(as_role(url, roles.service))
+
+
+def test_a_password_reaches_the_server_only_as_a_verifier(url: str) -> None:
+    roles = roles_of(url)
+    prepare_database(url, roles, "a secret word")
+    with psycopg.connect(url) as connection:
+        (stored,) = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", [roles.service])
+    assert stored[0].startswith("SCRAM-SHA-256$")
+
+
+@pytest.mark.parametrize("power", ["superuser", "bypassrls", "member of the owner"])
+def test_a_service_role_with_too_much_power_is_refused(url: str, power: str) -> None:
+    roles = roles_of(url)
+    prepare_database(url, roles)
+    if power == "member of the owner":
+        run(url, "GRANT {} TO {}", roles.owner, roles.service)
+    else:
+        run(url, f"ALTER ROLE {{}} {power}", roles.service)
+    with pytest.raises(StorageError, match="row-level security would not apply"):
+        prepare_database(url, roles)
+    with Store.open(as_role(url, roles.service)) as store:
+        problem = store.isolation_problem()
+    words = {"superuser": "is a superuser", "bypassrls": "has BYPASSRLS", "member of the owner": "owns the tables"}
+    assert problem is not None
+    assert problem.startswith(f"the user of the database {words[power]}")
+    assert "dealer-agent database prepare" in problem
+
+
+def test_a_table_without_row_level_security_is_a_problem(url: str) -> None:
+    roles = roles_of(url)
+    prepare_database(url, roles)
+    run(url, "ALTER TABLE leads DISABLE ROW LEVEL SECURITY")
+    with Store.open(as_role(url, roles.service)) as store:
+        assert "finds tables without row-level security" in str(store.isolation_problem())
+
+
+def test_sqlite_has_no_roles_and_no_problem(sqlite_url: str) -> None:
+    with pytest.raises(BadDatabaseUrl, match="only a PostgreSQL database has roles"):
+        prepare_database(sqlite_url, roles_of(sqlite_url))
+    migrate(sqlite_url)
+    with Store.open(sqlite_url) as store:
+        assert store.isolation_problem() is None
