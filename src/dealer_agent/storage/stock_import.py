@@ -308,7 +308,7 @@ def _move_changes(parts: _Parts) -> None:
 
     def move(tx: Transaction, ids: list[str]) -> None:
         for statement in (MOVE_UNITS, MOVE_DOCUMENTS, DELETE_CHANGES):
-            tx.execute(statement, {"in_vehicles": ids, "dealer": tx.dealer_id})
+            tx.execute(statement, {"in_vehicles": ids})
 
     parts.run(vehicle_ids, _as_it_is, move)
 
