@@ -128,8 +128,8 @@ def test_leads_are_stored_between_the_parts_of_a_large_import(store: Store, writ
 def test_a_crash_leaves_no_change_behind_after_the_next_import(store: Store, shown: bool) -> None:
     rows = [row(f"V{n}") for n in range(100)]
     with pytest.raises(CrashError):
-        # Two parts of 50 or more units, or one part and the switch.
-        import_rows(Watched(store, most=2), rows if not shown else rows[:50])
+        # The claim of the dealer, then two parts of 50 or more units, or one part and the switch.
+        import_rows(Watched(store, most=3), rows if not shown else rows[:50])
     assert len(stock_of(store, DEALER, remember_days=1, now=MONDAY).live) == (50 if shown else 0)
     import_rows(store, rows, at=TUESDAY)
     with store.read(DEALER) as tx:

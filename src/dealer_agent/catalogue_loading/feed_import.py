@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from dealer_agent.catalogue_loading.snapshots import listing_policy
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds import Feed, Remark
-from dealer_agent.inventory.feeds.feed import MOST_REPORTED
+from dealer_agent.inventory.feeds.feed import MOST_REPORTED, Feed, Remark
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.stock_import import ImportOutcome, ImportRow, Scope, apply_import
 from dealer_agent.storage.store import Store

@@ -6,18 +6,21 @@ from functools import partial
 from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 from msgspec import UNSET
 
-from dealer_agent.catalogue_loading.feed_import import ImportResult, import_feed
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
 from dealer_agent.cli.terminal import JsonOption, fail, out, plain, print_table, progress
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds import LAYOUT_NAMES, MOST_FILE_MIB, Feed, Remark, Repeat, read_feed
+from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, Remark, Repeat
+from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.storage.errors import StockShrinks
 from dealer_agent.storage.stock import list_imports
+
+if TYPE_CHECKING:
+    from dealer_agent.catalogue_loading.feed_import import ImportResult
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -73,6 +76,10 @@ def import_(
     Buyers see the old stock or the new stock, never a mixture. A running service shows the new stock within two
     seconds.
     """
+    # Imported here: the other command needs neither the catalogue nor the reader.
+    from dealer_agent.catalogue_loading.feed_import import import_feed
+    from dealer_agent.inventory.feeds.reader import read_feed
+
     with TemporaryFile() as spool, open_dealer(directory) as dealer, progress() as bar:
         rooftops = _known_rooftops(dealer.profile, rooftop or [])
         reading = bar.add_task("Reading", total=None)
@@ -169,7 +176,7 @@ def _remark(repeat: Repeat) -> Remark:
     return Remark(repeat.lines[-1], repeat.identifier, text)
 
 
-def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: bool) -> None:
+def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run: bool) -> None:
     outcome = done.outcome
     counts = {
         "Rows in the file": feed.rows,

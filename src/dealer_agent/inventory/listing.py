@@ -191,3 +191,39 @@ def _whole_numbers(vehicle: Vehicle) -> Vehicle:
         if isinstance(number, float) and number.is_integer():
             whole[name] = int(number)
     return msgspec.structs.replace(vehicle, **whole) if whole else vehicle
+
+
+_VEHICLE = msgspec.json.Decoder(Vehicle)
+
+
+class Listing:
+    """A unit in stock. `json` is the listing as responses contain it.
+
+    A large stock is kept as bytes, so `vehicle` is decoded at its first use.
+    """
+
+    __slots__ = ("_vehicle", "json")
+
+    def __init__(self, json: bytes, vehicle: Vehicle | None = None) -> None:
+        self.json = json
+        self._vehicle = vehicle
+
+    @classmethod
+    def of(cls, vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None) -> "Listing":
+        """The listing of a vehicle, with the dealer's extra members."""
+        return cls(listing_json(vehicle, extras), vehicle)
+
+    @property
+    def vehicle(self) -> Vehicle:
+        """The listing without its extra members."""
+        if self._vehicle is None:
+            self._vehicle = _VEHICLE.decode(self.json)
+        return self._vehicle
+
+
+class RemovedUnit(Struct, frozen=True):
+    """A unit that was sold or left the feed, and is still remembered (docs/protocol.md#inventory-vehicle)."""
+
+    vehicle_id: str
+    vin: str | UnsetType = UNSET
+    stock: str | UnsetType = UNSET

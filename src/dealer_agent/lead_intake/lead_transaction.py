@@ -29,13 +29,13 @@ from dealer_agent.leads.received_lead import (
     vehicle_key,
 )
 from dealer_agent.leads.records import Addition, AppointmentRecord, LeadContent, RequestedVisit, StoredLead
-from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE, LeadStatus
+from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE
 from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer
-from dealer_agent.protocol.responses import DealerContact
+from dealer_agent.protocol.responses import DealerContact, LeadStatus
 from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import idempotency

@@ -15,7 +15,7 @@ from dealer_agent.leads.records import LeadContent, StoredLead
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.formats import is_timestamp, normal_email, normal_phone, parse_timestamp
 from dealer_agent.protocol.problems import Problem, message_and_details
-from dealer_agent.protocol.request_problems import Checker, compile_schema, list_problems
+from dealer_agent.protocol.request_problems import Checker, list_problems
 from dealer_agent.protocol.requests import Channel, Consent, Customer
 from dealer_agent.protocol.schemas import consent_schema
 
@@ -143,7 +143,7 @@ def consent_was_withdrawn() -> ContactConsentRequired:
 
 @cache
 def _checker() -> Checker:
-    return compile_schema(consent_schema())
+    return Checker(consent_schema())
 
 
 def _missing(consent: object, customer: Customer) -> list[Problem]:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UnsetType
 
-from dealer_agent.inventory.catalogue import RemovedUnit
+from dealer_agent.inventory.listing import RemovedUnit
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.received_lead import FoundVehicle, names_a_vehicle
 from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, UNAVAILABLE

@@ -32,10 +32,9 @@ from dealer_agent.protocol.vocabulary import Vocabulary
 
 class ProtocolError(Exception):
     """A request that the service does not fulfil. The caller receives `message` and `details`: they hold no internals,
-    and nothing that a customer wrote.
+    and nothing that a customer wrote. `vocabulary` is that of the request, where it is known.
 
-    `http` and `json_rpc` replace the numbers of the code where the transport is at fault (413, 415, -32700). The reply
-    has `headers`. `vocabulary` is that of the request, where it is known.
+    `http` and `json_rpc` replace the numbers of the code where the transport is at fault (413, 415, -32700).
     """
 
     code: ClassVar[str]

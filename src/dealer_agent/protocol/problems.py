@@ -1,7 +1,4 @@
-"""What is wrong with a request or with the settings, as a list of problems. Pure.
-
-An error reports all problems of a request (docs/protocol.md#errors). `config.settings_problems` does so for settings.
-"""
+"""What is wrong with a request (docs/protocol.md#errors) or with the settings, as a list of problems. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal

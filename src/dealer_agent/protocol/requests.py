@@ -1,7 +1,6 @@
 """The parts of request payloads; `protocol.skill` has the payloads. Pure types.
 
 They decode and validate requests, and the schemas under `/schemas/` are generated from them, with their docstrings.
-`Filters`, `SortField` and `LEAD_VEHICLE_BOUNDS` derive from the table of vehicle fields (`protocol.vehicle`).
 An optional member is `UNSET` if it is absent. Null is always a wrong type.
 
 Every string, array and object has a bound (docs/protocol.md#bounds). The decoder enforces the bounds of reading skills
@@ -172,20 +171,10 @@ class SourceAgent(Struct, frozen=True):
     agent_card_url: Url | UnsetType = UNSET
 
 
-AppointmentType = Literal[
-    "sales",
-    "service",
-    "test_drive",
-    "trade_in",
-    "showroom_visit",
-    "handover",
-    "phone_call",
-    "video_call",
-    "trade_in_appraisal",
-]
-
 VisitKind = Literal["sales", "service", "test_drive", "trade_in", "handover", "phone_call", "video_call"]
 """A kind of visit in the settings of a dealer."""
+
+AppointmentType = Literal[VisitKind, "showroom_visit", "trade_in_appraisal"]
 
 VISIT_KIND_OF: Final[Mapping[AppointmentType, VisitKind]] = {
     **{kind: kind for kind in get_args(VisitKind)},

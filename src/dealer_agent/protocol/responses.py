@@ -1,7 +1,4 @@
-"""The parts of response payloads; `protocol.skill` has the payloads. Pure types.
-
-The published schemas have the docstrings as descriptions.
-"""
+"""The parts of response payloads. The published schemas have the docstrings as descriptions. Pure types."""
 
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
@@ -162,6 +159,10 @@ class AppointmentReply(Struct, frozen=True, kw_only=True):
     proposed_times: list[str] | UnsetType = UNSET
     confirmed_window: TimeSlot | UnsetType = UNSET
     proposed_slots: list[TimeSlot] | UnsetType = UNSET
+
+
+LeadStatus = Literal["received", "duplicate"]
+"""The statuses of a stored lead."""
 
 
 class DealerContact(Struct, frozen=True):

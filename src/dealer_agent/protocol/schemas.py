@@ -59,6 +59,11 @@ def consent_schema() -> Schema:
     return _document("consent", *_bounded(*_generated(Consent)))
 
 
+def envelope_schema(envelope: Any) -> Schema:
+    """The schema that an envelope is checked with, from its type. Unknown members are allowed."""
+    return _document("envelope", *_generated(envelope, checked=True))
+
+
 def published_schemas() -> dict[str, Schema]:
     """File name to schema, as served under `/schemas/`."""
     files: dict[str, Schema] = {}

@@ -1,8 +1,7 @@
 """The skills: request type, response type and record of each (docs/protocol.md#vocabulary). Pure.
 
 To add a skill, add its types and its record here, its function to `skills.py`, and its documentation to
-`apidocs/skill_docs.json`. The published schemas have the docstrings of the types as descriptions, so the docstrings are
-written for the developers of buyer agents. Types that are parts of others are in `requests.py` and `responses.py`.
+`apidocs/skill_docs.json`. The docstrings of the types are the descriptions in the published schemas.
 """
 
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from dealer_agent.protocol.requests import (
     TradeIn,
     VehicleOfInterest,
 )
-from dealer_agent.protocol.responses import AppointmentReply, DealerContact, Facets, Rooftop
+from dealer_agent.protocol.responses import AppointmentReply, DealerContact, Facets, LeadStatus, Rooftop
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.protocol.vehicle_field import Natural, Word
 
@@ -113,7 +112,7 @@ class LeadReceipt(Struct, frozen=True, kw_only=True):
     """What became of the lead."""
 
     lead_id: str
-    status: Literal["received", "duplicate", "rejected"]
+    status: Literal[LeadStatus, "rejected"]
     appointment: AppointmentReply | UnsetType = UNSET
     dealer: DealerContact | UnsetType = UNSET
 
@@ -124,11 +123,9 @@ Payload = ReadingPayload | LeadSubmitRequest
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Skill:
-    """One skill.
+    """One skill. `payload` is the type of a request payload, and `data` that of the `data` in a response payload.
 
-    `payload` is the type of a request payload, and `data` that of the `data` in a response payload. `stem` is the
-    middle of the media types. The card has `name`, `description` and `tags`. `default_rate` is the rate limit of one
-    client, such as `600/minute`.
+    `stem` is the middle of the media types. `default_rate` is the rate limit of one client.
     """
 
     id: str

@@ -91,10 +91,15 @@ class Vocabularies:
     @cached_property
     def accepted(self) -> dict[str, frozenset[str]]:
         """Skill id to the output modes that cover its response: media types of both vocabularies, JSON, wildcards."""
-        return {
-            skill.id: frozenset((*JSON_MODES, *(vocabulary.response_media_type(skill) for vocabulary in self.both)))
-            for skill in SKILLS
-        }
+        return {skill.id: frozenset((*JSON_MODES, *self.response_types(skill))) for skill in SKILLS}
+
+    def request_types(self, skill: Skill) -> list[str]:
+        """The media types of a request part of the skill."""
+        return [vocabulary.request_media_type(skill) for vocabulary in self.both]
+
+    def response_types(self, skill: Skill) -> list[str]:
+        """The media types of a response part of the skill."""
+        return [vocabulary.response_media_type(skill) for vocabulary in self.both]
 
     def of_media_type(self, media_type: object) -> Vocabulary:
         """The vocabulary of a part's media type; the default if the media type names none."""

@@ -15,10 +15,7 @@ class ClientGoneError(Exception):
 
 
 async def read_body(receive: Receive, limit: int, timeout_seconds: float) -> bytes:
-    """The whole body.
-
-    Raises ClientGoneError, and SchemaValidationFailed for a body that is too large (413) or too slow (408).
-    """
+    """The whole body. Raises ClientGoneError, and SchemaValidationFailed if it is too large (413) or too slow (408)."""
     try:
         async with asyncio.timeout(timeout_seconds):
             event = await receive()

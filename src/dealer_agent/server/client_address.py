@@ -1,14 +1,13 @@
 """The address that a client counts for, also behind trusted proxies (docs/protocol.md#rate-limits)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from itertools import islice
 
 from starlette.types import Scope
 
-Network = IPv4Network | IPv6Network
-Networks = tuple[Network, ...]
+Networks = tuple[IPv4Network | IPv6Network, ...]
 
 UNKNOWN = "unknown"
 
@@ -25,37 +24,11 @@ def client_address(peer: str | None, headers: Iterable[tuple[bytes, bytes]], tru
     """
     if not trusted:
         return _peer_address(peer)
-    forwarded = [value.decode("latin-1") for name, value in headers if name == b"x-forwarded-for"]
-    return _forwarded_address(peer, forwarded, trusted)
-
-
-def scope_address(scope: Scope, trusted: Networks) -> str:
-    """The address that an ASGI request counts for."""
-    return client_address(scope["client"][0] if scope.get("client") else None, scope["headers"], trusted)
-
-
-def limited_address(peer: str | None, trusted: Networks) -> str | None:
-    """The address whose connections have a common limit.
-
-    None for a trusted proxy and for this machine: they may have the connections of many clients.
-    """
-    address = _parsed(peer)
-    if address is None or address.is_loopback or _is_in(address, trusted):
-        return None
-    return _counted_as(address)
-
-
-@lru_cache(maxsize=4096)
-def _peer_address(peer: str | None) -> str:
-    address = _parsed(peer)
-    return UNKNOWN if address is None else _counted_as(address)
-
-
-def _forwarded_address(peer: str | None, forwarded: Sequence[str], trusted: Networks) -> str:
     address = _parsed(peer)
     if address is None:
         return UNKNOWN
     if _is_in(address, trusted):
+        forwarded = [value.decode("latin-1") for name, value in headers if name == b"x-forwarded-for"]
         hops = (hop for line in reversed(forwarded) for hop in reversed(line.rsplit(",", MOST_HOPS)))
         for hop in islice(hops, MOST_HOPS):
             parsed = _parsed(hop.strip())
@@ -66,6 +39,26 @@ def _forwarded_address(peer: str | None, forwarded: Sequence[str], trusted: Netw
             if not _is_in(address, trusted):
                 break
     return _counted_as(address)
+
+
+def scope_address(scope: Scope, trusted: Networks) -> str:
+    """The address that an ASGI request counts for."""
+    return client_address(scope["client"][0] if scope.get("client") else None, scope["headers"], trusted)
+
+
+def limited_address(peer: str | None, trusted: Networks) -> str | None:
+    """The address whose connections have a common limit. None for a trusted proxy and this machine: they may have the
+    connections of many clients."""
+    address = _parsed(peer)
+    if address is None or address.is_loopback or _is_in(address, trusted):
+        return None
+    return _counted_as(address)
+
+
+@lru_cache(maxsize=4096)
+def _peer_address(peer: str | None) -> str:
+    address = _parsed(peer)
+    return UNKNOWN if address is None else _counted_as(address)
 
 
 def _is_in(address: IPv4Address | IPv6Address, networks: Networks) -> bool:

@@ -96,9 +96,18 @@ class BoundedConnection(FastPathConnection):
         """Called by the event loop."""
         client = ClientTransport(transport, self.loop, self._may_send, self._parse_later)
         super().connection_made(client)
-        trusted = self._dealers.process.settings.trusted_networks if self._dealers else ()
-        self._connections = self._open_connections()
-        if self._connections.admit(client, limited_address(self.client[0] if self.client else None, trusted)):
+        settings = self._dealers.process.settings if self._dealers else ServiceSettings()
+        found: OpenConnections | None = self.app_state.get(CONNECTIONS)
+        if found is None:
+            found = self.app_state[CONNECTIONS] = self.connections_type(
+                self.loop,
+                most=connection_limit(settings.max_connections),
+                most_per_address=settings.max_connections_per_address,
+                keep_alive_seconds=self.timeout_keep_alive,
+            )
+        self._connections = found
+        peer = self.client[0] if self.client else None
+        if found.admit(client, limited_address(peer, settings.trusted_networks)):
             self._start_head_timer()
         else:
             self._refusal = "There is no free connection."
@@ -213,10 +222,7 @@ class BoundedConnection(FastPathConnection):
         self._binding = None
 
     def on_response_complete(self) -> None:
-        """Called after a response. Differs from uvicorn's method in one point: it starts no timer for idle connections.
-
-        One sweep over all connections costs less than a timer for each request.
-        """
+        """Called after a response. Unlike uvicorn's, it starts no timer: one sweep over all connections costs less."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             # At the limit of connections, one that closes already is aborted first.
@@ -238,18 +244,6 @@ class BoundedConnection(FastPathConnection):
         elif not self._head_open:
             self._discards = True
             self.transport.start_discarding()
-
-    def _open_connections(self) -> OpenConnections:
-        found: OpenConnections | None = self.app_state.get(CONNECTIONS)
-        if found is None:
-            settings = self._dealers.process.settings if self._dealers else ServiceSettings()
-            found = self.app_state[CONNECTIONS] = self.connections_type(
-                self.loop,
-                most=connection_limit(settings.max_connections),
-                most_per_address=settings.max_connections_per_address,
-                keep_alive_seconds=self.timeout_keep_alive,
-            )
-        return found
 
     def _may_send(self) -> bool:
         return not self._is_last and (self._message_open or bool(self._held) or self._refusal is not None)

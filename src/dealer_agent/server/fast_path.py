@@ -30,8 +30,7 @@ from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log
 from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.service import Service
 
-DEALERS = "dealers"
-OVERLOAD_REPLIES = "overload_replies"
+DEALERS, OVERLOAD_REPLIES = "dealers", "overload_replies"
 """What the application leaves for its connections in the lifespan's state: the dealers of the process, and the replies
 of an overloaded process."""
 
@@ -41,10 +40,7 @@ checked, because to refuse them costs more than to decode them."""
 
 
 class QueuedRequest:
-    """A request that waits in the queue of the process.
-
-    uvicorn takes it for a request-response cycle, so later requests of the connection wait for it.
-    """
+    """A request in the queue. uvicorn takes it for a cycle, so later requests of the connection wait for it."""
 
     __slots__ = ("_connection", "_incoming", "disconnected", "keep_alive", "response_complete")
 
@@ -54,9 +50,8 @@ class QueuedRequest:
     def __init__(self, connection: "FastPathConnection", incoming: IncomingRequest) -> None:
         self._connection = connection
         self._incoming = incoming
-        self.disconnected = False
+        self.disconnected = self.response_complete = False
         self.keep_alive = True
-        self.response_complete = False
 
     def answer(self) -> None:
         """Answers the request, when the queue has reached it."""

@@ -51,8 +51,7 @@ class IncomingRequest:
     """A POST to a binding: what arrived, and what the gates have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
-    reply, of its error and of its log line. Until the body is decoded, an error has no call id, and it uses the default
-    vocabulary. `uncounted` waits for the shared store.
+    reply, of its error and of its log line. `uncounted` waits for the shared store.
     """
 
     binding: Binding

@@ -1,16 +1,13 @@
 """Rate limits for each client and rule, shared by the worker processes of one machine (docs/protocol.md#rate-limits).
 
-Rules use the notation of the library `limits` (`"120/minute; 10/second"`), and its parser reads them. Its strategies
-check one limit at a time and count a refused request. Here all limits of a rule are checked in one step, and a refused
-request is not counted.
-
-A window has a fixed length and starts with the client's first request, so the wait that a refusal names is exact.
+The library `limits` parses the rules. Its strategies check one limit at a time and count a refused request. Here all
+limits of a rule are checked in one step, and a refused request is not counted. A window has a fixed length and starts
+with the client's first request, so the wait that a refusal names is exact.
 
 The counters are in one memory-mapped file of fixed size: a table of blocks, each with several sets. All counters of a
-client are in one block, and its counters for one rule are in one set of it. A process holds the kernel's lock on a
-block's bytes while it uses the block. The kernel releases the lock when the process dies. When a set is full, the new
-counter replaces the one that expires first. So a flood of addresses costs no memory, and long windows are kept longest.
-The file has mode 0600 and holds keyed hashes, never an address or a token.
+client are in one block, and its counters for one rule are in one set of it. A process uses a block under the kernel's
+lock on its bytes. When a set is full, the new counter replaces the one that expires first. So a flood of addresses
+costs no memory. The file holds keyed hashes, never an address or a token.
 """
 
 import fcntl
@@ -94,9 +91,8 @@ class RateLimits:
     def acquire(self, rule: str, client: str, cost: int = 1) -> int | None:
         """Counts a request `cost` times. Returns None if it is allowed, else the seconds for `Retry-After`, at least 1.
 
-        A cost of -1 takes a counted request back.
-        A refused request is not counted. A cost above a limit counts as the limit, so that the request is allowed after
-        the wait. Raises KeyError for an unknown rule.
+        A cost of -1 takes a counted request back. A refused request is not counted. A cost above a limit counts as the
+        limit. Raises KeyError for an unknown rule.
         """
         refusal = self.acquire_in_order((rule,), client, cost)
         return None if refusal is None else refusal.wait

@@ -37,10 +37,7 @@ def load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
-    """Stores the trusted time at the first start of a dealer's service. Raises StorageError.
-
-    Later, each deletion by age updates it, and reports an implausible clock.
-    """
+    """Stores the trusted time at the first start of a dealer's service; `dispose` updates it. Raises StorageError."""
     with store.read(dealer_id, now) as tx:
         known = has_trusted_time(tx)
     if not known:

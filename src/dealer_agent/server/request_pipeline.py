@@ -65,10 +65,10 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
 
 
 def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
-    """Decodes a body. Returns whether `answer_plain` can answer it. Counts against no rate limit.
+    """Decodes a body. Returns whether `answer_plain` can answer it.
 
-    To decode a small body costs less than to refuse it, so this comes before the rate limits. An invalid request takes
-    the path over ASGI, where the limits come first, so that clients see no difference.
+    This comes before the rate limits, because to decode a small body costs less than to refuse it. An invalid request
+    takes the path over ASGI, where the limits come first, so that clients see no difference.
     """
     if len(body) > incoming.service.settings.service.body_limit_bytes:
         return False

@@ -18,7 +18,7 @@ from dealer_agent.leads.statuses import ACTIVE
 from dealer_agent.leads.visit_times import QUARTER, quarters_of
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import appointments, leads, microseconds, of_dealer, places
+from dealer_agent.storage.schema import appointments, leads, microseconds, of_dealer, of_lead, of_leads, places
 from dealer_agent.storage.transaction import Transaction
 
 
@@ -85,15 +85,12 @@ READ_SHARING = select(appointments).where(
 )
 
 READ_APPOINTMENTS = Prepared(
-    select(appointments)
-    .where(of_dealer(appointments), appointments.c.lead_id == bindparam("of_lead"))
-    .order_by(appointments.c.created_at, appointments.c.appointment_id)
+    select(appointments).where(of_lead(appointments)).order_by(appointments.c.created_at, appointments.c.appointment_id)
 )
 
 # Without ORDER BY: with it, SQLite would read the visits of all leads.
 FIND_BOOKED = select(*(appointments.c[name] for name in Booked._fields)).where(
-    of_dealer(appointments),
-    appointments.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
+    of_leads(appointments),
     appointments.c.kind == bindparam("kind"),
     appointments.c.status == "confirmed",
     appointments.c.ends_at > bindparam("now"),
@@ -101,11 +98,7 @@ FIND_BOOKED = select(*(appointments.c[name] for name in Booked._fields)).where(
 
 _LISTED = (
     select(appointments, leads.c.customer, leads.c.vehicle)
-    .join_from(
-        appointments,
-        leads,
-        (appointments.c.dealer_id == leads.c.dealer_id) & (appointments.c.lead_id == leads.c.lead_id),
-    )
+    .join_from(appointments, leads)
     .where(of_dealer(appointments))
 )
 

@@ -75,7 +75,11 @@ def database_url(url: str) -> URL:
         # Both errors may quote the URL, which may contain a password.
         raise BadDatabaseUrl("the database URL cannot be read: postgresql://... or sqlite:///path expected") from None
     if parsed.drivername in _POSTGRESQL_SCHEMES:
-        _check_host(parsed.host)
+        try:
+            # The driver raises UnicodeError for an invalid name, which is not a database error.
+            (parsed.host or "").encode("idna")
+        except UnicodeError:
+            raise BadDatabaseUrl("the database URL names a host that can be no host name") from None
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername == "sqlite":
         if parsed.database in (None, "", ":memory:"):
@@ -95,14 +99,6 @@ def require_private(url: URL) -> None:
         raise DatabaseUnreachable(f"the database file cannot be opened ({error.strerror})") from None
     if exposed:
         raise DatabaseExposed(f"the database {advice('600', exposed)}")
-
-
-def _check_host(host: str | None) -> None:
-    # The driver raises UnicodeError for an invalid name, which is not a database error.
-    try:
-        (host or "").encode("idna")
-    except UnicodeError:
-        raise BadDatabaseUrl("the database URL names a host that can be no host name") from None
 
 
 def writer_engine(url: URL) -> Engine:

@@ -7,7 +7,7 @@ nobody. The check needs them to follow the hashes to the head, and to show that 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -19,7 +19,7 @@ from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.chain_heads import Head, by_chain
 from dealer_agent.storage.consents import READ_CHAIN, decrypted_body, event_of
 from dealer_agent.storage.event_chain import CONSENTS, EMPTY, ChainEnd, commitment, heads, row_hash
-from dealer_agent.storage.schema import microseconds
+from dealer_agent.storage.schema import microseconds, time_of
 from dealer_agent.storage.transaction import Transaction
 
 FORM: Final = "dealer-agent consent record 1"
@@ -208,22 +208,11 @@ def _hashes(recorded: Iterable[Head], dealer_id: str) -> Mapping[int, bytes]:
 
 def _row(dealer_id: str, event: _Event) -> dict[str, Any]:
     """The columns of an event."""
-    return {
-        "dealer_id": dealer_id,
-        "number": event.number,
-        "lead_id": event.lead_id,
-        "kind": event.kind,
-        "at": event.at,
-        "granted_at": event.granted_at,
-        "expires_at": event.expires_at,
-        "channels": bytes(event.channels),
-        "purpose": event.purpose,
-        "commitment": event.commitment,
-    }
+    return msgspec.structs.asdict(event) | {"dealer_id": dealer_id, "channels": bytes(event.channels)}
 
 
 def _their_event(row: dict[str, Any], event: _Event) -> ConsentEvent:
-    times = {name: _time(row[name]) for name in ("at", "granted_at", "expires_at")}
+    times = {name: time_of(row[name]) for name in ("at", "granted_at", "expires_at")}
     try:
         found = event_of(row | times, event.body)
         if found.customer is not None:
@@ -235,7 +224,3 @@ def _their_event(row: dict[str, Any], event: _Event) -> ConsentEvent:
     if event.body is not None and (event.said is UNSET or bytes(event.said) != _said(found)):
         raise BadEvidence(f"`said` of event {event.number} is not what its body says")
     return found
-
-
-def _time(value: int | None) -> datetime | None:
-    return None if value is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import Boolean, Delete, Table, bindparam, delete, func, insert, select, text, tuple_, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.dealers.hosts import canonical_host
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
@@ -18,6 +17,7 @@ from dealer_agent.storage.schema import (
     of_dealer,
     registered_dealers,
     revisions,
+    upsert,
 )
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
@@ -54,7 +54,7 @@ class DealerChange(NamedTuple):
     changed_at: datetime
 
 
-ADD_DEALER = upsert(registered_dealers).on_conflict_do_nothing().returning(registered_dealers.c.dealer_id)
+ADD_DEALER = upsert(registered_dealers, "NOTHING").returning(registered_dealers.c.dealer_id)
 
 ADD_SETTINGS = insert(dealer_settings)
 
@@ -74,12 +74,8 @@ SET_STATE = (
     )
 )
 
-COUNT_CHANGE = (
-    upsert(revisions)
-    .values(stock_revision=0, token_revision=0, settings_revision=1)
-    .on_conflict_do_update(
-        index_elements=revisions.primary_key, set_={"settings_revision": revisions.c.settings_revision + 1}
-    )
+COUNT_CHANGE = upsert(revisions, "UPDATE SET settings_revision = revisions.settings_revision + 1").values(
+    stock_revision=0, token_revision=0, settings_revision=1
 )
 
 _DEALERS = select(*(registered_dealers.c[name] for name in RegisteredDealer._fields))

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 from sqlalchemy import bindparam, delete, select
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.encryption.errors import DecryptionFailed
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import idempotency, of_dealer
+from dealer_agent.storage.schema import UtcTime, idempotency, of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 IDEMPOTENCY_KEPT = timedelta(days=30)
@@ -60,12 +59,11 @@ FIND_REPLY = Prepared(
 )
 
 # Writes nothing if the key has a response that is still valid.
-_add = upsert(idempotency)
 STORE_REPLY = Prepared(
-    _add.on_conflict_do_update(
-        index_elements=idempotency.primary_key,
-        set_={name: _add.excluded[name] for name in ("at", "lead_id", "reply")},
-        where=idempotency.c.at < bindparam("since"),
+    upsert(
+        idempotency,
+        "UPDATE SET at = excluded.at, lead_id = excluded.lead_id, reply = excluded.reply WHERE idempotency.at < :since",
+        bindparam("since", type_=UtcTime),
     )
 )
 

@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from sqlalchemy import bindparam, delete, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.encryption.errors import DecryptionFailed, InvalidKeys, UnknownKey
 from dealer_agent.encryption.keyring import LASTING
 from dealer_agent.storage.errors import KeyMissing, WrongKey
 from dealer_agent.storage.event_chain import chain_end, key_of_another_process
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import of_dealer, vault_key_uses, vault_keys
+from dealer_agent.storage.schema import of_dealer, upsert, vault_key_uses, vault_keys
 from dealer_agent.storage.transaction import Transaction
 
 PROOF = b"customer data of this dealer is sealed with this key"
@@ -35,14 +34,12 @@ READ_USES = (
     .order_by(vault_key_uses.c.since, vault_key_uses.c.key_id)
 )
 
-ADD_PROOF = upsert(vault_keys).on_conflict_do_nothing()
+ADD_PROOF = upsert(vault_keys, "NOTHING")
 
 # A retired key becomes active again only if the operator changes the keys back (`retire_others`).
-_add = upsert(vault_key_uses)
-START_USE = _add.on_conflict_do_update(
-    index_elements=vault_key_uses.primary_key,
-    set_={"state": "active", "since": _add.excluded.since, "lacked_by": None},
-    where=vault_key_uses.c.state == "next",
+START_USE = upsert(
+    vault_key_uses,
+    "UPDATE SET state = 'active', since = excluded.since, lacked_by = NULL WHERE vault_key_uses.state = 'next'",
 )
 
 TAKE_BACK = (

@@ -18,7 +18,7 @@ from dealer_agent.storage.contact_points import CONTACT_POINTS, contact_points_o
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.outbox import Address, Waiting, enqueue, waiting
-from dealer_agent.storage.schema import appointments, of_dealer
+from dealer_agent.storage.schema import appointments, of_lead
 from dealer_agent.storage.sent_deliveries import copies
 from dealer_agent.storage.transaction import Transaction
 
@@ -43,8 +43,7 @@ class Erased(NamedTuple):
 
 
 FIND_VISITS_TO_COME = select(*(appointments.c[name] for name in CancelledVisit._fields)).where(
-    of_dealer(appointments),
-    appointments.c.lead_id == bindparam("of_lead"),
+    of_lead(appointments),
     appointments.c.status == "confirmed",
     appointments.c.starts_at > bindparam("at"),
 )

@@ -34,11 +34,10 @@ from dealer_agent.leads.received_lead import token_sender_key
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import UtcTime, leads, microseconds, of_dealer, outbox
+from dealer_agent.storage.schema import UtcTime, leads, microseconds, of_dealer, of_lead, of_leads, outbox, same_lead
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 State = Literal["waiting", "sent", "parked", "dropped"]
-STATES: tuple[State, ...] = ("waiting", "sent", "parked", "dropped")
 
 MOST_LEADS = 200
 """The most leads of one address that `count_mails_before` looks at: a stranger can send thousands."""
@@ -115,10 +114,9 @@ WHOLE_LEADS: tuple[Kind, ...] = ("lead", "resend", "notify")
 COUNT_MAILS_BEFORE = (
     select(func.count())
     .select_from(outbox)
-    .join(leads, and_(leads.c.dealer_id == outbox.c.dealer_id, leads.c.lead_id == outbox.c.lead_id))
+    .join(leads)
     .where(
-        of_dealer(outbox),
-        outbox.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
+        of_leads(outbox),
         leads.c.token_id.is_not_distinct_from(bindparam("token_id", type_=String)),
         outbox.c.kind == bindparam("kind"),
         outbox.c.state.in_(("waiting", "sent")),
@@ -195,21 +193,18 @@ CALL_DEALERS_WITH_DUE = text("SELECT * FROM dealers_with_due_deliveries(:now, :l
 
 ADD_DELIVERY = Prepared(insert(outbox))
 
-OF_LEAD = and_(of_dealer(outbox), outbox.c.lead_id == bindparam("of_lead"))
-
 READ_WAITING = select(
     outbox.c.rooftop, outbox.c.channel, outbox.c.delivery_id, outbox.c.kind, outbox.c.document, outbox.c.lease
-).where(OF_LEAD, outbox.c.state == "waiting")
+).where(of_lead(outbox), outbox.c.state == "waiting")
 
 FIND_DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE, _FREE).distinct()
 
 # SKIP LOCKED on PostgreSQL: two processes claim side by side. On SQLite the writer's transaction is the lock.
 FIND_DUE = Prepared(
     select(
-        *(
-            outbox.c[name]
-            for name in ("delivery_id", "lead_id", "event_id", "kind", "created_at", "attempts", "document")
-        )
+        *(outbox.c[name] for name in ("delivery_id", "lead_id", "event_id", "kind", "rooftop", "channel", "document")),
+        outbox.c.created_at.label("tried_since"),
+        (outbox.c.attempts + 1).label("attempts"),
     )
     .where(_DUE, _FREE, outbox.c.rooftop == bindparam("rooftop"), outbox.c.channel == bindparam("channel"))
     .order_by(outbox.c.due_at, outbox.c.delivery_id)
@@ -262,7 +257,7 @@ DROP = _GIVE_UP.values(state="dropped", document=None)
 RELEASE = update(outbox).where(HELD).values(_ENDED | {"attempts": outbox.c.attempts - 1})
 
 FOLLOW_ANOTHER = (
-    update(outbox).where(OF_LEAD, outbox.c.follows == bindparam("before")).values(follows=bindparam("instead"))
+    update(outbox).where(of_lead(outbox), outbox.c.follows == bindparam("before")).values(follows=bindparam("instead"))
 )
 
 # The age counts from now on. Otherwise the row would be parked again at its first failure.
@@ -279,8 +274,7 @@ PUT_IN_ORDER = (
     .values(
         follows=select(func.max(_before.c.delivery_id))
         .where(
-            _before.c.dealer_id == outbox.c.dealer_id,
-            _before.c.lead_id == outbox.c.lead_id,
+            same_lead(_before, outbox),
             _before.c.rooftop == outbox.c.rooftop,
             _before.c.channel == outbox.c.channel,
             _before.c.state == "waiting",
@@ -381,20 +375,7 @@ def claim(tx: Transaction, lease: timedelta, address: Address, limit: int) -> li
     for row in FIND_DUE.read(tx, sought):
         lease_name = new_ulid()
         LEASE.add(tx, {"picked": row.delivery_id, "new_lease": lease_name, "until": until})
-        claimed.append(
-            DueDelivery(
-                delivery_id=row.delivery_id,
-                lead_id=row.lead_id,
-                event_id=row.event_id,
-                kind=row.kind,
-                rooftop=rooftop,
-                channel=channel,
-                tried_since=row.created_at,
-                attempts=row.attempts + 1,
-                lease=lease_name,
-                document=row.document,
-            )
-        )
+        claimed.append(DueDelivery(**row._asdict(), lease=lease_name))
     return claimed
 
 

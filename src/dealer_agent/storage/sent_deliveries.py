@@ -10,7 +10,6 @@ from sqlalchemy import bindparam, or_, select, update
 from dealer_agent.dealers.routing import Kind, NewDelivery
 from dealer_agent.storage.outbox import (
     HELD,
-    OF_LEAD,
     WHOLE_LEADS,
     Address,
     DueDelivery,
@@ -20,7 +19,7 @@ from dealer_agent.storage.outbox import (
     waiting,
 )
 from dealer_agent.storage.prepared_statements import Prepared, Read
-from dealer_agent.storage.schema import outbox
+from dealer_agent.storage.schema import of_lead, outbox
 from dealer_agent.storage.transaction import Transaction
 
 MOST_OF_LEAD = 1000
@@ -57,12 +56,12 @@ class History(NamedTuple):
 
 
 READ_COPIES = select(outbox.c.rooftop, outbox.c.channel, outbox.c.state, outbox.c.delivery_id, outbox.c.lease).where(
-    OF_LEAD, outbox.c.kind.in_(WHOLE_LEADS), or_(outbox.c.state == "sent", outbox.c.unknown > 0)
+    of_lead(outbox), outbox.c.kind.in_(WHOLE_LEADS), or_(outbox.c.state == "sent", outbox.c.unknown > 0)
 )
 
 READ_HISTORY = Prepared(
     select(outbox.c.delivery_id, outbox.c.state).where(
-        OF_LEAD,
+        of_lead(outbox),
         outbox.c.rooftop == bindparam("rooftop"),
         outbox.c.channel == bindparam("channel"),
         outbox.c.delivery_id != bindparam("delivery_id"),

@@ -8,21 +8,15 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from sqlalchemy import bindparam, select
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.storage.contact_points import contact_points_of, lasting_hash
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import of_dealer, withdrawals
+from dealer_agent.storage.schema import of_dealer, upsert, withdrawals
 from dealer_agent.storage.transaction import Transaction
 
 PURPOSE = "withdrawals"
 
-_add = upsert(withdrawals)
-ADD_WITHDRAWAL = _add.on_conflict_do_update(
-    index_elements=withdrawals.primary_key,
-    set_={"at": _add.excluded.at},
-    where=_add.excluded.at > withdrawals.c.at,
-)
+ADD_WITHDRAWAL = upsert(withdrawals, "UPDATE SET at = excluded.at WHERE withdrawals.at < excluded.at")
 
 FIND_WITHDRAWN = Prepared(
     select(withdrawals.c.channel).where(

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, FeedError, read_feed
+from dealer_agent.inventory.feeds.feed import Feed, FeedError
+from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
+from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.inventory.listing import Unit
 
 pytestmark = pytest.mark.outside_protocol("feeds")

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, FeedError, read_feed
+from dealer_agent.inventory.feeds.feed import Feed, FeedError
+from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
+from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.inventory.listing import Unit
 
 pytestmark = pytest.mark.outside_protocol("feeds")

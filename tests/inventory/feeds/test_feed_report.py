@@ -11,7 +11,9 @@ from tests.inventory.feeds.test_feed_json_layouts import DEALERCOM, SCHEMAORG
 from tests.inventory.feeds.test_feed_layouts import DEALERSOCKET, GOOGLE, HOMENET, META, VAUTO, delimited, only_unit
 from tests.inventory.feeds.test_feed_values import feed_of, unit_of
 
-from dealer_agent.inventory.feeds import LAYOUT_NAMES, FeedError, Remark, read_feed
+from dealer_agent.inventory.feeds.feed import FeedError, Remark
+from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
+from dealer_agent.inventory.feeds.reader import read_feed
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 

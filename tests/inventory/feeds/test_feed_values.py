@@ -7,7 +7,8 @@ from datetime import UTC, date, datetime
 import pytest
 from msgspec import UNSET
 
-from dealer_agent.inventory.feeds import Feed, read_feed
+from dealer_agent.inventory.feeds.feed import Feed
+from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.inventory.listing import Unit
 
 pytestmark = pytest.mark.requirement("listing-member-types", "makes-spelled")

@@ -16,10 +16,11 @@ from dealer_agent.inventory.catalogue.facets import facets_of
 from dealer_agent.inventory.catalogue.filters import Found, Matcher
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.flat_tables import Documents
-from dealer_agent.inventory.catalogue.lookup import Listing, Lookup, RemovedUnit, Text
+from dealer_agent.inventory.catalogue.lookup import Lookup, Text
 from dealer_agent.inventory.catalogue.snapshot_builder import FILTERED, write_snapshot
 from dealer_agent.inventory.catalogue.sort_orders import Order, page_by_score, page_of, page_of_few
 from dealer_agent.inventory.catalogue.text_search import Scores, TextIndex
+from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
 from dealer_agent.protocol.responses import Facets
 
