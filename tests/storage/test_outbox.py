@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 from tests.storage import other_sender
 from tests.storage.calls import at_time, of_dealer
 from tests.storage.current import make_current
@@ -19,7 +20,8 @@ from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.outbox import DeliveryRecord, DueDelivery, Receiver
 from dealer_agent.storage.schema import leads
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.schema import outbox as outbox_table
+from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 LEASE = timedelta(minutes=5)
 CRM, HOOK = ("North", "crm"), ("North", "hook")
@@ -255,3 +257,65 @@ def test_two_processes_never_hold_one_lease_and_leave_no_row_behind(database_url
     for delivery_id in ids:
         record = database.shown(delivery_id)
         assert (record.state, record.attempts) == ("sent", 2 if delivery_id in lost else 1)
+
+
+def due_dealers(database: Database, now: datetime = MONDAY, most: int = 10) -> list[str]:
+    with database.engine.begin() as connection:
+        return outbox.dealers_with_due(InstallationTransaction(connection, now), LEASE, most)
+
+
+def test_the_dealers_with_due_deliveries_come_longest_waiting_first(database: Database) -> None:
+    assert due_dealers(database) == []
+    with database.writing() as tx:
+        for dealer_id, at in ((DEALER, MONDAY + timedelta(seconds=2)), ("other", MONDAY + timedelta(seconds=1))):
+            outbox.enqueue(at_time(of_dealer(tx, dealer_id), at), "L1", BOTH)
+    assert due_dealers(database, MONDAY + timedelta(minutes=1)) == ["other", DEALER]
+    assert due_dealers(database, MONDAY + timedelta(minutes=1), 1) == ["other"]
+    # A row that was never put off is due although the clock was set back.
+    assert due_dealers(database, MONDAY - timedelta(days=1)) == ["other", DEALER]
+
+
+def test_a_dealer_is_not_due_while_its_deliveries_are_sent_put_off_or_wait_for_others(database: Database) -> None:
+    crm, _ = database.enqueue(*BOTH)
+    (first,), (second,) = database.claim(address=CRM), database.claim(address=HOOK)
+    assert due_dealers(database) == []
+    with database.writing() as tx:
+        following = outbox.enqueue(tx, "L1", [NewDelivery("resend", *CRM)], {CRM: outbox.Waiting(crm, untried=False)})
+    assert due_dealers(database) == []
+    later = MONDAY + timedelta(hours=1)
+    with database.writing() as tx:
+        outbox.settle_sent(tx, second)
+        assert outbox.reschedule(tx, first, later, "refused")
+    assert due_dealers(database) == []
+    assert due_dealers(database, later) == [DEALER]
+    with database.writing() as tx:
+        assert following
+        outbox.retry_deliveries(tx, delivery_id=crm)
+    (again,) = database.claim(limit=1)
+    with database.writing() as tx:
+        outbox.settle_sent(tx, again)
+    assert due_dealers(database) == [DEALER]
+
+
+@pytest.mark.parametrize("waiting_rows", [1, 5000])
+def test_a_dealer_with_many_waiting_deliveries_costs_one_step(sqlite_url: str, waiting_rows: int) -> None:
+    """SQLite counts its steps: they do not grow with the deliveries of a dealer, sent or put off."""
+    database = Database(sqlite_url)
+    with database.writing() as tx:
+        for number in range(waiting_rows):
+            (delivery_id,) = outbox.enqueue(tx, "L1", [NewDelivery("lead", *CRM)])
+            later = MONDAY + timedelta(hours=1) if number % 2 else MONDAY
+            state = "waiting" if number % 3 else "sent"
+            tx.connection.execute(
+                update(outbox_table)
+                .where(outbox_table.c.delivery_id == delivery_id)
+                .values(due_at=later, created_at=MONDAY - timedelta(hours=1), state=state)
+            )
+    with database.engine.begin() as connection:
+        steps = []
+        driver: Any = connection.connection.driver_connection
+        driver.set_progress_handler(lambda: steps.append(1), 1)
+        outbox.dealers_with_due(InstallationTransaction(connection, MONDAY), LEASE, 10)
+        driver.set_progress_handler(None, 1)
+    database.engine.dispose()
+    assert len(steps) < 500

@@ -161,14 +161,17 @@ _FREE = or_(
 FIND_DEALERS_WITH_DUE = text(
     """
     WITH RECURSIVE waiting(dealer_id) AS (
-        SELECT min(dealer_id) FROM outbox WHERE state = 'waiting'
+        SELECT min(dealer_id) FROM outbox INDEXED BY ix_outbox_due WHERE state = 'waiting'
         UNION ALL
-        SELECT (SELECT min(o.dealer_id) FROM outbox o WHERE o.state = 'waiting' AND o.dealer_id > w.dealer_id)
+        SELECT (
+            SELECT min(o.dealer_id) FROM outbox o INDEXED BY ix_outbox_due
+            WHERE o.state = 'waiting' AND o.dealer_id > w.dealer_id
+        )
         FROM waiting w WHERE w.dealer_id IS NOT NULL
     ),
     oldest(dealer_id, due_at) AS (
         SELECT w.dealer_id, (
-            SELECT o.due_at FROM outbox o
+            SELECT o.due_at FROM outbox o INDEXED BY ix_outbox_due
             WHERE o.dealer_id = w.dealer_id AND o.state = 'waiting'
                 AND COALESCE(NULLIF(o.due_at, o.created_at), 0) <= :now
                 AND (o.leased_until IS NULL OR o.leased_until <= :now OR o.leased_until > :latest)
