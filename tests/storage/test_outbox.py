@@ -277,7 +277,7 @@ def test_the_dealers_with_due_deliveries_come_longest_waiting_first(database: Da
 
 def test_a_dealer_is_not_due_while_its_deliveries_are_sent_put_off_or_wait_for_others(database: Database) -> None:
     crm, _ = database.enqueue(*BOTH)
-    (first,), (second,) = database.claim(address=CRM), database.claim(address=HOOK)
+    (first,), (second,) = database.claim(receiver=CRM), database.claim(receiver=HOOK)
     assert due_dealers(database) == []
     with database.writing() as tx:
         following = outbox.enqueue(tx, "L1", [NewDelivery("resend", *CRM)], {CRM: outbox.Waiting(crm, untried=False)})
