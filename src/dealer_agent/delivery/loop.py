@@ -26,7 +26,7 @@ from dealer_agent.delivery.slots import share_slots
 from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, StorageError
 from dealer_agent.storage.lead_writer import Job, LeadWriter
-from dealer_agent.storage.outbox import Address, DueDelivery
+from dealer_agent.storage.outbox import DueDelivery, Receiver
 from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -47,9 +47,9 @@ FAILING_CHANNEL_CONCURRENCY = 2
 FAILING_CONCURRENCY = 32
 """The most deliveries in progress to all such channels together."""
 READ_AT_ONCE = 16
-"""The most dealers whose due addresses are read in one turn."""
+"""The most dealers whose due receivers are read in one turn."""
 READ_AGAIN_SECONDS = 0.2
-"""The due addresses of a dealer are read again after this time at the earliest: the query reads all that waits."""
+"""The due receivers of a dealer are read again after this time at the earliest: the query reads all that waits."""
 READS_AGAIN_A_SECOND = 50
 """How many dealers whose channels pause are read again in a second, at most."""
 WRONG_DEALER_SECONDS = 60.0
@@ -62,7 +62,7 @@ WRONG_CHANNEL = "there is no such channel in dealer.toml any more; name it there
 Result = TypeVar("Result")
 
 
-FullAddress = tuple[str, Address]
+DealerReceiver = tuple[str, Receiver]
 """A dealer, and a receiver of its leads."""
 
 
@@ -78,9 +78,9 @@ class Sending(NamedTuple):
         return self.dealer.profile.id
 
     @property
-    def address(self) -> FullAddress:
+    def receiver(self) -> DealerReceiver:
         """The receiver among those of all dealers."""
-        return self.dealer_id, self.delivery.address
+        return self.dealer_id, self.delivery.receiver
 
     def named(self) -> dict[str, object]:
         """What the log says about it."""
@@ -96,11 +96,11 @@ class Sending(NamedTuple):
 
 
 @dataclass
-class DueAddresses:
-    """The addresses of a dealer with due deliveries, and when they were read."""
+class DueReceivers:
+    """The receivers of a dealer with due deliveries, and when they were read."""
 
     dealer: DealerOutlets
-    addresses: set[Address]
+    receivers: set[Receiver]
     read_at: float
 
 
@@ -119,11 +119,11 @@ class DeliveryLoop:
     _outlets: OutletCache = field(default_factory=OutletCache)
     _in_progress: dict[asyncio.Task[None], Sending] = field(default_factory=dict)
     _recording: set[asyncio.Task[None]] = field(default_factory=set)
-    _breakers: dict[FullAddress, Breaker] = field(default_factory=dict)
+    _breakers: dict[DealerReceiver, Breaker] = field(default_factory=dict)
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
     _woken: dict[str, None] = field(default_factory=dict)
     _found: dict[str, None] = field(default_factory=dict)
-    _due: OrderedDict[str, DueAddresses] = field(default_factory=OrderedDict)
+    _due: OrderedDict[str, DueReceivers] = field(default_factory=OrderedDict)
     _wrong_until: dict[str, float] = field(default_factory=dict)
     _forgotten: int = 0
     _next_poll: float = 0.0
@@ -142,8 +142,8 @@ class DeliveryLoop:
         self._outlets.forget(dealer_id)
         self._due.pop(dealer_id, None)
         self._wrong_until.pop(dealer_id, None)
-        for address in [address for address in self._breakers if address[0] == dealer_id]:
-            del self._breakers[address]
+        for receiver in [receiver for receiver in self._breakers if receiver[0] == dealer_id]:
+            del self._breakers[receiver]
         self._forgotten += 1
 
     async def run(self) -> None:
@@ -180,7 +180,7 @@ class DeliveryLoop:
             if failure is not None:
                 raise failure
 
-    async def _begin(self, dealer_id: str, limits: Mapping[Address, int]) -> None:
+    async def _begin(self, dealer_id: str, limits: Mapping[Receiver, int]) -> None:
         """Leases deliveries of a dealer, and begins to send them."""
         due = self._due[dealer_id]
         leased = await self._write(dealer_id, lambda tx: _lease(tx, due.dealer, limits))
@@ -189,14 +189,14 @@ class DeliveryLoop:
             task = asyncio.create_task(self._deliver(sending))
             self._in_progress[task] = sending
             task.add_done_callback(self._ended)
-        counts = Counter(delivery.address for delivery in leased)
-        # An address with fewer deliveries than its limit has no more.
-        due.addresses.difference_update(address for address, limit in limits.items() if counts[address] < limit)
-        if not due.addresses and self._due.get(dealer_id) is due:
+        counts = Counter(delivery.receiver for delivery in leased)
+        # A receiver with fewer deliveries than its limit has no more.
+        due.receivers.difference_update(receiver for receiver, limit in limits.items() if counts[receiver] < limit)
+        if not due.receivers and self._due.get(dealer_id) is due:
             del self._due[dealer_id]
 
     async def _read_due(self) -> None:
-        """Reads which dealers have due deliveries, at each poll, and the due addresses of some of them.
+        """Reads which dealers have due deliveries, at each poll, and the due receivers of some of them.
 
         The transactions are read-only, so they do not delay the writer.
         """
@@ -210,7 +210,7 @@ class DeliveryLoop:
         kept = {dealer_id: self._outlets.get(dealer_id) for dealer_id in chosen}
         forgotten = self._forgotten
         try:
-            read = await asyncio.to_thread(self._addresses_of, kept, now)
+            read = await asyncio.to_thread(self._receivers_of, kept, now)
         finally:
             for dealer_id in chosen:
                 self._woken.pop(dealer_id, None)
@@ -221,7 +221,7 @@ class DeliveryLoop:
             elif forgotten == self._forgotten:
                 self._outlets.keep(dealer_id, found.dealer)
                 self._wrong_until.pop(dealer_id, None)
-                if found.addresses:
+                if found.receivers:
                     self._due[dealer_id] = found
         if len(chosen) >= READ_AT_ONCE:
             self._awake.set()
@@ -240,22 +240,22 @@ class DeliveryLoop:
         due = self._due.get(dealer_id)
         return (due is None or now >= due.read_at + again) and now >= self._wrong_until.get(dealer_id, now)
 
-    def _addresses_of(
+    def _receivers_of(
         self, dealers: Mapping[str, DealerOutlets | None], now: float
-    ) -> dict[str, DueAddresses | Exception]:
-        """The due addresses of dealers, or why a dealer can send nothing. Raises DatabaseFailure."""
-        found: dict[str, DueAddresses | Exception] = {}
+    ) -> dict[str, DueReceivers | Exception]:
+        """The due receivers of dealers, or why a dealer can send nothing. Raises DatabaseFailure."""
+        found: dict[str, DueReceivers | Exception] = {}
         for dealer_id, kept in dealers.items():
             try:
                 dealer = kept or self.find_outlets(dealer_id)
                 with self.store.read(dealer_id) as tx:
-                    due = outbox.due_addresses(tx, timedelta(seconds=dealer.settings.lease_seconds))
+                    due = outbox.due_receivers(tx, timedelta(seconds=dealer.settings.lease_seconds))
             except DatabaseFailure:
                 raise
             except Exception as fault:  # noqa: BLE001 - the boundary: one dealer must not delay the others.
                 found[dealer_id] = fault
             else:
-                found[dealer_id] = DueAddresses(dealer, set(due), now)
+                found[dealer_id] = DueReceivers(dealer, set(due), now)
         return found
 
     def _put_off(self, dealer_id: str, fault: Exception, now: float) -> None:
@@ -265,22 +265,22 @@ class DeliveryLoop:
             )
         self._wrong_until[dealer_id] = now + WRONG_DEALER_SECONDS
 
-    def _shares(self) -> dict[str, dict[Address, int]]:
-        """How many deliveries may begin at each address, by dealer. A dealer that gets a turn comes last next time."""
-        used, at_failing, at_address = self._slots_in_use()
-        rooms: dict[str, dict[Address, int]] = {}
-        failing: dict[str, dict[Address, int]] = {}
-        shares: dict[str, dict[Address, int]] = defaultdict(dict)
+    def _shares(self) -> dict[str, dict[Receiver, int]]:
+        """How many deliveries may begin at each receiver, by dealer. A dealer that gets a turn comes last next time."""
+        used, at_failing, at_receiver = self._slots_in_use()
+        rooms: dict[str, dict[Receiver, int]] = {}
+        failing: dict[str, dict[Receiver, int]] = {}
+        shares: dict[str, dict[Receiver, int]] = defaultdict(dict)
         for dealer_id, due in self._due.items():
-            for address in random.sample(sorted(due.addresses), len(due.addresses)):
-                if address in due.dealer.outlets:
-                    breaker = self._breaker(due.dealer, address)
+            for receiver in random.sample(sorted(due.receivers), len(due.receivers)):
+                if receiver in due.dealer.outlets:
+                    breaker = self._breaker(due.dealer, receiver)
                     group = failing if breaker.failures else rooms
-                    room = self._room(breaker, at_address[dealer_id, address])
-                    group.setdefault(dealer_id, {})[address] = room
+                    room = self._room(breaker, at_receiver[dealer_id, receiver])
+                    group.setdefault(dealer_id, {})[receiver] = room
                 else:
                     # They are parked, which needs no slot.
-                    shares[dealer_id][address] = CONCURRENCY
+                    shares[dealer_id][receiver] = CONCURRENCY
         healthy = share_slots(rooms, used, total=PROCESS_CONCURRENCY, of_dealer=CONCURRENCY)
         left = PROCESS_CONCURRENCY - used.total() - _count(healthy)
         total = min(FAILING_CONCURRENCY, at_failing.total() + left)
@@ -290,21 +290,21 @@ class DeliveryLoop:
                 self._due.move_to_end(dealer_id)
         return shares
 
-    def _slots_in_use(self) -> tuple[Counter[str], Counter[str], Counter[FullAddress]]:
-        """The deliveries in progress: by dealer, those to failing channels by dealer, and by address.
+    def _slots_in_use(self) -> tuple[Counter[str], Counter[str], Counter[DealerReceiver]]:
+        """The deliveries in progress: by dealer, those to failing channels by dealer, and by receiver.
 
-        By address, a delivery whose result is being recorded does not count.
+        By receiver, a delivery whose result is being recorded does not count.
         """
         used: Counter[str] = Counter()
         at_failing: Counter[str] = Counter()
-        at_address: Counter[FullAddress] = Counter()
+        at_receiver: Counter[DealerReceiver] = Counter()
         for task, sending in self._in_progress.items():
             used[sending.dealer_id] += 1
-            if self._breaker(sending.dealer, sending.delivery.address).failures:
+            if self._breaker(sending.dealer, sending.delivery.receiver).failures:
                 at_failing[sending.dealer_id] += 1
             if task not in self._recording:
-                at_address[sending.address] += 1
-        return used, at_failing, at_address
+                at_receiver[sending.receiver] += 1
+        return used, at_failing, at_receiver
 
     def _room(self, breaker: Breaker, in_progress: int) -> int:
         at_once = FAILING_CHANNEL_CONCURRENCY if breaker.failures else CHANNEL_CONCURRENCY
@@ -326,9 +326,9 @@ class DeliveryLoop:
             if document is None:
                 return
             begun = True
-            note = await sending.dealer.outlets[delivery.address].send(delivery, document)
+            note = await sending.dealer.outlets[delivery.receiver].send(delivery, document)
         except asyncio.CancelledError:
-            # The process stops, so another one may send it at once. If this cannot be stored, the lease expires.
+            # The process stops, so another process may send it at once. If this cannot be stored, the lease expires.
             with suppress(StorageError):
                 await self._write(sending.dealer_id, lambda tx: outbox.release(tx, delivery, may_have_arrived=begun))
             raise
@@ -350,7 +350,7 @@ class DeliveryLoop:
             unsent = NotDelivered(problem, channel_failed=False, may_have_arrived=begun)
             await self._record_failure(sending, unsent)
         else:
-            self._breaker(sending.dealer, delivery.address).succeeded()
+            self._breaker(sending.dealer, delivery.receiver).succeeded()
             log.info("delivery sent", **sending.named(), **({"note": note} if note else {}))
             await self._record(sending, outbox.settle_sent, note)
 
@@ -370,12 +370,12 @@ class DeliveryLoop:
         prepared = prepare_delivery(self.store, dealer.profile, delivery)
         if prepared.stored is not None and delivery.kind not in TO_CUSTOMER:
             return prepared.stored, False
-        content = dealer.outlets[delivery.address].render(delivery, prepared.message)
+        content = dealer.outlets[delivery.receiver].render(delivery, prepared.message)
         return prepared.stored or StoredDocument(content, prepared.needs, prepared.first), prepared.stored is None
 
     def _count_failure(self, sending: Sending, failure: NotDelivered) -> None:
-        rooftop, channel = sending.delivery.address
-        breaker = self._breaker(sending.dealer, sending.delivery.address)
+        rooftop, channel = sending.delivery.receiver
+        breaker = self._breaker(sending.dealer, sending.delivery.receiver)
         if not failure.channel_failed:
             breaker.succeeded()
             return
@@ -394,7 +394,7 @@ class DeliveryLoop:
         """Schedules a retry, or parks the delivery.
 
         CRMs report permanent failures that are not permanent, so these are retried. A customer's mailbox is not tried
-        again: repeated attempts would make the dealer's mail suspect.
+        again: after repeated attempts, mail providers could treat the dealer's mail as spam.
         """
         now = datetime.now(UTC)
         delivery, settings = sending.delivery, sending.dealer.settings
@@ -433,8 +433,8 @@ class DeliveryLoop:
         await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
         return await asyncio.shield(asyncio.wrap_future(self.writer.submit(dealer_id, job, now)))
 
-    def _breaker(self, dealer: DealerOutlets, address: Address) -> Breaker:
-        full = dealer.profile.id, address
+    def _breaker(self, dealer: DealerOutlets, receiver: Receiver) -> Breaker:
+        full = dealer.profile.id, receiver
         if full not in self._breakers:
             self._breakers[full] = Breaker(dealer.settings.breaker_failures, dealer.settings.breaker_seconds)
         return self._breakers[full]
@@ -447,15 +447,15 @@ class DeliveryLoop:
             await asyncio.gather(*late, return_exceptions=True)
 
 
-def _count(shares: Mapping[str, Mapping[Address, int]]) -> int:
+def _count(shares: Mapping[str, Mapping[Receiver, int]]) -> int:
     return sum(sum(share.values()) for share in shares.values())
 
 
-def _lease(tx: Transaction, dealer: DealerOutlets, limits: Mapping[Address, int]) -> list[DueDelivery]:
+def _lease(tx: Transaction, dealer: DealerOutlets, limits: Mapping[Receiver, int]) -> list[DueDelivery]:
     leased = []
-    for address, limit in limits.items():
-        for delivery in outbox.claim(tx, timedelta(seconds=dealer.settings.lease_seconds), address, limit):
-            if address in dealer.outlets:
+    for receiver, limit in limits.items():
+        for delivery in outbox.claim(tx, timedelta(seconds=dealer.settings.lease_seconds), receiver, limit):
+            if receiver in dealer.outlets:
                 leased.append(delivery)
             else:
                 outbox.park(tx, delivery, WRONG_CHANNEL)

@@ -17,7 +17,7 @@ from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlet, OutletParts
 from dealer_agent.delivery.outlets.mail import CustomerMailOutlet, StaffMailOutlet
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.storage.outbox import Address
+from dealer_agent.storage.outbox import Receiver
 
 _MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
 
@@ -35,7 +35,7 @@ def outlets_of(
     links: CustomerLinks,
     secrets: Mapping[str, str],
     client: httpx.AsyncClient,
-) -> dict[Address, Outlet]:
+) -> dict[Receiver, Outlet]:
     """The outlets of every rooftop: its channels, its staff and its customers.
 
     Relative paths start at `directory`. `secrets` has the environment variables that the settings name.
@@ -45,7 +45,7 @@ def outlets_of(
     if mail.host:
         server = MailServer(mail, profile.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
     parts = OutletParts(directory, server, secrets, client)
-    outlets: dict[Address, Outlet] = {}
+    outlets: dict[Receiver, Outlet] = {}
     for rooftop in profile.rooftops:
         for name, channel in rooftop.deliver.channels.items():
             outlets[rooftop.name, name] = MAKE_OUTLET[type(channel)](channel, parts)
