@@ -22,6 +22,7 @@ from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process, Service
+from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
 from dealer_agent.storage.dealer_registry import (
     all_dealers,
     all_hosts,
@@ -91,6 +92,11 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             links = customer_links(dealer_settings, shared.listens_at, cipher)
             return await open_service(shared, dealer_settings, snapshots, links, cipher)
 
+        def find_upkeep(dealer_id: str) -> Upkeep:
+            dealer_settings = load_dealer_settings(installation, store, dealer_id)
+            dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return Upkeep(store, dealer_settings.dealer, dealer_settings.heads_file, rotate_keys=lambda _: None)
+
         process.ready = True
         dealers = ServedDealers(process, addresses, open_dealer)
         deliveries = await closing.enter_async_context(delivering(store, writer, find_due_dealers, find_outlets))
@@ -104,7 +110,9 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             installation.cipher,
             deliveries.forget,
         )
-        for work in (refresher.run(RepeatedSteps()), flush_logs(lines)):
+        steps = RepeatedSteps()
+        upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
+        for work in (refresher.run(steps), upkeep.run(steps), flush_logs(lines)):
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 
