@@ -223,6 +223,20 @@ units = _table(
 
 unit_documents = _table("unit_documents", key="vehicle_id", of=units, words="vehicle_id", data="unit")
 
+# The units that an import adds, changes or sells, in full. An import writes them with the next stock revision, so no
+# reader sees them before that revision is the current one. Afterwards they move into `units`. `unit` is the document of
+# a unit for sale.
+unit_changes = _table(
+    "unit_changes",
+    key="vehicle_id",
+    words="vehicle_id vin stock",
+    numbers="revision",
+    text="digest",
+    data="document_hash unit",
+    times="first_seen changed_at updated_at sold_at",
+)
+
+# `rooftops` is the scope of the import, a JSON array: NULL for all rooftops.
 imports = _table(
     "imports",
     key="revision",
@@ -232,6 +246,7 @@ imports = _table(
     text="layout",
     flags="full_file",
     counts="added changed unchanged sold back",
+    data="rooftops",
 )
 
 # `rooftop` is where the lead goes. `vehicle` is the listing at the time of the lead (JSON, nothing personal). `used_at`

@@ -87,6 +87,12 @@ class Store:
             self.truncate_log()
 
     @contextmanager
+    def import_lock(self, dealer_id: str) -> Iterator[None]:
+        """Lets one import of a dealer run at a time, in all processes. Raises DatabaseBusy after a long wait."""
+        with translating(), connections.import_lock(self._writer, dealer_id):
+            yield
+
+    @contextmanager
     def installation(self) -> Iterator[InstallationTransaction]:
         """A transaction that reads what concerns all dealers, as of one moment."""
         with translating(), connections.begin(self._reader, ALL_DEALERS) as connection:
