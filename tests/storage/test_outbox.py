@@ -19,7 +19,7 @@ from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery
 from dealer_agent.storage.schema import leads
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.transaction import OneCipher, Transaction
 
 LEASE = timedelta(minutes=5)
 CRM, HOOK = ("North", "crm"), ("North", "hook")
@@ -41,7 +41,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         with self.engine.begin() as connection:
-            yield Transaction(connection, DEALER, MONDAY, VAULT)
+            yield Transaction(connection, DEALER, MONDAY, OneCipher(VAULT))
 
     def enqueue(self, *rows: NewDelivery) -> list[str]:
         with self.writing() as tx:
