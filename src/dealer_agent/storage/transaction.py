@@ -17,8 +17,8 @@ from dealer_agent.storage.isolation import choose_dealer, must_choose
 
 
 def dealer_parameter(statement: Executable) -> str:
-    """The name of a statement's parameter for the dealer's id. In an INSERT, it is the name of the column."""
-    return "dealer_id" if isinstance(statement, Insert) else "dealer"
+    """The name of a statement's parameter for the dealer's id. In an INSERT of values, it is the name of the column."""
+    return "dealer_id" if isinstance(statement, Insert) and statement.select is None else "dealer"
 
 
 class Ciphers(Protocol):
@@ -85,7 +85,7 @@ class Transaction:
 
     @property
     def unchecked_cipher(self) -> Cipher:
-        """The cipher as it was given. Raises KeyMissing for a store that was opened without one."""
+        """The cipher, without a check of its keys. Raises KeyMissing without keys."""
         cipher = self.given_cipher
         if cipher is None:
             raise KeyMissing(
