@@ -56,7 +56,9 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
         closing.callback(end_interval)
-        store = await asyncio.to_thread(Store.open, installation.database_url, installation.cipher)
+        store = await asyncio.to_thread(
+            partial(Store.open, installation.database_url, installation.cipher, many_dealers=True)
+        )
         closing.callback(store.close)
         addresses = await asyncio.to_thread(read_addresses, store)
         writer = store.lead_writer()

@@ -254,7 +254,8 @@ else:
 class Settings(Sections, frozen=True, kw_only=True, dict=True):
     """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
 
-    `cipher` decrypts customer data. Without a key it is None, and only work without customer data is possible.
+    `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
+    only work without customer data is possible.
     `rate_limit_url` is the store of the rate limits that machines share. If it is empty, each machine has its own.
     """
 
@@ -263,6 +264,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     dealer: Profile
     rate_limit_url: str = ""
     cipher: Cipher | None = None
+    in_installation: bool = False
 
     @classmethod
     def of(cls, file: DealerFile, **more: Any) -> "Settings":

@@ -103,6 +103,9 @@ class Refresher:
         changed = {dealer_id: revision.settings for dealer_id, revision in found.items()}
         if changed.items() <= self._settings.items():
             return
+        for dealer_id, number in changed.items():
+            if self._settings.get(dealer_id) != number:
+                self.store.forget_keys(dealer_id)
         self.dealers.move(await asyncio.to_thread(self.read_addresses))
         for dealer_id, number in changed.items():
             if self._settings.get(dealer_id) != number:
