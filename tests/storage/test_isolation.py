@@ -38,7 +38,7 @@ from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.isolation import ALL_DEALERS, INSTALLATION_TABLES, SET_DEALER
-from dealer_agent.storage.schema import UtcTime, Words, leads, metadata
+from dealer_agent.storage.schema import ExternalText, UtcTime, leads, metadata
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -146,7 +146,7 @@ def value_of(kind: Any, number: int) -> Any:
         return b"x%d" % number
     if isinstance(kind, Boolean):
         return True
-    return f"x{number}" if isinstance(kind, String | Words) else number
+    return f"x{number}" if isinstance(kind, String | ExternalText) else number
 
 
 def rows_of(table: Table, dealer_id: str, connection: Connection) -> Iterator[dict[str, Any]]:

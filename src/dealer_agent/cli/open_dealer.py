@@ -73,5 +73,5 @@ def opened(settings: Settings, *, customers: bool = False) -> Iterator[OpenDeale
 
 
 def open_dealer(directory: Path, *, customers: bool = False) -> AbstractContextManager[OpenDealer]:
-    """The dealer in a folder, `opened`. Raises also SettingsError."""
+    """The dealer in a folder, with its database as from `opened`. Raises also SettingsError."""
     return opened(find_settings(directory), customers=customers)

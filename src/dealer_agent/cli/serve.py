@@ -11,7 +11,7 @@ from dealer_agent.cli.terminal import err, out
 from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.storage.stock import read_revision
 
-HostOption = Annotated[str, typer.Option(help="The address to listen on. 0.0.0.0 means all addresses of this machine.")]
+HostOption = Annotated[str, typer.Option(help="The IP address to listen on. 0.0.0.0 means all interfaces.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
 WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Worker processes, at most one for each core.")]
 
@@ -58,7 +58,7 @@ def address_of(host: str, port: int) -> str:
 
 
 def problem_of_card(listening: str, named: str) -> str | None:
-    """Why buyers on other machines cannot use the address in the agent card; None if they can.
+    """Why buyers on other machines cannot use the URL in the agent card; None if they can.
 
     `listening` is the IP address of the socket. A service on a loopback address has no such problem.
     """

@@ -1,4 +1,4 @@
-"""Connects to the database of a URL: one engine reads snapshots, one writes durably. All dialect-specific code is here.
+"""Connects to the database of a URL: one engine reads, one writes durably. All dialect-specific code is here.
 
 SQLite: by default, SQLAlchemy leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" when a
 reader starts to write. So the transaction control of pysqlite is off. Writers begin with BEGIN IMMEDIATE, readers with
@@ -115,7 +115,7 @@ def writer_engine(url: URL) -> Engine:
             # The data that a savepoint restores. In a file, it would cost more than the lead itself.
             "PRAGMA temp_store=MEMORY",
         )
-        _take_turns(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
+        _queue_writers(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
     else:
         engine = _postgresql_engine(url)
         _begin_with_dealer(engine, _BEGIN_TO_WRITE)
@@ -259,7 +259,7 @@ def _on_connect(engine: Engine, *pragmas: str) -> None:
             connection.execute(pragma)
 
 
-def _take_turns(engine: Engine, log: Path) -> None:
+def _queue_writers(engine: Engine, log: Path) -> None:
     """Makes the writers of all processes begin one after the other.
 
     SQLite has no queue. A writer that finds it locked sleeps longer and longer, up to 0.1 s, and a writer that has
@@ -273,7 +273,7 @@ def _take_turns(engine: Engine, log: Path) -> None:
         ends = time.monotonic() + BUSY_SECONDS
         driver = connection.connection.driver_connection
         assert driver is not None, "a connection that begins is open"
-        with _turn(log, ends):
+        with _log_lock(log, ends):
             driver.execute("PRAGMA busy_timeout=0")
             try:
                 while time.monotonic() < ends:
@@ -292,8 +292,8 @@ def _take_turns(engine: Engine, log: Path) -> None:
 
 
 @contextmanager
-def _turn(log: Path, ends: float) -> Iterator[None]:
-    """Waits until `ends` for the lock on the write-ahead log. Continues without it: the database has its own lock."""
+def _log_lock(log: Path, ends: float) -> Iterator[None]:
+    """Holds the lock on the write-ahead log. Continues without it after `ends`: the database has its own lock."""
     try:
         file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

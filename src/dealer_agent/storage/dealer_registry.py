@@ -1,6 +1,6 @@
 """The dealers of an installation: their settings with history, state and host names.
 
-Every change counts up the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
+Every change increments the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
 """
 
 from datetime import datetime
@@ -135,8 +135,8 @@ def add_dealer(
 def change_settings(tx: Transaction, document: bytes, *, expected: int, actor: str, note: str = "") -> int:
     """Stores new settings and returns their number.
 
-    `expected` is the number of the settings that were edited. Raises SettingsConflict if others are current, and
-    DealerUnknown.
+    `expected` is the number of the settings that were edited. Raises SettingsConflict if these are not current any
+    more, and DealerUnknown.
     """
     if tx.execute(NEXT_NUMBER, {"expected": expected, "at": tx.now}).rowcount == 0:
         current = find_dealer(tx).settings_number
@@ -207,7 +207,7 @@ def add_host(tx: InstallationTransaction, dealer_id: str, host: str) -> str:
 
 
 def remove_host(tx: Transaction, host: str) -> bool:
-    """Takes a host name from the dealer. Returns False if the dealer does not have it."""
+    """Removes a host name of the dealer. Returns False if the dealer does not have it."""
     removed = tx.execute(DELETE_HOST, {"sought": canonical_host(host)}).rowcount == 1
     if removed:
         tx.execute(COUNT_CHANGE)

@@ -49,7 +49,7 @@ class Transaction:
 
     @property
     def unchecked_cipher(self) -> Cipher:
-        """The cipher as it was given. Raises KeyMissing for a store that was opened without one."""
+        """The cipher, without a check of its keys. Raises KeyMissing if the store was opened without keys."""
         if self.given_cipher is None:
             raise KeyMissing(
                 "customer data is encrypted and there is no key here: set DEALER_AGENT_KEYS, or put the key file "
