@@ -56,7 +56,7 @@ def store(installation: Installation) -> Iterator[Store]:
 
 def due(store: Store, most: int = 10) -> list[str]:
     with store.installation() as tx:
-        return find_due_upkeep(tx, most)
+        return [each.dealer_id for each in find_due_upkeep(tx, most)]
 
 
 def refusals_of(store: Store, dealer_id: str) -> int:

@@ -1,9 +1,12 @@
 """Composes the service of the dealers of an installation."""
 
 import asyncio
+import math
+import threading
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -39,6 +42,9 @@ from dealer_agent.storage.store import Store
 EPOCH = datetime.fromtimestamp(0, UTC)
 LONGEST_TRANSACTION = timedelta(minutes=10)
 """A transaction commits its change with an earlier time. Changes are read again for this long."""
+
+SHARED_SECONDS = 0.2
+"""How old revisions may be that another step has read."""
 
 LONGEST_LEASE = timedelta(seconds=LONGEST_LEASE_SECONDS)
 MOST_DUE = 100_000
@@ -97,7 +103,8 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         def find_upkeep(dealer_id: str) -> Upkeep:
             dealer_settings = load_dealer_settings(installation, store, dealer_id)
             dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return Upkeep(store, dealer_settings.dealer, dealer_settings.heads_file, rotate_keys=lambda _: None)
+            privacy = dealer_settings.dealer.privacy
+            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file, rotate_keys=lambda _: None)
 
         process.ready = True
         dealers = ServedDealers(process, addresses, open_dealer)
@@ -121,17 +128,34 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
 
 @dataclass
 class Changes:
-    """Reads the revisions of the dealers that have changed since the last time."""
+    """Reads the revisions of the dealers that have changed since the last time.
+
+    Several steps of background work read them at about the same time, and share the result.
+    """
 
     store: Store
     _newest: datetime = EPOCH
+    _newest_seen: float = 0.0
+    _read_at: float = -math.inf
+    _found: dict[str, Revision] = field(default_factory=dict)
+    _reading: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> dict[str, Revision]:
         """The revisions by dealer. The first call returns those of all dealers. Raises StorageError."""
+        with self._reading:
+            now = time.monotonic()
+            if now - self._read_at >= SHARED_SECONDS:
+                self._found = self._read(now)
+                self._read_at = now
+            return self._found
+
+    def _read(self, now: float) -> dict[str, Revision]:
+        again = LONGEST_TRANSACTION - timedelta(seconds=now - self._newest_seen)
+        since = EPOCH if self._newest == EPOCH else self._newest - max(again, timedelta())
         with self.store.installation() as tx:
-            changes = changed_dealers(tx, max(self._newest, EPOCH + LONGEST_TRANSACTION) - LONGEST_TRANSACTION)
-        if changes:
-            self._newest = changes[-1].changed_at
+            changes = changed_dealers(tx, since)
+        if changes and changes[-1].changed_at != self._newest:
+            self._newest, self._newest_seen = changes[-1].changed_at, now
         return {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.dealers.profile import Profile
+from dealer_agent.dealers.profile import Privacy
 from dealer_agent.dealers.retention import erase_before, purge_before
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
@@ -20,7 +20,7 @@ from dealer_agent.storage.erasure import dispose
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.retention import purge
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.upkeep import ClaimedUpkeep, claim_upkeep, find_due_upkeep, note_recorded_heads
+from dealer_agent.storage.upkeep import ClaimedUpkeep, DueUpkeep, claim_upkeep, find_due_upkeep, note_recorded_heads
 
 log = structlog.get_logger()
 
@@ -36,7 +36,8 @@ class Upkeep:
     """The upkeep of one dealer. `rotate_keys` runs the steps of a key rotation that are due."""
 
     store: Store
-    profile: Profile
+    dealer_id: str
+    privacy: Privacy
     heads_file: Path
     rotate_keys: Callable[[datetime], None]
 
@@ -50,15 +51,15 @@ class Upkeep:
 
     async def delete_old_data(self) -> None:
         """Deletes what is older than the dealer's settings allow."""
-        dealer, now = self.profile, datetime.now(UTC)
-        await asyncio.to_thread(partial(purge, self.store, dealer.id, now=now, **purge_before(dealer, now)))
-        done = await asyncio.to_thread(partial(dispose, self.store, dealer.id, now=now, **erase_before(dealer, now)))
+        kept, now = self.privacy, datetime.now(UTC)
+        await asyncio.to_thread(partial(purge, self.store, self.dealer_id, now=now, **purge_before(kept, now)))
+        done = await asyncio.to_thread(partial(dispose, self.store, self.dealer_id, now=now, **erase_before(kept, now)))
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
 
     async def record_heads(self) -> None:
         """Records the heads of the dealer's event chains outside the database."""
-        await asyncio.to_thread(record_heads, self.store, self.profile.id, self.heads_file, datetime.now(UTC))
+        await asyncio.to_thread(record_heads, self.store, self.dealer_id, self.heads_file, datetime.now(UTC))
 
     async def rotate_due_keys(self) -> None:
         """Runs the steps of a key rotation that are due, and logs their events."""
@@ -77,6 +78,7 @@ class UpkeepOfMany:
     count_dealers: Callable[[], int]
     find_upkeep: Callable[[str], Upkeep]
     _failing: set[str] = field(default_factory=set)
+    _found: dict[str, tuple[int, Upkeep]] = field(default_factory=dict)
 
     async def run(self, steps: RepeatedSteps) -> None:
         """Repeats the upkeep of each dealer every hour until it is cancelled."""
@@ -85,9 +87,9 @@ class UpkeepOfMany:
     async def run_due(self) -> None:
         """Runs the upkeep of some dealers: at most twice as many as are due on average, which spreads them."""
         most = 1 + round(2 * self.count_dealers() * SEARCH_SECONDS / UPKEEP_SECONDS)
-        for dealer_id in await asyncio.to_thread(self._find_due, most):
+        for dealer_id, settings_number in await asyncio.to_thread(self._find_due, most):
             try:
-                await self._run_one(dealer_id)
+                await self._run_one(dealer_id, settings_number)
             except Exception as fault:  # noqa: BLE001 - the boundary: one dealer must not stop the upkeep of others.
                 if dealer_id not in self._failing:
                     ours = isinstance(fault, StorageError | SettingsError | EncryptionError)
@@ -97,15 +99,18 @@ class UpkeepOfMany:
             else:
                 self._failing.discard(dealer_id)
 
-    def _find_due(self, most: int) -> list[str]:
+    def _find_due(self, most: int) -> list[DueUpkeep]:
         with self.store.installation() as tx:
             return find_due_upkeep(tx, most)
 
-    async def _run_one(self, dealer_id: str) -> None:
+    async def _run_one(self, dealer_id: str, settings_number: int) -> None:
         claimed = await asyncio.to_thread(self._claim, dealer_id)
         if claimed is None:
             return  # Another process has claimed it.
-        upkeep = await asyncio.to_thread(self.find_upkeep, dealer_id)
+        known, upkeep = self._found.get(dealer_id, (None, None))
+        if upkeep is None or known != settings_number:
+            upkeep = await asyncio.to_thread(self.find_upkeep, dealer_id)
+            self._found[dealer_id] = settings_number, upkeep
         await upkeep.delete_old_data()
         await upkeep.rotate_due_keys()
         if claimed.heads_at is None or claimed.heads_at + timedelta(seconds=HEADS_SECONDS) <= datetime.now(UTC):

@@ -9,6 +9,13 @@ from dealer_agent.storage.schema import UtcTime, of_dealer, registered_dealers, 
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 
+class DueUpkeep(NamedTuple):
+    """A dealer whose upkeep is due, and the number of its current settings."""
+
+    dealer_id: str
+    settings_number: int
+
+
 class ClaimedUpkeep(NamedTuple):
     """The upkeep of a dealer that this process claimed. `heads_at` is when the heads of its chains were recorded."""
 
@@ -16,7 +23,7 @@ class ClaimedUpkeep(NamedTuple):
 
 
 FIND_DUE_UPKEEP = (
-    select(registered_dealers.c.dealer_id)
+    select(registered_dealers.c.dealer_id, registered_dealers.c.settings_number)
     .join(upkeep, upkeep.c.dealer_id == registered_dealers.c.dealer_id, isouter=True)
     .where(registered_dealers.c.enabled, or_(upkeep.c.due_at.is_(None), upkeep.c.due_at <= bindparam("now")))
     .order_by(upkeep.c.due_at, registered_dealers.c.dealer_id)
@@ -32,9 +39,9 @@ CLAIM_UPKEEP = upsert(
 RECORD_HEADS = update(upkeep).where(of_dealer(upkeep)).values(heads_at=bindparam("at"))
 
 
-def find_due_upkeep(tx: InstallationTransaction, most: int) -> list[str]:
+def find_due_upkeep(tx: InstallationTransaction, most: int) -> list[DueUpkeep]:
     """Up to `most` enabled dealers whose upkeep is due, the longest overdue first."""
-    return list(tx.execute(FIND_DUE_UPKEEP, {"now": tx.now, "most": most}).scalars())
+    return [DueUpkeep(*row) for row in tx.execute(FIND_DUE_UPKEEP, {"now": tx.now, "most": most})]
 
 
 def claim_upkeep(tx: Transaction, next_at: datetime) -> ClaimedUpkeep | None:
