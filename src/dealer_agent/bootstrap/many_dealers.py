@@ -10,23 +10,16 @@ from functools import partial
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
-from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process, Service
-from dealer_agent.storage.dealer_registry import (
-    all_dealers,
-    all_hosts,
-    changed_dealers,
-    find_dealer,
-    list_hosts,
-    read_settings,
-)
+from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
@@ -112,11 +105,3 @@ def read_addresses(store: Store) -> Addresses:
     if len(dealers) > 1 and (problem := store.isolation_problem()):
         raise NotIsolated(problem)
     return Addresses(dealers, hosts)
-
-
-def load_dealer_settings(installation: Installation, store: Store, dealer_id: str) -> Settings:
-    """The current settings of a dealer. Raises DealerUnknown, StorageError and SettingsError."""
-    with store.read(dealer_id) as tx:
-        document = read_settings(tx, find_dealer(tx).settings_number)
-        hosts = tuple(list_hosts(tx))
-    return installation.dealer_settings(document.decode(), hosts, installation.cipher)

@@ -177,13 +177,15 @@ revisions = Table(
 )
 
 # The dealers of an installation (`storage.dealer_registry`). A single dealer with a folder of its own has no row.
-# `settings_number` is the number of its current settings. `listed`: it wants to be in the list of dealers.
+# `settings_number` is the number of its current settings, and `name` is the name in them: the list of dealers reads no
+# documents. `listed`: the dealer wants to be in that list.
 registered_dealers = Table(
     "registered_dealers",
     metadata,
     Column("dealer_id", String, primary_key=True),
     Column("enabled", Boolean, nullable=False),
     Column("listed", Boolean, nullable=False),
+    Column("name", Words, nullable=False),
     Column("settings_number", BigInteger, nullable=False),
     Column("added_at", UtcTime, nullable=False),
     Column("changed_at", UtcTime, nullable=False),

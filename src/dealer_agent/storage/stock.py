@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
-from sqlalchemy import Executable, bindparam, delete, insert, select, update
+from sqlalchemy import Executable, bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.inventory.import_plan import ImportRow, KnownUnit, Placed, Plan, plan_import
@@ -205,6 +205,8 @@ READ_GONE_UNITS = (
     .order_by(units.c.vehicle_id)
 )
 
+COUNT_FOR_SALE = select(func.count()).select_from(units).where(of_dealer(units), units.c.sold_at.is_(None))
+
 
 def read_revision(tx: Transaction) -> Revision:
     """The dealer's revisions; zeros before the first import and token. One row, read by its key."""
@@ -280,6 +282,11 @@ def read_mark(tx: Transaction) -> StockMark:
     """The mark of the current stock."""
     row = tx.execute(READ_STOCK_MARK).one_or_none()
     return StockMark(0, None) if row is None else StockMark(*row)
+
+
+def count_for_sale(tx: Transaction) -> int:
+    """How many units are for sale."""
+    return int(tx.execute(COUNT_FOR_SALE).scalar_one())
 
 
 def has_more_live_units(tx: Transaction, than: int) -> bool:
