@@ -208,13 +208,13 @@ def arguments(words: tuple[str, ...], folder: Path) -> list[str]:
     """What a command needs to run until it opens its dealer."""
     root: Any = typer.main.get_command(app)
     command = root.get_command(None, words[0]).commands[words[1]]
-    values = {"file": str(folder / "installation.toml"), "contact": "pat@example.com", "file_": "x.csv"}
+    values = {"file": str(folder / "installation.toml"), "contact": "pat@example.com"}
     needed = []
     for parameter in command.params:
         if parameter.required:
             value = values.get(parameter.name, "something")
             needed += [parameter.opts[0], str(folder / "new")] if parameter.opts[0].startswith("-") else [value]
-    if words in {("leads", "erase"), ("consent", "revoke")}:
+    if words in {("leads", "erase"), ("consent", "revoke"), ("deliveries", "retry")}:
         needed += ["something"]
     return needed
 
