@@ -33,6 +33,11 @@ def _stylesheet_digest() -> str:
     return hashlib.sha256(stylesheet()).hexdigest()[:12]
 
 
+def stylesheet_address(below: str) -> str:
+    """The path of the stylesheet of a service below a path."""
+    return f"{below}/static/style.css?v={_stylesheet_digest()}"
+
+
 class Site:
     """The addresses that pages link to. They are paths, so that they are valid under every name of the host."""
 
@@ -44,7 +49,7 @@ class Site:
         self.card = self.to("/.well-known/agent-card.json")
         self.card_1_0_0 = self.to("/cards/1.0.0.json")
         self.card_0_1_0 = self.to("/cards/0.1.0.json")
-        self.stylesheet = self.to(f"/static/style.css?v={_stylesheet_digest()}")
+        self.stylesheet = stylesheet_address(self._below)
         self.schemas = [
             (payload_type, self.to(f"/schemas/{payload_type}.json"))
             for skill in facts.skills
@@ -91,5 +96,10 @@ _templates = _environment()
 
 
 def render(template: str, facts: CardFacts, **shown: object) -> str:
+    """A page of a dealer, in HTML. The values are escaped."""
+    return render_page(template, site=Site(facts), facts=facts, **shown)
+
+
+def render_page(template: str, **shown: object) -> str:
     """A page of HTML. The values are escaped."""
-    return _templates.get_template(template).render(site=Site(facts), facts=facts, **shown)
+    return _templates.get_template(template).render(**shown)
