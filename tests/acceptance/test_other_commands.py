@@ -63,20 +63,33 @@ def test_the_command_alone_shows_its_help_and_its_version_on_request() -> None:
 
 
 HEAVY = ("alembic", "httpx", "icalendar", "jinja2", "numpy", "psycopg", "sqlalchemy", "starlette", "uvicorn")
+HEAVY_BUT_DATABASE = tuple(name for name in HEAVY if name != "sqlalchemy")
 
 
-@pytest.mark.parametrize(
-    ("words", "heavy"),
-    [((), HEAVY), (("tokens", "list"), tuple(name for name in HEAVY if name != "sqlalchemy"))],
-)
-def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], heavy: tuple[str, ...]) -> None:
-    """The imports of all commands take more than a second."""
+def imported_of(modules: tuple[str, ...], *words: str) -> str:
+    """The modules among these that a command imports, as the text of a list."""
     program = (
         "import sys\nfrom dealer_agent.cli import main\ntry:\n    main()\nexcept SystemExit:\n"
-        f"    print([name for name in {heavy!r} if name in sys.modules])"
+        f"    print([name for name in {modules!r} if name in sys.modules])"
     )
-    done = command(*words, "--help", program=(sys.executable, "-c", program))
-    assert done.stdout.splitlines()[-1] == "[]"
+    return command(*words, program=(sys.executable, "-c", program)).stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("words", "heavy"), [((), HEAVY), (("tokens", "list"), HEAVY_BUT_DATABASE)])
+def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], heavy: tuple[str, ...]) -> None:
+    """The imports of all commands take more than a second."""
+    assert imported_of(heavy, *words, "--help") == "[]"
+
+
+@pytest.mark.parametrize("words", ["leads list", "deliveries list", "inventory history", "tokens list"])
+def test_a_list_imports_only_what_it_shows(tmp_path: Path, words: str) -> None:
+    """A person waits for it. The database exists, so nothing has to be migrated."""
+    store = str(tmp_path / "store")
+    succeed("init", store)
+    succeed(*words.split(), "--dir", store)
+    others = ("charset_normalizer", "holidays", "limits", "lxml", "rich.progress", "structlog", "vininfo")
+    needless = (*HEAVY_BUT_DATABASE, *others, "sqlalchemy.dialects.postgresql", "sqlalchemy.orm")
+    assert imported_of(needless, *words.split(), "--dir", store) == "[]"
 
 
 def test_a_help_text_breaks_lines_only_at_the_width_of_the_terminal() -> None:

@@ -17,6 +17,7 @@ from tests.protocol.publishing import facts
 
 from dealer_agent.apidocs.components import FIELD_MEANINGS, payload_component, reply_component
 from dealer_agent.apidocs.examples import (
+    SKILL_DOCS,
     STATUSES,
     example_body,
     example_call,
@@ -26,7 +27,6 @@ from dealer_agent.apidocs.examples import (
     example_reply,
 )
 from dealer_agent.apidocs.openapi import openapi_document
-from dealer_agent.apidocs.skill_docs import SKILL_DOCS
 from dealer_agent.protocol import errors
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
 from dealer_agent.protocol.envelope import decode_request

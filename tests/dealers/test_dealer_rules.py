@@ -42,6 +42,7 @@ def test_a_sound_value_is_given_back_in_its_proper_form(
         (profile_checks.read_time_zone, ""),
         (profile_checks.read_web_address, "www.example.com"),
         (profile_checks.read_web_address, "ftp://example.com"),
+        (profile_checks.read_web_address, "javascript:alert(1)"),
         (profile_checks.read_web_address, "https://"),
         (profile_checks.read_web_address, "https://exa mple.com"),
         (profile_checks.read_web_address, "https://example.com:x"),

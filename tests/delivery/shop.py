@@ -21,7 +21,7 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import outbox
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import record_lead
-from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery, list_deliveries
+from dealer_agent.storage.outbox import DeliveryRecord, DueDelivery, Receiver, list_deliveries
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -51,10 +51,10 @@ class Shop:
         self.store = store
         self.writer = writer
 
-    def take(self, *addresses: Address, kind: str = "lead", channels: tuple[str, ...] = ("email",)) -> str:
+    def take(self, *receivers: Receiver, kind: str = "lead", channels: tuple[str, ...] = ("email",)) -> str:
         """Stores a lead for these, as the lead desk does; its id."""
         lead_id, now = new_ulid(), datetime.now(UTC)
-        rows = [NewDelivery(kind, rooftop, channel) for rooftop, channel in addresses]  # type: ignore[arg-type]
+        rows = [NewDelivery(kind, rooftop, channel) for rooftop, channel in receivers]  # type: ignore[arg-type]
 
         def job(tx: Transaction) -> None:
             record = lead(lead_id, now, payload=msgspec.json.encode(REQUEST))

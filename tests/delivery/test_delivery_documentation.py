@@ -3,7 +3,7 @@
 import asyncio
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 from tests.delivery.receivers import HttpReceiver, always, receiving_http
@@ -11,7 +11,7 @@ from tests.delivery.samples import parcel, sent
 
 from dealer_agent.delivery.outlet import FORMATS
 from dealer_agent.delivery.outlets.http import HttpOutlet
-from dealer_agent.storage.outbox import STATES
+from dealer_agent.storage.outbox import State
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "delivery.md").read_text(encoding="utf-8")
 
@@ -40,5 +40,5 @@ def test_the_example_verifies_the_signature_of_a_request() -> None:
 
 
 def test_every_state_is_explained() -> None:
-    for state in STATES:
+    for state in get_args(State):
         assert f"| `{state}` |" in TEXT

@@ -31,7 +31,7 @@ from tests.protocol.test_two_decoders import assert_same_request
 from dealer_agent.config import SettingsError, load_settings
 from dealer_agent.config.new_dealer_file import dealer_toml
 from dealer_agent.demo import demo_dealer_toml
-from dealer_agent.inventory.feeds import LAYOUT_NAMES
+from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.envelope import Request, check_request, decode_plain_request
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_body import read_json

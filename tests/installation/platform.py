@@ -12,7 +12,7 @@ from dealer_agent.bootstrap import installation_application
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import create_key_file
-from dealer_agent.inventory.feeds import read_feed
+from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.dealer_registry import add_dealer, add_host
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store

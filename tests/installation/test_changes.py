@@ -12,7 +12,7 @@ from tests.server.dealership import Dealership, message
 
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config.installation import Installation, load_installation
-from dealer_agent.inventory.feeds import read_feed
+from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.dealer_registry import add_host, change_settings, remove_dealer, remove_host, set_state
 from dealer_agent.storage.store import Store
 

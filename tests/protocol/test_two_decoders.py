@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.protocol.bodies import STEMS, VIN, WIRE, body, call
 
 from dealer_agent.protocol import envelope, json_rpc
-from dealer_agent.protocol.envelope import Request, SendMessage, check_request, decode_request, plain_request
+from dealer_agent.protocol.envelope import Request, check_request, decode_request, plain_request
+from dealer_agent.protocol.envelope_problems import SendMessage
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_body import NOT_DECODED, read_json
 from dealer_agent.protocol.json_rpc import decode_call

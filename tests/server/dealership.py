@@ -19,8 +19,8 @@ from tests.storage.current import make_current
 from dealer_agent.bootstrap import application
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
-from dealer_agent.config.keys import create_key_file
-from dealer_agent.inventory.feeds import read_feed
+from dealer_agent.config.keys import KEY_FILE_NAME, create_key_file
+from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import new_token
@@ -200,19 +200,21 @@ class Dealership:
 def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = None) -> None:
     """Writes `dealer.toml` (`extra` behind its sections), makes the database and imports the stock.
 
-    With `stocked`, the directory of another dealership, its database is copied instead.
+    With `stocked`, the directory of another dealership, its database and its keys are copied instead.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / "dealer.toml").write_text(DEALER_TOML + extra, "utf-8")
+    if stocked is not None:
+        for name in (DATABASE, KEY_FILE_NAME):
+            shutil.copy(stocked / name, directory / name)
+        return
     with suppress(FileExistsError):
         create_key_file(directory)
     settings = load_settings(directory, {})
-    if stocked is not None:
-        shutil.copy(stocked / DATABASE, directory / DATABASE)
-        return
     make_current(settings.database_url)
     now = datetime.now(UTC)
-    with Store.open(settings.database_url, settings.cipher) as store:
+    # Without the keys: another dealership, with keys of its own, may get a copy.
+    with Store.open(settings.database_url) as store:
         for units, at in (([*LOT, GONE], now - timedelta(hours=1)), (LOT, now)):
             feed = read_feed(json.dumps(units).encode())
             assert not feed.refused

@@ -6,12 +6,11 @@ from functools import partial
 
 import pytest
 from sqlalchemy import Column, MetaData, String, Table, bindparam, func, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.storage.errors import AlreadyStored, StorageError
 from dealer_agent.storage.prepared_statements import Prepared, collect_rows, run_plainly
-from dealer_agent.storage.schema import of_dealer, refusals, units
+from dealer_agent.storage.schema import of_dealer, refusals, units, upsert
 from dealer_agent.storage.store import Store
 
 ADD = Prepared(insert(units))
@@ -22,7 +21,7 @@ FIND = Prepared(
     .limit(2)
 )
 
-ADD_ONCE = Prepared(upsert(refusals).on_conflict_do_nothing())
+ADD_ONCE = Prepared(upsert(refusals, "NOTHING"))
 FIND_REFUSALS = Prepared(select(refusals.c.code).where(refusals.c.refusal_id == bindparam("refusal_id")))
 COUNT_UNITS = select(func.count()).select_from(units)
 SET_STOCK = Prepared(

@@ -1,40 +1,33 @@
-"""The components of the OpenAPI document: payloads, envelopes, errors and cards. Pure.
-
-The payloads are the schemas under `/schemas/`, with their definitions moved to `components`.
-"""
+"""The components of the OpenAPI document: payloads (the schemas under `/schemas/`), envelopes, errors, cards. Pure."""
 
 import json
 import tomllib
 from importlib.resources import files
 from typing import Any
 
+from dealer_agent.protocol import envelope_problems
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.envelope_problems import ID_LENGTH, MEDIA_TYPE_LENGTH, MODES_LIMIT, PARTS_LIMIT
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
 from dealer_agent.protocol.replies import A2A_DOMAIN
 from dealer_agent.protocol.requests import FILTER_MEANINGS
 from dealer_agent.protocol.schemas import Schema, request_schema, response_schema
-from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.skill import SKILLS, Skill
 from dealer_agent.protocol.vehicle import FIELDS
 from dealer_agent.protocol.vocabulary import JSON_MODES, Vocabularies
 
 Json = dict[str, Any]
 
 
-_BOUNDS = {
-    "ID_LENGTH": ID_LENGTH,
-    "MEDIA_TYPE_LENGTH": MEDIA_TYPE_LENGTH,
-    "MODES_LIMIT": MODES_LIMIT,
-    "PARTS_LIMIT": PARTS_LIMIT,
-    "CALL_ID_LENGTH": CALL_ID_LENGTH,
-}
+SKILL_COUNT = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")[len(SKILLS)]
+"""The number of skills, as a word."""
 
 
 def _read_parts() -> Json:
     text = files(__package__).joinpath("openapi_parts.json").read_text("utf-8")
-    for name, bound in _BOUNDS.items():
-        text = text.replace(f'"{name}"', str(bound))
+    for name in ("ID_LENGTH", "MEDIA_TYPE_LENGTH", "MODES_LIMIT", "PARTS_LIMIT"):
+        text = text.replace(f'"{name}"', str(getattr(envelope_problems, name)))
+    text = text.replace('"CALL_ID_LENGTH"', str(CALL_ID_LENGTH)).replace("SKILL_COUNT", SKILL_COUNT)
     return json.loads(text)  # type: ignore[no-any-return]
 
 
@@ -45,13 +38,16 @@ Each object and each enum is a schema of its own, because code generators name t
 members, because code generators fail on a property with the schema `false`.
 """
 
-
 FIELD_MEANINGS: dict[str, dict[str, str]] = {
     **tomllib.loads(files(__package__).joinpath("glossary.toml").read_text("utf-8")),
     "Filters": FILTER_MEANINGS,
     "Vehicle": {name: row.field.description for name, row in FIELDS.items() if row.field.description},
 }
-"""Component name and member to what the schema's own words cannot say."""
+"""The descriptions of members that the schema alone does not explain, by component name."""
+
+
+def _name_of(skill: Skill) -> str:
+    return payload_component(skill).removesuffix("Request")
 
 
 def payload_component(skill: Skill) -> str:
@@ -61,7 +57,7 @@ def payload_component(skill: Skill) -> str:
 
 def reply_component(skill: Skill) -> str:
     """The name of the component with a skill's response payload."""
-    return payload_component(skill).removesuffix("Request") + "Response"
+    return _name_of(skill) + "Response"
 
 
 def ref(name: str) -> Json:
@@ -71,8 +67,21 @@ def ref(name: str) -> Json:
 
 def components(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
     """Component name to schema, sorted by name, for the enabled skills."""
-    found: dict[str, Json] = _envelopes(facts, vocabularies)
+    names = [_name_of(skill) for skill in facts.skills]
+    found: dict[str, Json] = {
+        "SendMessageRequest": {
+            "description": "The body of a request: one of the skills.",
+            "oneOf": [ref(f"Send{name}") for name in names],
+        },
+        "SendMessageReply": {
+            "description": "The answer of the skill that was asked.",
+            "oneOf": [ref(f"{name}Reply") for name in names],
+        },
+        **PARTS["schemas"],
+        **_error_components(vocabularies),
+    }
     for skill in facts.skills:
+        found |= _envelope_of(skill, vocabularies)
         found |= _payload_components(payload_component(skill), request_schema(skill))
         found |= _payload_components(reply_component(skill), response_schema(skill))
     for name, meanings in FIELD_MEANINGS.items():
@@ -90,7 +99,7 @@ def _payload_components(name: str, schema: Schema) -> dict[str, Json]:
     if data is not None:
         components[data["title"]] = data
         root["properties"]["data"] = ref(data["title"])
-        root["properties"]["message"]["description"] = "A sentence for the reader."
+        root["properties"]["message"]["description"] = "A sentence for the buyer."
     return components | {name: root | {"title": name}}
 
 
@@ -105,37 +114,13 @@ def _with_component_refs(node: Any) -> Any:
     return copy
 
 
-def _envelopes(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
-    names = [_name_of(skill) for skill in facts.skills]
-    found: dict[str, Json] = {
-        "SendMessageRequest": {
-            "description": "The body of a request: one of the skills.",
-            "oneOf": [ref(f"Send{name}") for name in names],
-        },
-        "SendMessageReply": {
-            "description": "The answer of the skill that was asked.",
-            "oneOf": [ref(f"{name}Reply") for name in names],
-        },
-        **PARTS["schemas"],
-        **_error_components(vocabularies),
-    }
-    for skill in facts.skills:
-        found |= _envelope_of(skill, vocabularies)
-    return found
-
-
-def _name_of(skill: Skill) -> str:
-    return payload_component(skill).removesuffix("Request")
-
-
 def _envelope_of(skill: Skill, vocabularies: Vocabularies) -> dict[str, Json]:
     name = _name_of(skill)
     found: dict[str, Json] = json.loads(json.dumps(PARTS["schemas of a skill"]).replace("SKILL", name))
-    request_types = [vocabulary.request_media_type(skill) for vocabulary in vocabularies.both]
-    response_types = [vocabulary.response_media_type(skill) for vocabulary in vocabularies.both]
+    response_types = vocabularies.response_types(skill)
     found[f"Send{name}"]["description"] = skill.description
     found[f"{name}Reply"]["description"] = f"The answer of {skill.id}."
-    found[f"{name}RequestMediaType"]["enum"] = request_types
+    found[f"{name}RequestMediaType"]["enum"] = vocabularies.request_types(skill)
     found[f"{name}ResponseMediaType"]["enum"] = response_types
     modes = found[f"{name}Configuration"]["properties"]["acceptedOutputModes"]
     modes["contains"]["enum"] = [*response_types, *JSON_MODES]

@@ -1,20 +1,26 @@
-"""Example requests, replies and errors, and `curl` commands that send the requests. Pure."""
+"""The documentation of each skill (skill_docs.json), with examples of requests, replies and commands. Pure.
+
+The people, phones and vehicles are invented. Replies are converted to the wire types, so they always have their shape.
+"""
 
 import json
 import shlex
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
-from dealer_agent.apidocs.skill_docs import EXAMPLE_VIN, SKILL_DOCS, example_members
-from dealer_agent.protocol import errors
+from dealer_agent.apidocs.components import PARTS
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ERRORS, ProtocolError, SchemaValidationFailed, UnsupportedSkill
 from dealer_agent.protocol.replies import Answer, http_error_body, json_rpc_error_body, reply_pieces
-from dealer_agent.protocol.skill import DEALER_INFORMATION, Skill
+from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_SEARCH, INVENTORY_VEHICLE, SKILL_BY_ID, Skill
 from dealer_agent.protocol.vocabulary import Vocabulary
 
+EXAMPLE_VIN = "1HGCY2F57RA000001"
 EXAMPLE_TIME = datetime(2026, 1, 5, 15, 0, tzinfo=UTC)
 """The default time of the examples. It is long past, so no consent in them is granted in the future."""
 
@@ -25,9 +31,48 @@ _REPLY_ID = "01KE7AQHV0C8D2F4G6H1J3K5MF"
 _ERROR_ID = "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG"
 
 
+class SkillDocs(Struct, frozen=True):
+    """What the documentation says of one skill.
+
+    `question` is what the skill answers, in a shopper's words. The example request has `message_id` and the members of
+    `request` (`example_payload`). The example reply has `reply` as its data, and `reply_message`.
+    """
+
+    question: str
+    example_question: str
+    message_id: str
+    request: dict[str, Any]
+    reply: Any
+    reply_message: str | None = None
+
+
+def _read() -> dict[Skill, SkillDocs]:
+    text = files(__package__).joinpath("skill_docs.json").read_text("utf-8")
+    docs = msgspec.json.decode(text, type=dict[str, SkillDocs])
+    # The example of a vehicle is the one that the example of a search finds.
+    docs[INVENTORY_VEHICLE.id].reply.update(docs[INVENTORY_SEARCH.id].reply["vehicles"][0])
+    return {
+        skill: msgspec.structs.replace(docs[skill_id], reply=msgspec.convert(docs[skill_id].reply, skill.data))
+        for skill_id, skill in SKILL_BY_ID.items()
+    }
+
+
+SKILL_DOCS = _read()
+
+
 def example_payload(skill: Skill, *, now: datetime = EXAMPLE_TIME, vin: str = EXAMPLE_VIN) -> dict[str, Any]:
     """A request payload. `now` is when the customer of a lead consents. `vin` is the vehicle of interest."""
-    return {"type": skill.request_type, **example_members(skill, now, vin)}
+    moment = now.astimezone(UTC).replace(microsecond=0)
+    visit = (moment + timedelta(days=2)).replace(hour=19, minute=0, second=0)
+    text = json.dumps(SKILL_DOCS[skill].request)
+    for name, value in (
+        ("NOW", f"{moment:%Y-%m-%dT%H:%M:%SZ}"),
+        ("VISIT", f"{visit:%Y-%m-%dT%H:%M:%SZ}"),
+        ("KEY", f"example-{moment:%Y%m%dT%H%M%S}-{vin}"),
+        ("VIN", vin),
+    ):
+        text = text.replace(f'"{name}"', json.dumps(value))
+    return {"type": skill.request_type, **json.loads(text)}
 
 
 def example_body(
@@ -59,10 +104,9 @@ def curl_command(
     bearer: bool = False,
     compact: bool = False,
 ) -> str:
-    """A command for a POSIX shell. `base_url` is the address of the HTTP+JSON interface, without a trailing slash.
+    """A command for a POSIX shell. `base_url` is the URL of the HTTP+JSON interface, without a trailing slash.
 
-    With `bearer`, the command reads a token from the environment. `compact` writes the body on one line, for a
-    terminal. Otherwise the body is indented, for a page.
+    With `bearer`, the command reads a token from the environment. `compact` writes the body on one line.
     """
     example = example_body(skill, vocabulary, now=now, vin=vin)
     body = msgspec.json.encode(example).decode() if compact else json_text(example)
@@ -119,41 +163,27 @@ class Status(NamedTuple):
         return [kind] if status != kind.http else [other for other in ERRORS.values() if other.http == status]
 
 
-def _of(kind: type[ProtocolError]) -> ProtocolError:
-    return kind(*kind.example)
+def _status_examples() -> Iterator[ProtocolError]:
+    yield from (kind(*kind.example) for kind in ERRORS.values())
+    for code in ("UNSUPPORTED_OPERATION", "CONTACT_CONSENT_REQUIRED", "VEHICLE_NOT_FOUND", "IDEMPOTENCY_CONFLICT"):
+        yield ERRORS[code](*ERRORS[code].example)
+    yield SchemaValidationFailed(*SchemaValidationFailed.example)
+    yield UnsupportedSkill("This address takes POST.", http=405)
+    for http, message in (
+        (408, "The body did not arrive in time."),
+        (413, "The body is larger than 256 KiB."),
+        (415, "Send Content-Type: application/json."),
+    ):
+        yield SchemaValidationFailed(message, {"in": "envelope"}, http=http)
 
 
-def _of_transport(kind: type[ProtocolError], http: int, message: str) -> ProtocolError:
-    return kind(message, {"in": "envelope"}, http=http)
+_BY_STATUS = {error.http: error for error in _status_examples()}
 
-
-_TABLE = (
-    Status("An operation or protocol version of A2A that this agent does not offer.", _of(errors.UnsupportedOperation)),
-    Status("The bearer token is missing or invalid.", _of(errors.AuthRequired)),
-    Status("The customer's consent does not cover this.", _of(errors.ContactConsentRequired)),
-    Status("No such skill or vehicle.", _of(errors.VehicleNotFound)),
-    Status(
-        "This address is asked with another method; `Allow` names it.",
-        UnsupportedSkill("This address takes POST.", http=405),
-    ),
-    Status(
-        "The body did not arrive in time.",
-        _of_transport(SchemaValidationFailed, 408, "The body did not arrive in time."),
-    ),
-    Status("The request is valid, but it conflicts with the current state.", _of(errors.IdempotencyConflict)),
-    Status("The body is too large.", _of_transport(SchemaValidationFailed, 413, "The body is larger than 256 KiB.")),
-    Status(
-        "The body's media type is neither application/json nor application/a2a+json.",
-        _of_transport(SchemaValidationFailed, 415, "Send Content-Type: application/json."),
-    ),
-    Status("The request does not have the right shape.", _of(SchemaValidationFailed)),
-    Status("Too many requests.", _of(errors.RateLimited)),
-    Status("Something went wrong on the dealer's side.", _of(errors.InternalError)),
-)
-
-STATUSES: dict[int, Status] = {kind.http: Status(kind.meaning, _of(kind)) for kind in ERRORS.values()}
-"""Each HTTP status of errors (docs/protocol.md#errors), sorted. The default is the meaning of an error that has it."""
-STATUSES = dict(sorted((STATUSES | {status.example.http: status for status in _TABLE}).items()))
+STATUSES = {
+    http: Status(PARTS["meanings of statuses"].get(str(http), error.meaning), error)
+    for http, error in sorted(_BY_STATUS.items())
+}
+"""Each HTTP status of errors (docs/protocol.md#errors), sorted. Of several errors, the last example is shown."""
 
 
 def example_error(status: int, vocabulary: Vocabulary) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from dealer_agent.apidocs.components import PARTS, Json, components, ref
 from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.schemas import published_schemas
-from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 MEDIA_TYPES = ("application/json", "application/a2a+json")
@@ -17,7 +16,7 @@ JSON_RPC_STATUSES = sorted({405, *HTTP_STATUSES})
 
 
 def server_root(facts: CardFacts) -> str:
-    """The address of the service, without a trailing slash. Cards, schemas and pages are below it."""
+    """The URL of the service, without a trailing slash. Cards, schemas and pages are below it."""
     return facts.schemas_url.removesuffix("/schemas")
 
 
@@ -28,8 +27,7 @@ def openapi_document(facts: CardFacts, vocabularies: Vocabularies) -> Json:
         "info": {
             "title": f"{facts.name}: dealer agent",
             "version": facts.version,
-            "summary": "Answers AI shopping agents over A2A v1.0: one message in, one message out.",
-            "description": _INTRODUCTION,
+            **PARTS["info"],
         },
         "servers": [{"url": server_root(facts) or "/"}],
         "tags": PARTS["tags"],
@@ -46,23 +44,6 @@ def openapi_document(facts: CardFacts, vocabularies: Vocabularies) -> Json:
             }
         }
     return document
-
-
-_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
-
-SKILL_COUNT = _NUMBERS[len(SKILLS)]
-"""The number of skills, as a word."""
-
-_INTRODUCTION = f"""\
-{SKILL_COUNT} skills share one route. \
-The skill is named by `type` in the payload of the message's one data part, and by that
-part's `mediaType`. The same requests travel as JSON-RPC 2.0 calls of `SendMessage`.
-
-Both vocabularies of the wire, `proto` and `autoagent`, are understood; the reply speaks the one of the request.
-Integers may arrive with a zero fraction (`2020.0`). Null is a wrong type everywhere.
-
-A refusal lists every problem at once, and says in `retryable` whether the same request may be sent again.\
-"""
 
 
 def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
@@ -88,12 +69,10 @@ def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
 
 
 def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
-    requests = {
-        skill.id: {"summary": skill.name, "value": examples.example_body(skill, vocabulary)} for skill in facts.skills
-    }
-    replies = {
-        skill.id: {"summary": skill.name, "value": examples.example_reply(skill, vocabulary)} for skill in facts.skills
-    }
+    requests, replies = (
+        {skill.id: {"summary": skill.name, "value": example(skill, vocabulary)} for skill in facts.skills}
+        for example in (examples.example_body, examples.example_reply)
+    )
     refusals = {
         str(code): _refusal(status, _error_schema(status), examples.example_error(code, vocabulary))
         for code, status in examples.STATUSES.items()
@@ -119,16 +98,15 @@ def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
         "refusal": {"summary": "A refusal", "value": examples.example_json_rpc_error(vocabulary)},
     }
     success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": replies}
-    refusals = {}
-    for code in JSON_RPC_STATUSES:
-        status = examples.STATUSES[code]
-        if code == 405:
-            # The service refuses a wrong method before it looks for JSON-RPC.
-            refusals["405"] = _refusal(status, _error_schema(status), examples.example_error(405, vocabulary))
-        else:
-            refusals[str(code)] = _refusal(
-                status, ref("JsonRpcError"), examples.example_json_rpc_error(vocabulary, code)
-            )
+    wrong_method = examples.STATUSES[405]
+    refusals = {
+        str(code): _refusal(
+            examples.STATUSES[code], ref("JsonRpcError"), examples.example_json_rpc_error(vocabulary, code)
+        )
+        for code in JSON_RPC_STATUSES
+    }
+    # The service refuses a wrong method before it looks for JSON-RPC.
+    refusals["405"] = _refusal(wrong_method, _error_schema(wrong_method), examples.example_error(405, vocabulary))
     return _skill_operation(
         facts,
         "callSendMessage",

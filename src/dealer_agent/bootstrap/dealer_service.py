@@ -1,4 +1,4 @@
-"""Makes the service of one dealer from its settings, the same for a dealer with a folder and one of an installation."""
+"""Makes the service of one dealer from its settings, for a dealer with a folder and for a dealer of an installation."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -28,7 +28,7 @@ from dealer_agent.storage.store import Store
 class Shared:
     """What the dealers of a process share. `on_stored` is called when there may be new deliveries.
 
-    A dealer without a public address answers at `listens_at`.
+    A dealer without a `public_url` has the URL `listens_at`.
     """
 
     store: Store
@@ -98,7 +98,7 @@ def _shared_limits(process: Process, settings: Settings, cipher: Cipher) -> Shar
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
-    """The dealer's part of the agent cards. Addresses use `public_url` (docs/protocol.md#public-url)."""
+    """The dealer's part of the agent cards. URLs start with `public_url` (docs/protocol.md#public-url)."""
     profile = settings.dealer
     base = settings.base_url(listens_at)
     websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]

@@ -33,7 +33,7 @@ LONGEST_TRANSACTION = timedelta(minutes=10)
 async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealers]:
     """The running service of the dealers of an installation. A dealer is opened at its first request.
 
-    Raises StorageError, also if the database does not keep several dealers apart.
+    Raises StorageError, also if the database does not isolate dealers from each other.
     """
     settings = installation.file
     lines = configure_logs(settings.logs.level)
@@ -89,7 +89,7 @@ class Changes:
     _newest: datetime = EPOCH
 
     def read(self) -> dict[str, Revision]:
-        """The revisions, by dealer. At first of all dealers. Raises StorageError."""
+        """The revisions by dealer. The first call returns those of all dealers. Raises StorageError."""
         with self.store.installation() as tx:
             changes = changed_dealers(tx, max(self._newest, EPOCH + LONGEST_TRANSACTION) - LONGEST_TRANSACTION)
         if changes:
@@ -98,7 +98,7 @@ class Changes:
 
 
 def read_addresses(installation: Installation, store: Store) -> Addresses:
-    """Where the enabled dealers answer. Raises StorageError, also if the database does not keep them apart."""
+    """Where the enabled dealers answer. Raises StorageError, also if the database does not isolate them."""
     with store.installation() as tx:
         enabled = [dealer for dealer in all_dealers(tx) if dealer.enabled]
         hosts = all_hosts(tx)

@@ -38,7 +38,7 @@ def prepare(
 ) -> None:
     """Create the roles, create or upgrade the tables, and give the service role what it needs.
 
-    The service role owns no table, so row-level security keeps the data of dealers apart. Type the command again after
+    The service role owns no table, so row-level security isolates the data of dealers. Type the command again after
     an upgrade. It changes only what is missing.
     """
     password = secrets.token_urlsafe(32) if new_password else None

@@ -18,7 +18,7 @@ from dealer_agent.config import load_settings
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
-from dealer_agent.inventory.feeds import read_feed
+from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto
 

@@ -12,12 +12,10 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 import typer
-from lxml import etree
 
 from dealer_agent.cli.customer_data import OutOption, private_file, record_access
 from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
 from dealer_agent.cli.terminal import counted, err, fail, progress
-from dealer_agent.leads.adf import PROLOG, render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView, lead_view
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
@@ -118,6 +116,11 @@ def _json(views: Iterable[LeadView], document: BinaryIO) -> None:
 
 def _adf(views: Iterable[LeadView], document: BinaryIO) -> None:
     """One document with one prospect per lead, as the DTD allows."""
+    # Imported here: all other commands of this group need no XML.
+    from lxml import etree
+
+    from dealer_agent.leads.adf import PROLOG, render_adf
+
     document.write(PROLOG + b"<adf>\n")
     for view in views:
         document.writelines(etree.tostring(each, encoding="us-ascii") for each in etree.fromstring(render_adf(view)))

@@ -195,5 +195,5 @@ def opened(settings: Settings, *, customers: bool = False) -> Iterator[OpenDeale
 
 
 def open_dealer(folder: DealerFolder, *, customers: bool = False) -> AbstractContextManager[OpenDealer]:
-    """The dealer in a folder, `opened`. Raises what `find_settings` raises."""
+    """The dealer in a folder, with its database as from `opened`. Raises what `find_settings` raises."""
     return opened(find_settings(folder), customers=customers)

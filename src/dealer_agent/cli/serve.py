@@ -23,8 +23,7 @@ from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.stock import read_revision
 
 HostOption = Annotated[
-    str | None,
-    typer.Option(help="The address to listen on, by default 127.0.0.1. 0.0.0.0 means all addresses of this machine."),
+    str | None, typer.Option(help="The IP address to listen on, by default 127.0.0.1. 0.0.0.0 means all interfaces.")
 ]
 PortOption = Annotated[int | None, typer.Option(min=1, max=65535, help="The port to listen on, by default 8080.")]
 WorkersOption = Annotated[
@@ -113,7 +112,7 @@ def address_of(host: str, port: int) -> str:
 
 
 def problem_of_card(listening: str, named: str, advice: str = SET_PUBLIC_URL) -> str | None:
-    """Why buyers on other machines cannot use the address in the agent card, and the advice; None if they can.
+    """Why buyers on other machines cannot use the URL in the agent card, and the advice; None if they can.
 
     `listening` is the IP address of the socket. A service on a loopback address has no such problem.
     """

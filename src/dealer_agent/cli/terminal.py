@@ -9,24 +9,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import zip_longest
-from typing import Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from dealer_agent.config import SettingsError
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.inventory.feeds import FeedError
+from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.storage.errors import StorageError
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 _wide = not sys.stdout.isatty()
-out = Console(highlight=False, markup=False, soft_wrap=_wide, width=200 if _wide else None)
+out = Console(highlight=False, markup=False, emoji=False, soft_wrap=_wide, width=200 if _wide else None)
 """Without a terminal, a wide row stays on one line, so that it can be searched."""
-err = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 _OS_ADVICE = {
     errno.EACCES: "permission denied; run the command as the user who owns it, or choose another place",
@@ -75,8 +77,11 @@ def plain(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def progress() -> Progress:
+def progress() -> "Progress":
     """A progress bar for long work. It is shown only on a terminal."""
+    # Imported here: most commands show no progress.
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""Checks what the channels of `dealer.toml` need before the service starts: secrets, a mail server, safe addresses."""
+"""Checks what the channels of `dealer.toml` need before the service starts: secrets, a mail server, safe URLs."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ LEAST_LEASE_MARGIN_SECONDS = 5
 def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
     """The values of all environment variables that the channels and the mail server need, by the variable's name.
 
-    Raises SettingsError with all problems of the channels, each with its key.
+    Raises SettingsError with all problems of the channels, each with the path of its setting.
     """
     found = list(_problems(settings, env))
     if found:
@@ -98,7 +98,7 @@ def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Problem]:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host name or address always means this machine. Other names are not resolved."""
+    """Whether a host name or IP address always means this machine. Other names are not resolved."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

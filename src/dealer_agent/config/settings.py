@@ -34,7 +34,7 @@ _PROTO = proto()
 
 
 def read_public_url(value: str) -> str:
-    """The public address of the service: a web address without a query."""
+    """The public URL of the service, without a query."""
     parts = urlsplit(read_web_address(value))
     if parts.query or parts.fragment:
         raise ValueError(f"'{value}' must end with the host or the path; leave out what begins with ? or #")
@@ -63,7 +63,7 @@ def read_skill(value: str) -> str:
 
 
 def read_network(value: str) -> str:
-    """An address, or a network in CIDR notation."""
+    """An IP address, or a network in CIDR notation."""
     try:
         return str(ip_network(value))
     except ValueError as error:
@@ -133,7 +133,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def proto(self) -> Vocabulary:
-        """The vocabulary of the name `proto`, with the domain and the addresses of these settings."""
+        """The vocabulary of the name `proto`, with the domain and the URIs of these settings."""
         return proto(self.error_domain, self.extension_uri_1_0_0, self.extension_uri_0_1_0)
 
     @cached_property
@@ -263,7 +263,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
 
     @classmethod
     def of(cls, file: DealerFile, **more: Any) -> "Settings":
-        """The settings of a file. `more` are the other members, and sections that replace those of the file."""
+        """The settings of a file. `more` has further members, and sections that replace those of the file."""
         sections = {field.name: getattr(file, field.name) for field in fields(Sections)}
         return cls(dealer=file, **{**sections, **more})
 
@@ -285,5 +285,5 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
         return bool(self.service.skills) and self.service.skills == self.token_skills
 
     def base_url(self, listens_at: str) -> str:
-        """The address of the service in cards and mails. `listens_at` is used where `public_url` is not set."""
+        """The URL of the service in cards and mails. `listens_at` is used where `public_url` is not set."""
         return (self.service.public_url or listens_at) + self.service.base_path

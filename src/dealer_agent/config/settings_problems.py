@@ -44,7 +44,7 @@ def find_problems(kind: type, data: dict[str, Any]) -> list[Problem]:
 
 
 _Sections = dict[str, list[str]]
-"""The headers of the sections that have a key, by key. The top of the file has the header `""`."""
+"""The headers of the sections that have a setting of this name, by name. The top of the file has the header `""`."""
 
 
 def _sections_by_key(kind: types.Type, path: Path) -> _Sections:
@@ -126,7 +126,7 @@ def _walk_list(kind: types.VarTupleType, value: object, path: Path, sections: _S
 
 
 def _right_place(key: str, known: list[str], sections: _Sections) -> str:
-    """A hint for an unknown key: the section that has it, or a similar key of this section."""
+    """A hint for an unknown setting: the section that has it, or a similar setting of this section."""
     places = [
         f"under {header}" if header else "at the top of the file, above the first [section]"
         for header in sections.get(key, ())

@@ -26,7 +26,7 @@ from dealer_agent.delivery.outlet import Outlets
 from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import AlreadyStored, StorageError
 from dealer_agent.storage.lead_writer import Job, LeadWriter
-from dealer_agent.storage.outbox import Address, DueDelivery
+from dealer_agent.storage.outbox import DueDelivery, Receiver
 from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -59,9 +59,9 @@ class DeliveryLoop:
     settings: DeliverySettings
     _in_progress: dict[asyncio.Task[None], DueDelivery] = field(default_factory=dict)
     _recording: set[asyncio.Task[None]] = field(default_factory=set)
-    _breakers: dict[Address, Breaker] = field(default_factory=dict)
+    _breakers: dict[Receiver, Breaker] = field(default_factory=dict)
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
-    _due: set[Address] = field(default_factory=set)
+    _due: set[Receiver] = field(default_factory=set)
     _next_poll: float = 0.0
     _failing: bool = False
     _stopping: bool = False
@@ -91,15 +91,15 @@ class DeliveryLoop:
         if len(self._in_progress) >= CONCURRENCY:
             return
         try:
-            limits = self._limits(await self._due_addresses())
+            limits = self._limits(await self._due_receivers())
             leased = await self._write(lambda tx: self._lease(tx, limits)) if limits else []
             for delivery in leased:
                 task = asyncio.create_task(self._deliver(delivery))
                 self._in_progress[task] = delivery
                 task.add_done_callback(self._ended)
-            counts = Counter(delivery.address for delivery in leased)
-            # An address with fewer deliveries than its limit has no more.
-            self._due.difference_update(address for address, limit in limits.items() if counts[address] < limit)
+            counts = Counter(delivery.receiver for delivery in leased)
+            # A receiver with fewer deliveries than its limit has no more.
+            self._due.difference_update(receiver for receiver, limit in limits.items() if counts[receiver] < limit)
         except Exception as fault:  # noqa: BLE001 - the boundary: if the loop ended, no lead would be sent.
             if not self._failing:
                 details = {"problem": str(fault)} if isinstance(fault, StorageError) else {"place": _place(fault)}
@@ -108,47 +108,47 @@ class DeliveryLoop:
         else:
             self._failing = False
 
-    async def _due_addresses(self) -> list[Address]:
-        """The addresses with due deliveries.
+    async def _due_receivers(self) -> list[Receiver]:
+        """The receivers with due deliveries.
 
-        The query reads all waiting deliveries, so it runs only at each poll and when no known address is left. Its
+        The query reads all waiting deliveries, so it runs only at each poll and when no known receiver is left. Its
         transaction is read-only, so it does not delay the writer.
         """
         time = asyncio.get_running_loop().time()
         if time >= self._next_poll or not self._limits(list(self._due)):
             self._next_poll = time + POLL_SECONDS
-            self._due = set(await asyncio.to_thread(self._read_due_addresses))
+            self._due = set(await asyncio.to_thread(self._read_due_receivers))
         return list(self._due)
 
-    def _read_due_addresses(self) -> list[Address]:
+    def _read_due_receivers(self) -> list[Receiver]:
         with self.store.read(self.profile.id) as tx:
-            return outbox.due_addresses(tx, timedelta(seconds=self.settings.lease_seconds))
+            return outbox.due_receivers(tx, timedelta(seconds=self.settings.lease_seconds))
 
-    def _limits(self, addresses: list[Address]) -> dict[Address, int]:
-        """How many deliveries may begin at each address. The order is random, so that each address gets a turn."""
-        counts: dict[Address, int] = defaultdict(int)
+    def _limits(self, receivers: list[Receiver]) -> dict[Receiver, int]:
+        """How many deliveries may begin at each receiver. The order is random, so no receiver is always last."""
+        counts: dict[Receiver, int] = defaultdict(int)
         for task, delivery in self._in_progress.items():
             if task not in self._recording:
-                counts[delivery.address] += 1
+                counts[delivery.receiver] += 1
         free = CONCURRENCY - len(self._in_progress)
-        limits: dict[Address, int] = {}
-        random.shuffle(addresses)
-        for address in addresses:
-            if address not in self.outlets:
-                limits[address] = CONCURRENCY
+        limits: dict[Receiver, int] = {}
+        random.shuffle(receivers)
+        for receiver in receivers:
+            if receiver not in self.outlets:
+                limits[receiver] = CONCURRENCY
                 continue
             now = asyncio.get_running_loop().time()
-            limit = min(free, self._breaker(address).capacity(now, counts[address], CHANNEL_CONCURRENCY))
+            limit = min(free, self._breaker(receiver).capacity(now, counts[receiver], CHANNEL_CONCURRENCY))
             if limit:
-                limits[address] = limit
+                limits[receiver] = limit
                 free -= limit
         return limits
 
-    def _lease(self, tx: Transaction, limits: dict[Address, int]) -> list[DueDelivery]:
+    def _lease(self, tx: Transaction, limits: dict[Receiver, int]) -> list[DueDelivery]:
         leased = []
-        for address, limit in limits.items():
-            for delivery in outbox.claim(tx, timedelta(seconds=self.settings.lease_seconds), address, limit):
-                if address in self.outlets:
+        for receiver, limit in limits.items():
+            for delivery in outbox.claim(tx, timedelta(seconds=self.settings.lease_seconds), receiver, limit):
+                if receiver in self.outlets:
                     leased.append(delivery)
                 else:
                     outbox.park(tx, delivery, WRONG_CHANNEL)
@@ -170,9 +170,9 @@ class DeliveryLoop:
             if document is None:
                 return
             sending = True
-            note = await self.outlets[delivery.address].send(delivery, document)
+            note = await self.outlets[delivery.receiver].send(delivery, document)
         except asyncio.CancelledError:
-            # The process stops, so another one may send it at once. If this cannot be stored, the lease expires.
+            # The process stops, so another process may send it at once. If this cannot be stored, the lease expires.
             with suppress(StorageError):
                 await self._write(lambda tx: outbox.release(tx, delivery, may_have_arrived=sending))
             raise
@@ -183,7 +183,7 @@ class DeliveryLoop:
             log.info("delivery goes on under another id", **_named(delivery), reason=str(reason))
             await self._record(delivery, outbox.send_under_new_id, str(reason))
         except NotDelivered as failure:
-            self._count_failure(delivery.address, failure)
+            self._count_failure(delivery.receiver, failure)
             await self._record_failure(delivery, failure)
         except StorageError as failure:
             await self._record_failure(delivery, NotDelivered(f"not begun: {failure}", channel_failed=False))
@@ -194,7 +194,7 @@ class DeliveryLoop:
             unsent = NotDelivered(problem, channel_failed=False, may_have_arrived=sending)
             await self._record_failure(delivery, unsent)
         else:
-            self._breaker(delivery.address).succeeded()
+            self._breaker(delivery.receiver).succeeded()
             log.info("delivery sent", **_named(delivery), **({"note": note} if note else {}))
             await self._record(delivery, outbox.settle_sent, note)
 
@@ -213,24 +213,24 @@ class DeliveryLoop:
         prepared = prepare_delivery(self.store, self.profile, delivery)
         if prepared.stored is not None and delivery.kind not in TO_CUSTOMER:
             return prepared.stored, False
-        content = self.outlets[delivery.address].render(delivery, prepared.message)
+        content = self.outlets[delivery.receiver].render(delivery, prepared.message)
         return prepared.stored or StoredDocument(content, prepared.needs, prepared.first), prepared.stored is None
 
-    def _count_failure(self, address: Address, failure: NotDelivered) -> None:
-        breaker = self._breaker(address)
+    def _count_failure(self, receiver: Receiver, failure: NotDelivered) -> None:
+        breaker = self._breaker(receiver)
         if not failure.channel_failed:
             breaker.succeeded()
             return
         retry_after = failure.retry_after or timedelta()
         breaker.failed(asyncio.get_running_loop().time(), retry_after.total_seconds())
         if breaker.is_open:
-            log.warning("channel pauses", rooftop=address[0], channel=address[1], failures=breaker.failures)
+            log.warning("channel pauses", rooftop=receiver[0], channel=receiver[1], failures=breaker.failures)
 
     async def _record_failure(self, delivery: DueDelivery, failure: NotDelivered) -> None:
         """Schedules a retry, or parks the delivery.
 
         CRMs report permanent failures that are not permanent, so these are retried. A customer's mailbox is not tried
-        again: repeated attempts would make the dealer's mail suspect.
+        again: after repeated attempts, mail providers could treat the dealer's mail as spam.
         """
         now = datetime.now(UTC)
         problem, may_have_arrived = failure.problem, failure.may_have_arrived
@@ -270,10 +270,10 @@ class DeliveryLoop:
         await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
         return await asyncio.shield(asyncio.wrap_future(self.writer.submit(self.profile.id, job, now)))
 
-    def _breaker(self, address: Address) -> Breaker:
-        if address not in self._breakers:
-            self._breakers[address] = Breaker(self.settings.breaker_failures, self.settings.breaker_seconds)
-        return self._breakers[address]
+    def _breaker(self, receiver: Receiver) -> Breaker:
+        if receiver not in self._breakers:
+            self._breakers[receiver] = Breaker(self.settings.breaker_failures, self.settings.breaker_seconds)
+        return self._breakers[receiver]
 
     async def _finish(self) -> None:
         if self._in_progress:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import DeliveredMessage
-from dealer_agent.storage.outbox import Address, DueDelivery
+from dealer_agent.storage.outbox import DueDelivery, Receiver
 
 
 class Outlet(Protocol):
@@ -19,7 +19,7 @@ class Outlet(Protocol):
         """Sends a document. May return a note about a document that arrived. Raises NotDelivered."""
 
 
-Outlets = Mapping[Address, Outlet]
+Outlets = Mapping[Receiver, Outlet]
 """By rooftop and channel."""
 
 

@@ -68,7 +68,7 @@ class ListingPolicy:
 
     @cached_property
     def rule_by_hint(self) -> Mapping[str, RooftopRule]:
-        """Folded feed id or name to its rooftop. If two rooftops have the same id, the first one is used."""
+        """Maps a folded feed id or name to its rooftop. If two rooftops have the same id, the first one is used."""
         rules: dict[str, RooftopRule] = {}
         for rule in self.rooftops:
             for hint in (rule.name, *sorted(rule.feed_ids)):
@@ -80,6 +80,10 @@ class ListingPolicy:
         """The rooftop that the first known hint names. None without a known hint."""
         rules = (self.rule_by_hint.get(fold(hint)) for hint in hints)
         return next((rule for rule in rules if rule is not None), None)
+
+    def rule_of(self, unit: Unit) -> RooftopRule:
+        """The rooftop under which a unit is listed: the first one if the unit names no known rooftop."""
+        return self.rooftop_of(unit.rooftop_hints) or self.rooftops[0]
 
 
 class UnitRecord(Struct, frozen=True):
@@ -112,7 +116,7 @@ def list_unit(unit: Unit, record: UnitRecord, policy: ListingPolicy) -> Vehicle:
     `price` is absent if the fees that belong to it are unknown. `fees` are present only with the price that includes
     them.
     """
-    rule = policy.rooftop_of(unit.rooftop_hints) or policy.rooftops[0]
+    rule = policy.rule_of(unit)
     members = dict(zip(_MEMBERS, _members_of(unit), strict=True))
     if policy.feed_price == "before_fees":
         price: int | UnsetType = UNSET
@@ -187,3 +191,39 @@ def _whole_numbers(vehicle: Vehicle) -> Vehicle:
         if isinstance(number, float) and number.is_integer():
             whole[name] = int(number)
     return msgspec.structs.replace(vehicle, **whole) if whole else vehicle
+
+
+_VEHICLE = msgspec.json.Decoder(Vehicle)
+
+
+class Listing:
+    """A unit in stock. `json` is the listing as responses contain it.
+
+    A large stock is kept as bytes, so `vehicle` is decoded at its first use.
+    """
+
+    __slots__ = ("_vehicle", "json")
+
+    def __init__(self, json: bytes, vehicle: Vehicle | None = None) -> None:
+        self.json = json
+        self._vehicle = vehicle
+
+    @classmethod
+    def of(cls, vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None) -> "Listing":
+        """The listing of a vehicle, with the dealer's extra members."""
+        return cls(listing_json(vehicle, extras), vehicle)
+
+    @property
+    def vehicle(self) -> Vehicle:
+        """The listing without its extra members."""
+        if self._vehicle is None:
+            self._vehicle = _VEHICLE.decode(self.json)
+        return self._vehicle
+
+
+class RemovedUnit(Struct, frozen=True):
+    """A unit that was sold or left the feed, and is still remembered (docs/protocol.md#inventory-vehicle)."""
+
+    vehicle_id: str
+    vin: str | UnsetType = UNSET
+    stock: str | UnsetType = UNSET

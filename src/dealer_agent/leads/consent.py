@@ -15,7 +15,7 @@ from dealer_agent.leads.records import LeadContent, StoredLead
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.formats import is_timestamp, normal_email, normal_phone, parse_timestamp
 from dealer_agent.protocol.problems import Problem, message_and_details
-from dealer_agent.protocol.request_problems import Checker, compile_schema, list_problems
+from dealer_agent.protocol.request_problems import Checker, list_problems
 from dealer_agent.protocol.requests import Channel, Consent, Customer
 from dealer_agent.protocol.schemas import consent_schema
 
@@ -83,7 +83,7 @@ def with_allowed_contact_points(customer: Customer, channels: Sequence[Channel])
 
 
 def _covers(event: ConsentEvent, customer: Customer, channel: Channel) -> bool:
-    """Whether an event counts for the channel's contact point. Only a grant can be for other contact points."""
+    """Whether an event applies to the channel's contact point. Only a grant can be for other contact points."""
     current = contact_point(customer, channel)
     if event.kind != GRANTED or event.customer is None or current is UNSET:
         return True
@@ -143,11 +143,11 @@ def consent_was_withdrawn() -> ContactConsentRequired:
 
 @cache
 def _checker() -> Checker:
-    return compile_schema(consent_schema())
+    return Checker(consent_schema())
 
 
 def _missing(consent: object, customer: Customer) -> list[Problem]:
-    """What the customer did not agree to. A scope or a list of channels that is no array counts as malformed."""
+    """What the consent lacks. A `scope` or `allowed_channels` that is not an array is not reported here."""
     if not isinstance(consent, dict):
         return []
     problems = []

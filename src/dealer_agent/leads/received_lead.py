@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
+from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.leads.consent import PURPOSE, Grant, judge_consent
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
@@ -22,6 +22,9 @@ from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.requests import Customer, SourceAgent, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
+
+if TYPE_CHECKING:  # Storage imports this module, and commands that only read the database need no NumPy.
+    from dealer_agent.inventory.catalogue import Catalogue
 
 EMAIL_PREFIX = "email:"
 PHONE_PREFIX = "phone:"
@@ -67,7 +70,7 @@ def _json_key(*parts: str) -> str:
 
 
 def with_normal_phone(customer: Customer, contacts: Iterable[str]) -> Customer:
-    """The customer with the phone number in E.164 form, which is one of their `contact_points`."""
+    """The customer, with the phone number in E.164 form if one of `contacts` is a phone number."""
     phones = (contact.removeprefix(PHONE_PREFIX) for contact in contacts if contact.startswith(PHONE_PREFIX))
     return msgspec.structs.replace(customer, phone=next(phones, customer.phone))
 
@@ -125,7 +128,7 @@ class Acceptance(NamedTuple):
         return tuple(channel for channel in self.grant.channels if channel not in self.withdrawn)
 
 
-def accept_lead(lead: LeadSubmitRequest, catalogue: Catalogue, now: datetime) -> Acceptance:
+def accept_lead(lead: LeadSubmitRequest, catalogue: "Catalogue", now: datetime) -> Acceptance:
     """Checks consent and vehicle. Raises ProtocolError."""
     grant = judge_consent(lead.consent, lead.customer, now)
     found, listing = find_vehicle(lead, catalogue)
@@ -139,7 +142,7 @@ def accept_lead(lead: LeadSubmitRequest, catalogue: Catalogue, now: datetime) ->
     return Acceptance(grant, found, listing)
 
 
-def find_vehicle(lead: LeadSubmitRequest, catalogue: Catalogue) -> tuple[FoundVehicle, bytes | None]:
+def find_vehicle(lead: LeadSubmitRequest, catalogue: "Catalogue") -> tuple[FoundVehicle, bytes | None]:
     """The vehicle of interest, and its listing as JSON if it is in stock."""
     interest = lead.vehicle_of_interest
     if interest is UNSET or not names_a_vehicle(interest):

@@ -2,11 +2,11 @@
 
 from typing import Final, Literal
 
-RECEIVED: Final = "received"
-DUPLICATE: Final = "duplicate"
-"""It was added to an earlier lead of the same sender."""
+from dealer_agent.protocol.responses import LeadStatus
 
-LeadStatus = Literal["received", "duplicate"]
+RECEIVED: Final[LeadStatus] = "received"
+DUPLICATE: Final[LeadStatus] = "duplicate"
+"""It was added to an earlier lead of the same sender."""
 
 REQUESTED: Final = "requested"
 PROPOSED: Final = "proposed"

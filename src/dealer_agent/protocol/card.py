@@ -1,7 +1,4 @@
-"""The agent card in both revisions (docs/protocol.md#cards). Pure.
-
-Revision 1.0.0 is A2A v1.0's camelCase card. Revision 0.1.0 is the snake_case card with `auth_type`.
-"""
+"""The agent card in both protocol revisions (docs/protocol.md#cards). Pure."""
 
 import hashlib
 import re
@@ -20,7 +17,7 @@ BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list":
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The content of the card of one service. Addresses are absolute, without a trailing slash.
+    """The content of the card of one service. URLs are absolute, without a trailing slash.
 
     `skills` are switched on. `bearer_skills` are the ids of those that require a token.
     """
@@ -85,8 +82,8 @@ def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params:
             {"url": facts.http_json_url, "protocolBinding": "HTTP+JSON", "protocolVersion": A2A_VERSION},
         ],
         "capabilities": {"streaming": False, "pushNotifications": False, "extensions": extensions},
-        "defaultInputModes": [mode for skill in facts.skills for mode in _input_modes(skill, vocabularies)],
-        "defaultOutputModes": [mode for skill in facts.skills for mode in _output_modes(skill, vocabularies)],
+        "defaultInputModes": [mode for skill in facts.skills for mode in vocabularies.request_types(skill)],
+        "defaultOutputModes": [mode for skill in facts.skills for mode in vocabularies.response_types(skill)],
         "skills": [_skill_entry(skill, facts, vocabularies) for skill in facts.skills],
     }
     if facts.bearer_skills:
@@ -102,18 +99,10 @@ def _skill_entry(skill: Skill, facts: CardFacts, vocabularies: Vocabularies) -> 
         "name": skill.name,
         "description": skill.description,
         "tags": skill.tags,
-        "inputModes": _input_modes(skill, vocabularies),
-        "outputModes": _output_modes(skill, vocabularies),
+        "inputModes": vocabularies.request_types(skill),
+        "outputModes": vocabularies.response_types(skill),
     }
     return entry | {"securityRequirements": BEARER_REQUIREMENT} if skill.id in facts.bearer_skills else entry
-
-
-def _input_modes(skill: Skill, vocabularies: Vocabularies) -> list[str]:
-    return [vocabulary.request_media_type(skill) for vocabulary in vocabularies.both]
-
-
-def _output_modes(skill: Skill, vocabularies: Vocabularies) -> list[str]:
-    return [vocabulary.response_media_type(skill) for vocabulary in vocabularies.both]
 
 
 def _in_snake_case(node: Any) -> Any:

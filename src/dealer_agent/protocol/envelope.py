@@ -7,20 +7,12 @@ test shows that both agree. There is one exception: in members that it skips, th
 """
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
-from dealer_agent.protocol.envelope_problems import (
-    ID_LENGTH,
-    MEDIA_TYPE_LENGTH,
-    MODES_LIMIT,
-    PARTS_LIMIT,
-    data_part,
-    envelope_problems,
-    media_type_problems,
-)
+from dealer_agent.protocol.envelope_problems import SendMessage, data_part, envelope_problems, media_type_problems
 from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedSkill
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
 from dealer_agent.protocol.problems import RECEIVED_LIMIT, Problem, validation_error
@@ -31,7 +23,6 @@ from dealer_agent.protocol.skill import (
     SKILL_BY_REQUEST_TYPE,
     InventoryVehicleRequest,
     Payload,
-    ReadingPayload,
     Skill,
 )
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
@@ -54,38 +45,6 @@ class Request(Struct, frozen=True, gc=False):
     problems: tuple[Problem, ...] = ()
     plain: dict[str, Any] | None = None
     tenant: Any = None
-
-
-_MediaType = Annotated[str, Meta(max_length=MEDIA_TYPE_LENGTH)]
-
-
-class _Part(Struct, frozen=True, rename="camel"):
-    data: ReadingPayload | UnsetType = UNSET
-    media_type: _MediaType | UnsetType = UNSET
-    kind: Any = UNSET
-
-
-class _Message(Struct, frozen=True, rename="camel"):
-    message_id: Annotated[str, Meta(min_length=1, max_length=ID_LENGTH)]
-    role: Literal["ROLE_USER"]
-    parts: Annotated[list[_Part], Meta(max_length=PARTS_LIMIT)]
-    context_id: Annotated[str, Meta(max_length=ID_LENGTH)] | UnsetType = UNSET
-    task_id: Any = UNSET
-    kind: Any = UNSET
-
-
-class _Configuration(Struct, frozen=True, rename="camel"):
-    accepted_output_modes: Annotated[list[_MediaType], Meta(min_length=1, max_length=MODES_LIMIT)]
-    task_push_notification_config: Any = UNSET
-    push_notification_config: Any = UNSET
-
-
-class SendMessage(Struct, frozen=True):
-    """The members of A2A's SendMessageRequest that a plain request can have."""
-
-    message: _Message
-    configuration: _Configuration
-    tenant: Any = UNSET
 
 
 _decoder = msgspec.json.Decoder(SendMessage)
@@ -129,8 +88,7 @@ def names_a_lead(body: bytes) -> bool:
 def decode_request(body: bytes, vocabularies: Vocabularies, lenient: bool = False) -> Request:
     """The request in an HTTP+JSON body. Raises ProtocolError for an invalid envelope or an unknown skill.
 
-    An invalid payload raises nothing: the request has `problems`. `lenient` allows an absent configuration, which
-    generic A2A clients leave out.
+    A request with an invalid payload has `problems`. `lenient` allows an absent configuration.
     """
     request = decode_plain_request(body, vocabularies)
     if request is not None:
@@ -143,10 +101,7 @@ def decode_request(body: bytes, vocabularies: Vocabularies, lenient: bool = Fals
 
 
 def decode_plain_request(body: bytes, vocabularies: Vocabularies) -> Request | None:
-    """The plain request in an HTTP+JSON body; None for every other body.
-
-    The decoder stops at the `type` of a lead.
-    """
+    """The plain request in an HTTP+JSON body; None for every other body. The decoder stops at the `type` of a lead."""
     if not is_sound(body):
         return None
     try:

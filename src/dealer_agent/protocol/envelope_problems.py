@@ -1,11 +1,14 @@
-"""What is wrong with the envelope of a request, as a list (docs/protocol.md#envelope). Pure."""
+"""The envelope of a request: its types, and everything that is wrong with one (docs/protocol.md#envelope). Pure."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dealer_agent.protocol.problems import Path, Problem
-from dealer_agent.protocol.request_problems import Checker, compile_schema, list_problems
-from dealer_agent.protocol.skill import INVENTORY_SEARCH, Skill
+from dealer_agent.protocol.request_problems import Checker, list_problems
+from dealer_agent.protocol.schemas import envelope_schema
+from dealer_agent.protocol.skill import INVENTORY_SEARCH, ReadingPayload, Skill
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary, bare_media_type
 
 ID_LENGTH = 200
@@ -17,41 +20,57 @@ MODES_LIMIT = 100
 PARTS_LIMIT = 100
 """The most entries of `parts`."""
 
-_MODES = {"type": "array", "maxItems": MODES_LIMIT, "items": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH}}
-_MESSAGE = {
-    "type": "object",
-    "required": ["messageId", "role", "parts"],
-    "properties": {
-        "messageId": {"type": "string", "minLength": 1, "maxLength": ID_LENGTH},
-        "role": {"const": "ROLE_USER"},
-        "contextId": {"type": "string", "maxLength": ID_LENGTH},
-        "taskId": {"type": "string", "maxLength": ID_LENGTH},
-        "parts": {
-            "type": "array",
-            "maxItems": PARTS_LIMIT,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "data": {"type": "object"},
-                    "mediaType": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
-                },
-            },
-        },
-    },
-}
+_Id = Annotated[str, Meta(max_length=ID_LENGTH)]
+_MediaType = Annotated[str, Meta(max_length=MEDIA_TYPE_LENGTH)]
 
 
-def _checker(required: list[str], configuration: dict[str, Any]) -> Checker:
-    """Unknown members are allowed, except for `kind`, which is checked in code."""
-    properties = {"message": _MESSAGE, "configuration": {"type": "object", **configuration}}
-    return compile_schema({"type": "object", "required": required, "properties": properties}, names=False)
+class Part(Struct, frozen=True, rename="camel"):
+    """A part of a message. `kind` is legacy."""
+
+    data: ReadingPayload | UnsetType = UNSET
+    media_type: _MediaType | UnsetType = UNSET
+    kind: Any = UNSET
 
 
-_strict = _checker(
-    ["message", "configuration"],
-    {"required": ["acceptedOutputModes"], "properties": {"acceptedOutputModes": {**_MODES, "minItems": 1}}},
-)
-_lenient = _checker(["message"], {"properties": {"acceptedOutputModes": _MODES}})
+class Message(Struct, frozen=True, rename="camel"):
+    """The message. `kind` is legacy."""
+
+    message_id: Annotated[str, Meta(min_length=1, max_length=ID_LENGTH)]
+    role: Literal["ROLE_USER"]
+    parts: Annotated[list[Part], Meta(max_length=PARTS_LIMIT)]
+    context_id: _Id | UnsetType = UNSET
+    task_id: _Id | UnsetType = UNSET
+    kind: Any = UNSET
+
+
+class Configuration(Struct, frozen=True, rename="camel"):
+    """What the buyer accepts."""
+
+    accepted_output_modes: Annotated[list[_MediaType], Meta(min_length=1, max_length=MODES_LIMIT)]
+    task_push_notification_config: Any = UNSET
+    push_notification_config: Any = UNSET
+
+
+class SendMessage(Struct, frozen=True):
+    """A2A's SendMessageRequest with a payload of a reading skill. Unknown members are allowed."""
+
+    message: Message
+    configuration: Configuration
+    tenant: Any = UNSET
+
+
+def _checker(*, lenient: bool) -> Checker:
+    schema = envelope_schema(SendMessage)
+    # `payload_problems` checks the payload.
+    schema["$defs"]["Part"]["properties"]["data"] = {"type": "object"}
+    if lenient:
+        configuration = schema["$defs"]["Configuration"]
+        schema["required"].remove("configuration")
+        del configuration["required"], configuration["properties"]["acceptedOutputModes"]["minItems"]
+    return Checker(schema, names=False)
+
+
+_strict, _lenient = _checker(lenient=False), _checker(lenient=True)
 
 
 def data_part(body: Any) -> tuple[int, dict[str, Any] | None]:
@@ -150,7 +169,7 @@ def _parts(body: Any) -> list[Any] | None:
 
 
 def _received(body: Any, problem: Problem) -> tuple[Any] | None:
-    """The received value, if it is short and no object or array. Those are not repeated: they may have the payload."""
+    """The received value, if it is short. An object or array is not repeated, because it may contain the payload."""
     if problem.keyword == "required" or "data" in problem.path:
         return None
     for step in problem.path:

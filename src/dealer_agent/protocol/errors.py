@@ -32,10 +32,9 @@ from dealer_agent.protocol.vocabulary import Vocabulary
 
 class ProtocolError(Exception):
     """A request that the service does not fulfil. The caller receives `message` and `details`: they hold no internals,
-    and nothing that a customer wrote.
+    and nothing that a customer wrote. `vocabulary` is that of the request, where it is known.
 
-    `http` and `json_rpc` replace the numbers of the code where the transport is at fault (413, 415, -32700). The reply
-    has `headers`. `vocabulary` is that of the request, where it is known.
+    `http` and `json_rpc` replace the numbers of the code where the transport is at fault (413, 415, -32700).
     """
 
     code: ClassVar[str]
@@ -44,7 +43,7 @@ class ProtocolError(Exception):
     json_rpc: int = -32000
     """The number of JSON-RPC in the vocabulary `proto`."""
     json_rpc_autoagent: int | None = None
-    """The number in the vocabulary `autoagent`, where it is another one."""
+    """The number in the vocabulary `autoagent`, if it differs."""
     retryable: ClassVar[bool] = False
     """Whether the same request may be sent again."""
     is_a2a: ClassVar[bool] = False
@@ -125,7 +124,7 @@ class UnsupportedSkill(ProtocolError):
     http = 404
     json_rpc = -32004
     json_rpc_autoagent = -32601
-    meaning = "`data.type` names no skill that this dealer offers, or the address or HTTP method does not exist."
+    meaning = "`data.type` names no skill that this dealer offers, or the path or HTTP method does not exist."
     action = "See the agent card."
     example = (
         "This dealer does not offer inventory.facets.",
@@ -171,7 +170,7 @@ class InvalidConsent(ProtocolError):
 class AppointmentTimeUnavailable(ProtocolError):
     code = "APPOINTMENT_TIME_UNAVAILABLE"
     http = 409
-    meaning = "None of the times asked for can be kept and none can be proposed."
+    meaning = "None of the requested times is free, and no other time can be proposed."
     action = "The lead itself is kept: `details.lead_id` names it. Do not send it again."
     example = ("No time is free.", {"lead_id": "01KE7AQQ3R5T7V9X2Z4B6D8F1H"})
 

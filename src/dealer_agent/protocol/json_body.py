@@ -33,11 +33,11 @@ def is_sound(body: bytes) -> bool:
 
     msgspec does not check the bytes of what it skips or copies: unknown members, the id of a call.
     """
-    if not body.isascii():
-        try:
+    try:
+        if not body.isascii():
             body.decode()
-        except UnicodeDecodeError:
-            return False
+    except UnicodeDecodeError:
+        return False
     return body.count(b"{") + body.count(b"[") <= NESTING_LIMIT
 
 

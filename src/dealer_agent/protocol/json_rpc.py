@@ -6,7 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from dealer_agent.protocol import errors
-from dealer_agent.protocol.envelope import Request, RequestTypes, SendMessage, check_request, plain_request
+from dealer_agent.protocol.envelope import Request, RequestTypes, check_request, plain_request
+from dealer_agent.protocol.envelope_problems import SendMessage
 from dealer_agent.protocol.errors import ProtocolError, SchemaValidationFailed, UnsupportedSkill
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
 from dealer_agent.protocol.vocabulary import Vocabularies
@@ -22,18 +23,15 @@ CALL_ID_LENGTH = 200
 """The most characters of the id of a call. Every reply repeats the id."""
 
 UNDECLARED_METHODS: dict[str, type[ProtocolError]] = {
-    "GetTask": errors.TaskNotFound,
-    "CancelTask": errors.TaskNotFound,
-    "CreateTaskPushNotificationConfig": errors.PushNotificationNotSupported,
-    "SetTaskPushNotificationConfig": errors.PushNotificationNotSupported,
-    "GetTaskPushNotificationConfig": errors.PushNotificationNotSupported,
-    "ListTaskPushNotificationConfigs": errors.PushNotificationNotSupported,
-    "ListTaskPushNotificationConfig": errors.PushNotificationNotSupported,
-    "DeleteTaskPushNotificationConfig": errors.PushNotificationNotSupported,
-    "ListTasks": errors.UnsupportedOperation,
-    "SendStreamingMessage": errors.UnsupportedOperation,
-    "SubscribeToTask": errors.UnsupportedOperation,
-    "GetExtendedAgentCard": errors.UnsupportedOperation,
+    **dict.fromkeys(("GetTask", "CancelTask"), errors.TaskNotFound),
+    **dict.fromkeys(
+        [f"{verb}TaskPushNotificationConfig" for verb in ("Create", "Set", "Get", "List", "Delete")]
+        + ["ListTaskPushNotificationConfigs"],
+        errors.PushNotificationNotSupported,
+    ),
+    **dict.fromkeys(
+        ("ListTasks", "SendStreamingMessage", "SubscribeToTask", "GetExtendedAgentCard"), errors.UnsupportedOperation
+    ),
 }
 """A2A's methods that the card does not declare, and their errors."""
 
@@ -77,7 +75,7 @@ def decode_call(
 
 
 def decode_plain_call(body: bytes, vocabularies: Vocabularies) -> tuple[bytes, Request] | None:
-    """The id of a call and its plain request, as `envelope.decode_plain_request`."""
+    """The id of a call, and its request as from `envelope.decode_plain_request`. None for the path over ASGI."""
     if not is_sound(body):
         return None
     try:
@@ -122,8 +120,11 @@ def _is_id(text: bytes) -> bool:
         return False
 
 
+def _invalid(message: str) -> SchemaValidationFailed:
+    return SchemaValidationFailed(message, {"in": "envelope"}, json_rpc=INVALID_REQUEST)
+
+
 def _refuse_other_values(plain: Any) -> None:
-    """Raises ProtocolError unless the body can be a call."""
     if isinstance(plain, list):
         raise _invalid("Batches are not supported: send one call in a body.")
     if not isinstance(plain, dict):
@@ -132,12 +133,7 @@ def _refuse_other_values(plain: Any) -> None:
         raise _invalid('This is a body of the HTTP+JSON binding. Send it to /message:send, or as "params" of a call.')
 
 
-def _invalid(message: str) -> SchemaValidationFailed:
-    return SchemaValidationFailed(message, {"in": "envelope"}, json_rpc=INVALID_REQUEST)
-
-
 def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes) -> None:
-    """Raises ProtocolError unless the call is one of SendMessage that expects a reply."""
     if "id" not in call:
         raise _invalid('Notifications are not supported: send an "id".')
     if rpc_id == NO_ID and call["id"] is not None:

@@ -1,7 +1,4 @@
-"""What is wrong with a request or with the settings, as a list of problems. Pure.
-
-An error reports all problems of a request (docs/protocol.md#errors). `config.settings_problems` does so for settings.
-"""
+"""What is wrong with a request (docs/protocol.md#errors) or with the settings, as a list of problems. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -45,7 +42,7 @@ class Problem:
         return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in self.path)
 
     def below(self, *steps: str | int) -> "Problem":
-        """The same problem in the value that contains this one at the path `steps`."""
+        """The same problem, with its path in a value that contains this value at `steps`."""
         return replace(self, path=(*steps, *self.path))
 
     def as_details(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ ERROR_INFO_TYPE = "type.googleapis.com/google.rpc.ErrorInfo"
 
 
 class Answer(NamedTuple):
-    """A skill's answer: the JSON of `data`, and a sentence for the reader. `rest` has further pieces of `data`.
+    """A skill's answer: the JSON of `data`, and a sentence for the buyer. `rest` has further pieces of `data`.
 
     A page of listings stays in pieces until it is sent: one copy of it costs about as much as the search.
     """
@@ -48,17 +48,12 @@ def _frame(skill: Skill, vocabulary: Vocabulary) -> tuple[bytes, bytes]:
 
 
 def error_details(error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime) -> tuple[Any, Any]:
-    """The two entries of `error.details`: ErrorInfo, then the protocol's error payload.
-
-    `at` is in UTC; it is sent to the millisecond.
-    """
-    metadata: dict[str, str] = {}
-    if "instancePath" in error.details:
-        metadata["instancePath"] = error.details["instancePath"]
-    if "received" in error.details:
-        received = error.details["received"]
-        text = received if isinstance(received, str) else msgspec.json.encode(received).decode()[:RECEIVED_LIMIT]
-        metadata["received"] = text
+    """The two entries of `error.details`: ErrorInfo, then the protocol's error payload. `at` is in UTC."""
+    metadata: dict[str, Any] = {
+        name: error.details[name] for name in ("instancePath", "received") if name in error.details
+    }
+    if not isinstance(metadata.get("received", ""), str):
+        metadata["received"] = msgspec.json.encode(metadata["received"]).decode()[:RECEIVED_LIMIT]
     metadata["error_id"] = error_id
     info = {
         "@type": ERROR_INFO_TYPE,
@@ -88,10 +83,7 @@ def http_error_body(error: ProtocolError, vocabulary: Vocabulary, error_id: str,
 def json_rpc_error_body(
     error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime, rpc_id: bytes
 ) -> bytes:
-    """The body of an error reply over JSON-RPC, in the form of the vocabulary (docs/protocol.md#json-rpc).
-
-    `rpc_id` is JSON text.
-    """
+    """The body of an error reply over JSON-RPC (docs/protocol.md#json-rpc). `rpc_id` is JSON text."""
     info, payload = error_details(error, vocabulary, error_id, at)
     number, data = error.json_rpc, [info, payload]
     if not vocabulary.a2a_errors:

@@ -1,13 +1,10 @@
-"""Lists everything that is wrong with a payload, by its published schema (docs/protocol.md#errors). Pure.
-
-A problem never repeats what a customer wrote.
-"""
+"""Lists everything that is wrong with a payload, by its published schema (docs/protocol.md#errors). Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jsonschema_rs
 
@@ -57,37 +54,29 @@ _TYPE_WORDS = {
 }
 
 
-class Checker(NamedTuple):
+class Checker:
     """The validators of one schema: of the whole schema, and of its size limits only.
 
     With `names`, member names are bounded. `known` has the names of all members in the schema.
     """
 
-    schema: Schema
-    whole: jsonschema_rs.Draft202012Validator
-    sizes: jsonschema_rs.Draft202012Validator
-    names: bool
-    known: frozenset[str]
-
-
-def compile_schema(schema: Schema, *, names: bool = True) -> Checker:
-    """The validators of a schema. They check the formats of `protocol.formats`."""
-    whole = jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=FORMATS)
-    sizes = jsonschema_rs.Draft202012Validator(_sizes_of(schema))
-    return Checker(schema, whole, sizes, names, frozenset(_members(schema)))
-
-
-_SIZES = ("$ref", "maxLength", "maxItems", "maxProperties")
-_BELOW = ("items", "additionalProperties")
-_NAMED_BELOW = ("properties", "$defs")
+    def __init__(self, schema: Schema, *, names: bool = True) -> None:
+        self.schema = schema
+        self.whole = jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=FORMATS)
+        self.sizes = jsonschema_rs.Draft202012Validator(_sizes_of(schema))
+        self.names = names
+        self.known = frozenset(_members(schema))
 
 
 def _sizes_of(schema: Schema) -> Schema:
-    kept = {name: schema[name] for name in _SIZES if name in schema}
-    kept |= {name: _sizes_of(schema[name]) for name in _BELOW if isinstance(schema.get(name), dict)}
-    for name in _NAMED_BELOW:
-        if name in schema:
-            kept[name] = {member: _sizes_of(one) for member, one in schema[name].items()}
+    kept: Schema = {}
+    for name, value in schema.items():
+        if name in ("$ref", "maxLength", "maxItems", "maxProperties"):
+            kept[name] = value
+        elif name in ("items", "additionalProperties") and isinstance(value, dict):
+            kept[name] = _sizes_of(value)
+        elif name in ("properties", "$defs"):
+            kept[name] = {member: _sizes_of(one) for member, one in value.items()}
     return kept
 
 
@@ -100,7 +89,7 @@ def _members(schema: Any) -> Iterator[str]:
 
 @cache
 def _checker(skill: Skill) -> Checker:
-    return compile_schema(checking_schema(skill))
+    return Checker(checking_schema(skill))
 
 
 def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
@@ -114,9 +103,9 @@ def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
 def list_problems(checker: Checker, instance: object) -> list[Problem]:
     """All problems of an instance. Each missing or unknown member has its own problem.
 
-    Sizes are checked first: the content of a value that is too long is not checked. Of other arrays, the first
-    `MOST_CHECKED` items are checked. The others are checked only if these have no problem. At most `MOST_CHECKED`
-    problems are described. The others are counted in `left_out`.
+    Lengths are checked first. The content of a value that is too long is not checked. In a long array, the items after
+    the first `MOST_CHECKED` are checked only if nothing else is wrong. At most `MOST_CHECKED` problems are described.
+    The others are counted in `left_out`.
     """
     skipped = set(_with_long_names(instance)) if checker.names else set()
     if not skipped and checker.whole.is_valid(instance):
@@ -129,14 +118,20 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     within = checker.whole.iter_errors(_cut(instance, checker.known, skipped))
     errors += (error for error in within if not skipped or not _is_within(error.instance_path, skipped))
     if not errors and not problems:
-        errors = [_first_error(checker, instance)]
+        try:
+            checker.whole.validate(instance)
+        except jsonschema_rs.ValidationError as first:
+            errors = [first]
     left_out, suggestions = 0, _MOST_SUGGESTIONS
     for error in errors:
         found = _problems_of(error, checker, MOST_CHECKED - len(problems), suggestions)
         problems += found
-        if error.kind.name == "additionalProperties":
+        kind: Any = error.kind
+        if kind.name == "additionalProperties":
             suggestions -= len(found)
-        left_out += _size_of(error) - len(found)
+            left_out += len(kind.unexpected) - len(found)
+        else:
+            left_out += 1 - len(found)
     if left_out:
         problems[-1] = replace(problems[-1], left_out=left_out)
     return list({(problem.path, problem.keyword): problem for problem in problems}.values())
@@ -186,19 +181,6 @@ def _is_within(path: list[str | int], paths: set[Path]) -> bool:
     return any(tuple(path[:length]) in paths for length in range(len(path) + 1))
 
 
-def _size_of(error: jsonschema_rs.ValidationError) -> int:
-    kind: Any = error.kind
-    return len(kind.unexpected) if kind.name == "additionalProperties" else 1
-
-
-def _first_error(checker: Checker, instance: object) -> jsonschema_rs.ValidationError:
-    try:
-        checker.whole.validate(instance)
-    except jsonschema_rs.ValidationError as error:
-        return error
-    raise AssertionError("an instance that is not valid has an error")
-
-
 def _with_received(path: Path, message: str, keyword: str, received: object) -> Problem:
     """A problem with the received value. A personal value is left out."""
     personal = any(step in _PERSONAL for step in path)
@@ -216,13 +198,16 @@ def _problems_of(error: jsonschema_rs.ValidationError, checker: Checker, most: i
         case "required":
             return [Problem((*path, kind.property), "is required", "required")]
         case "additionalProperties":
-            known = _known_members(checker.schema, error.schema_path)
-            return [
-                _with_received(
-                    (*path, name), _unknown(name, known if place < suggestions else ()), kind.name, instance[name]
-                )
-                for place, name in enumerate(kind.unexpected[:most])
-            ]
+            schema: Any = checker.schema
+            for step in error.schema_path[:-1]:
+                schema = schema[step]
+            known = tuple(schema.get("properties", ()))
+            problems = []
+            for place, name in enumerate(kind.unexpected[:most]):
+                advice = did_you_mean(name, known) if place < suggestions else ""
+                words = "is not known here" + (advice or "; remove it")
+                problems.append(_with_received((*path, name), words, kind.name, instance[name]))
+            return problems
         case "anyOf":
             # The only unions in checked schemas require one of several members.
             names = [branch[0].kind.property for branch in kind.context]
@@ -233,17 +218,6 @@ def _problems_of(error: jsonschema_rs.ValidationError, checker: Checker, most: i
                 _with_received((*path, names[-1]), f"cannot be combined with {names[0]}", "not", instance[names[-1]])
             ]
     return [_with_received(path, _words(kind), kind.name, instance)]
-
-
-def _known_members(schema: Any, path: list[str | int]) -> tuple[str, ...]:
-    for step in path[:-1]:
-        schema = schema[step]
-    return tuple(schema.get("properties", ()))
-
-
-def _unknown(name: str, known: tuple[str, ...]) -> str:
-    meant = did_you_mean(name, known) if known else ""
-    return "is not known here" + (meant or "; remove it")
 
 
 def _words(kind: Any) -> str:

@@ -1,11 +1,10 @@
 """The queue of requests in one process, and the rule by which an overloaded process refuses them.
 
-A turn of the event loop answers requests for a few milliseconds. Requests that arrive after that wait in one queue,
-first in, first out. So every turn also handles new connections, new bytes and health checks.
+A turn of the event loop answers requests for a few milliseconds. Requests that arrive after that wait in one queue.
+So every turn also handles new connections, new bytes and health checks.
 
 When the queue is not empty for a while, the process is overloaded. Then it queues a request only if the queue is
-short, and refuses all others at once. This is the rule of CoDel (Nichols and Jacobson, "Controlling Queue Delay"),
-applied when a request arrives.
+short, and refuses all others at once (the rule of CoDel: Nichols and Jacobson, "Controlling Queue Delay").
 
 Refusals take time, too. After many refusals, a turn stops reading from each further connection that it refuses, and
 later turns read from them again, in order. So clients that repeat refused requests at once cannot use up the process.
@@ -120,10 +119,7 @@ class Admission:
         return True
 
     async def wait_for_turn(self, *, is_lead: bool = False) -> None:
-        """Waits until a request may be answered. Raises RateLimited if it would wait too long.
-
-        The request may take long, so the turn of the loop answers no other one after it.
-        """
+        """Waits until a request may be answered; it is the last one of its turn. Raises RateLimited for a long wait."""
         if not self.has_time():
             if self.is_full(is_lead=is_lead):
                 self.refuse()

@@ -1,7 +1,4 @@
-"""The two bindings: HTTP+JSON (docs/protocol.md#http) and JSON-RPC 2.0 (docs/protocol.md#json-rpc).
-
-A binding decodes the body of a request, and encodes the result or the error. Everything else is common to both.
-"""
+"""The two bindings: HTTP+JSON (docs/protocol.md#http) and JSON-RPC 2.0 (docs/protocol.md#json-rpc)."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -15,27 +12,23 @@ from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 
 class Binding(NamedTuple):
-    """The functions of one binding. The id of a call is JSON text; over HTTP+JSON it is empty."""
+    """The functions of one binding. The id of a call is JSON text; over HTTP+JSON it is empty.
+
+    - `decode(body, vocabularies, lenient)` returns the call's id, and the request or its error.
+    - `decode_plain(body, vocabularies)` returns the call's id and a plain request; None for every other body.
+    - `names_a_lead(body)` costs much less than to decode the body.
+    - `call_id(body)` returns the id in a body that may be invalid; `null` if there is none.
+    - `encode_result(call_id, result)` returns the body of a reply. Result and body are lists of pieces.
+    - `encode_error(error, vocabulary, error_id, at, call_id)` returns the HTTP status and the body.
+    """
 
     name: str
-
     decode: Callable[[bytes, Vocabularies, bool], tuple[bytes, Request | ProtocolError]]
-    """`decode(body, vocabularies, lenient)` returns the call's id, and the request or its error."""
-
     decode_plain: Callable[[bytes, Vocabularies], tuple[bytes, Request] | None]
-    """`decode_plain(body, vocabularies)` returns the call's id and a plain request; None for every other body."""
-
     names_a_lead: Callable[[bytes], bool]
-    """`names_a_lead(body)` costs much less than to decode the body."""
-
     call_id: Callable[[bytes], bytes]
-    """`call_id(body)` returns the id in a body that may be invalid; `null` if there is none."""
-
     encode_result: Callable[[bytes, list[bytes]], list[bytes]]
-    """`encode_result(call_id, result)` returns the body of a reply. Result and body are lists of pieces."""
-
     encode_error: Callable[[ProtocolError, Vocabulary, str, datetime, bytes], tuple[int, bytes]]
-    """`encode_error(error, vocabulary, error_id, at, call_id)` returns the HTTP status and the body."""
 
 
 def _decode_http(body: bytes, vocabularies: Vocabularies, lenient: bool) -> tuple[bytes, Request | ProtocolError]:
@@ -48,12 +41,6 @@ def _decode_http(body: bytes, vocabularies: Vocabularies, lenient: bool) -> tupl
 def _decode_plain_http(body: bytes, vocabularies: Vocabularies) -> tuple[bytes, Request] | None:
     request = envelope.decode_plain_request(body, vocabularies)
     return None if request is None else (b"", request)
-
-
-def _http_error(
-    error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime, _call_id: bytes
-) -> tuple[int, bytes]:
-    return error.http, http_error_body(error, vocabulary, error_id, at)
 
 
 def _json_rpc_error(
@@ -70,7 +57,10 @@ HTTP_JSON = Binding(
     names_a_lead=envelope.names_a_lead,
     call_id=lambda _body: b"",
     encode_result=lambda _call_id, result: result,
-    encode_error=_http_error,
+    encode_error=lambda error, vocabulary, error_id, at, _call_id: (
+        error.http,
+        http_error_body(error, vocabulary, error_id, at),
+    ),
 )
 JSON_RPC = Binding(
     "json-rpc",

@@ -15,10 +15,7 @@ class ClientGoneError(Exception):
 
 
 async def read_body(receive: Receive, limit: int, timeout_seconds: float) -> bytes:
-    """The whole body.
-
-    Raises ClientGoneError, and SchemaValidationFailed for a body that is too large (413) or too slow (408).
-    """
+    """The whole body. Raises ClientGoneError, and SchemaValidationFailed if it is too large (413) or too slow (408)."""
     try:
         async with asyncio.timeout(timeout_seconds):
             event = await receive()
@@ -41,12 +38,12 @@ async def read_body(receive: Receive, limit: int, timeout_seconds: float) -> byt
 
 
 def too_large(words: str) -> SchemaValidationFailed:
-    """The refusal (413) of a body, with the words that say how large it may be."""
+    """The refusal (413) of a body. `words` say how large it may be."""
     return _refusal("The body", words, "maxLength", 413)
 
 
 def wrong_media_type(words: str) -> SchemaValidationFailed:
-    """The refusal (415) of a media type, with the words that say which ones are accepted."""
+    """The refusal (415) of a media type. `words` say which ones are accepted."""
     return _refusal("Content-Type", words, "contentMediaType", 415)
 
 

@@ -38,28 +38,21 @@ def record_heads(store: Store, dealer_id: str, path: Path, now: datetime) -> lis
 def append_heads(path: Path, heads: Iterable[Head], now: datetime) -> None:
     """Appends the heads to the file. A new file has mode 0600. Raises StorageError."""
     try:
-        _append(path, heads, now)
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", 0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            tail = os.pread(file.fileno(), _TAIL_BYTES, max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            recent = {head[:-1] for head in _heads_in(tail) if abs(now - head.at) < ONE_START}
+            lines = "".join(f"{head}\n" for head in heads if head[:-1] not in recent)
+            # A full disk may have cut off the last line.
+            begin = "" if not tail or tail.endswith(b"\n") else "\n"
+            if lines:
+                file.write((begin + lines).encode())
+                os.fsync(file)
     except OSError as error:
         raise StorageError(
             f"the heads of the consent record and the access log cannot be written to {path} ({error.strerror}): "
             "choose another file with heads_file under [privacy]"
         ) from None
-
-
-def _append(path: Path, heads: Iterable[Head], now: datetime) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        tail = os.pread(descriptor, _TAIL_BYTES, max(0, os.fstat(descriptor).st_size - _TAIL_BYTES))
-        recent = {head[:-1] for head in _heads_in(tail) if abs(now - head.at) < ONE_START}
-        lines = "".join(f"{head}\n" for head in heads if head[:-1] not in recent)
-        # A full disk may have cut off the last line.
-        begin = "" if not tail or tail.endswith(b"\n") else "\n"
-        if lines:
-            os.write(descriptor, (begin + lines).encode())
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _heads_in(tail: bytes) -> Iterator[Head]:
@@ -71,12 +64,9 @@ def _heads_in(tail: bytes) -> Iterator[Head]:
 def read_heads(path: Path) -> Iterator[Head]:
     """The heads in a file, oldest first. Raises OSError, and ValueError with the number of an invalid line."""
     with path.open("rb") as file:
-        number = 0
-        while line := file.readline(MOST_CHARACTERS):
-            number += 1
-            if not line.strip():
-                continue
+        for number, line in enumerate(iter(lambda: file.readline(MOST_CHARACTERS), b""), 1):
             try:
-                yield Head.parse(line.decode("ascii", "replace"))
+                if line.strip():
+                    yield Head.parse(line.decode("ascii", "replace"))
             except ValueError as problem:
                 raise ValueError(f"line {number} of {path} {problem}") from None

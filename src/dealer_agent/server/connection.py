@@ -4,9 +4,9 @@
 - Pipelined requests are parsed in slices. Bytes are held back while a request waits for an earlier one, and while the
   client does not read its responses. Meanwhile no more bytes are read.
 - A header whose repetition is dangerous may occur once. Trailers are ignored.
-- A request for an upgrade is served as if it did not ask for one.
+- A request for an upgrade gets a normal reply.
 - Invalid HTTP is refused with the protocol's error, after the responses to the requests before it.
-- The process has a limited number of connections, and so has each client address (`server.open_connections`).
+- The process has a limited number of connections, and so has each client's IP address (`server.open_connections`).
 
 The limits are in docs/protocol.md#bounds. Invalid HTTP is in docs/protocol.md#http.
 """
@@ -37,8 +37,9 @@ takes about 3 KB. A piece contains at most 20 requests."""
 REQUEST_LINE = b"HTTP/1."
 """Every request line contains this."""
 SINGLE_HEADERS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
-"""Headers that a request may have once: a proxy might read another one than the service. The parser itself refuses a
-second Content-Length or Transfer-Encoding."""
+"""Headers that a request may have once: a proxy might read a different one than the service. The parser itself refuses
+a second Content-Length or Transfer-Encoding.
+"""
 RETRY_SECONDS = 5
 """When a client may retry that found no free connection."""
 NOTHING = memoryview(b"")
@@ -96,9 +97,18 @@ class BoundedConnection(FastPathConnection):
         """Called by the event loop."""
         client = ClientTransport(transport, self.loop, self._may_send, self._parse_later)
         super().connection_made(client)
-        trusted = self._dealers.process.settings.trusted_networks if self._dealers else ()
-        self._connections = self._open_connections()
-        if self._connections.admit(client, limited_address(self.client[0] if self.client else None, trusted)):
+        settings = self._dealers.process.settings if self._dealers else ServiceSettings()
+        found: OpenConnections | None = self.app_state.get(CONNECTIONS)
+        if found is None:
+            found = self.app_state[CONNECTIONS] = self.connections_type(
+                self.loop,
+                most=connection_limit(settings.max_connections),
+                most_per_address=settings.max_connections_per_address,
+                keep_alive_seconds=self.timeout_keep_alive,
+            )
+        self._connections = found
+        peer = self.client[0] if self.client else None
+        if found.admit(client, limited_address(peer, settings.trusted_networks)):
             self._start_head_timer()
         else:
             self._refusal = "There is no free connection."
@@ -213,10 +223,7 @@ class BoundedConnection(FastPathConnection):
         self._binding = None
 
     def on_response_complete(self) -> None:
-        """Called after a response. Differs from uvicorn's method in one point: it starts no timer for idle connections.
-
-        One sweep over all connections costs less than a timer for each request.
-        """
+        """Called after a response. Unlike uvicorn's, it starts no timer: one sweep over all connections costs less."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             # At the limit of connections, one that closes already is aborted first.
@@ -239,18 +246,6 @@ class BoundedConnection(FastPathConnection):
             self._discards = True
             self.transport.start_discarding()
 
-    def _open_connections(self) -> OpenConnections:
-        found: OpenConnections | None = self.app_state.get(CONNECTIONS)
-        if found is None:
-            settings = self._dealers.process.settings if self._dealers else ServiceSettings()
-            found = self.app_state[CONNECTIONS] = self.connections_type(
-                self.loop,
-                most=connection_limit(settings.max_connections),
-                most_per_address=settings.max_connections_per_address,
-                keep_alive_seconds=self.timeout_keep_alive,
-            )
-        return found
-
     def _may_send(self) -> bool:
         return not self._is_last and (self._message_open or bool(self._held) or self._refusal is not None)
 
@@ -266,7 +261,7 @@ class BoundedConnection(FastPathConnection):
             self.loop.call_soon(self._parse_held)
 
     def _parse_held(self) -> None:
-        """Parses bytes that are held back, up to the end of one request."""
+        """Parses the held bytes, up to the end of one request."""
         self._is_scheduled = False
         parsed = self._requests_parsed
         while self._held and parsed == self._requests_parsed and self._may_parse() and not self.transport.is_closing():
@@ -300,7 +295,7 @@ class BoundedConnection(FastPathConnection):
                 what = "The head of the request is" if self._head_open else "Trailers and the frames of chunks are"
                 self._refuse(f"{what} too large.")
         if again:
-            # Outside of the except block: its exception must not become the context of another one.
+            # Outside of the except block: its exception must not become the context of another exception.
             self._parse(again)
 
     def _head_without_upgrade(self) -> bytes:
@@ -334,7 +329,7 @@ class BoundedConnection(FastPathConnection):
             self.transport.close()
 
     def _refuse(self, why: str) -> None:
-        """Stops parsing, and refuses the last request after the responses to the requests before it."""
+        """Stops parsing, and refuses the last request. The responses to the requests before it are sent first."""
         self._refusal, self._held = why, NOTHING
         if self._head_open or not self._message_open or self._binding is not None:
             # The refused request has no cycle.

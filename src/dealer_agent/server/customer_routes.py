@@ -53,10 +53,9 @@ Form = Mapping[str, list[str]]
 
 def customer_routes() -> list[Route]:
     """The two pages. The path of each is the purpose of its links."""
-    methods = ["GET", "POST"]
     return [
-        Route("/visit/{token}", partial(_answer, purpose="visit"), methods=methods),
-        Route("/contact/{token}", partial(_answer, purpose="contact"), methods=methods),
+        Route(f"/{purpose}/{{token}}", partial(_answer, purpose=purpose), methods=["GET", "POST"])
+        for purpose in ("visit", "contact")
     ]
 
 
@@ -98,10 +97,9 @@ class CustomerPages:
             return self._notice(410, visit.rooftop, "This link has expired", "You can no longer change anything here.")
         if visit.ended == "gone" or (purpose == "visit" and visit.ended is not None):
             return self._ended(visit.rooftop, visit.ended)
+        show = self._contact if purpose == "contact" else self._visit
         try:
-            if purpose == "contact":
-                return await self._contact(link, visit, form, now)
-            return await self._visit(link, visit, form, now)
+            return await show(link, visit, form, now)
         except VisitEnded as ended:
             # It has ended since it was read.
             return self._ended(visit.rooftop, ended.why)

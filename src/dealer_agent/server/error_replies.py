@@ -24,14 +24,8 @@ def as_protocol_error(fault: Exception, request_id: str) -> ProtocolError:
         return fault
     # The message of another package's exception may contain what a customer wrote. A StorageError's never does.
     problem = {"problem": str(fault)} if isinstance(fault, StorageError) else {}
-    log.error(
-        "fault",
-        request_id=request_id,
-        error_id=f"err_{request_id}",
-        error=type(fault).__qualname__,
-        places=places(fault),
-        **problem,
-    )
+    ids = {"request_id": request_id, "error_id": f"err_{request_id}"}
+    log.error("fault", **ids, error=type(fault).__qualname__, places=places(fault), **problem)
     return InternalError("Something failed on the dealer's side. The same request may be sent again.")
 
 
@@ -47,7 +41,7 @@ def error_response(error: ProtocolError, process: Process, request_id: str | Non
 
 
 def where_to_send(service: Service) -> str:
-    """The sentence that names the addresses of both bindings."""
+    """The sentence that names the URLs of both bindings."""
     card = service.card
     return f"Send messages to POST {card.http_json_url}{MESSAGE_SEND}, or as JSON-RPC to POST {card.json_rpc_url}."
 
@@ -58,5 +52,5 @@ def http_error_response(problem: HTTPException, process: Process, where: str) ->
         allowed = (problem.headers or {}).get("Allow", "")
         error = UnsupportedSkill(f"{where} This address takes {allowed}.", http=405, headers=(("allow", allowed),))
     else:
-        error = UnsupportedSkill(f"There is nothing at this address. {where}", http=404)
+        error = UnsupportedSkill(f"There is nothing at this address. {where}")
     return error_response(error, process)

@@ -1,7 +1,6 @@
 """An event loop that accepts many connections in each turn.
 
-libuv accepts one connection in each turn. In a busy process, a turn handles every connection that has sent something.
-So a new client would wait one turn for each client before it in the kernel's queue.
+libuv accepts one in each turn. In a busy process, a new client would wait a long turn for each client before it.
 """
 
 import asyncio

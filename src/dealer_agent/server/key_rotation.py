@@ -1,8 +1,7 @@
 """Replaces the keys of customer data by age, and destroys the old ones, so that erasures are final.
 
 A new key is added to the key file as the next key, which only decrypts. Later it becomes the active key. All values of
-the old key are encrypted again with it, and the old key is removed from the file. Each step is complete in file and
-database before the next one starts. When a process is killed, the next call continues.
+the old key are encrypted again, and the old key is removed from the file. The next call continues after a kill.
 """
 
 import socket
@@ -12,13 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+
+import structlog
 
 from dealer_agent.config.keys import KEY_FILE_NAME, changing, from_environment, replace_key_file
 from dealer_agent.encryption import Cipher, new_key
 from dealer_agent.storage.keys import KeyUse, key_uses, record_missing_key, record_next_key
 from dealer_agent.storage.reencryption import keys_in_use, reencrypt
 from dealer_agent.storage.store import Store
+
+log = structlog.get_logger()
 
 RELOAD_SECONDS = 3.0
 """Every worker process has read a changed key file after this time. They check it twice a second."""
@@ -30,14 +32,6 @@ NOTICE = timedelta(hours=2)
 """The least time between recording the next key and using it. Machines without the key report it meanwhile."""
 MARGIN = timedelta(days=1)
 """A running service destroys the old key within this time after the change is due."""
-
-
-class LogEvent(NamedTuple):
-    """An event for the log, with its values."""
-
-    event: str
-    facts: dict[str, Any]
-    is_problem: bool = False
 
 
 class RotationStopped(Exception):  # noqa: N818 - not an error: the next call continues
@@ -61,27 +55,24 @@ class KeyRotation:
     wait: Callable[[float], None] = time.sleep
     on_progress: Callable[[int], None] = field(default=lambda _: None)
 
-    def run_due_steps(self, now: datetime) -> list[LogEvent]:
-        """Runs the steps that are due. If several processes call it at once, one of them does the work.
+    def run_due_steps(self, now: datetime) -> None:
+        """Runs the steps that are due, and logs them. If several processes call it at once, one of them does the work.
 
         Raises StorageError and EncryptionError.
         """
         uses = self._uses()
         self._record_missing_keys(uses)
         if self.path is None:
-            return self._operator_events(uses, now)
-        if not self.days or not (self._is_unfinished(uses) or self._is_due(uses, now, share=0.5)):
-            return []
-        try:
-            with changing(self.path):
-                return self._run_due_steps(now)
-        except BlockingIOError:
-            return []
-        except OSError as error:
-            problem = (
-                f"the key file cannot be replaced ({error.strerror}): the service's user must own it and its folder"
-            )
-            return [LogEvent("key not rotated", {"problem": problem}, is_problem=True)]
+            self._advise_operator(uses, now)
+        elif self.days and (self._is_unfinished(uses) or self._due_at(uses, now, share=0.5) <= now):
+            try:
+                with changing(self.path):
+                    self._run_due_steps(now)
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                why = f"the key file cannot be replaced ({error.strerror})"
+                log.warning("key not rotated", problem=f"{why}: the service's user must own it and its folder")
 
     def rotate(self, now: datetime) -> bool:
         """Makes a new key the active one, and encrypts all values with it. The caller holds `changing`.
@@ -130,35 +121,36 @@ class KeyRotation:
         since = now if use is None or use.state == "next" else use.since
         return max(since + timedelta(days=self.days), now) + MARGIN
 
-    def _run_due_steps(self, now: datetime) -> list[LogEvent]:
+    def _run_due_steps(self, now: datetime) -> None:
         self._reload_keys()
-        events = self._finish() if self._is_unfinished(self._uses()) else []
+        if self._is_unfinished(self._uses()):
+            self._finish()
         uses = self._uses()
-        if not self._is_due(uses, now, share=0.5):
-            return events
+        due = self._due_at(uses, now)
+        if self._due_at(uses, now, share=0.5) > now:
+            return
         if not self._next_keys(uses):
-            by = self._due_at(uses, now)
             key_id = self._add_next_key(now)
-            facts = {"key": key_id, "before": f"{max(by, now + NOTICE):%Y-%m-%d %H:%M}"}
-            return [*events, LogEvent("next key added: back up the key file", facts)]
+            before = f"{max(due, now + NOTICE):%Y-%m-%d %H:%M}"
+            log.info("next key added: back up the key file", key=key_id, before=before)
+            return
         use = uses[self._next_keys(uses)[0]]
-        if not self._is_due(uses, now) or use.since + NOTICE > now:
-            return events
+        if due > now or use.since + NOTICE > now:
+            return
         if use.missing_on:
             problem = f"{use.missing_on} has another key file: give all machines the same keys by DEALER_AGENT_KEYS"
-            return [*events, LogEvent("key not rotated", {"problem": problem}, is_problem=True)]
+            log.warning("key not rotated", problem=problem)
+            return
         self._activate_next_key()
-        return [*events, *self._finish()]
+        self._finish()
 
-    def _finish(self) -> list[LogEvent]:
-        values, destroyed = self.reencrypt_all(), self.destroy_unused()
-        facts = {"active": self.cipher.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
-        events = [LogEvent("key rotated: back up the key file", facts)]
-        uses = self._uses()
-        if retired := [key_id for key_id, use in uses.items() if use.state == "retired"]:
-            problem = f"{', '.join(retired)} seals what cannot be sealed anew: see dealer-agent consent verify"
-            events.append(LogEvent("old key not destroyed", {"problem": problem}, is_problem=True))
-        return events
+    def _finish(self) -> None:
+        values, destroyed = self.reencrypt_all(), ", ".join(self.destroy_unused())
+        active = self.cipher.keyring.active
+        log.info("key rotated: back up the key file", active=active, values=values, destroyed=destroyed)
+        if retired := ", ".join(key_id for key_id, use in self._uses().items() if use.state == "retired"):
+            problem = f"{retired} seals what cannot be sealed anew: see dealer-agent consent verify"
+            log.warning("old key not destroyed", problem=problem)
 
     def _add_next_key(self, now: datetime) -> str:
         """Adds a new key as the next one, and returns its id. Removes the keys of an interrupted rotation."""
@@ -206,9 +198,6 @@ class KeyRotation:
         use = uses.get(self.cipher.keyring.active)
         return (now if use is None else use.since) + timedelta(days=self.days) * share
 
-    def _is_due(self, uses: Mapping[str, KeyUse], now: datetime, share: float = 1.0) -> bool:
-        return self._due_at(uses, now, share) <= now
-
     def _record_missing_keys(self, uses: Mapping[str, KeyUse]) -> None:
         """Records in the database that this machine lacks the next key. Then no machine makes it the active key."""
         for key_id, use in uses.items():
@@ -225,20 +214,18 @@ class KeyRotation:
         with self.store.read(self.dealer_id) as tx:
             return key_uses(tx)
 
-    def _operator_events(self, uses: Mapping[str, KeyUse], now: datetime) -> list[LogEvent]:
+    def _advise_operator(self, uses: Mapping[str, KeyUse], now: datetime) -> None:
         ended = [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "unused"]
-        events = []
         if ended:
             advice = f"remove {', '.join(ended)}: nothing needs it, and erased data stays readable with it"
-            events.append(LogEvent("old key is still here", {"problem": advice}, is_problem=True))
-        if self.days and self._is_due(uses, now):
+            log.warning("old key is still here", problem=advice)
+        if self.days and self._due_at(uses, now) <= now:
             advice = "give the service a new key, as dealer-agent keys rotate --help says"
-            events.append(LogEvent("key rotation is due", {"problem": advice}, is_problem=True))
-        return events
+            log.warning("key rotation is due", problem=advice)
 
 
 def wait_unless(stopped: threading.Event) -> Callable[[float], None]:
-    """A `KeyRotation.wait` that raises RotationStopped when the event is set."""
+    """A function for `KeyRotation.wait`: it sleeps, and raises RotationStopped as soon as the event is set."""
 
     def wait(seconds: float) -> None:
         if stopped.wait(seconds):

@@ -1,16 +1,13 @@
 """Rate limits for each client and rule, shared by the worker processes of one machine (docs/protocol.md#rate-limits).
 
-Rules use the notation of the library `limits` (`"120/minute; 10/second"`), and its parser reads them. Its strategies
-check one limit at a time and count a refused request. Here all limits of a rule are checked in one step, and a refused
-request is not counted.
-
-A window has a fixed length and starts with the client's first request, so the wait that a refusal names is exact.
+The library `limits` parses the rules. Its strategies check one limit at a time and count a refused request. Here all
+limits of a rule are checked in one step, and a refused request is not counted. A window has a fixed length and starts
+with the client's first request, so the wait that a refusal names is exact.
 
 The counters are in one memory-mapped file of fixed size: a table of blocks, each with several sets. All counters of a
-client are in one block, and its counters for one rule are in one set of it. A process holds the kernel's lock on a
-block's bytes while it uses the block. The kernel releases the lock when the process dies. When a set is full, the new
-counter replaces the one that expires first. So a flood of addresses costs no memory, and long windows are kept longest.
-The file has mode 0600 and holds keyed hashes, never an address or a token.
+client are in one block, and its counters for one rule are in one set of it. A process uses a block under the kernel's
+lock on its bytes. When a set is full, the new counter replaces the one that expires first. So very many IP
+addresses need no more memory. The file holds keyed hashes, never an IP address or a token.
 """
 
 import fcntl
@@ -66,7 +63,7 @@ class _Limit(NamedTuple):
 class RateLimits:
     """The counters in the file at `path`, and the rules by name. The file is created when it does not exist.
 
-    An empty rule has no limit. Of two limits with the same window the lower one counts. A rule has at most 8 windows.
+    An empty rule has no limit. Of two limits with the same window the lower one applies. A rule has at most 8 windows.
     Use one object per process and path: closing one would release the locks of another. Raises ValueError for an
     invalid rule, and for a file with other content.
     """
@@ -94,9 +91,8 @@ class RateLimits:
     def acquire(self, rule: str, client: str, cost: int = 1) -> int | None:
         """Counts a request `cost` times. Returns None if it is allowed, else the seconds for `Retry-After`, at least 1.
 
-        A cost of -1 takes a counted request back.
-        A refused request is not counted. A cost above a limit counts as the limit, so that the request is allowed after
-        the wait. Raises KeyError for an unknown rule.
+        A cost of -1 removes a counted request. A refused request is not counted. A cost above a limit counts as the
+        limit. Raises KeyError for an unknown rule.
         """
         refusal = self.acquire_in_order((rule,), client, cost)
         return None if refusal is None else refusal.wait
@@ -155,7 +151,7 @@ class RateLimits:
         return None
 
     def _find(self, start: int, owner: bytes) -> int:
-        """The offset of this counter in the set at `start`; -1 if it is not there."""
+        """The offset of the counter of `owner` in the set of counters at `start`; -1 without one."""
         offset = self._table.find(owner, start, start + _SET_BYTES)
         while offset >= 0 and (offset - start) % _COUNTER_BYTES:
             # By chance, two neighbours contain the same bytes.

@@ -1,12 +1,10 @@
-"""Structured logs: one JSON object in each line, without personal data.
+"""Structured logs: one JSON object in each line, without a body, a header or an IP address of a request.
 
-Lines go through a buffer that is flushed a few times a second, because a write for each request would cost more than
-the request. No line contains a body, a header or an address of a request.
+A buffer is flushed a few times a second, because a write for each request would cost more than the request.
 
-The log has a bound, so that a flood of requests does not fill the disk (`docs/reference/settings.md`, `[logs]`). In
-each interval the first lines of each kind are written, and the others are counted. At the end of the interval one line
-for each kind has their number. Use `log_request` for the line of a request and `count_refusal` for a request that an
-overloaded process refuses. Use structlog for every other event: `most_lines` sets another bound for it.
+In each interval the first lines of each kind are written, so that a flood of requests does not fill the disk
+(`docs/reference/settings.md`, `[logs]`). One line at its end has the number of the others. `log_request` is for the
+line of a request, and structlog for every other event: `most_lines` sets another bound for it.
 """
 
 import sys
@@ -61,11 +59,7 @@ class BufferedLines:
     critical = error
 
     def flush(self) -> None:
-        """Writes the lines.
-
-        The service continues when they cannot be written, as on a full disk. They are counted, and the next flush that
-        works writes the count.
-        """
+        """Writes the lines. If that fails, as on a full disk, the next flush that works writes how many are lost."""
         with self._lock:
             lines, self._lines = self._lines, []
             if not lines and not self._lost:
@@ -90,10 +84,9 @@ class Sampler:
     def admits(self, kind: Hashable, most: int) -> bool:
         """Counts a line of this kind. Returns whether it is one of the first `most` in this interval."""
         count = self._counts[kind] = self._counts.get(kind, 0) + 1
-        if count <= most:
-            return True
-        self._suppressed[kind] = count - most
-        return False
+        if count > most:
+            self._suppressed[kind] = count - most
+        return count <= most
 
     def end_interval(self) -> dict[Any, int]:
         """Starts the next interval. Returns for each kind how many lines the last interval has suppressed."""
@@ -104,8 +97,7 @@ class Sampler:
 class RequestLine(Struct, gc=False):
     """The log line of a request, as structlog would write it, at a fraction of the cost. `ms` is its duration.
 
-    Requests outside the two bindings have neither `binding` nor `ms`. Status, code and skill are the line's kind. They
-    never contain text of a client.
+    Requests outside the bindings have neither `binding` nor `ms`. Status, code and skill are the line's kind.
     """
 
     request_id: str
@@ -140,7 +132,7 @@ def log_request(line: RequestLine, started: float | None = None) -> None:
 
 
 def count_refusal() -> None:
-    """Counts a request that an overloaded process has refused. Such requests have no lines of their own."""
+    """Counts a request that an overloaded process has refused. It gets no line of its own."""
     _events.admits(REFUSED, 0)
 
 
@@ -188,9 +180,6 @@ _encode_line = msgspec.json.Encoder().encode
 
 
 def places(error: BaseException) -> list[str]:
-    """File, line and function of an exception's innermost frames.
-
-    The message and all values are left out, because they may contain data of a customer.
-    """
+    """File, line and function of an exception's innermost frames. Message and values may contain data of a customer."""
     frames = traceback.extract_tb(error.__traceback__, -MOST_FRAMES)
     return [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]

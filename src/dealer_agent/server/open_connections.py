@@ -1,14 +1,13 @@
 """The open connections of one process: their limits, and which of them are closed (docs/protocol.md#bounds).
 
 Every connection is an open file. Without a free file descriptor, a process can neither accept a client nor store a
-lead. So the limit of connections is below that of file descriptors, and each client address has its own. At a limit,
-the connection that is idle longest is closed for a new one.
+lead. So the limit of connections is below that of file descriptors, and each client's IP address has its own. At a
+limit, the connection that is idle longest is closed for a new one.
 """
 
 import asyncio
 import resource
 import select
-from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import islice, takewhile
 
@@ -25,9 +24,7 @@ MOST_POLLED = 64
 def connection_limit(wanted: int) -> int:
     """How many connections the process may have: `wanted`, or fewer if the limit of open files is low."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files == resource.RLIM_INFINITY:
-        return wanted
-    return min(wanted, files - min(RESERVED_FILES, files // 2))
+    return wanted if files == resource.RLIM_INFINITY else min(wanted, files - min(RESERVED_FILES, files // 2))
 
 
 class OpenConnections:
@@ -42,12 +39,12 @@ class OpenConnections:
         self._most = most
         self._most_per_address = most_per_address
         self._keep_alive_seconds = keep_alive_seconds
-        # Each connection with the address it counts for; None for an address without a limit.
+        # Each connection with the IP address by which it is counted; None without a limit.
         self._open: dict[ClientTransport, str | None] = {}
         self._by_address: dict[str, set[ClientTransport]] = {}
         # Connections without a request, with the time since when. The one that is idle longest comes first.
         self._idle: dict[ClientTransport, float] = {}
-        self._refused: OrderedDict[ClientTransport, None] = OrderedDict()
+        self._refused: dict[ClientTransport, None] = {}
         self._is_sweeping = False
 
     def admit(self, client: ClientTransport, address: str | None) -> bool:
@@ -58,7 +55,8 @@ class OpenConnections:
         if not self._make_room(address):
             self._refused[client] = None
             if len(self._refused) > MOST_REFUSED:
-                oldest, _ = self._refused.popitem(last=False)
+                oldest = next(iter(self._refused))
+                del self._refused[oldest]
                 oldest.abort()
             return False
         self._open[client] = address
@@ -73,9 +71,8 @@ class OpenConnections:
         self._idle.pop(client, None)
         address = self._open.pop(client, None)
         if address is not None:
-            same = self._by_address[address]
-            same.discard(client)
-            if not same:
+            self._by_address[address].discard(client)
+            if not self._by_address[address]:
                 del self._by_address[address]
 
     def set_idle(self, client: ClientTransport) -> None:
@@ -88,19 +85,16 @@ class OpenConnections:
         self._idle.pop(client, None)
 
     def _make_room(self, address: str | None) -> bool:
-        if address is not None:
-            same = self._by_address.get(address, ())
-            if len(same) >= self._most_per_address:
-                idle = [client for client in same if client in self._idle]
-                if not self._close_one(sorted(idle, key=self._idle.__getitem__)):
-                    return False
+        same = self._by_address.get(address, ()) if address is not None else ()
+        if len(same) >= self._most_per_address:
+            idle = [client for client in same if client in self._idle]
+            if not self._close_one(sorted(idle, key=self._idle.__getitem__)):
+                return False
         return len(self._open) < self._most or self._close_one(self._idle)
 
     def _close_one(self, idle: Iterable[ClientTransport]) -> bool:
-        """Closes the first of these with no unread bytes in the kernel. False if there is none.
-
-        The loop accepts many connections in one turn, before it reads the requests of the new ones.
-        """
+        """Closes the first of these with no unread bytes in the kernel: the loop accepts connections before it reads
+        their requests. False if there is none."""
         candidates = list(islice(idle, MOST_POLLED))
         poll = select.poll()
         for client in candidates:

@@ -37,10 +37,7 @@ def load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
-    """Stores the trusted time at the first start of a dealer's service. Raises StorageError.
-
-    Later, each deletion by age updates it, and reports an implausible clock.
-    """
+    """Stores the trusted time at the first start of a dealer's service; `dispose` updates it. Raises StorageError."""
     with store.read(dealer_id, now) as tx:
         known = has_trusted_time(tx)
     if not known:
@@ -49,7 +46,7 @@ def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
 
 
 def revision_of(store: Store, dealer_id: str) -> Revision:
-    """The revisions of stock and tokens in the store now. Raises StorageError."""
+    """The revisions of the stock and of the tokens in the database now. Raises StorageError."""
     with store.read(dealer_id) as tx:
         return read_revision(tx)
 
@@ -100,7 +97,7 @@ class Refresher:
                 log.info("tokens refreshed")
 
     async def _refresh_settings(self) -> None:
-        """Reads the addresses of all dealers when the settings of any have changed, and opens changed dealers again."""
+        """Reads where all dealers answer when the settings of any have changed, and opens changed dealers again."""
         found = await asyncio.to_thread(self.read_revisions)
         changed = {dealer_id: revision.settings for dealer_id, revision in found.items()}
         if changed.items() <= self._settings.items():

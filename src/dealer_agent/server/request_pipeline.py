@@ -1,6 +1,6 @@
 """One request in, one reply out: what both bindings and both paths share.
 
-`answer` is the path over ASGI, which every request can take. `answer_plain` is the fast path (`server.fast_path`), for
+`answer` is the path over ASGI, which every request can use. `answer_plain` is the fast path (`server.fast_path`), for
 complete and valid requests of the reading skills. Both apply the list of `server.gates`, and then call the skill.
 """
 
@@ -65,10 +65,10 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
 
 
 def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
-    """Decodes a body. Returns whether `answer_plain` can answer it. Counts against no rate limit.
+    """Decodes a body. Returns whether `answer_plain` can answer it.
 
-    To decode a small body costs less than to refuse it, so this comes before the rate limits. An invalid request takes
-    the path over ASGI, where the limits come first, so that clients see no difference.
+    This comes before the rate limits, because to decode a small body costs less than to refuse it. An invalid request
+    takes the path over ASGI, where the limits come first, so that clients see no difference.
     """
     if len(body) > incoming.service.settings.service.body_limit_bytes:
         return False

@@ -14,8 +14,6 @@ from starlette.routing import Route
 
 from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.openapi import openapi_document
-from dealer_agent.dealers.information import dealer_information
-from dealer_agent.dealers.opening import department_hours
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
 from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedOperation
 from dealer_agent.protocol.schemas import published_schemas
@@ -155,11 +153,10 @@ def current_home(service: Service) -> Document:
     rendered = service.documents.get(current_home)
     if rendered is None or rendered[0] is not dealer or rendered[1] != minute:
         html = home_page(
-            dealer_information(dealer.profile),
+            dealer.profile,
             dealer.catalogue.facets(),
             len(dealer.catalogue),
             service.card,
-            opening={rooftop.name: department_hours(rooftop) for rooftop in dealer.profile.rooftops},
             updated_at=dealer.stock_at,
             now=minute,
         )
@@ -174,10 +171,8 @@ async def health(_: Request) -> Response:
 
 
 async def _readiness(request: Request) -> Response:
-    """Whether reading skills answer from the latest stock, and whether leads can be stored.
-
-    The status code ignores leads, so that a load balancer does not remove the reading skills because of them.
-    """
+    """Whether reading skills answer from the latest stock, and leads can be stored. Only the former has a status code,
+    so that a load balancer does not remove the reading skills because of leads."""
     service = service_of(request)
     ready = service.process.ready
     status = "ready" if ready else "the database is away: stock and tokens may be out of date"
@@ -186,7 +181,7 @@ async def _readiness(request: Request) -> Response:
 
 
 async def _calendar(request: Request) -> Response:
-    """The visits, for a calendar program that has the secret address. With a wrong secret the path is unknown."""
+    """The visits, for a calendar program that has the secret URL. With a wrong secret the answer is 404."""
     service = service_of(request)
     # Leave the block before the response is sent: a client may read it slowly.
     with service.load:

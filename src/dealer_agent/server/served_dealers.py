@@ -61,7 +61,7 @@ class Addresses:
     documents: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     def locate(self, host: str, path: str) -> Place | None:
-        """The dealer at an address. None if no enabled dealer answers there.
+        """The dealer at a host and path. None if no enabled dealer answers there.
 
         A host of a dealer never leads to another dealer.
         """
@@ -74,7 +74,7 @@ class Addresses:
         return Place(dealer_id, path) if dealer_id in self.dealers else None
 
     def roots(self, dealer_id: str) -> list[tuple[bytes, bytes]]:
-        """The host and the path of each root of a dealer. An empty host means all hosts that are no dealer's."""
+        """The host and the path of each root of a dealer. An empty host means all hosts that belong to no dealer."""
         if self.only is not None:
             return [(b"", self.base_path.encode())]
         hosts = [(host.encode(), b"") for host, owner in self.hosts.items() if owner == dealer_id]
@@ -116,7 +116,7 @@ class ServedDealers:
     _targets: dict[tuple[bytes, bytes], tuple[Service, Binding]] = field(default_factory=dict)
 
     def find_binding(self, host: bytes, path: bytes) -> tuple[Service, Binding] | None:
-        """The opened service and the binding at an address. None if there may be another way to find them."""
+        """The opened service and the binding at a host and path. If it is None, use `Addresses.locate`."""
         hosts = self.addresses.hosts
         if hosts and host_name(host.decode("latin-1")) in hosts:
             return self._targets.get((host, path))
@@ -152,13 +152,13 @@ class ServedDealers:
         self._add(dealer_id, service)
 
     def close(self, dealer_id: str) -> None:
-        """Forgets the service of a dealer. Requests in progress keep it to their end."""
+        """Removes the service of a dealer. Requests in progress continue to use it."""
         service = self.opened.pop(dealer_id, None)
         for target in [target for target, (owner, _) in self._targets.items() if owner is service]:
             del self._targets[target]
 
     def move(self, addresses: Addresses) -> None:
-        """Replaces the addresses. Dealers that are no longer enabled, or have other addresses, are closed."""
+        """Replaces the addresses. Dealers that are no longer enabled, or answer elsewhere now, are closed."""
         before, self.addresses = self.addresses, addresses
         for dealer_id in list(self.opened):
             if dealer_id not in addresses.dealers or before.roots(dealer_id) != addresses.roots(dealer_id):

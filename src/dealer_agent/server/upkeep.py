@@ -12,7 +12,6 @@ import structlog
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.retention import erase_before, purge_before
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
-from dealer_agent.server.key_rotation import LogEvent
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.erasure import dispose
 from dealer_agent.storage.retention import purge
@@ -32,7 +31,7 @@ class Upkeep:
     store: Store
     profile: Profile
     heads_file: Path
-    rotate_keys: Callable[[datetime], list[LogEvent]]
+    rotate_keys: Callable[[datetime], None]
 
     async def run(self, steps: RepeatedSteps) -> None:
         """Repeats the steps until it is cancelled."""
@@ -56,5 +55,4 @@ class Upkeep:
 
     async def rotate_due_keys(self) -> None:
         """Runs the steps of a key rotation that are due, and logs their events."""
-        for news in await asyncio.to_thread(self.rotate_keys, datetime.now(UTC)):
-            (log.warning if news.is_problem else log.info)(news.event, **news.facts)
+        await asyncio.to_thread(self.rotate_keys, datetime.now(UTC))

@@ -8,7 +8,6 @@ time is stored, until the clock is right again or a person confirms it.
 from datetime import datetime, timedelta
 
 from sqlalchemy import func, select, union_all
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.schema import (
@@ -23,6 +22,7 @@ from dealer_agent.storage.schema import (
     outbox,
     refusals,
     tokens,
+    upsert,
 )
 from dealer_agent.storage.transaction import Transaction
 
@@ -54,15 +54,9 @@ _newest = union_all(
 
 READ_NEWEST = select(func.max(_newest.c.at, type_=UtcTime))
 
-_add = upsert(clocks)
-CONFIRM_TIME = _add.on_conflict_do_update(
-    index_elements=clocks.primary_key, set_={"trusted_at": _add.excluded.trusted_at}
-)
-STORE_TIME = _add.on_conflict_do_update(
-    index_elements=clocks.primary_key,
-    set_={"trusted_at": _add.excluded.trusted_at},
-    where=clocks.c.trusted_at < _add.excluded.trusted_at,
-)
+_TO_NEW_TIME = "UPDATE SET trusted_at = excluded.trusted_at"
+CONFIRM_TIME = upsert(clocks, _TO_NEW_TIME)
+STORE_TIME = upsert(clocks, f"{_TO_NEW_TIME} WHERE clocks.trusted_at < excluded.trusted_at")
 
 
 def clock_problem(tx: Transaction) -> str | None:

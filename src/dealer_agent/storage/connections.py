@@ -1,4 +1,4 @@
-"""Connects to the database of a URL: one engine reads snapshots, one writes durably. All dialect-specific code is here.
+"""Connects to the database of a URL: one engine reads, one writes durably. All dialect-specific code is here.
 
 SQLite: by default, SQLAlchemy leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" when a
 reader starts to write. So the transaction control of pysqlite is off. Writers begin with BEGIN IMMEDIATE, readers with
@@ -22,7 +22,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -30,6 +30,7 @@ from dealer_agent.encryption.file_permissions import advice, open_to_others
 from dealer_agent.storage.errors import (
     FULL,
     BadDatabaseUrl,
+    DatabaseBusy,
     DatabaseExposed,
     DatabaseUnreachable,
     DiskFull,
@@ -40,6 +41,11 @@ from dealer_agent.storage.prepared_statements import write_collected
 
 BUSY_SECONDS = 30
 """How long a writer waits for the lock of another process: longer than the longest import."""
+
+IMPORT_SECONDS = 600
+"""How long an import waits for another import of the dealer."""
+
+_LOCK_IMPORTS = text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || :dealer, 0))")
 
 SPACE_BYTES = 256 * 1024
 """The free disk space that a SQLite database needs: more than a usual group of leads."""
@@ -69,7 +75,11 @@ def database_url(url: str) -> URL:
         # Both errors may quote the URL, which may contain a password.
         raise BadDatabaseUrl("the database URL cannot be read: postgresql://... or sqlite:///path expected") from None
     if parsed.drivername in _POSTGRESQL_SCHEMES:
-        _check_host(parsed.host)
+        try:
+            # The driver raises UnicodeError for an invalid name, which is not a database error.
+            (parsed.host or "").encode("idna")
+        except UnicodeError:
+            raise BadDatabaseUrl("the database URL names a host that can be no host name") from None
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername == "sqlite":
         if parsed.database in (None, "", ":memory:"):
@@ -91,14 +101,6 @@ def require_private(url: URL) -> None:
         raise DatabaseExposed(f"the database {advice('600', exposed)}")
 
 
-def _check_host(host: str | None) -> None:
-    # The driver raises UnicodeError for an invalid name, which is not a database error.
-    try:
-        (host or "").encode("idna")
-    except UnicodeError:
-        raise BadDatabaseUrl("the database URL names a host that can be no host name") from None
-
-
 def writer_engine(url: URL) -> Engine:
     """Connections whose committed transactions are durable."""
     if url.get_backend_name() == "sqlite":
@@ -112,7 +114,7 @@ def writer_engine(url: URL) -> Engine:
             # The data that a savepoint restores. In a file, it would cost more than the lead itself.
             "PRAGMA temp_store=MEMORY",
         )
-        _take_turns(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
+        _queue_writers(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
     else:
         engine = _postgresql_engine(url)
         _choose_on_begin(engine, _WAIT_AND_BE_DURABLE)
@@ -163,6 +165,37 @@ def check_space(engine: Engine) -> None:
     else:
         if written < SPACE_BYTES:
             raise DiskFull(FULL[1])
+
+
+@contextmanager
+def import_lock(engine: Engine, dealer_id: str) -> Iterator[None]:
+    """Lets one import of a dealer run at a time, in all processes. The lock ends with its process.
+
+    The lock of a SQLite database is on its folder. Raises DatabaseBusy after `IMPORT_SECONDS`.
+    """
+    if engine.dialect.name != "sqlite":
+        with begin(engine, dealer_id) as connection:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{IMPORT_SECONDS}s'")
+            connection.execute(_LOCK_IMPORTS, {"dealer": dealer_id})
+            yield
+        return
+    folder = os.open(Path(str(engine.url.database)).absolute().parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        ends = time.monotonic() + IMPORT_SECONDS
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > ends:
+                    raise DatabaseBusy(
+                        "another import has not finished for a long time: stop it, then try again"
+                    ) from None
+                time.sleep(0.02)
+            else:
+                break
+        yield
+    finally:
+        os.close(folder)
 
 
 def truncate_log(engine: Engine) -> None:
@@ -221,7 +254,7 @@ def _on_connect(engine: Engine, *pragmas: str) -> None:
             connection.execute(pragma)
 
 
-def _take_turns(engine: Engine, log: Path) -> None:
+def _queue_writers(engine: Engine, log: Path) -> None:
     """Makes the writers of all processes begin one after the other.
 
     SQLite has no queue. A writer that finds it locked sleeps longer and longer, up to 0.1 s, and a writer that has
@@ -235,7 +268,7 @@ def _take_turns(engine: Engine, log: Path) -> None:
         ends = time.monotonic() + BUSY_SECONDS
         driver = connection.connection.driver_connection
         assert driver is not None, "a connection that begins is open"
-        with _turn(log, ends):
+        with _log_lock(log, ends):
             driver.execute("PRAGMA busy_timeout=0")
             try:
                 while time.monotonic() < ends:
@@ -254,8 +287,8 @@ def _take_turns(engine: Engine, log: Path) -> None:
 
 
 @contextmanager
-def _turn(log: Path, ends: float) -> Iterator[None]:
-    """Waits until `ends` for the lock on the write-ahead log. Continues without it: the database has its own lock."""
+def _log_lock(log: Path, ends: float) -> Iterator[None]:
+    """Holds the lock on the write-ahead log. Continues without it after `ends`: the database has its own lock."""
     try:
         file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

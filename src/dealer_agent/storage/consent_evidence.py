@@ -2,12 +2,13 @@
 
 The file is lines of JSON. The first line names the dealer, the leads, and the chain's head. Each other line is an event
 of the chain, from the first one to the head. Events of the person have their `body`: the salt and the text, whose hash
-is the event's commitment. `said` repeats the body for readers, and the check compares the two. Events of others name
-nobody. The check needs them to follow the hashes to the head, and to show that no event of these leads is left out.
+is the event's commitment. `said` repeats the body as readable text, and the check compares the two. Events of others
+name nobody. The check needs them to follow the hashes to the head, and to show that no event of these leads is left
+out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -19,7 +20,7 @@ from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.chain_heads import Head, by_chain
 from dealer_agent.storage.consents import READ_CHAIN, decrypted_body, event_of
 from dealer_agent.storage.event_chain import CONSENTS, EMPTY, ChainEnd, commitment, heads, row_hash
-from dealer_agent.storage.schema import microseconds
+from dealer_agent.storage.schema import microseconds, time_of
 from dealer_agent.storage.transaction import Transaction
 
 FORM: Final = "dealer-agent consent record 1"
@@ -168,7 +169,10 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
 
 
 def _check_leads(lead_ids: Sequence[str], theirs: Sequence[ConsentEvent], without_text: Mapping[str, int]) -> None:
-    """Raises BadEvidence if a lead has no events, or if an event in `without_text` (lead to number) lacks its text."""
+    """Raises BadEvidence if a lead has no events, or if `without_text` names a lead.
+
+    `without_text` maps a lead to the number of an event whose text is gone although the lead was not erased.
+    """
     if not lead_ids:
         raise BadEvidence("line 1 names no lead")
     if absent := set(lead_ids).difference(event.lead_id for event in theirs):
@@ -208,22 +212,11 @@ def _hashes(recorded: Iterable[Head], dealer_id: str) -> Mapping[int, bytes]:
 
 def _row(dealer_id: str, event: _Event) -> dict[str, Any]:
     """The columns of an event."""
-    return {
-        "dealer_id": dealer_id,
-        "number": event.number,
-        "lead_id": event.lead_id,
-        "kind": event.kind,
-        "at": event.at,
-        "granted_at": event.granted_at,
-        "expires_at": event.expires_at,
-        "channels": bytes(event.channels),
-        "purpose": event.purpose,
-        "commitment": event.commitment,
-    }
+    return msgspec.structs.asdict(event) | {"dealer_id": dealer_id, "channels": bytes(event.channels)}
 
 
 def _their_event(row: dict[str, Any], event: _Event) -> ConsentEvent:
-    times = {name: _time(row[name]) for name in ("at", "granted_at", "expires_at")}
+    times = {name: time_of(row[name]) for name in ("at", "granted_at", "expires_at")}
     try:
         found = event_of(row | times, event.body)
         if found.customer is not None:
@@ -235,7 +228,3 @@ def _their_event(row: dict[str, Any], event: _Event) -> ConsentEvent:
     if event.body is not None and (event.said is UNSET or bytes(event.said) != _said(found)):
         raise BadEvidence(f"`said` of event {event.number} is not what its body says")
     return found
-
-
-def _time(value: int | None) -> datetime | None:
-    return None if value is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)

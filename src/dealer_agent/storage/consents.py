@@ -28,7 +28,7 @@ from dealer_agent.leads.consent_events import (
 from dealer_agent.storage.contact_points import CONTACT_POINTS
 from dealer_agent.storage.event_chain import BODY, EMPTY, ChainEnd, append, commitment, end_problem, link_problem
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import consent_events, consent_proofs, leads, of_dealer
+from dealer_agent.storage.schema import consent_events, consent_proofs, leads, of_dealer, of_lead, of_leads, same_lead
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.storage.withdrawals import record_withdrawal
 
@@ -48,27 +48,25 @@ class ChainReport(NamedTuple):
     problem: str | None
 
 
-class _Body(Struct, omit_defaults=True):
+class _Body(Struct, omit_defaults=True, rename={"consent_text": "text", "token_id": "token"}):
     """The encrypted part of an event."""
 
     salt: bytes
-    text: str | None = None
+    consent_text: str | None = None
     request_hash: bytes | None = None
     customer: bytes | None = None
     by: str | None = None
     reason: str | None = None
     scope: tuple[str, ...] = ()
     agent: str | None = None
-    token: str | None = None
+    token_id: str | None = None
 
 
-_OF_LEAD = (of_dealer(consent_events), consent_events.c.lead_id == bindparam("of_lead"))
-
-READ_EVENTS = Prepared(select(consent_events).where(*_OF_LEAD).order_by(consent_events.c.number))
+READ_EVENTS = Prepared(select(consent_events).where(of_lead(consent_events)).order_by(consent_events.c.number))
 
 READ_CHANNELS = (
     select(*(consent_events.c[name] for name in ChannelEvent._fields))
-    .where(*_OF_LEAD)
+    .where(of_lead(consent_events))
     .order_by(consent_events.c.number)
 )
 
@@ -84,26 +82,17 @@ READ_CHAIN = (
 )
 
 # Without ORDER BY: with it, SQLite reads the whole chain.
-READ_EVENTS_WITH_PROOFS = _WITH_PROOFS.where(
-    of_dealer(consent_events), consent_events.c.lead_id.in_(bindparam("lead_ids", expanding=True))
-)
+READ_EVENTS_WITH_PROOFS = _WITH_PROOFS.where(of_leads(consent_events))
 
 FIND_LEAD_WITHOUT_CONSENT = (
-    select(leads.c.lead_id)
-    .where(
-        of_dealer(leads),
-        ~exists().where(consent_events.c.dealer_id == leads.c.dealer_id, consent_events.c.lead_id == leads.c.lead_id),
-    )
-    .limit(1)
+    select(leads.c.lead_id).where(of_dealer(leads), ~exists().where(same_lead(consent_events, leads))).limit(1)
 )
 
-DELETE_BODIES = update(consent_events).where(*_OF_LEAD, consent_events.c.body.is_not(None)).values(body=None)
-
-TOUCH_LEAD = (
-    update(leads)
-    .where(of_dealer(leads), leads.c.lead_id == bindparam("of_lead"), leads.c.used_at < bindparam("at"))
-    .values(used_at=bindparam("at"))
+DELETE_BODIES = (
+    update(consent_events).where(of_lead(consent_events), consent_events.c.body.is_not(None)).values(body=None)
 )
+
+TOUCH_LEAD = update(leads).where(of_lead(leads), leads.c.used_at < bindparam("at")).values(used_at=bindparam("at"))
 
 
 def record_consent(tx: Transaction, lead_id: str, consent: ConsentRecord) -> int:
@@ -123,9 +112,7 @@ def touch_lead(tx: Transaction, lead_id: str, at: datetime) -> None:
 
 def grant(tx: Transaction, lead_id: str, consent: ConsentRecord) -> int:
     """Adds the consent that came with a lead."""
-    event = {
-        "lead_id": lead_id,
-        "kind": GRANTED,
+    event = _plain_event(tx, lead_id, GRANTED) | {
         "at": consent.received_at,
         "granted_at": consent.granted_at,
         "expires_at": consent.expires_at,
@@ -134,12 +121,12 @@ def grant(tx: Transaction, lead_id: str, consent: ConsentRecord) -> int:
     }
     body = _Body(
         salt=secrets.token_bytes(SALT_BYTES),
-        text=consent.consent_text,
+        consent_text=consent.consent_text,
         request_hash=consent.request_hash,
         customer=consent.customer,
         scope=consent.scope,
         agent=consent.source_agent,
-        token=consent.token_id,
+        token_id=consent.token_id,
     )
     return append(tx, event, msgspec.msgpack.encode(body))
 
@@ -156,9 +143,9 @@ def record_withdrawal_event(
 ) -> int:
     """Adds an event that a customer withdrew consent for these channels, which may not be used from now on.
 
-    It also applies to later leads with one of the `contact_points_of` this one, and outlives it
-    (`storage.withdrawals`). `by` is who recorded it. Returns the event's number. Raises StorageError if there is no
-    such lead.
+    The withdrawal also applies to later leads with one of the contact points of this lead, even after this lead is
+    erased (`storage.withdrawals`). `by` is who recorded it. Returns the event's number. Raises StorageError if there is
+    no such lead.
     """
     record_withdrawal(tx, lead_id, channels, known_by)
     return repeat_withdrawal_event(tx, lead_id, channels, by=by, reason=reason, kind=kind)
@@ -193,13 +180,8 @@ def consents_of(tx: Transaction, lead_id: str) -> tuple[ConsentEvent, ...]:
 
 def consents_in(tx: Transaction, rows: Iterable[Any]) -> tuple[ConsentEvent, ...]:
     """The events in rows of READ_EVENTS."""
-    return tuple(
-        event_of(
-            row._asdict(),
-            None if row.body is None else tx.decrypt(row.body, BODY, str(row.number)),
-        )
-        for row in rows
-    )
+    bodies = ((row, None if row.body is None else tx.decrypt(row.body, BODY, str(row.number))) for row in rows)
+    return tuple(event_of(row._asdict(), body) for row, body in bodies)
 
 
 def allowed_channels(tx: Transaction, lead_id: str, at: datetime) -> frozenset[str]:
@@ -210,7 +192,7 @@ def allowed_channels(tx: Transaction, lead_id: str, at: datetime) -> frozenset[s
 
 
 def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> ChainReport:
-    """Checks every event of the dealer's chain, and its end; `recorded` are hashes of heads by their number.
+    """Checks every event of the dealer's chain, and its end. `recorded` has recorded hashes by event number.
 
     Finds changed, added, missing, removed and swapped events, texts and proofs that were changed or deleted without an
     erasure, and a chain that was rewritten without the key. Only recorded heads show that the newest events were
@@ -280,22 +262,7 @@ def _words(document: bytes) -> tuple[str, ...]:
 
 def event_of(row: Mapping[str, Any], body: bytes | None) -> ConsentEvent:
     """An event from its columns and its decrypted body."""
-    content = _Body(b"") if body is None else msgspec.msgpack.decode(body, type=_Body)
-    return ConsentEvent(
-        number=row["number"],
-        kind=row["kind"],
-        at=row["at"],
-        lead_id=row["lead_id"],
-        granted_at=row["granted_at"],
-        expires_at=row["expires_at"],
-        channels=_words(row["channels"]),
-        scope=content.scope,
-        purpose=row["purpose"],
-        agent=content.agent,
-        consent_text=content.text,
-        request_hash=content.request_hash,
-        customer=content.customer,
-        by=content.by,
-        reason=content.reason,
-        token_id=content.token,
-    )
+    content = msgspec.structs.asdict(_Body(b"") if body is None else msgspec.msgpack.decode(body, type=_Body))
+    del content["salt"]
+    columns = {name: row[name] for name in ("number", "kind", "at", "lead_id", "granted_at", "expires_at", "purpose")}
+    return ConsentEvent(**columns, **content, channels=_words(row["channels"]))

@@ -4,25 +4,23 @@ import hmac
 from hashlib import sha256
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 
-from dealer_agent.storage.schema import lead_contacts, of_dealer
+from dealer_agent.storage.schema import lead_contacts, of_lead
 from dealer_agent.storage.transaction import Transaction
 
 CONTACT_POINTS = ("email:", "phone:")
 """What contact points begin with (`leads.received_lead.contact_points`)."""
 
-READ_CONTACTS = select(lead_contacts.c.contact).where(
-    of_dealer(lead_contacts), lead_contacts.c.lead_id == bindparam("lead_id")
-)
+READ_CONTACTS = select(lead_contacts.c.contact).where(of_lead(lead_contacts))
 
 
 def contact_points_of(tx: Transaction, lead_id: str, known_by: tuple[str, ...] = CONTACT_POINTS) -> set[str]:
-    """The e-mail addresses and phone numbers (normalised) of a lead that begin with one of `known_by`.
+    """The contact points of a lead that begin with one of these prefixes (`leads.received_lead.contact_points`).
 
     Raises DecryptionFailed and UnknownKey.
     """
-    rows = tx.execute(READ_CONTACTS, {"lead_id": lead_id}).scalars()
+    rows = tx.execute(READ_CONTACTS, {"of_lead": lead_id}).scalars()
     found = {tx.decrypt(row, lead_contacts.c.contact, lead_id).decode() for row in rows}
     # The keys of the lead's senders are left out: they are JSON arrays (`leads.received_lead.sender_keys`).
     return {contact for contact in found if contact.startswith(known_by)}

@@ -1,6 +1,6 @@
 """The dealers of an installation: their settings with history, state and host names.
 
-Every change counts up the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
+Every change increments the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
 """
 
 import tomllib
@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import Boolean, Delete, Table, bindparam, delete, func, insert, select, text, tuple_, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.dealers.hosts import canonical_host
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
@@ -20,6 +19,7 @@ from dealer_agent.storage.schema import (
     of_dealer,
     registered_dealers,
     revisions,
+    upsert,
 )
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
@@ -57,7 +57,7 @@ class DealerChange(NamedTuple):
     changed_at: datetime
 
 
-ADD_DEALER = upsert(registered_dealers).on_conflict_do_nothing().returning(registered_dealers.c.dealer_id)
+ADD_DEALER = upsert(registered_dealers, "NOTHING").returning(registered_dealers.c.dealer_id)
 
 ADD_SETTINGS = insert(dealer_settings)
 
@@ -79,12 +79,8 @@ SET_STATE = (
     )
 )
 
-COUNT_CHANGE = (
-    upsert(revisions)
-    .values(stock_revision=0, token_revision=0, settings_revision=1)
-    .on_conflict_do_update(
-        index_elements=revisions.primary_key, set_={"settings_revision": revisions.c.settings_revision + 1}
-    )
+COUNT_CHANGE = upsert(revisions, "UPDATE SET settings_revision = revisions.settings_revision + 1").values(
+    stock_revision=0, token_revision=0, settings_revision=1
 )
 
 _DEALERS = select(*(registered_dealers.c[name] for name in RegisteredDealer._fields))
@@ -144,8 +140,8 @@ def add_dealer(
 def change_settings(tx: Transaction, document: bytes, *, expected: int, actor: str, note: str = "") -> int:
     """Stores new settings, a valid `dealer.toml`, and returns their number.
 
-    `expected` is the number of the settings that were edited. Raises SettingsConflict if others are current, and
-    DealerUnknown.
+    `expected` is the number of the settings that were edited. Raises SettingsConflict if these are not current any
+    more, and DealerUnknown.
     """
     if tx.execute(NEXT_NUMBER, {"expected": expected, "new_name": _name_in(document), "at": tx.now}).rowcount == 0:
         current = find_dealer(tx).settings_number
@@ -221,7 +217,7 @@ def add_host(tx: InstallationTransaction, dealer_id: str, host: str) -> str:
 
 
 def remove_host(tx: Transaction, host: str) -> bool:
-    """Takes a host name from the dealer. Returns False if the dealer does not have it."""
+    """Removes a host name of the dealer. Returns False if the dealer does not have it."""
     removed = tx.execute(DELETE_HOST, {"sought": canonical_host(host)}).rowcount == 1
     if removed:
         tx.execute(COUNT_CHANGE)

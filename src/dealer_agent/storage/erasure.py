@@ -21,7 +21,6 @@ from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.leads import NO_VEHICLE
 from dealer_agent.storage.proofs import COUNT_OLD_PROOFS, delete_proofs, keep_as_proof, old_proofs
 from dealer_agent.storage.schema import (
-    LEAD_IDS,
     appointments,
     consent_events,
     idempotency,
@@ -29,14 +28,16 @@ from dealer_agent.storage.schema import (
     lead_events,
     leads,
     of_dealer,
+    of_leads,
     outbox,
     places,
+    same_lead,
 )
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
 MOST_LEADS = 100
-"""The most leads that one transaction disposes of: it bounds how long new leads wait."""
+"""The most leads whose customer data one transaction deletes. It bounds how long new leads wait."""
 
 
 class Disposed(NamedTuple):
@@ -48,63 +49,48 @@ class Disposed(NamedTuple):
 
 EMPTY_LEADS = (
     update(leads)
-    .where(of_dealer(leads), leads.c.lead_id.in_(LEAD_IDS), leads.c.erased_at.is_(None))
+    .where(of_leads(leads), leads.c.erased_at.is_(None))
     .values(customer=None, payload=None, source_agent=None, may_be_same_person_as=None, erased_at=bindparam("at"))
 )
 
 # The links of other leads to these.
 UNLINK = (
     update(leads)
-    .where(of_dealer(leads), leads.c.may_be_same_person_as.in_(LEAD_IDS))
+    .where(of_dealer(leads), leads.c.may_be_same_person_as.in_(bindparam("lead_ids", expanding=True)))
     .values(may_be_same_person_as=None)
 )
 
-EMPTY_ADDITIONS = (
-    update(lead_events).where(of_dealer(lead_events), lead_events.c.lead_id.in_(LEAD_IDS)).values(changes=None)
-)
+EMPTY_ADDITIONS = update(lead_events).where(of_leads(lead_events)).values(changes=None)
 
-EMPTY_VISITS = (
-    update(appointments).where(of_dealer(appointments), appointments.c.lead_id.in_(LEAD_IDS)).values(request=None)
-)
+EMPTY_VISITS = update(appointments).where(of_leads(appointments)).values(request=None)
 
-DELETE_REPLIES = delete(idempotency).where(of_dealer(idempotency), idempotency.c.lead_id.in_(LEAD_IDS))
+DELETE_REPLIES = delete(idempotency).where(of_leads(idempotency))
 
-DELETE_CONTACTS = delete(lead_contacts).where(of_dealer(lead_contacts), lead_contacts.c.lead_id.in_(LEAD_IDS))
+DELETE_CONTACTS = delete(lead_contacts).where(of_leads(lead_contacts))
 
 # The contact stays, to find the consent.
-EMPTY_VEHICLES = (
-    update(lead_contacts)
-    .where(of_dealer(lead_contacts), lead_contacts.c.lead_id.in_(LEAD_IDS))
-    .values(vehicle=None, vehicle_key=NO_VEHICLE)
-)
+EMPTY_VEHICLES = update(lead_contacts).where(of_leads(lead_contacts)).values(vehicle=None, vehicle_key=NO_VEHICLE)
 
 # Disposal also deletes the rows that only served the use of a lead. An erasure keeps them as a record.
-DELETE_ADDITIONS = delete(lead_events).where(of_dealer(lead_events), lead_events.c.lead_id.in_(LEAD_IDS))
+DELETE_ADDITIONS = delete(lead_events).where(of_leads(lead_events))
 
-DELETE_DELIVERIES = delete(outbox).where(of_dealer(outbox), outbox.c.lead_id.in_(LEAD_IDS))
+DELETE_DELIVERIES = delete(outbox).where(of_leads(outbox))
 
 DELETE_PAST_PLACES = delete(places).where(
     of_dealer(places),
-    places.c.appointment_id.in_(
-        select(appointments.c.appointment_id).where(of_dealer(appointments), appointments.c.lead_id.in_(LEAD_IDS))
-    ),
+    places.c.appointment_id.in_(select(appointments.c.appointment_id).where(of_leads(appointments))),
 )
 
 # A process that is making one of these documents loses its lease and sends nothing. A process that is sending one may
 # have sent it: `leased_until` says until when. The notice about the erasure waits until then.
 DROP_DELIVERIES = (
     update(outbox)
-    .where(
-        of_dealer(outbox),
-        outbox.c.lead_id.in_(LEAD_IDS),
-        outbox.c.state.in_(("waiting", "parked")),
-    )
+    .where(of_leads(outbox), outbox.c.state.in_(("waiting", "parked")))
     .values(state="dropped", settled_at=bindparam("at"), lease=None, document=None, problem="the customer was erased")
 )
 
 FIND_VISITS_TO_COME = select(appointments.c.appointment_id).where(
-    of_dealer(appointments),
-    appointments.c.lead_id.in_(LEAD_IDS),
+    of_leads(appointments),
     appointments.c.status.in_(ACTIVE),
     or_(appointments.c.starts_at.is_(None), appointments.c.starts_at > bindparam("at")),
 )
@@ -115,14 +101,11 @@ _UNUSED = and_(
     leads.c.used_at < bindparam("since"),
     leads.c.erased_at.is_(None),
     ~exists().where(
-        appointments.c.dealer_id == leads.c.dealer_id,
-        appointments.c.lead_id == leads.c.lead_id,
+        same_lead(appointments, leads),
         appointments.c.status == "confirmed",
         appointments.c.ends_at > bindparam("now"),
     ),
-    ~exists().where(
-        outbox.c.dealer_id == leads.c.dealer_id, outbox.c.lead_id == leads.c.lead_id, outbox.c.state == "waiting"
-    ),
+    ~exists().where(same_lead(outbox, leads), outbox.c.state == "waiting"),
 )
 
 FIND_UNUSED = select(leads.c.lead_id).where(_UNUSED).order_by(leads.c.used_at, leads.c.lead_id).limit(MOST_LEADS)
@@ -131,21 +114,13 @@ COUNT_UNUSED = select(func.count()).select_from(leads).where(_UNUSED)
 
 _later = consent_events.alias("later")
 
-_WITH_LEADS = join(
-    consent_events,
-    leads,
-    (consent_events.c.dealer_id == leads.c.dealer_id) & (consent_events.c.lead_id == leads.c.lead_id),
-)
+_WITH_LEADS = join(consent_events, leads)
 
 _OLD = and_(
     of_dealer(consent_events),
     consent_events.c.body.is_not(None),
     consent_events.c.at < bindparam("before"),
-    ~exists().where(
-        _later.c.dealer_id == consent_events.c.dealer_id,
-        _later.c.lead_id == consent_events.c.lead_id,
-        _later.c.at >= bindparam("before"),
-    ),
+    ~exists().where(same_lead(_later, consent_events), _later.c.at >= bindparam("before")),
 )
 
 # A consent is kept for at least as long as its lead.
@@ -226,7 +201,7 @@ def disposable(tx: Transaction, *, leads_unused_since: datetime, consents_before
 
 
 def _dispose(tx: Transaction, *, leads_unused_since: datetime, consents_before: datetime) -> Disposed:
-    """Disposes of up to MOST_LEADS leads and as many consents."""
+    """Deletes by age the customer data of up to MOST_LEADS leads, and up to MOST_LEADS consents."""
     lead_ids = list(tx.execute(FIND_UNUSED, {"since": leads_unused_since, "now": tx.now}).scalars())
     if lead_ids:
         _empty(tx, lead_ids)
@@ -246,7 +221,7 @@ def _dispose(tx: Transaction, *, leads_unused_since: datetime, consents_before: 
 
 
 def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
-    """Empties these leads except contacts and consents. Returns the number of leads whose customer was known."""
+    """Deletes the customer data of these leads, but not contacts and consents. Returns how many leads had such data."""
     chosen = {"lead_ids": list(lead_ids)}
     to_come = list(tx.execute(FIND_VISITS_TO_COME, chosen | {"at": tx.now}).scalars())
     stop_sharing(tx, to_come, lead_ids)

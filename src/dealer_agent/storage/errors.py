@@ -85,7 +85,7 @@ class KeyMissing(StorageError):
 
 
 class WrongKey(StorageError):
-    """Customer data cannot be decrypted: the key is another one, or the data was changed."""
+    """Customer data cannot be decrypted: the key is a different one, or the data was changed."""
 
 
 class DealerUnknown(StorageError):
@@ -105,7 +105,7 @@ class HostTaken(StorageError):
 
 
 class NotIsolated(StorageError):
-    """The database does not keep the data of several dealers apart."""
+    """The database does not isolate the data of dealers from each other."""
 
 
 class StockShrinks(StorageError):

@@ -10,14 +10,14 @@ that is recorded outside the database can (`storage.chain_heads`).
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Column, Row, Select, Table, bindparam, func, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy import Column, Row, Select, Table, Update, bindparam, func, insert, select, update
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.storage.chain_heads import Head
@@ -30,6 +30,7 @@ from dealer_agent.storage.schema import (
     dealers,
     microseconds,
     of_dealer,
+    upsert,
     vault_keys,
 )
 from dealer_agent.storage.transaction import Transaction
@@ -55,6 +56,7 @@ class StoredEnd(NamedTuple):
     mac: bytes | None
 
 
+@dataclass(frozen=True, eq=False)
 class Chain:
     """The rows of a chain, the columns that their hashes cover, and the columns of its end in the dealer's row.
 
@@ -62,34 +64,29 @@ class Chain:
     anew.
     """
 
-    def __init__(
-        self,
-        label: str,
-        rows: Table,
-        covered: tuple[str, ...],
-        count: Column[int],
-        head: Column[Any],
-        mac: Column[Any],
-    ) -> None:
-        self.label = label
-        self.rows = rows
-        self.covered = covered
-        self.mac = mac
-        self._count, self._head = count, func.coalesce(head, NO_HASH)
-        self._head_column = head
-        self.read_end: Select[Any] = select(count, self._head, mac).where(of_dealer(dealers))
-        self.set_mac = update(dealers).where(of_dealer(dealers)).values({mac: bindparam("new_mac")})
+    label: str
+    rows: Table
+    covered: tuple[str, ...]
+    count: Column[int]
+    head: Column[Any]
+    mac: Column[Any]
+
+    @cached_property
+    def read_end(self) -> Select[Any]:
+        """Reads the end."""
+        return select(self.count, func.coalesce(self.head, NO_HASH), self.mac).where(of_dealer(dealers))
+
+    @cached_property
+    def set_mac(self) -> Update:
+        """Replaces the MAC of the end."""
+        return update(dealers).where(of_dealer(dealers)).values({self.mac: bindparam("new_mac")})
 
     @cached_property
     def move_end(self) -> Prepared:
         """Moves the end if it is still the expected one."""
-        moved: dict[Any, Any] = {
-            self._count: bindparam("new_count"),
-            self._head_column: bindparam("new_head"),
-            self.mac: bindparam("new_mac"),
-        }
-        expected = (self._count == bindparam("count_before"), self._head == bindparam("head_before"))
-        return Prepared(update(dealers).where(of_dealer(dealers), *expected).values(moved))
+        unmoved = self.count == bindparam("count_before"), func.coalesce(self.head, NO_HASH) == bindparam("head_before")
+        moved: dict[Any, Any] = {self.count: bindparam("new_count"), self.head: bindparam("new_head")}
+        return Prepared(self.set_mac.where(*unmoved).values(moved))
 
     @cached_property
     def add_row(self) -> Prepared:
@@ -123,7 +120,7 @@ CHAINS = {"consents": CONSENTS, "accesses": ACCESSES}
 # FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
 LOCK_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True))
 
-ADD_DEALER = upsert(dealers).on_conflict_do_nothing()
+ADD_DEALER = upsert(dealers, "NOTHING")
 
 FIND_KEY = select(vault_keys.c.key_id).where(of_dealer(vault_keys), vault_keys.c.key_id == bindparam("key_id"))
 
@@ -182,7 +179,7 @@ def _extend(tx: Transaction, chain: Chain, stored: StoredEnd, row_of: Callable[[
 
 
 def chain_end(tx: Transaction, chain: Chain = CONSENTS) -> StoredEnd:
-    """The chain's end in the dealer's row."""
+    """Reads the end of a chain from the dealer's row. EMPTY for a new dealer."""
     found = tx.execute(chain.read_end).one_or_none()
     return StoredEnd(EMPTY, None) if found is None else _stored_end(*found)
 
@@ -216,7 +213,7 @@ def _may_be_extended(tx: Transaction, stored: StoredEnd, chain: Chain) -> bool:
 
 
 def key_of_another_process(key_id: str) -> str:
-    """The message about a key that another process uses and this one does not have."""
+    """The error message about a key that another process uses and this one does not have."""
     return (
         f"another process uses the key {key_id}, which is not among the keys here: restart this process with the keys "
         "that DEALER_AGENT_KEYS holds now, or put the newest copy of dealer-agent.keys back"
@@ -267,7 +264,7 @@ def commitment(body: bytes | None) -> bytes:
 
 
 def row_hash(row: Mapping[str, Any], before: bytes, chain: Chain = CONSENTS) -> bytes:
-    """The hash of a row (its columns) after the one with the hash `before`."""
+    """The hash of a row, made from its columns and from `before`, the hash of the row before it."""
     covered = (chain.label, *(_plain(row[name]) for name in chain.covered), before)
     return sha256(msgspec.json.encode(covered)).digest()
 

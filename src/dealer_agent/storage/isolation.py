@@ -1,6 +1,6 @@
 """Row-level security of PostgreSQL: a transaction sees and writes only rows of the dealer that it has set.
 
-Each table has a policy that compares `dealer_id` with the session variable `dealer_agent.dealer`. The variable holds
+Each table has a policy that compares `dealer_id` with the session variable `dealer_agent.dealer`. It is set
 until the end of the transaction. Without it, no row is visible. An installation-wide transaction sets `ALL_DEALERS`,
 which only the policies of INSTALLATION_TABLES accept. SQLite has no such protection.
 
@@ -47,9 +47,9 @@ READ_PROBLEM = text(
 
 
 def isolation_problem(connection: Connection) -> str | None:
-    """Why the database does not keep the dealers of a service apart, and what to do; None if it does.
+    """Why the database does not isolate the dealers of a service, and what to do; None if it does.
 
-    SQLite keeps nothing apart, and has no problem here: its file belongs to the user of the service.
+    SQLite isolates nothing. This is no problem, because its file belongs to the user of the service.
     """
     if connection.dialect.name != "postgresql":
         return None

@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from sqlalchemy import bindparam, delete, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.encryption.errors import DecryptionFailed, InvalidKeys, UnknownKey
 from dealer_agent.encryption.keyring import LASTING
 from dealer_agent.storage.errors import KeyMissing, WrongKey
 from dealer_agent.storage.event_chain import chain_end, key_of_another_process
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import of_dealer, vault_key_uses, vault_keys
+from dealer_agent.storage.schema import of_dealer, upsert, vault_key_uses, vault_keys
 from dealer_agent.storage.transaction import Transaction
 
 PROOF = b"customer data of this dealer is sealed with this key"
@@ -35,14 +34,12 @@ READ_USES = (
     .order_by(vault_key_uses.c.since, vault_key_uses.c.key_id)
 )
 
-ADD_PROOF = upsert(vault_keys).on_conflict_do_nothing()
+ADD_PROOF = upsert(vault_keys, "NOTHING")
 
 # A retired key becomes active again only if the operator changes the keys back (`retire_others`).
-_add = upsert(vault_key_uses)
-START_USE = _add.on_conflict_do_update(
-    index_elements=vault_key_uses.primary_key,
-    set_={"state": "active", "since": _add.excluded.since, "lacked_by": None},
-    where=vault_key_uses.c.state == "next",
+START_USE = upsert(
+    vault_key_uses,
+    "UPDATE SET state = 'active', since = excluded.since, lacked_by = NULL WHERE vault_key_uses.state = 'next'",
 )
 
 TAKE_BACK = (
@@ -87,8 +84,8 @@ def key_uses(tx: Transaction) -> dict[str, KeyUse]:
 def check_keys(tx: Transaction) -> bool:
     """Checks the keys of the cipher. Returns whether the active key and the lasting secret are recorded.
 
-    Raises KeyMissing if the cipher lacks a key that encrypts data of the dealer, and WrongKey if it has another key of
-    that name.
+    Raises KeyMissing if the cipher lacks a key that encrypts data of the dealer, and WrongKey if it has another key
+    with that id.
     """
     recorded = set()
     for key_id, proof in READ_PROOFS.read(tx, {}):
@@ -117,10 +114,14 @@ def check_owner(tx: Transaction) -> bool:
     """Checks that this folder is the one that uses the dealer's id on this database. Returns whether keys are recorded.
 
     One recorded key, or the lasting secret, is proof enough: an old copy of the keys may import. Without recorded keys
-    any folder may, because nothing distinguishes them. Raises KeyMissing for a folder without keys, and WrongKey.
+    any folder may, because nothing distinguishes them. So may a folder without keys on SQLite, whose file is normally
+    in the folder: a lost key does not stop imports. Raises KeyMissing for a folder without keys on PostgreSQL, and
+    WrongKey.
     """
     proofs = READ_PROOFS.read(tx, {})
     if proofs and tx.given_cipher is None:
+        if tx.connection.dialect.name == "sqlite":
+            return True
         raise KeyMissing(
             f"the dealer {tx.dealer_id} has keys on this database, and there is no key here: put its dealer-agent.keys "
             "beside dealer.toml, or set DEALER_AGENT_KEYS; if this is another dealer, give it another id in dealer.toml"
@@ -158,7 +159,7 @@ def check_keys_to_encrypt(tx: Transaction) -> None:
 def start_use(tx: Transaction) -> None:
     """Records that the active key is used from now on, with a proof of it and of the lasting secret.
 
-    A key that was retired or destroyed stays so, and gets no proof: every process would need it again.
+    A retired or destroyed key stays retired or destroyed. It gets no proof, because then every process would need it.
     """
     keyring = tx.unchecked_cipher.keyring
     tx.execute(START_USE, {"key_id": keyring.active, "state": "active", "since": tx.now})

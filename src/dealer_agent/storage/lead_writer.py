@@ -181,7 +181,7 @@ class LeadWriter:
                 return
 
     def _next_group(self) -> tuple[list[_Submitted[Any]], bool]:
-        """Waits for a job and takes the jobs that are queued behind it. Also returns whether the queue has ended."""
+        """Waits for a job, and returns it with the jobs behind it in the queue. True if the queue has ended."""
         group: list[_Submitted[Any]] = []
         submitted = self._queue.get()
         while submitted is not None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import LargeBinary, bindparam, exists, insert, select, tuple_
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN, ConsentRecord
 from dealer_agent.leads.records import LeadEvent, LeadRecord, StoredLead
@@ -21,7 +20,17 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import consents
 from dealer_agent.storage.consents import grant, touch_lead
 from dealer_agent.storage.prepared_statements import Prepared, Read, read_all
-from dealer_agent.storage.schema import consent_events, lead_contacts, lead_events, leads, of_dealer, refusals
+from dealer_agent.storage.schema import (
+    consent_events,
+    lead_contacts,
+    lead_events,
+    leads,
+    of_dealer,
+    of_lead,
+    refusals,
+    same_lead,
+    upsert,
+)
 from dealer_agent.storage.transaction import Transaction
 
 ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)
@@ -36,11 +45,7 @@ _OF_CONTACT = (of_dealer(lead_contacts), lead_contacts.c.contact_hash == bindpar
 # A contact that a duplicate brought has its lead's time, so that the window counts from the first.
 FIND_DUPLICATE = Prepared(
     select(lead_contacts.c.received_at, lead_contacts.c.lead_id)
-    .join_from(
-        lead_contacts,
-        leads,
-        (lead_contacts.c.dealer_id == leads.c.dealer_id) & (lead_contacts.c.lead_id == leads.c.lead_id),
-    )
+    .join_from(lead_contacts, leads)
     .where(
         *_OF_CONTACT,
         lead_contacts.c.vehicle_key == bindparam("vehicle_key"),
@@ -97,8 +102,7 @@ FIND_WITHDRAWN = Prepared(
             .limit(NEWEST_LEADS)
         ),
         ~exists().where(
-            _consent.c.dealer_id == _withdrawal.c.dealer_id,
-            _consent.c.lead_id == _withdrawal.c.lead_id,
+            same_lead(_consent, _withdrawal),
             _consent.c.kind == GRANTED,
             _consent.c.at == _withdrawal.c.at,
         ),
@@ -106,7 +110,7 @@ FIND_WITHDRAWN = Prepared(
 )
 
 ADD_LEAD = Prepared(insert(leads))
-ADD_CONTACT = Prepared(upsert(lead_contacts).on_conflict_do_nothing())
+ADD_CONTACT = Prepared(upsert(lead_contacts, "NOTHING"))
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
 
@@ -128,11 +132,11 @@ LIST_LEADS_BEFORE = LIST_LEADS.where(
     .scalar_subquery()
 )
 
-READ_LEAD = Prepared(select(*_LEAD_COLUMNS).where(of_dealer(leads), leads.c.lead_id == bindparam("of_lead")))
+READ_LEAD = Prepared(select(*_LEAD_COLUMNS).where(of_lead(leads)))
 
 READ_EVENTS = Prepared(
     select(lead_events.c.event_id, lead_events.c.at, lead_events.c.changes)
-    .where(of_dealer(lead_events), lead_events.c.lead_id == bindparam("of_lead"))
+    .where(of_lead(lead_events))
     .order_by(lead_events.c.at, lead_events.c.event_id)
 )
 
@@ -205,7 +209,8 @@ def withdrawn_from(tx: Transaction, senders: Iterable[str], granted_at: datetime
 def record_lead(
     tx: Transaction, lead: LeadRecord, consent: ConsentRecord, *, contacts: Sequence[str], vehicle_key: str | None
 ) -> None:
-    """Stores a first lead with its consent. `contacts` (with its senders) and `vehicle_key` find it again.
+    """Stores a first lead with its consent. Later requests find it by `contacts`, which include its senders, and
+    `vehicle_key`.
 
     Raises AlreadyStored if a lead has this id.
     """
@@ -224,7 +229,7 @@ def record_lead(
 
 
 def record_contacts(tx: Transaction, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None) -> None:
-    """Lets a lead also be found by `contacts`: a duplicate may bring others than the first lead's own."""
+    """Lets later requests find a lead by these `contacts` too. A duplicate may add some."""
     vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
     for contact in dict.fromkeys(contacts):
         row = contact_row(tx, lead.lead_id, contact, vehicle, lead.received_at)
@@ -276,7 +281,7 @@ def get_lead(tx: Transaction, lead_id: str) -> StoredLead | None:
 
 
 def lead_reads(lead_id: str) -> tuple[Read, Read, Read]:
-    """The statements that read the rows of a lead, in the order in which `lead_in` takes the rows."""
+    """The statements that read the rows of a lead, in the order of the parameters of `lead_in`."""
     key = {"of_lead": lead_id}
     return (READ_LEAD, key), (READ_EVENTS, key), (consents.READ_EVENTS, key)
 

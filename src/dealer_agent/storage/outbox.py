@@ -34,17 +34,16 @@ from dealer_agent.leads.received_lead import token_sender_key
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import UtcTime, leads, microseconds, of_dealer, outbox
+from dealer_agent.storage.schema import UtcTime, leads, microseconds, of_dealer, of_lead, of_leads, outbox, same_lead
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 State = Literal["waiting", "sent", "parked", "dropped"]
-STATES: tuple[State, ...] = ("waiting", "sent", "parked", "dropped")
 
 MOST_LEADS = 200
-"""The most leads of one address that `count_mails_before` looks at: a stranger can send thousands."""
+"""The most leads of one e-mail address that `count_mails_before` looks at: a stranger can send thousands."""
 
-Address = tuple[str, str]
-"""A rooftop and one of its channels."""
+Receiver = tuple[str, str]
+"""The receiver of a delivery: a rooftop and one of its channels."""
 
 
 class Waiting(NamedTuple):
@@ -75,13 +74,13 @@ class DueDelivery(NamedTuple):
     document: bytes | None
 
     @property
-    def address(self) -> Address:
+    def receiver(self) -> Receiver:
         """The receiver: rooftop and channel."""
         return self.rooftop, self.channel
 
 
 class DeliveryRecord(NamedTuple):
-    """A delivery, for a list. `created_at` is when it was made, or when somebody last asked for a retry.
+    """A delivery, for a list. `created_at` is when it was made, or when somebody last requested a retry.
 
     A waiting row with a `leased_until` in the future is being sent. `unknown` counts the attempts that may have
     arrived, and the one that is in progress.
@@ -115,10 +114,9 @@ WHOLE_LEADS: tuple[Kind, ...] = ("lead", "resend", "notify")
 COUNT_MAILS_BEFORE = (
     select(func.count())
     .select_from(outbox)
-    .join(leads, and_(leads.c.dealer_id == outbox.c.dealer_id, leads.c.lead_id == outbox.c.lead_id))
+    .join(leads)
     .where(
-        of_dealer(outbox),
-        outbox.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
+        of_leads(outbox),
         leads.c.token_id.is_not_distinct_from(bindparam("token_id", type_=String)),
         outbox.c.kind == bindparam("kind"),
         outbox.c.state.in_(("waiting", "sent")),
@@ -129,7 +127,7 @@ COUNT_MAILS_BEFORE = (
 )
 
 # The clock may be set back. So a row that was never put off is due whenever it was stored, and a lease that ends after
-# `latest` does not count. `latest` is two leases away: the clock of another process may be a little ahead.
+# `latest` does not count. `latest` is two leases ahead: the clock of another process may be a little ahead.
 _DUE = and_(
     of_dealer(outbox),
     outbox.c.state == "waiting",
@@ -163,14 +161,17 @@ _FREE = or_(
 FIND_DEALERS_WITH_DUE = text(
     """
     WITH RECURSIVE waiting(dealer_id) AS (
-        SELECT min(dealer_id) FROM outbox WHERE state = 'waiting'
+        SELECT min(dealer_id) FROM outbox INDEXED BY ix_outbox_due WHERE state = 'waiting'
         UNION ALL
-        SELECT (SELECT min(o.dealer_id) FROM outbox o WHERE o.state = 'waiting' AND o.dealer_id > w.dealer_id)
+        SELECT (
+            SELECT min(o.dealer_id) FROM outbox o INDEXED BY ix_outbox_due
+            WHERE o.state = 'waiting' AND o.dealer_id > w.dealer_id
+        )
         FROM waiting w WHERE w.dealer_id IS NOT NULL
     ),
     oldest(dealer_id, due_at) AS (
         SELECT w.dealer_id, (
-            SELECT o.due_at FROM outbox o
+            SELECT o.due_at FROM outbox o INDEXED BY ix_outbox_due
             WHERE o.dealer_id = w.dealer_id AND o.state = 'waiting'
                 AND COALESCE(NULLIF(o.due_at, o.created_at), 0) <= :now
                 AND (o.leased_until IS NULL OR o.leased_until <= :now OR o.leased_until > :latest)
@@ -195,21 +196,18 @@ CALL_DEALERS_WITH_DUE = text("SELECT * FROM dealers_with_due_deliveries(:now, :l
 
 ADD_DELIVERY = Prepared(insert(outbox))
 
-OF_LEAD = and_(of_dealer(outbox), outbox.c.lead_id == bindparam("of_lead"))
-
 READ_WAITING = select(
     outbox.c.rooftop, outbox.c.channel, outbox.c.delivery_id, outbox.c.kind, outbox.c.document, outbox.c.lease
-).where(OF_LEAD, outbox.c.state == "waiting")
+).where(of_lead(outbox), outbox.c.state == "waiting")
 
 FIND_DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE, _FREE).distinct()
 
 # SKIP LOCKED on PostgreSQL: two processes claim side by side. On SQLite the writer's transaction is the lock.
 FIND_DUE = Prepared(
     select(
-        *(
-            outbox.c[name]
-            for name in ("delivery_id", "lead_id", "event_id", "kind", "created_at", "attempts", "document")
-        )
+        *(outbox.c[name] for name in ("delivery_id", "lead_id", "event_id", "kind", "rooftop", "channel", "document")),
+        outbox.c.created_at.label("tried_since"),
+        (outbox.c.attempts + 1).label("attempts"),
     )
     .where(_DUE, _FREE, outbox.c.rooftop == bindparam("rooftop"), outbox.c.channel == bindparam("channel"))
     .order_by(outbox.c.due_at, outbox.c.delivery_id)
@@ -262,7 +260,7 @@ DROP = _GIVE_UP.values(state="dropped", document=None)
 RELEASE = update(outbox).where(HELD).values(_ENDED | {"attempts": outbox.c.attempts - 1})
 
 FOLLOW_ANOTHER = (
-    update(outbox).where(OF_LEAD, outbox.c.follows == bindparam("before")).values(follows=bindparam("instead"))
+    update(outbox).where(of_lead(outbox), outbox.c.follows == bindparam("before")).values(follows=bindparam("instead"))
 )
 
 # The age counts from now on. Otherwise the row would be parked again at its first failure.
@@ -279,8 +277,7 @@ PUT_IN_ORDER = (
     .values(
         follows=select(func.max(_before.c.delivery_id))
         .where(
-            _before.c.dealer_id == outbox.c.dealer_id,
-            _before.c.lead_id == outbox.c.lead_id,
+            same_lead(_before, outbox),
             _before.c.rooftop == outbox.c.rooftop,
             _before.c.channel == outbox.c.channel,
             _before.c.state == "waiting",
@@ -294,7 +291,7 @@ READ_DELIVERIES = select(*(outbox.c[name] for name in DeliveryRecord._fields)).w
 
 
 def enqueue(
-    tx: Transaction, lead_id: str, rows: Sequence[NewDelivery], after: Mapping[Address, Waiting] | None = None
+    tx: Transaction, lead_id: str, rows: Sequence[NewDelivery], after: Mapping[Receiver, Waiting] | None = None
 ) -> list[str]:
     """Adds rows that are due now and returns their ids. Call it in the transaction that stores the reason for them.
 
@@ -325,7 +322,7 @@ def enqueue(
 def count_mails_before(
     tx: Transaction, delivery: DueDelivery, email: str, token_id: str | None, within: timedelta
 ) -> int:
-    """How many mails of the delivery's kind this address got, or is to get, in the time before the delivery was made.
+    """How many mails of this kind the e-mail address got, or will get, in the time `within` before this delivery.
 
     It counts the leads with the same token, or all leads without one: nothing distinguishes senders without a token,
     and they must not use up the mails of a sender with a token. `email` is normalised. It looks at the newest
@@ -348,8 +345,8 @@ def count_mails_before(
     return int(tx.execute(COUNT_MAILS_BEFORE, sought).scalar_one())
 
 
-def due_addresses(tx: Transaction, lease: timedelta) -> list[Address]:
-    """The addresses (rooftop, channel) with a due delivery that no process has leased. `lease` is the longest lease."""
+def due_receivers(tx: Transaction, lease: timedelta) -> list[Receiver]:
+    """The receivers (rooftop, channel) with a due delivery that no process has leased. `lease` is the longest lease."""
     sought = {"now": tx.now, "latest": tx.now + 2 * lease}
     return [(row.rooftop, row.channel) for row in tx.execute(FIND_DUE_ADDRESSES, sought)]
 
@@ -361,40 +358,27 @@ def dealers_with_due(tx: InstallationTransaction, lease: timedelta, most: int) -
     return list(tx.execute(statement, sought).scalars())
 
 
-def waiting(tx: Transaction, lead_id: str) -> dict[Address, Waiting]:
+def waiting(tx: Transaction, lead_id: str) -> dict[Receiver, Waiting]:
     """The newest waiting delivery of a lead to each receiver."""
-    found: dict[Address, Waiting] = {}
+    found: dict[Receiver, Waiting] = {}
     for row in tx.execute(READ_WAITING, {"of_lead": lead_id}):
-        address = row.rooftop, row.channel
-        before = found.get(address, Waiting("", untried=False))
+        receiver = row.rooftop, row.channel
+        before = found.get(receiver, Waiting("", untried=False))
         untried = row.kind in WHOLE_LEADS and row.document is None and row.lease is None
-        found[address] = Waiting(max(before.delivery_id, row.delivery_id), before.untried or untried)
+        found[receiver] = Waiting(max(before.delivery_id, row.delivery_id), before.untried or untried)
     return found
 
 
-def claim(tx: Transaction, lease: timedelta, address: Address, limit: int) -> list[DueDelivery]:
-    """Claims up to `limit` due rows at `address`, the oldest first. The caller has them until the lease ends."""
-    rooftop, channel = address
+def claim(tx: Transaction, lease: timedelta, receiver: Receiver, limit: int) -> list[DueDelivery]:
+    """Claims up to `limit` due rows of `receiver`, the oldest first. The caller has them until the lease ends."""
+    rooftop, channel = receiver
     until = tx.now + lease
     sought = {"now": tx.now, "latest": until + lease, "rooftop": rooftop, "channel": channel, "limit": limit}
     claimed = []
     for row in FIND_DUE.read(tx, sought):
         lease_name = new_ulid()
         LEASE.add(tx, {"picked": row.delivery_id, "new_lease": lease_name, "until": until})
-        claimed.append(
-            DueDelivery(
-                delivery_id=row.delivery_id,
-                lead_id=row.lead_id,
-                event_id=row.event_id,
-                kind=row.kind,
-                rooftop=rooftop,
-                channel=channel,
-                tried_since=row.created_at,
-                attempts=row.attempts + 1,
-                lease=lease_name,
-                document=row.document,
-            )
-        )
+        claimed.append(DueDelivery(**row._asdict(), lease=lease_name))
     return claimed
 
 

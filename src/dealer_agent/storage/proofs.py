@@ -9,28 +9,25 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import bindparam, delete, func, insert, select
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.storage.consents import READ_EVENTS, READ_EVENTS_WITH_PROOFS, decrypted_body, event_of
 from dealer_agent.storage.contact_points import contact_points_of, lasting_hash
-from dealer_agent.storage.schema import LEAD_IDS, consent_events, consent_proofs, of_dealer, proof_contacts
+from dealer_agent.storage.schema import consent_events, consent_proofs, of_dealer, of_leads, proof_contacts, upsert
 from dealer_agent.storage.transaction import Transaction
 
 PURPOSE = "proofs of consent"
 
 ADD_PROOF = insert(consent_proofs)
 
-ADD_PROOF_CONTACT = upsert(proof_contacts).on_conflict_do_nothing()
+ADD_PROOF_CONTACT = upsert(proof_contacts, "NOTHING")
 
 FIND_PROVEN = select(proof_contacts.c.lead_id).where(
     of_dealer(proof_contacts), proof_contacts.c.contact_hash == bindparam("contact_hash")
 )
 
-READ_NEWEST_PROOF = select(func.max(consent_proofs.c.last_at)).where(
-    of_dealer(consent_proofs), consent_proofs.c.lead_id.in_(LEAD_IDS)
-)
+READ_NEWEST_PROOF = select(func.max(consent_proofs.c.last_at)).where(of_leads(consent_proofs))
 
 _OLD = (of_dealer(consent_proofs), consent_proofs.c.last_at < bindparam("before"))
 
@@ -44,9 +41,9 @@ FIND_OLD_PROOFS = (
 
 COUNT_OLD_PROOFS = select(func.count(consent_proofs.c.lead_id.distinct())).where(*_OLD)
 
-DELETE_PROOFS = delete(consent_proofs).where(of_dealer(consent_proofs), consent_proofs.c.lead_id.in_(LEAD_IDS))
+DELETE_PROOFS = delete(consent_proofs).where(of_leads(consent_proofs))
 
-DELETE_PROOF_CONTACTS = delete(proof_contacts).where(of_dealer(proof_contacts), proof_contacts.c.lead_id.in_(LEAD_IDS))
+DELETE_PROOF_CONTACTS = delete(proof_contacts).where(of_leads(proof_contacts))
 
 
 def keep_as_proof(tx: Transaction, lead_id: str) -> bool:

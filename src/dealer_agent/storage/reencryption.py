@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Row, bindparam, delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.encryption.keyring import LASTING
 from dealer_agent.storage.event_chain import CHAINS, Chain, chain_end, end_is_valid, end_mac
@@ -16,15 +15,11 @@ from dealer_agent.storage.idempotency import DELETE_REPLY, decrypted_reply, repl
 from dealer_agent.storage.keys import active_keys, check_keys, retire_others
 from dealer_agent.storage.leads import ADD_CONTACT, contact_row
 from dealer_agent.storage.schema import (
-    appointments,
-    consent_events,
-    consent_proofs,
     idempotency,
     lead_contacts,
-    lead_events,
-    leads,
+    metadata,
     of_dealer,
-    outbox,
+    upsert,
     vault_key_uses,
     vault_keys,
 )
@@ -39,19 +34,15 @@ class _Step(NamedTuple):
     row_id: Column[Any]
 
 
-STEPS = (
-    _Step(leads.c.customer, leads.c.lead_id),
-    _Step(leads.c.payload, leads.c.lead_id),
-    _Step(leads.c.source_agent, leads.c.lead_id),
-    _Step(lead_events.c.changes, lead_events.c.event_id),
-    _Step(consent_events.c.body, consent_events.c.number),
-    _Step(consent_proofs.c.body, consent_proofs.c.number),
-    _Step(appointments.c.request, appointments.c.appointment_id),
-    _Step(outbox.c.document, outbox.c.delivery_id),
-    _Step(idempotency.c.reply, idempotency.c.fingerprint),
-    _Step(lead_contacts.c.contact, lead_contacts.c.contact_hash),
+STEPS = tuple(
+    # The primary key begins with the dealer's id and the id of the row.
+    _Step(column, table.primary_key.columns.values()[1])
+    for table in metadata.sorted_tables
+    for column in table.columns
+    # It is encrypted together with the contact of its row.
+    if column.comment == "sealed" and column is not lead_contacts.c.vehicle
 )
-"""The columns in the order of their encryption. The row of a contact has two encrypted columns."""
+"""All encrypted columns."""
 
 CONTACT_KEY = tuple(column.name for column in lead_contacts.primary_key if column.name != "dealer_id")
 DELETE_CONTACT = delete(lead_contacts).where(
@@ -59,7 +50,7 @@ DELETE_CONTACT = delete(lead_contacts).where(
 )
 
 # The same key may already have a response under the active key: that one is newer.
-ADD_REPLY = upsert(idempotency).on_conflict_do_nothing()
+ADD_REPLY = upsert(idempotency, "NOTHING")
 
 
 DELETE_OTHER_PROOFS = delete(vault_keys).where(

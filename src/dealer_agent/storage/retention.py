@@ -56,16 +56,10 @@ def purge(
     with store.write(dealer_id, now) as tx:
         trust_clock(tx)
 
-    def delete_replies(tx: Transaction) -> int:
-        return tx.execute(DELETE_OLD_REPLIES, {"before": now - IDEMPOTENCY_KEPT}).rowcount
-
     def delete_refusals(tx: Transaction) -> int:
         oldest_kept: datetime | None = tx.execute(READ_OLDEST_KEPT).scalar()
         before = refusals_before if oldest_kept is None else max(refusals_before, oldest_kept)
         return tx.execute(DELETE_OLD_REFUSALS, {"before": before}).rowcount
-
-    def delete_log(tx: Transaction) -> int:
-        return delete_accesses(tx, accesses_before, MOST_ROWS)
 
     def in_batches(begin: Begin, delete_rows: Callable[[Transaction], int]) -> int:
         total = 0
@@ -77,7 +71,7 @@ def purge(
                 return total
 
     return Purged(
-        in_batches(store.write, delete_replies),
+        in_batches(store.write, lambda tx: tx.execute(DELETE_OLD_REPLIES, {"before": now - IDEMPOTENCY_KEPT}).rowcount),
         in_batches(store.write, delete_refusals),
-        in_batches(store.lock, delete_log),
+        in_batches(store.lock, lambda tx: delete_accesses(tx, accesses_before, MOST_ROWS)),
     )

@@ -1,4 +1,6 @@
-"""The tables, the same on SQLite and PostgreSQL. Each key begins with `dealer_id`: the tables can be partitioned by it.
+"""The tables, the same on SQLite and PostgreSQL. Primary keys begin with `dealer_id`: tables can be partitioned by it.
+
+The migrations have what the statements of this package do not need: indexes, defaults, and which columns may be NULL.
 
 A time is an integer: microseconds since 1970 in UTC. SQLite has no type for times, and PostgreSQL returns them in the
 zone of the session. An integer compares, sorts and indexes the same on both, in a third of the size of ISO text.
@@ -21,25 +23,28 @@ from sqlalchemy import (
     Boolean,
     Column,
     ColumnElement,
+    Constraint,
     Dialect,
     ForeignKeyConstraint,
     FromClause,
-    Index,
+    Insert,
     Integer,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
     String,
     Table,
     bindparam,
+    insert,
     text,
 )
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 FIRST_REVISION = "0009"
-"""The first migration. A database of an older revision cannot be upgraded."""
+"""The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
 SCHEMA_REVISION = "0011"
-"""The newest migration. Revisions are numbers of four digits, so that they sort by age."""
+"""The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -69,11 +74,11 @@ class UtcTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
-        """To the database."""
+        """Converts a time to the stored number."""
         return None if value is None else microseconds(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """From the database."""
+        """Converts a stored number to a time."""
         return time_of(value)
 
 
@@ -82,25 +87,18 @@ def as_stored(words: str) -> str:
     return words.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-class Words(TypeDecorator[str]):
-    """Text from outside, the same on both databases (`as_stored`)."""
+class ExternalText(TypeDecorator[str]):
+    """Text of another program or person. It is stored as `as_stored` changes it, so that both databases accept it."""
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """To the database."""
+        """Converts a text to its stored form."""
         return None if value is None else as_stored(value)
 
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(referred_table_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    }
-)
+metadata = MetaData()
 
 
 def of_dealer(table: FromClause) -> ColumnElement[bool]:
@@ -108,429 +106,273 @@ def of_dealer(table: FromClause) -> ColumnElement[bool]:
     return table.c.dealer_id == bindparam("dealer")
 
 
-LEAD_IDS: BindParameter[Any] = bindparam("lead_ids", expanding=True)
-"""The parameter of a statement about several leads."""
+def of_lead(table: FromClause) -> ColumnElement[bool]:
+    """The condition that a row belongs to the lead with the parameter `of_lead`."""
+    return of_dealer(table) & (table.c.lead_id == bindparam("of_lead"))
 
 
-def _of_lead() -> ForeignKeyConstraint:
-    """The foreign key of a table whose rows belong to leads."""
-    return ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"])
+def of_leads(table: FromClause) -> ColumnElement[bool]:
+    """The condition that a row belongs to one of several leads: the parameter is `lead_ids`."""
+    return of_dealer(table) & table.c.lead_id.in_(bindparam("lead_ids", expanding=True))
+
+
+def same_lead(table: FromClause, other: FromClause) -> ColumnElement[bool]:
+    """The condition that two rows belong to one lead."""
+    return (table.c.dealer_id == other.c.dealer_id) & (table.c.lead_id == other.c.lead_id)
+
+
+def upsert(table: Table, action: str, *parameters: BindParameter[Any]) -> Insert:
+    """An INSERT that does `action` if the primary key is already there. `action` is SQL, with these parameters.
+
+    Both databases take the same SQL. SQLAlchemy has the clause for each of them, and importing both is slow.
+    """
+    key = ", ".join(table.primary_key.columns.keys())
+    clause = text(f"ON CONFLICT ({key}) DO {action}").bindparams(*parameters)
+    statement = insert(table)
+    statement.apply_syntax_extension_point(lambda _: [clause], "post_values")
+    return statement
+
+
+_TYPES: dict[str, type[TypeEngine[Any]]] = {
+    "text": String,
+    "words": ExternalText,
+    "times": UtcTime,
+    "counts": Integer,
+    "numbers": BigInteger,
+    "flags": Boolean,
+    "data": LargeBinary,
+    "sealed": LargeBinary,
+}
+
+
+def _table(name: str, key: str, of: Table | None = None, **columns: str) -> Table:
+    """A table with the column `dealer_id`, and with the columns of each type (`_TYPES`). All names are split at spaces.
+
+    `key` is the rest of the primary key. `of` is the table to whose rows the rows belong.
+    """
+    described = [
+        Column(column, _TYPES[kind], comment="sealed" if kind == "sealed" else None)
+        for kind, names in columns.items()
+        for column in names.split()
+    ]
+    constraints: list[Constraint] = [PrimaryKeyConstraint("dealer_id", *key.split())]
+    if of is not None:
+        owner = of.primary_key.columns
+        constraints.append(ForeignKeyConstraint(owner.keys(), list(owner)))
+    return Table(name, metadata, Column("dealer_id", String), *described, *constraints)
 
 
 # A dealer has a row in `dealers`, which is the lock for leads, and one in `revisions`, which is the lock for stock and
 # tokens. So a long import never delays a lead.
 # The dealer's row also has the ends of its two hash chains (`storage.event_chain`), each with a MAC in the column named
 # `seal`: removed rows at the end are detected too. `accesses` counts the entries that the access log ever had.
-dealers = Table(
+dealers = _table(
     "dealers",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("consent_events", BigInteger, nullable=False, server_default="0"),
-    Column("consent_head", LargeBinary),
-    Column("consent_seal", LargeBinary),
-    Column("accesses", BigInteger, nullable=False, server_default="0"),
-    Column("access_head", LargeBinary),
-    Column("access_seal", LargeBinary),
+    key="",
+    numbers="consent_events accesses",
+    data="consent_head consent_seal access_head access_seal",
 )
 
 # The keys that encrypt the dealer's data. `proof` is a known text, encrypted with the key: it detects a wrong key.
-vault_keys = Table(
-    "vault_keys",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("key_id", String, primary_key=True),
-    Column("proof", LargeBinary, nullable=False),
-)
+vault_keys = _table("vault_keys", key="key_id", text="key_id", data="proof")
 
 # The use of each key (`storage.keys.KeyState`), since when, and the machine that does not have the next key. Rows stay:
 # a destroyed key never encrypts again, even if an old copy of the key file is restored.
-vault_key_uses = Table(
-    "vault_key_uses",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("key_id", String, primary_key=True),
-    Column("state", String, nullable=False),
-    Column("since", UtcTime, nullable=False),
-    Column("lacked_by", Words),
-)
+vault_key_uses = _table("vault_key_uses", key="key_id", text="key_id state", times="since", words="lacked_by")
 
 # `trusted_at` is the newest time at which a running service found its clock plausible (`storage.clock`).
-clocks = Table(
-    "clocks",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("trusted_at", UtcTime, nullable=False),
-)
+clocks = _table("clocks", key="", times="trusted_at")
 
 # Counters of changes: `settings_revision` counts those of settings, hosts, keys and state. A trigger sets `changed_at`
 # with the database's clock, in every statement that changes a counter. The row outlives a removed dealer, so that other
 # processes notice the removal.
-revisions = Table(
-    "revisions",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("stock_revision", BigInteger, nullable=False),
-    Column("token_revision", BigInteger, nullable=False),
-    Column("settings_revision", BigInteger, nullable=False, server_default="0"),
-    Column("changed_at", UtcTime, nullable=False, server_default="0"),
-    Index(None, "changed_at", "dealer_id"),
-)
+revisions = _table("revisions", key="", numbers="stock_revision token_revision settings_revision", times="changed_at")
 
 # The dealers of an installation (`storage.dealer_registry`). A single dealer with a folder of its own has no row.
 # `settings_number` is the number of its current settings, and `name` is the name in them: the list of dealers reads no
 # documents. `listed`: the dealer wants to be in that list.
-registered_dealers = Table(
+registered_dealers = _table(
     "registered_dealers",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("enabled", Boolean, nullable=False),
-    Column("listed", Boolean, nullable=False),
-    Column("name", Words, nullable=False),
-    Column("settings_number", BigInteger, nullable=False),
-    Column("added_at", UtcTime, nullable=False),
-    Column("changed_at", UtcTime, nullable=False),
+    key="",
+    flags="enabled listed",
+    words="name",
+    numbers="settings_number",
+    times="added_at changed_at",
 )
 
 # `document` is a validated dealer.toml, in UTF-8.
-dealer_settings = Table(
-    "dealer_settings",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", UtcTime, nullable=False),
-    Column("actor", Words, nullable=False),
-    Column("note", Words, nullable=False),
-    Column("document", LargeBinary, nullable=False),
+dealer_settings = _table(
+    "dealer_settings", key="number", numbers="number", times="at", words="actor note", data="document"
 )
 
 # A host belongs to one dealer of the installation. The key does not say so, because every key begins with `dealer_id`:
 # `dealer_registry.add_host` checks it under a lock. `host` is in canonical form (`dealers.hosts`).
-dealer_hosts = Table(
-    "dealer_hosts",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("host", String, primary_key=True),
-    Column("added_at", UtcTime, nullable=False),
-)
+dealer_hosts = _table("dealer_hosts", key="host", text="host", times="added_at")
 
 # A dealer's own keys, each encrypted with a key of the installation. The key with position 0 is the active one. The
 # lasting secret has the id "lasting".
-dealer_keys = Table(
-    "dealer_keys",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("key_id", String, primary_key=True),
-    Column("position", Integer, nullable=False),
-    Column("wrapped", LargeBinary, nullable=False),
-    Column("created_at", UtcTime, nullable=False),
-)
+dealer_keys = _table("dealer_keys", key="key_id", text="key_id", counts="position", data="wrapped", times="created_at")
 
 # Every import changes these rows. The documents, which seldom change, have another table: PostgreSQL writes whole rows.
-units = Table(
+units = _table(
     "units",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("vehicle_id", Words, primary_key=True),
-    Column("vin", Words),
-    Column("stock", Words),
-    Column("digest", String, nullable=False),
-    Column("document_hash", LargeBinary, nullable=False),
-    Column("first_seen", UtcTime, nullable=False),
-    Column("changed_at", UtcTime, nullable=False),
-    Column("updated_at", UtcTime, nullable=False),
-    Column("sold_at", UtcTime),
-    Index(None, "dealer_id", "vin", unique=True),
-    Index(None, "dealer_id", "sold_at"),
+    key="vehicle_id",
+    words="vehicle_id vin stock",
+    text="digest",
+    data="document_hash",
+    times="first_seen changed_at updated_at sold_at",
 )
 
-unit_documents = Table(
-    "unit_documents",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("vehicle_id", Words, primary_key=True),
-    Column("unit", LargeBinary, nullable=False),
-    ForeignKeyConstraint(["dealer_id", "vehicle_id"], ["units.dealer_id", "units.vehicle_id"], ondelete="CASCADE"),
+unit_documents = _table("unit_documents", key="vehicle_id", of=units, words="vehicle_id", data="unit")
+
+# The units that an import adds, changes or sells, in full. An import writes them with the next stock revision, so no
+# reader sees them before that revision is the current one. Afterwards they move into `units`. `unit` is the document of
+# a unit for sale.
+unit_changes = _table(
+    "unit_changes",
+    key="vehicle_id",
+    words="vehicle_id vin stock",
+    numbers="revision",
+    text="digest",
+    data="document_hash unit",
+    times="first_seen changed_at updated_at sold_at",
 )
 
-imports = Table(
+# `rooftops` is the scope of the import, a JSON array: NULL for all rooftops.
+imports = _table(
     "imports",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("revision", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", UtcTime, nullable=False),
-    Column("source", Words, nullable=False),
-    Column("layout", String, nullable=False),
-    Column("full_file", Boolean, nullable=False),
-    Column("added", Integer, nullable=False),
-    Column("changed", Integer, nullable=False),
-    Column("unchanged", Integer, nullable=False),
-    Column("sold", Integer, nullable=False),
-    Column("back", Integer, nullable=False),
+    key="revision",
+    numbers="revision",
+    times="at",
+    words="source",
+    text="layout",
+    flags="full_file",
+    counts="added changed unchanged sold back",
+    data="rooftops",
 )
 
 # `rooftop` is where the lead goes. `vehicle` is the listing at the time of the lead (JSON, nothing personal). `used_at`
 # is the last use of the customer's data: disposal counts from it. `source_agent` is the name that the sender gave.
 # `token_id` is the sender's token, if it sent one. `may_be_same_person_as` is an earlier lead of another sender, with
 # the same vehicle and one of the same contact points; erasing either lead removes it.
-leads = Table(
+leads = _table(
     "leads",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("lead_id", String, primary_key=True),
-    Column("received_at", UtcTime, nullable=False),
-    Column("used_at", UtcTime, nullable=False),
-    Column("erased_at", UtcTime),
-    Column("source_agent", LargeBinary, comment="sealed"),
-    Column("status", String, nullable=False),
-    Column("rooftop", Words, nullable=False),
-    Column("vehicle_id", Words),
-    Column("vin", Words),
-    Column("stock", Words),
-    Column("vehicle", LargeBinary),
-    Column("token_id", String),
-    Column("may_be_same_person_as", String),
-    Column("customer", LargeBinary, comment="sealed"),
-    Column("payload", LargeBinary, comment="sealed"),
-    Index(None, "dealer_id", "received_at", "lead_id"),
-    Index(None, "dealer_id", "used_at"),
-    Index(
-        None,
-        "dealer_id",
-        "may_be_same_person_as",
-        sqlite_where=text("may_be_same_person_as IS NOT NULL"),
-        postgresql_where=text("may_be_same_person_as IS NOT NULL"),
-    ),
+    key="lead_id",
+    text="lead_id status token_id may_be_same_person_as",
+    words="rooftop vehicle_id vin stock",
+    times="received_at used_at erased_at",
+    data="vehicle",
+    sealed="source_agent customer payload",
 )
 
-lead_events = Table(
-    "lead_events",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("event_id", String, primary_key=True),
-    Column("lead_id", String, nullable=False),
-    Column("at", UtcTime, nullable=False),
-    Column("changes", LargeBinary, comment="sealed"),
-    _of_lead(),
-    Index(None, "dealer_id", "lead_id"),
-)
+lead_events = _table("lead_events", key="event_id", of=leads, text="event_id lead_id", times="at", sealed="changes")
 
 # The contact points of a lead, and its sender together with them (`leads.received_lead`): they find the lead again.
 # `contact_hash` and `vehicle_key` are keyed hashes. `vehicle_key` is empty if the lead names no vehicle, and after its
 # disposal. `vehicle` is the hash from which `vehicle_key` is made: a key rotation needs it.
-lead_contacts = Table(
+lead_contacts = _table(
     "lead_contacts",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("contact_hash", LargeBinary, primary_key=True),
-    Column("vehicle_key", LargeBinary, primary_key=True),
-    Column("received_at", UtcTime, primary_key=True, autoincrement=False),
-    Column("lead_id", String, primary_key=True),
-    Column("contact", LargeBinary, nullable=False, comment="sealed"),
-    Column("vehicle", LargeBinary, comment="sealed"),
-    _of_lead(),
-    Index(None, "dealer_id", "lead_id"),
-    # The newest leads of a contact: a lead of a person with thousands of leads costs no more than others.
-    Index(None, "dealer_id", "contact_hash", "received_at", "lead_id"),
+    key="contact_hash vehicle_key received_at lead_id",
+    of=leads,
+    text="lead_id",
+    times="received_at",
+    data="contact_hash vehicle_key",
+    sealed="contact vehicle",
 )
 
 # The channels that were withdrawn for a contact point, and the last time. `contact_hash` is made with a lasting key. A
 # row outlives the customer's leads, so that an old consent that an agent sends again allows nothing.
-withdrawals = Table(
-    "withdrawals",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("contact_hash", LargeBinary, primary_key=True),
-    Column("channel", String, primary_key=True),
-    Column("at", UtcTime, nullable=False),
-)
+withdrawals = _table("withdrawals", key="contact_hash channel", data="contact_hash", text="channel", times="at")
 
 # The bodies of the consent events of erased customers. They prove the consent and serve nothing else. `last_at` is the
 # time of the newest of the lead's events when it was erased: the age counts from it.
-consent_proofs = Table(
-    "consent_proofs",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("lead_id", String, nullable=False),
-    Column("last_at", UtcTime, nullable=False),
-    Column("body", LargeBinary, nullable=False, comment="sealed"),
-    _of_lead(),
-    Index(None, "dealer_id", "lead_id"),
-    Index(None, "dealer_id", "last_at"),
+consent_proofs = _table(
+    "consent_proofs", key="number", of=leads, numbers="number", text="lead_id", times="last_at", sealed="body"
 )
 
 # The contact points of erased customers, as hashes that are made with a lasting key: they find the proofs.
-proof_contacts = Table(
-    "proof_contacts",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("contact_hash", LargeBinary, primary_key=True),
-    Column("lead_id", String, primary_key=True),
-    _of_lead(),
-    Index(None, "dealer_id", "lead_id"),
-)
+proof_contacts = _table("proof_contacts", key="contact_hash lead_id", of=leads, data="contact_hash", text="lead_id")
 
 # A hash chain for each dealer. Rows are only added. `hash` covers the number, the columns that are not encrypted,
 # `commitment` and the `hash` before. `commitment` is a salted hash of `body` (text as shown, scope, agent, hash of the
 # request, the person); the salt is encrypted with it. So the chain stays valid after erasures and key rotations.
-consent_events = Table(
+consent_events = _table(
     "consent_events",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("lead_id", String, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("at", UtcTime, nullable=False),
-    Column("granted_at", UtcTime),
-    Column("expires_at", UtcTime),
-    Column("channels", LargeBinary, nullable=False),
-    Column("purpose", Words, nullable=False),
-    Column("commitment", LargeBinary, nullable=False),
-    Column("body", LargeBinary, comment="sealed"),
-    Column("hash", LargeBinary, nullable=False),
-    _of_lead(),
-    # With the number: events are read in order, and SQLite would read the whole chain instead of sorting them.
-    Index(None, "dealer_id", "lead_id", "number"),
+    key="number",
+    of=leads,
+    numbers="number",
+    text="lead_id kind",
+    words="purpose",
+    times="at granted_at expires_at",
+    data="channels commitment hash",
+    sealed="body",
 )
 
 # `reply` is the reply to the request (JSON: ids, status and times). `shares` is the visit that it is part of.
-appointments = Table(
+appointments = _table(
     "appointments",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("appointment_id", String, primary_key=True),
-    Column("lead_id", String, nullable=False),
-    Column("rooftop", Words, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("status", String, nullable=False),
-    Column("created_at", UtcTime, nullable=False),
-    Column("starts_at", UtcTime),
-    Column("ends_at", UtcTime),
-    Column("cancelled_at", UtcTime),
-    Column("shares", String),
-    Column("reply", LargeBinary, nullable=False),
-    Column("request", LargeBinary, comment="sealed"),
-    _of_lead(),
-    Index(None, "dealer_id", "lead_id"),
-    Index(None, "dealer_id", "starts_at"),
-    Index(
-        None,
-        "dealer_id",
-        "shares",
-        sqlite_where=text("shares IS NOT NULL"),
-        postgresql_where=text("shares IS NOT NULL"),
-    ),
+    key="appointment_id",
+    of=leads,
+    text="appointment_id lead_id kind status shares",
+    words="rooftop",
+    times="created_at starts_at ends_at cancelled_at",
+    data="reply",
+    sealed="request",
 )
 
 # A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps: the primary key
 # decides between two buyers.
-places = Table(
+places = _table(
     "places",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("rooftop", Words, primary_key=True),
-    Column("kind", String, primary_key=True),
-    Column("quarter", UtcTime, primary_key=True, autoincrement=False),
-    Column("place", Integer, primary_key=True, autoincrement=False),
-    Column("appointment_id", String, nullable=False),
-    ForeignKeyConstraint(
-        ["dealer_id", "appointment_id"], ["appointments.dealer_id", "appointments.appointment_id"], ondelete="CASCADE"
-    ),
-    Index(None, "dealer_id", "appointment_id"),
+    key="rooftop kind quarter place",
+    of=appointments,
+    words="rooftop",
+    text="kind appointment_id",
+    times="quarter",
+    counts="place",
 )
-
-# 0 for a delivery that was never put off (`outbox.FIND_DUE`).
-_DUE_KEY = text("(COALESCE(NULLIF(due_at, created_at), 0))")
-_WAITING = text("state = 'waiting'")
 
 # One row for each delivery. `state` is waiting, sent, parked or dropped; a waiting row with a lease is being sent.
 # `event_id` is the reason of the delivery (`dealers.routing.NewDelivery`). `document` is what the first attempt sent;
 # every later attempt sends the same bytes. It is empty before the first attempt and after the last. `unknown` counts
 # the attempts that may have arrived. `follows` is an earlier delivery of the same lead to the same receiver: this one
 # waits until that one is sent, parked or dropped.
-outbox = Table(
+outbox = _table(
     "outbox",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("delivery_id", String, primary_key=True),
-    Column("lead_id", String, nullable=False),
-    Column("event_id", String),
-    Column("kind", String, nullable=False),
-    Column("rooftop", Words, nullable=False),
-    Column("channel", Words, nullable=False),
-    Column("state", String, nullable=False),
-    Column("created_at", UtcTime, nullable=False),
-    Column("due_at", UtcTime, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("lease", String),
-    Column("leased_until", UtcTime),
-    Column("settled_at", UtcTime),
-    Column("problem", Words),
-    Column("document", LargeBinary, comment="sealed"),
-    Column("unknown", Integer, nullable=False, server_default="0"),
-    Column("follows", String),
-    _of_lead(),
-    Index(None, "dealer_id", "state", "rooftop", "channel", "due_at", "delivery_id"),
-    # With the state: SQLite would read all waiting deliveries instead of those of one lead.
-    Index(None, "dealer_id", "lead_id", "state"),
-    # The dealers with due deliveries, and the oldest of each (`outbox.dealers_with_due`).
-    Index("ix_outbox_due", "dealer_id", _DUE_KEY, sqlite_where=_WAITING, postgresql_where=_WAITING),
+    key="delivery_id",
+    of=leads,
+    text="delivery_id lead_id event_id kind state lease follows",
+    words="rooftop channel problem",
+    times="created_at due_at leased_until settled_at",
+    counts="attempts unknown",
+    sealed="document",
 )
 
 # The access log: who looked at customer data. It stays when the data is erased. A hash chain for each dealer, like
 # consent events. The oldest entries are deleted by age: the entry about a deletion has the number and the hash of the
 # newest deleted entry (`deleted`, `deleted_head`).
-accesses = Table(
+accesses = _table(
     "accesses",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("access_id", String, primary_key=True),
-    Column("at", UtcTime, nullable=False),
-    Column("actor", Words, nullable=False),
-    Column("action", Words, nullable=False),
-    Column("lead_id", String),
-    Column("leads", Integer, nullable=False),
-    Column("number", BigInteger, nullable=False),
-    Column("deleted", BigInteger),
-    Column("deleted_head", LargeBinary),
-    Column("hash", LargeBinary, nullable=False),
-    Index(None, "dealer_id", "at"),
-    Index(None, "dealer_id", "number", unique=True),
+    key="access_id",
+    text="access_id lead_id",
+    words="actor action",
+    times="at",
+    counts="leads",
+    numbers="number deleted",
+    data="deleted_head hash",
 )
 
 # `fingerprint` is a keyed hash of scope and key. `reply` also contains the hash of the payload, and the hash from which
 # `fingerprint` is made: an unkeyed hash can be guessed.
-idempotency = Table(
-    "idempotency",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("fingerprint", LargeBinary, primary_key=True),
-    Column("at", UtcTime, nullable=False),
-    Column("lead_id", String),
-    Column("reply", LargeBinary, nullable=False, comment="sealed"),
-    Index(None, "dealer_id", "at"),
-    Index(None, "dealer_id", "lead_id"),
-)
+idempotency = _table("idempotency", key="fingerprint", data="fingerprint", times="at", text="lead_id", sealed="reply")
 
-refusals = Table(
-    "refusals",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("refusal_id", String, primary_key=True),
-    Column("at", UtcTime, nullable=False),
-    Column("code", String, nullable=False),
-    Index(None, "dealer_id", "at"),
-)
+refusals = _table("refusals", key="refusal_id", text="refusal_id code", times="at")
 
-tokens = Table(
+tokens = _table(
     "tokens",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("token_id", String, primary_key=True),
-    Column("purpose", String, nullable=False, server_default="skills"),
-    Column("name", Words, nullable=False),
-    Column("token_hash", LargeBinary, nullable=False),
-    Column("created_at", UtcTime, nullable=False),
-    Column("revoked_at", UtcTime),
-    Index(None, "dealer_id", "token_hash", unique=True),
+    key="token_id",
+    text="token_id purpose",
+    words="name",
+    data="token_hash",
+    times="created_at revoked_at",
 )

@@ -10,17 +10,16 @@ from sqlalchemy import bindparam, or_, select, update
 from dealer_agent.dealers.routing import Kind, NewDelivery
 from dealer_agent.storage.outbox import (
     HELD,
-    OF_LEAD,
     WHOLE_LEADS,
-    Address,
     DueDelivery,
+    Receiver,
     enqueue,
     get_delivery,
     list_deliveries,
     waiting,
 )
 from dealer_agent.storage.prepared_statements import Prepared, Read
-from dealer_agent.storage.schema import outbox
+from dealer_agent.storage.schema import of_lead, outbox
 from dealer_agent.storage.transaction import Transaction
 
 MOST_OF_LEAD = 1000
@@ -31,7 +30,7 @@ class StoredDocument(Struct, frozen=True):
     """The document that the first attempt of a delivery sent.
 
     It may be sent again only while everything in `needs` is allowed: the channels whose contact points it names or, in
-    a mail to the customer, the address. `first`: it is the first document about the lead for its receiver.
+    a mail to the customer, the e-mail address. `first`: it is the first document about the lead for its receiver.
     """
 
     content: bytes
@@ -40,7 +39,10 @@ class StoredDocument(Struct, frozen=True):
 
 
 class Copy(NamedTuple):
-    """A receiver that has a lead, or may have it if `arrived` is False. `being_sent` is a delivery in progress."""
+    """A receiver's copy of a lead. If `arrived` is False, nobody knows whether it arrived.
+
+    `being_sent` is the id of a delivery in progress.
+    """
 
     arrived: bool
     being_sent: str | None
@@ -57,12 +59,12 @@ class History(NamedTuple):
 
 
 READ_COPIES = select(outbox.c.rooftop, outbox.c.channel, outbox.c.state, outbox.c.delivery_id, outbox.c.lease).where(
-    OF_LEAD, outbox.c.kind.in_(WHOLE_LEADS), or_(outbox.c.state == "sent", outbox.c.unknown > 0)
+    of_lead(outbox), outbox.c.kind.in_(WHOLE_LEADS), or_(outbox.c.state == "sent", outbox.c.unknown > 0)
 )
 
 READ_HISTORY = Prepared(
     select(outbox.c.delivery_id, outbox.c.state).where(
-        OF_LEAD,
+        of_lead(outbox),
         outbox.c.rooftop == bindparam("rooftop"),
         outbox.c.channel == bindparam("channel"),
         outbox.c.delivery_id != bindparam("delivery_id"),
@@ -74,14 +76,14 @@ READ_HISTORY = Prepared(
 STORE_DOCUMENT = Prepared(update(outbox).where(HELD).values(document=bindparam("encrypted")))
 
 
-def copies(tx: Transaction, lead_id: str) -> dict[Address, Copy]:
-    """The receivers that have a lead or may have it."""
-    found: dict[Address, Copy] = {}
+def copies(tx: Transaction, lead_id: str) -> dict[Receiver, Copy]:
+    """The copies of a lead by receiver. A receiver that certainly has no copy is left out."""
+    found: dict[Receiver, Copy] = {}
     for row in tx.execute(READ_COPIES, {"of_lead": lead_id}):
-        address = row.rooftop, row.channel
-        before = found.get(address, Copy(arrived=False, being_sent=None))
+        receiver = row.rooftop, row.channel
+        before = found.get(receiver, Copy(arrived=False, being_sent=None))
         being_sent = row.delivery_id if row.lease is not None else before.being_sent
-        found[address] = Copy(before.arrived or row.state == "sent", being_sent)
+        found[receiver] = Copy(before.arrived or row.state == "sent", being_sent)
     return found
 
 

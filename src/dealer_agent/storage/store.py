@@ -66,19 +66,19 @@ class Store:
 
     @contextmanager
     def read(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction that sees one moment, and cannot write."""
+        """A read-only transaction on one snapshot of the database."""
         with translating(), connections.begin(self._reader, dealer_id) as connection:
             yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys)
 
     @contextmanager
     def write(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction that writes data that does not belong to leads: leads are stored meanwhile on PostgreSQL."""
+        """A transaction for data that does not belong to leads. Meanwhile PostgreSQL can store leads."""
         with translating(), connections.begin(self._writer, dealer_id) as connection:
             yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys)
 
     @contextmanager
     def lock(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction that writes data that belongs to leads. No lead of the dealer is stored meanwhile."""
+        """A transaction for data that belongs to leads. Meanwhile no lead of the dealer is stored."""
         with translating(), connections.begin(self._writer, dealer_id) as connection:
             tx = Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys_to_encrypt)
             lock_dealer(tx)
@@ -87,19 +87,25 @@ class Store:
             self.truncate_log()
 
     @contextmanager
+    def import_lock(self, dealer_id: str) -> Iterator[None]:
+        """Lets one import of a dealer run at a time, in all processes. Raises DatabaseBusy after a long wait."""
+        with translating(), connections.import_lock(self._writer, dealer_id):
+            yield
+
+    @contextmanager
     def installation(self) -> Iterator[InstallationTransaction]:
-        """A transaction that reads what concerns all dealers, as of one moment."""
+        """A read-only transaction for all dealers, on one snapshot of the database."""
         with translating(), connections.begin(self._reader, ALL_DEALERS) as connection:
             yield InstallationTransaction(connection, datetime.now(UTC))
 
     @contextmanager
     def write_installation(self) -> Iterator[InstallationTransaction]:
-        """A transaction that writes what concerns several dealers."""
+        """A transaction that writes data of several dealers."""
         with translating(), connections.begin(self._writer, ALL_DEALERS) as connection:
             yield InstallationTransaction(connection, datetime.now(UTC))
 
     def isolation_problem(self) -> str | None:
-        """Why the database does not keep dealers apart, and what to do; None if it does."""
+        """Why the database does not isolate dealers, and what to do; None if it does."""
         with self.installation() as tx:
             return isolation_problem(tx.connection)
 

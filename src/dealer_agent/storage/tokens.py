@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from sqlalchemy import bindparam, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.keys import claim_dealer
-from dealer_agent.storage.schema import of_dealer, revisions, tokens
+from dealer_agent.storage.schema import of_dealer, revisions, tokens, upsert
 from dealer_agent.storage.transaction import Transaction
 
 Purpose = Literal["skills", "calendar"]
@@ -62,12 +61,8 @@ REVOKE_TOKEN = (
     .values(revoked_at=bindparam("at"))
 )
 
-NEXT_REVISION = (
-    upsert(revisions)
-    .values(stock_revision=0, token_revision=1)
-    .on_conflict_do_update(
-        index_elements=revisions.primary_key, set_={"token_revision": revisions.c.token_revision + 1}
-    )
+NEXT_REVISION = upsert(revisions, "UPDATE SET token_revision = revisions.token_revision + 1").values(
+    stock_revision=0, token_revision=1
 )
 
 

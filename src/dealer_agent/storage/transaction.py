@@ -17,8 +17,8 @@ from dealer_agent.storage.isolation import choose_dealer, must_choose
 
 
 def dealer_parameter(statement: Executable) -> str:
-    """The name of a statement's parameter for the dealer's id. In an INSERT, it is the name of the column."""
-    return "dealer_id" if isinstance(statement, Insert) else "dealer"
+    """The name of a statement's parameter for the dealer's id. In an INSERT of values, it is the name of the column."""
+    return "dealer_id" if isinstance(statement, Insert) and statement.select is None else "dealer"
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Transaction:
 
     @property
     def unchecked_cipher(self) -> Cipher:
-        """The cipher as it was given. Raises KeyMissing for a store that was opened without one."""
+        """The cipher, without a check of its keys. Raises KeyMissing if the store was opened without keys."""
         if self.given_cipher is None:
             raise KeyMissing(
                 "customer data is encrypted and there is no key here: set DEALER_AGENT_KEYS, or put the key file "

@@ -8,21 +8,15 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from sqlalchemy import bindparam, select
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.storage.contact_points import contact_points_of, lasting_hash
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import of_dealer, withdrawals
+from dealer_agent.storage.schema import of_dealer, upsert, withdrawals
 from dealer_agent.storage.transaction import Transaction
 
 PURPOSE = "withdrawals"
 
-_add = upsert(withdrawals)
-ADD_WITHDRAWAL = _add.on_conflict_do_update(
-    index_elements=withdrawals.primary_key,
-    set_={"at": _add.excluded.at},
-    where=_add.excluded.at > withdrawals.c.at,
-)
+ADD_WITHDRAWAL = upsert(withdrawals, "UPDATE SET at = excluded.at WHERE withdrawals.at < excluded.at")
 
 FIND_WITHDRAWN = Prepared(
     select(withdrawals.c.channel).where(
@@ -37,7 +31,10 @@ MOST_CONTACTS = 2
 
 
 def record_withdrawal(tx: Transaction, lead_id: str, channels: Collection[str], known_by: tuple[str, ...]) -> None:
-    """Records that the customer of a lead withdrew these channels, for its `contact_points_of`."""
+    """Records that the customer of a lead withdrew these channels. It applies to the contact points of the lead.
+
+    Only contact points that begin with one of `known_by` count.
+    """
     rows = [
         {"contact_hash": lasting_hash(tx, PURPOSE, contact), "channel": channel, "at": tx.now}
         for contact in contact_points_of(tx, lead_id, known_by)

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from dealer_agent.inventory.feeds import FeedError, read_feed
 from dealer_agent.inventory.feeds import feed as limits
+from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.inventory.feeds.reader import read_feed
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 

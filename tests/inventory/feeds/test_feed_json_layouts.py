@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from dealer_agent.inventory.feeds import Feed, read_feed
+from dealer_agent.inventory.feeds.feed import Feed
+from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle import Fee
 

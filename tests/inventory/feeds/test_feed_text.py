@@ -5,7 +5,8 @@ import json
 import pytest
 from msgspec import UNSET
 
-from dealer_agent.inventory.feeds import FeedError, read_feed
+from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.inventory.feeds.reader import read_feed
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 

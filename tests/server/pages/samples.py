@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime
 
-from dealer_agent.dealers.opening import Opening, WeekHours, department_hours
+from dealer_agent.dealers.opening import WeekHours
+from dealer_agent.dealers.profile import Address, DealerRooftop, Profile
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.responses import Facets, IntRange, Named, PostalAddress, Rooftop, TextCount, YearCount
-from dealer_agent.protocol.skill import SKILLS, DealerInformation, Skill
+from dealer_agent.protocol.responses import Facets, IntRange, TextCount, YearCount
+from dealer_agent.protocol.skill import SKILLS, Skill
 from dealer_agent.protocol.vehicle import Fee
 
 FRIDAY_NOON = datetime(2026, 11, 20, 17, 0, tzinfo=UTC)
@@ -42,38 +43,38 @@ def week(weekday: str, saturday: str, sunday: str = "closed") -> WeekHours:
 SALES = week("09:00-20:00", "09:00-18:00", "11:00-17:30")
 SERVICE = week("07:30-18:00", "08:00-16:00")
 
-POTOMAC = DealerInformation(
-    name="Potomac Motor Group",
-    welcome_message="Family owned since 1987. One price for everyone, and every fee already in it.",
-    rooftops=(
-        Rooftop(
-            name="Potomac Honda of Alexandria",
-            legal_name="Potomac Automotive LLC",
-            website="https://alexandria.example.com",
-            emails=(Named("sales", "sales@alexandria.example.com"),),
-            phones=(Named("sales", "+12025550110"), Named("service", "+12025550111")),
-            address=PostalAddress("2100 Example Avenue", "Alexandria", "VA", "22301"),
-            timezone="America/New_York",
-            capabilities=("sales", "service", "parts", "financing", "trade_in", "delivery"),
-            fees=(Fee("Processing fee", 799), Fee("Online filing fee", 25)),
-            notes="Free shuttle from King Street station.",
-        ),
-        Rooftop(
-            name="Potomac Powersports",
-            website="https://powersports.example.com",
-            phones=(Named("sales", "+12025550120"),),
-            address=PostalAddress("41 Sample Road", "Fairfax", "VA", "22030", "Unit 3"),
-            timezone="America/New_York",
-            capabilities=("motorcycle_sales", "service", "parts"),
-            fees=(),
-        ),
-    ),
-)
 
-POTOMAC_OPENING = {
-    "Potomac Honda of Alexandria": department_hours(Opening(hours={"sales": SALES, "service": SERVICE})),
-    "Potomac Powersports": department_hours(Opening(hours={"sales": week("10:00-19:00", "10:00-18:00")})),
-}
+def profile(name: str, *rooftops: DealerRooftop, welcome: str = "") -> Profile:
+    return Profile(id="plain", name=name, welcome_message=welcome, feed_price="advertised", rooftops=rooftops)
+
+
+POTOMAC = profile(
+    "Potomac Motor Group",
+    DealerRooftop(
+        name="Potomac Honda of Alexandria",
+        legal_name="Potomac Automotive LLC",
+        website="https://alexandria.example.com",
+        emails={"sales": "sales@alexandria.example.com"},
+        phones={"sales": "+12025550110", "service": "+12025550111"},
+        address=Address("2100 Example Avenue", "Alexandria", "VA", "22301"),
+        timezone="America/New_York",
+        capabilities=("sales", "service", "parts", "financing", "trade_in", "delivery"),
+        fees=(Fee("Processing fee", 799), Fee("Online filing fee", 25)),
+        notes="Free shuttle from King Street station.",
+        hours={"sales": SALES, "service": SERVICE},
+    ),
+    DealerRooftop(
+        name="Potomac Powersports",
+        website="https://powersports.example.com",
+        phones={"sales": "+12025550120"},
+        address=Address("41 Sample Road", "Fairfax", "VA", "22030", "Unit 3"),
+        timezone="America/New_York",
+        capabilities=("motorcycle_sales", "service", "parts"),
+        fees=(),
+        hours={"sales": week("10:00-19:00", "10:00-18:00")},
+    ),
+    welcome="Family owned since 1987. One price for everyone, and every fee already in it.",
+)
 
 MAKES = [
     ("Honda", 118),
@@ -111,28 +112,26 @@ STOCK = Facets(
 TOTAL = 317
 UPDATED = datetime(2026, 11, 20, 16, 37, tzinfo=UTC)
 
-BARE = DealerInformation(name="Plain Cars", rooftops=(Rooftop(name="Plain Cars"),))
+BARE = profile("Plain Cars", DealerRooftop(name="Plain Cars", timezone="America/New_York"))
 
 HOSTILE_TEXT = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>"
-HOSTILE = DealerInformation(
-    name=HOSTILE_TEXT,
-    welcome_message=HOSTILE_TEXT,
-    rooftops=(
-        Rooftop(
-            name=HOSTILE_TEXT,
-            legal_name=HOSTILE_TEXT,
-            website="javascript:alert(1)",
-            emails=(Named(HOSTILE_TEXT, HOSTILE_TEXT),),
-            phones=(Named(HOSTILE_TEXT, HOSTILE_TEXT), Named("none", "")),
-            address=PostalAddress(*[HOSTILE_TEXT] * 6),
-            timezone="../../etc/passwd",
-            capabilities=(HOSTILE_TEXT, ""),
-            fees=(Fee(HOSTILE_TEXT, 2**63 - 1),),
-            notes=HOSTILE_TEXT,
-        ),
+HOSTILE = profile(
+    HOSTILE_TEXT,
+    DealerRooftop(
+        name=HOSTILE_TEXT,
+        legal_name=HOSTILE_TEXT,
+        website=f"https://alexandria.example.com/{HOSTILE_TEXT}",
+        emails={HOSTILE_TEXT: "o'neil@example.com"},
+        phones={HOSTILE_TEXT: "+12025550110"},
+        address=Address(*[HOSTILE_TEXT] * 6),
+        timezone="America/New_York",
+        capabilities=(HOSTILE_TEXT,),
+        fees=(Fee(HOSTILE_TEXT, 2**63 - 1),),
+        notes=HOSTILE_TEXT,
+        hours={HOSTILE_TEXT: SALES},
     ),
+    welcome=HOSTILE_TEXT,
 )
-HOSTILE_OPENING = {HOSTILE_TEXT: department_hours(Opening(hours={HOSTILE_TEXT: SALES}))}
 LONG = "Wolfeschlegelsteinhausenbergerdorff" * 6
 MANY_MAKES = Facets(
     makes=[TextCount(f"{LONG} {HOSTILE_TEXT}", 900), *(TextCount(f"Maker {n}", 60 - n) for n in range(59))],

@@ -11,11 +11,9 @@ from tests.server.pages.samples import (
     BARE,
     FRIDAY_NOON,
     HOSTILE,
-    HOSTILE_OPENING,
     HOSTILE_TEXT,
     MANY_MAKES,
     POTOMAC,
-    POTOMAC_OPENING,
     STOCK,
     TOTAL,
     UPDATED,
@@ -39,9 +37,7 @@ WIRE = vocabularies_of("proto", proto())
 
 
 def home(facts: CardFacts) -> Page:
-    return read_page(
-        home_page(POTOMAC, STOCK, TOTAL, facts, opening=POTOMAC_OPENING, updated_at=UPDATED, now=FRIDAY_NOON)
-    )
+    return read_page(home_page(POTOMAC, STOCK, TOTAL, facts, updated_at=UPDATED, now=FRIDAY_NOON))
 
 
 def docs(facts: CardFacts) -> Page:
@@ -69,11 +65,9 @@ ALL_TOKENS = frozenset(skill.id for skill in SKILLS)
 PAGES = {
     "home": home(card_facts()),
     "home, tokens": home(card_facts(bearer=ALL_TOKENS)),
-    "home, bare": read_page(home_page(BARE, Facets(), 0, card_facts(), opening={}, updated_at=None, now=FRIDAY_NOON)),
+    "home, bare": read_page(home_page(BARE, Facets(), 0, card_facts(), updated_at=None, now=FRIDAY_NOON)),
     "home, hostile": read_page(
-        home_page(
-            HOSTILE, MANY_MAKES, 10**12, hostile_facts(), opening=HOSTILE_OPENING, updated_at=UPDATED, now=FRIDAY_NOON
-        )
+        home_page(HOSTILE, MANY_MAKES, 10**12, hostile_facts(), updated_at=UPDATED, now=FRIDAY_NOON)
     ),
     "docs": docs(card_facts()),
     "docs, tokens": docs(card_facts(bearer=SOME_TOKENS)),

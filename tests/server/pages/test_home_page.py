@@ -10,12 +10,10 @@ from tests.server.pages.conftest import Page, read_page, written
 from tests.server.pages.samples import (
     BARE,
     FRIDAY_NOON,
-    HOSTILE,
     LONG,
     MAKES,
     MANY_MAKES,
     POTOMAC,
-    POTOMAC_OPENING,
     SALES,
     STOCK,
     TOTAL,
@@ -23,34 +21,33 @@ from tests.server.pages.samples import (
     card_facts,
     counts,
     facts_of,
+    profile,
 )
 
-from dealer_agent.dealers.opening import Opening, SpecialDay, WeekHours, department_hours
-from dealer_agent.protocol.responses import Facets, IntRange, Rooftop, TextCount
-from dealer_agent.protocol.skill import SKILLS, DealerInformation
-from dealer_agent.server.pages.home import home_page, label_of
+from dealer_agent.dealers.opening import SpecialDay, WeekHours
+from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.protocol.responses import Facets, IntRange, TextCount
+from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.server.pages.home import home_page
+from dealer_agent.server.pages.site import label_of
 
 pytestmark = pytest.mark.outside_protocol("the HTML pages")
 
 
 def shown(
-    information: DealerInformation = POTOMAC,
+    dealer: Profile = POTOMAC,
     facets: Facets = STOCK,
     total: int = TOTAL,
     *,
     updated_at: datetime | None = UPDATED,
     now: datetime = FRIDAY_NOON,
-    opening: Opening | None = None,
     **more: Any,
 ) -> Page:
-    """`opening` is of the first rooftop; that of the Potomac dealer when left out."""
-    hours = POTOMAC_OPENING if opening is None else {information.rooftops[0].name: department_hours(opening)}
-    facts = card_facts(**more)
-    return read_page(home_page(information, facets, total, facts, opening=hours, updated_at=updated_at, now=now))
+    return read_page(home_page(dealer, facets, total, card_facts(**more), updated_at=updated_at, now=now))
 
 
-def with_rooftop(**members: Any) -> DealerInformation:
-    return DealerInformation("Plain Cars", (Rooftop(name="Plain Cars", **members),))
+def with_rooftop(timezone: str = "UTC", **members: Any) -> Profile:
+    return profile("Plain Cars", DealerRooftop(name="Plain Cars", timezone=timezone, **members))
 
 
 PAGE = shown()
@@ -153,20 +150,17 @@ def test_a_rooftop_has_its_address_phones_hours_capabilities_and_fees() -> None:
         # Still Saturday in New York, already Sunday in Greenwich and Berlin.
         ("2026-11-22T02:00", "America/New_York", ["Open today 9 AM \u2013 6 PM"]),
         ("2026-11-22T02:00", "Europe/Berlin", ["Open today 11 AM \u2013 5:30 PM"]),
-        ("2026-11-20T17:00", UNSET, []),
-        ("2026-11-20T17:00", "Nowhere/Atlantis", []),
     ],
 )
-def test_today_is_the_day_at_the_rooftop(now: str, zone: Any, today: list[str]) -> None:
+def test_today_is_the_day_at_the_rooftop(now: str, zone: str, today: list[str]) -> None:
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
-    page = shown(with_rooftop(timezone=zone), now=moment, opening=Opening(hours={"sales": SALES}))
+    page = shown(with_rooftop(zone, hours={"sales": SALES}), now=moment)
     assert page.texts("//p[starts-with(@class, 'today')]") == today
 
 
 def test_a_day_without_hours_is_closed() -> None:
     """Null when closed (docs/protocol.md#dealer-information)."""
-    opening = Opening(hours={"sales": WeekHours(monday="09:00-17:00")})
-    page = shown(with_rooftop(timezone="UTC"), opening=opening)
+    page = shown(with_rooftop(hours={"sales": WeekHours(monday="09:00-17:00")}))
     assert page.texts("//p[starts-with(@class, 'today')]") == ["Closed today"]
     assert page.texts("//table//tr") == ["Monday9 AM \u2013 5 PM", "Tue \u2013 Sun (today)Closed"]
 
@@ -183,7 +177,7 @@ def test_a_day_without_hours_is_closed() -> None:
     ],
 )
 def test_hours_are_written_as_americans_do(given: str, said: str) -> None:
-    page = shown(with_rooftop(), opening=Opening(hours={"sales": WeekHours(monday=given)}))
+    page = shown(with_rooftop(hours={"sales": WeekHours(monday=given)}))
     assert page.texts("//table//tr[1]/td") == [said]
 
 
@@ -191,8 +185,8 @@ def test_hours_are_written_as_americans_do(given: str, said: str) -> None:
     ("hours", "today"), [("closed", "Closed today"), ("10:00-14:00", "Open today 10 AM \u2013 2 PM")]
 )
 def test_a_special_day_has_its_own_hours_and_no_row_of_the_week_is_today(hours: str, today: str) -> None:
-    opening = Opening(hours={"sales": SALES}, special_days=(SpecialDay(date="2026-11-20", hours=hours),))
-    page = shown(with_rooftop(timezone="America/New_York"), opening=opening)
+    special_days = (SpecialDay(date="2026-11-20", hours=hours),)
+    page = shown(with_rooftop("America/New_York", hours={"sales": SALES}, special_days=special_days))
     assert page.texts("//p[starts-with(@class, 'today')]") == [today]
     assert not page.all("//tr[@class='is-today']")
 
@@ -231,10 +225,6 @@ def test_sixty_makes_and_endless_names_are_all_there() -> None:
     assert any(LONG in text for text in page.texts("//span[@class='bar-label']"))
 
 
-def test_a_website_without_a_web_address_is_not_a_link() -> None:
-    assert "javascript" not in " ".join(shown(HOSTILE).values("href"))
-
-
 def test_every_skill_has_plain_words() -> None:
     assert PAGE.texts("//section[@id='agents']//code") == [skill.id for skill in SKILLS]
     assert len([text for text in PAGE.texts("//section[@id='agents']//blockquote") if text]) == len(SKILLS)
@@ -243,9 +233,7 @@ def test_every_skill_has_plain_words() -> None:
 def test_only_enabled_skills_are_offered_and_those_that_ask_for_a_token_say_so() -> None:
     """See docs/protocol.md#message-send, docs/protocol.md#http."""
     facts = facts_of((SKILLS[0], SKILLS[4]), bearer=frozenset({"lead.submit"}))
-    page = read_page(
-        home_page(POTOMAC, STOCK, TOTAL, facts, opening=POTOMAC_OPENING, updated_at=UPDATED, now=FRIDAY_NOON)
-    )
+    page = read_page(home_page(POTOMAC, STOCK, TOTAL, facts, updated_at=UPDATED, now=FRIDAY_NOON))
     assert page.texts("//p[@class='skill-id']") == ["dealer.information", "lead.submit asks for a token"]
 
 

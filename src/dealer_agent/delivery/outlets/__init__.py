@@ -15,7 +15,7 @@ from dealer_agent.delivery.outlets.directory import DirectoryOutlet
 from dealer_agent.delivery.outlets.http import HttpOutlet
 from dealer_agent.delivery.outlets.mail import CrmMailOutlet, CustomerMailOutlet, StaffMailOutlet
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.storage.outbox import Address
+from dealer_agent.storage.outbox import Receiver
 
 
 def outlets_of(
@@ -26,7 +26,7 @@ def outlets_of(
     links: CustomerLinks,
     secrets: Mapping[str, str],
     client: httpx.AsyncClient,
-) -> dict[Address, Outlet]:
+) -> dict[Receiver, Outlet]:
     """The outlets of every rooftop: its channels, its staff and its customers.
 
     Relative paths start at `directory`. `secrets` has the environment variables that the settings name.
@@ -35,7 +35,7 @@ def outlets_of(
     server = None
     if mail.host:
         server = MailServer(mail, profile.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
-    outlets: dict[Address, Outlet] = {}
+    outlets: dict[Receiver, Outlet] = {}
     for rooftop in profile.rooftops:
         deliver = rooftop.deliver
         for folder in deliver.directory:

@@ -1,4 +1,4 @@
-"""A folder that gets one file for each delivery."""
+"""The directory outlet: writes one file to a folder for each delivery."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ UNFINISHED = ".unfinished"
 """The folder for unfinished files. It is hidden, so that a program that collects files skips it."""
 
 LEFT_BEHIND_SECONDS = 24 * 3600
-"""Files of killed attempts are deleted after this time, which no attempt takes. They hold customer data."""
+"""Files of killed attempts are deleted after this time. No attempt is that long. They hold customer data."""
 
 
 @dataclass(frozen=True, slots=True)

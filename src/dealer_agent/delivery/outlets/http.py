@@ -1,4 +1,4 @@
-"""The web address of a CRM, which gets one signed POST request for each delivery."""
+"""The HTTP outlet: sends one signed POST request to a CRM for each delivery."""
 
 import asyncio
 import hmac
@@ -37,7 +37,7 @@ against the channel."""
 class HttpOutlet:
     """Posts documents. Any status from 200 to 299 confirms a delivery.
 
-    A redirect is not followed: a lead goes only to the address in the dealer's settings.
+    A redirect is not followed: a lead goes only to the URL in the dealer's settings.
     """
 
     client: httpx.AsyncClient
@@ -151,7 +151,7 @@ def _retry_after(value: str | None) -> timedelta | None:
 
 
 def _problem(error: httpx.TransportError) -> str:
-    """In the service's own words, because the text of a library's error may quote the request."""
+    """Describes an error without the text of the library, because it may quote the request."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

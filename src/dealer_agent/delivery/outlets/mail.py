@@ -34,7 +34,7 @@ class _MailOutlet:
 
 
 class CrmMailOutlet(_MailOutlet):
-    """The mailbox of a CRM, which gets the ADF document as plain text."""
+    """Mails the ADF document as plain text to a CRM."""
 
     def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail."""
@@ -46,7 +46,7 @@ class CrmMailOutlet(_MailOutlet):
 
 
 class StaffMailOutlet(_MailOutlet):
-    """The rooftop's staff, who get the lead in plain English."""
+    """Mails the lead as readable text to the rooftop's staff."""
 
     def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail."""
@@ -55,7 +55,7 @@ class StaffMailOutlet(_MailOutlet):
 
 @dataclass(frozen=True, slots=True)
 class CustomerMailOutlet:
-    """The customers, who get mails about confirmed and cancelled visits if they consent to e-mail."""
+    """Mails customers about their confirmed and cancelled visits if they consent to e-mail."""
 
     server: MailServer
     links: CustomerLinks

@@ -1,52 +1,15 @@
-"""Listings, removed units, and the lookup of both by identifier (docs/protocol.md#inventory-vehicle). Pure."""
+"""The lookup of listings and removed units by identifier (docs/protocol.md#inventory-vehicle). Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.flat_tables import Documents, DocumentWriter, Identifiers
-from dealer_agent.inventory.listing import listing_json
-from dealer_agent.protocol.vehicle import Scalar, Vehicle
+from dealer_agent.inventory.listing import RemovedUnit
 
 Text = str | UnsetType
-
-_VEHICLE = msgspec.json.Decoder(Vehicle)
-
-
-class Listing:
-    """A unit in stock. `json` is the listing as responses contain it.
-
-    A large stock is kept as bytes, so `vehicle` is decoded at its first use.
-    """
-
-    __slots__ = ("_vehicle", "json")
-
-    def __init__(self, json: bytes, vehicle: Vehicle | None = None) -> None:
-        self.json = json
-        self._vehicle = vehicle
-
-    @classmethod
-    def of(cls, vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None) -> "Listing":
-        """The listing of a vehicle, with the dealer's extra members."""
-        return cls(listing_json(vehicle, extras), vehicle)
-
-    @property
-    def vehicle(self) -> Vehicle:
-        """The listing without its extra members."""
-        if self._vehicle is None:
-            self._vehicle = _VEHICLE.decode(self.json)
-        return self._vehicle
-
-
-class RemovedUnit(Struct, frozen=True):
-    """A unit that was sold or left the feed, and is still remembered (docs/protocol.md#inventory-vehicle)."""
-
-    vehicle_id: str
-    vin: Text = UNSET
-    stock: Text = UNSET
-
 
 _GONE = msgspec.json.Decoder(RemovedUnit)
 
@@ -72,7 +35,7 @@ class Lookup:
         ids: Sequence[str],
         gone: Sequence[RemovedUnit],
     ) -> None:
-        """Writes the identifiers of each row and the removed units. Of two with one identifier, the last is found."""
+        """Writes the identifiers of each row and the removed units. Of equal identifiers, the last is found."""
         last_first = gone[::-1]
         documents = DocumentWriter(writer, "gone")
         for unit in last_first:
@@ -86,8 +49,8 @@ class Lookup:
     def find(self, vin: Text, stock: Text, vehicle_id: Text) -> int | RemovedUnit | None:
         """A row, a removed unit, or None. The first identifier that matches decides: VIN, then stock, then vehicle id.
 
-        Of two units with one stock number, the newer one is found: it is the first in the default order. A removed unit
-        is found only if no unit in stock has the same identifier.
+        If two units have the same stock number, the newer one is found: it is the first in the default order. A removed
+        unit is found only if no unit in stock has the same identifier.
         """
         keys = (_vin_key(vin), _stock_key(stock), _id_key(vehicle_id))
         for key, here, gone in zip(keys, self._here, self._gone, strict=True):

@@ -16,10 +16,11 @@ from dealer_agent.inventory.catalogue.facets import facets_of
 from dealer_agent.inventory.catalogue.filters import Found, Matcher
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.flat_tables import Documents
-from dealer_agent.inventory.catalogue.lookup import Listing, Lookup, RemovedUnit, Text
+from dealer_agent.inventory.catalogue.lookup import Lookup, Text
 from dealer_agent.inventory.catalogue.snapshot_builder import FILTERED, write_snapshot
 from dealer_agent.inventory.catalogue.sort_orders import Order, page_by_score, page_of, page_of_few
 from dealer_agent.inventory.catalogue.text_search import Scores, TextIndex
+from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
 from dealer_agent.protocol.responses import Facets
 
@@ -69,7 +70,7 @@ class Catalogue:
     def search(self, filters: Filters | UnsetType, skip: int, limit: int, sort: Sort | UnsetType = UNSET) -> Page:
         """One page of the matching set, by default newest first. With a query and no `sort`, the best match is first.
 
-        A `skip` past the end returns an empty page with the true total. The caller bounds `limit`.
+        A `skip` past the end returns an empty page with the correct total. The caller bounds `limit`.
         """
         order = None if sort is UNSET else self._orders[sort.field, sort.order]
         found, scores = self._found(filters)

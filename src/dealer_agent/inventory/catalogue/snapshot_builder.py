@@ -16,9 +16,10 @@ from msgspec import UNSET
 from dealer_agent.inventory.catalogue.columns import Coded, Encoder, row_type
 from dealer_agent.inventory.catalogue.flat_arrays import FlatWriter
 from dealer_agent.inventory.catalogue.flat_tables import DocumentWriter
-from dealer_agent.inventory.catalogue.lookup import Listing, Lookup, RemovedUnit, Text
+from dealer_agent.inventory.catalogue.lookup import Lookup, Text
 from dealer_agent.inventory.catalogue.sort_orders import orders_by
 from dealer_agent.inventory.catalogue.text_search import TextCollector
+from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.protocol.requests import SORT_FIELDS
 from dealer_agent.protocol.vehicle import FIELDS
 from dealer_agent.protocol.vehicle_field import AnyOf, IsTrue, Range

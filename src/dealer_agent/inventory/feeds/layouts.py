@@ -87,6 +87,9 @@ def _layouts() -> dict[str, Layout]:
 LAYOUTS: Mapping[str, Layout] = _layouts()
 """Layouts by name. Of two that fit a file equally, the earlier one is used."""
 
+LAYOUT_NAMES = tuple(LAYOUTS)
+"""The names that `read_feed(layout=...)` takes."""
+
 CARSFORSALE = LAYOUTS["carsforsale"]
 
 _WITHHELD = re.compile(

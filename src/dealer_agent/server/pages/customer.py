@@ -1,7 +1,4 @@
-"""The pages behind the links in a customer's mail. They show the dealer and the visit, but no data of the customer.
-
-The browser sends each form to the address of its page.
-"""
+"""The pages behind the links in a customer's mail. They show the dealer and the visit, but no data of the customer."""
 
 from itertools import groupby
 

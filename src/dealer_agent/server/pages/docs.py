@@ -1,13 +1,12 @@
 """The page at `/docs`: the documentation of the API, made from the OpenAPI document and the classes of errors."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from dealer_agent.apidocs import examples
-from dealer_agent.apidocs.components import payload_component, reply_component
-from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, SKILL_COUNT
+from dealer_agent.apidocs.components import SKILL_COUNT, payload_component, reply_component
+from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_body import NESTING_LIMIT
@@ -21,26 +20,6 @@ _MANY_SHARED = 20
 """For a schema that shares this many members with a listing, the page shows only the other members."""
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Field:
-    """A row of a field table."""
-
-    name: str
-    required: bool
-    type: Markup
-    meaning: str
-
-
-@dataclass(frozen=True)
-class FieldTable:
-    """The members of one object. `shared` is the number of further members, which are those of a listing."""
-
-    name: str
-    description: str
-    fields: list[Field]
-    shared: int
 
 
 def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> str:
@@ -89,8 +68,11 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
     )
 
 
-def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTable]:
-    """The field tables of a schema and of the schemas in it. Each is once on the page: `done` has their names."""
+def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[Json]:
+    """The field tables of a schema and of the schemas in it. Each is once on the page: `done` has their names.
+
+    `shared` is the number of members that a table leaves out because they are those of a listing.
+    """
     if name in done:
         return []
     done.add(name)
@@ -102,11 +84,12 @@ def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTa
         common = set()
     required = schema.get("required", [])
     fields = [
-        Field(member, member in required, type_words(value), _meaning(value))
+        {"name": member, "required": member in required, "type": type_words(value), "meaning": _meaning(value)}
         for member, value in properties.items()
         if member not in common
     ]
-    tables = [FieldTable(name, schema.get("description", ""), fields, len(common))]
+    description = schema.get("description", "")
+    tables = [{"name": name, "description": description, "fields": fields, "shared": len(common)}]
     for member, value in properties.items():
         for named in _references(value) if member not in common else ():
             tables += _tables(named, schemas, done)

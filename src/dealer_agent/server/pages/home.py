@@ -1,21 +1,20 @@
 """The page at `/`: who the dealer is, what is in stock, and what an agent can ask."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
 
-import phonenumbers
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
-from dealer_agent.apidocs.skill_docs import SKILL_DOCS
-from dealer_agent.dealers.opening import DAY, DepartmentHours, Spans
-from dealer_agent.leads.us_formats import money
+from dealer_agent.apidocs.examples import SKILL_DOCS
+from dealer_agent.dealers.information import dealer_information
+from dealer_agent.dealers.opening import DAY, DepartmentHours, Spans, department_hours
+from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.leads.us_formats import clock_time, money
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.responses import Facets, IntRange, PostalAddress, Rooftop, TextCount
-from dealer_agent.protocol.skill import DealerInformation
-from dealer_agent.server.pages.site import render
+from dealer_agent.protocol.responses import Facets, IntRange, Rooftop, TextCount
+from dealer_agent.server.pages.site import label_of, render
 
 BARS = 12
 """The number of makes that are always visible. The others are in a closed section below them."""
@@ -23,18 +22,6 @@ BARS = 12
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 _CONDITIONS = {"new": "New", "used": "Used", "cpo": "Certified pre-owned"}
-
-_LABELS = {
-    "suv": "SUV",
-    "gas": "Gasoline",
-    "hybrid": "Hybrid",
-    "phev": "Plug-in hybrid",
-    "bev": "Electric",
-    "flex": "Flex fuel",
-    "rv": "RV",
-    "ev_charging": "EV charging",
-}
-"""Values whose English label is more than a capital letter."""
 
 
 @dataclass(frozen=True)
@@ -48,30 +35,14 @@ class Bar:
     kind: str = ""
 
 
-@dataclass(frozen=True)
-class HoursRow:
-    """Consecutive days with the same hours. `today`: today is one of them, and is not a special day."""
-
-    days: str
-    hours: str
-    today: bool
-
-
 def home_page(
-    information: DealerInformation,
-    facets: Facets,
-    total: int,
-    facts: CardFacts,
-    *,
-    opening: Mapping[str, Mapping[str, DepartmentHours]],
-    updated_at: datetime | None,
-    now: datetime,
+    profile: Profile, facets: Facets, total: int, facts: CardFacts, *, updated_at: datetime | None, now: datetime
 ) -> str:
     """The page about the dealer. `facets` and `total` are of the whole stock; `updated_at` is its last import.
 
-    `opening` has the hours of the departments of each rooftop, by the rooftop's name. Each rooftop's own zone decides
-    which day `now` is.
+    Each rooftop's own zone decides which day `now` is.
     """
+    information = dealer_information(profile)
     makes = _bars(facets.makes)
     return render(
         "home.html",
@@ -85,22 +56,17 @@ def home_page(
         price_range=_range(facets.price_range, money),
         year_range=_range(facets.year_range),
         details=[
-            (heading, [Bar(label_of(bar.label), bar.count, bar.width) for bar in _bars(found)[:6]])
+            (heading, [replace(bar, label=label_of(bar.label)) for bar in _bars(found)[:6]])
             for heading, found in (("Body styles", facets.bodies), ("Fuel", facets.fuels))
             if found
         ],
         places=[
-            _place(rooftop, opening.get(rooftop.name, {}), facets.rooftops, now) for rooftop in information.rooftops
+            _place(public, rooftop, facets.rooftops, now)
+            for public, rooftop in zip(information.rooftops, profile.rooftops, strict=True)
         ],
-        updated_at=_local(updated_at, information.rooftops[0].timezone if information.rooftops else UNSET),
+        updated_at=updated_at and _local(updated_at, profile.rooftops[0].timezone),
         skills=[(skill, SKILL_DOCS[skill]) for skill in facts.skills],
     )
-
-
-def label_of(word: str) -> str:
-    """The English label of a value."""
-    plain = word.replace("_", " ")
-    return _LABELS.get(word) or plain[:1].upper() + plain[1:]
 
 
 def _bars(counts: list[TextCount] | UnsetType) -> list[Bar]:
@@ -130,89 +96,43 @@ def _range(found: IntRange | UnsetType, words: Callable[[int], str] = str) -> st
     return " \u2013 ".join(map(words, dict.fromkeys((found.min, found.max))))
 
 
-def _zone(name: str | UnsetType) -> ZoneInfo | None:
-    try:
-        return ZoneInfo(name) if name else None
-    except (ZoneInfoNotFoundError, ValueError):
-        return None
-
-
-def _local(moment: datetime | None, zone: str | UnsetType) -> tuple[str, str] | None:
-    """A time in ISO 8601 and in English, in the zone; in UTC if the zone is not known."""
-    if moment is None:
-        return None
-    local = moment.astimezone(_zone(zone) or UTC)
-    clock = f"{local:%I:%M %p}".lstrip("0")
-    return local.isoformat(timespec="minutes"), f"{local:%B} {local.day}, {local.year}, {clock} {local:%Z}"
+def _local(moment: datetime, zone: str) -> tuple[str, str]:
+    """A time in ISO 8601 and in English, in the zone."""
+    local = moment.astimezone(ZoneInfo(zone))
+    words = f"{local:%B} {local.day}, {local.year}, {clock_time(moment, zone)} {local:%Z}"
+    return local.isoformat(timespec="minutes"), words
 
 
 def _place(
-    rooftop: Rooftop, opening: Mapping[str, DepartmentHours], stock: list[TextCount] | UnsetType, now: datetime
+    public: Rooftop, rooftop: DealerRooftop, stock: list[TextCount] | UnsetType, now: datetime
 ) -> dict[str, object]:
     """The values of a rooftop for the template."""
-    zone = _zone(rooftop.timezone)
-    today = now.astimezone(zone).date() if zone else None
-    count = next((entry.count for entry in stock or () if entry.value == rooftop.name), None)
-    return dict(  # noqa: C408 - the keys are names in the template
-        rooftop=rooftop,
-        website=rooftop.website if rooftop.website and _is_web_address(rooftop.website) else "",
-        address=_address(rooftop.address),
-        phones=[(label_of(named.name), *_phone(named.value)) for named in rooftop.phones or () if named.value],
-        emails=[(label_of(named.name), named.value) for named in rooftop.emails or ()],
-        today=_today(next(iter(opening.values()), None), today),
-        hours=[(label_of(department), _hours(hours, today)) for department, hours in opening.items()],
-        capabilities=[label_of(word) for word in rooftop.capabilities or () if word],
-        fees=None if rooftop.fees is UNSET else [(fee.name, money(fee.amount)) for fee in rooftop.fees],
-        in_stock=count,
-    )
+    today = now.astimezone(ZoneInfo(rooftop.timezone)).date()
+    opening = department_hours(rooftop)
+    return {
+        "rooftop": public,
+        "today": next((_today(hours.on(today)) for hours in opening.values()), ""),
+        "hours": [(label_of(department), _hours(hours, today)) for department, hours in opening.items()],
+        "in_stock": next((entry.count for entry in stock or () if entry.value == rooftop.name), None),
+    }
 
 
-def _today(hours: DepartmentHours | None, today: date | None) -> str:
-    if hours is None or today is None:
-        return ""
-    spans = hours.on(today)
+def _today(spans: Spans) -> str:
     return f"Open today {_open(spans)}" if spans else "Closed today"
 
 
-def _is_web_address(text: str) -> bool:
-    """Whether a text may become a link. A `javascript:` address must not."""
-    try:
-        return urlsplit(text).scheme in ("http", "https")
-    except ValueError:
-        return False
-
-
-def _address(address: PostalAddress | UnsetType) -> list[str]:
-    if not address:
-        return []
-    country = [address.country] if address.country != "US" else []
-    lines = [address.address_line_1, address.address_line_2 or "", f"{address.city}, {address.state} {address.zip}"]
-    return [line for line in (*lines, *country) if line]
-
-
-def _phone(value: str) -> tuple[str, str]:
-    """A phone number for people, and as E.164 for `tel:`; the latter is empty if the number is not valid."""
-    try:
-        number = phonenumbers.parse(value, "US")
-    except phonenumbers.NumberParseException:
-        return value, ""
-    national = number.country_code == 1
-    style = phonenumbers.PhoneNumberFormat.NATIONAL if national else phonenumbers.PhoneNumberFormat.INTERNATIONAL
-    dialled = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
-    return phonenumbers.format_number(number, style), dialled
-
-
-def _hours(hours: DepartmentHours, today: date | None) -> list[HoursRow]:
-    """The rows of the week. Consecutive days with the same hours share a row."""
+def _hours(hours: DepartmentHours, today: date) -> list[tuple[str, str, bool]]:
+    """The rows of the week: days, hours, and whether today is one of the days. Consecutive days with the same hours
+    share a row."""
     # If today is a special day, its hours are not those of any row.
-    usual = today.weekday() if today is not None and hours.on(today) == hours.week[today.weekday()] else None
-    rows: list[HoursRow] = []
+    usual = today.weekday() if hours.on(today) == hours.week[today.weekday()] else None
+    rows = []
     first = 0
     for index, spans in enumerate(hours.week):
         if hours.week[index + 1 : index + 2] == (spans,):
             continue
         days = _WEEKDAYS[first] if first == index else f"{_WEEKDAYS[first][:3]} \u2013 {_WEEKDAYS[index][:3]}"
-        rows.append(HoursRow(days, _open(spans), usual is not None and first <= usual <= index))
+        rows.append((days, _open(spans), usual is not None and first <= usual <= index))
         first = index + 1
     return rows
 

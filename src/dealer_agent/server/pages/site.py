@@ -1,4 +1,4 @@
-"""Common to all pages: templates, stylesheet, addresses of links, and the markup of JSON and code."""
+"""Common to all pages: templates, stylesheet, URLs of links, and the markup of JSON and code."""
 
 import hashlib
 import re
@@ -6,10 +6,12 @@ from functools import cache
 from importlib.resources import files
 from urllib.parse import urlsplit
 
+import phonenumbers
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dealer_agent.apidocs.openapi import server_root
+from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.card import CardFacts
 
 _POLICY = (
@@ -24,31 +26,20 @@ FORM_SECURITY_POLICY = _POLICY.format("'self'")
 
 @cache
 def stylesheet() -> bytes:
-    """The CSS in UTF-8. Its address has its digest, so a browser may cache it for a long time."""
+    """The CSS in UTF-8. Its URL has its digest, so a browser may cache it for a long time."""
     return files(__package__).joinpath("style.css").read_bytes()
-
-
-@cache
-def _stylesheet_digest() -> str:
-    return hashlib.sha256(stylesheet()).hexdigest()[:12]
 
 
 def stylesheet_address(below: str) -> str:
     """The path of the stylesheet of a service below a path."""
-    return f"{below}/static/style.css?v={_stylesheet_digest()}"
+    return f"{below}/static/style.css?v={hashlib.sha256(stylesheet()).hexdigest()[:12]}"
 
 
 class Site:
-    """The addresses that pages link to. They are paths, so that they are valid under every name of the host."""
+    """The URLs that pages link to. They are paths, so that they are valid under every name of the host."""
 
     def __init__(self, facts: CardFacts) -> None:
         self._below = urlsplit(server_root(facts)).path
-        self.home = self.to("/")
-        self.docs = self.to("/docs")
-        self.openapi = self.to("/openapi.json")
-        self.card = self.to("/.well-known/agent-card.json")
-        self.card_1_0_0 = self.to("/cards/1.0.0.json")
-        self.card_0_1_0 = self.to("/cards/0.1.0.json")
         self.stylesheet = stylesheet_address(self._below)
         self.schemas = [
             (payload_type, self.to(f"/schemas/{payload_type}.json"))
@@ -57,13 +48,39 @@ class Site:
         ]
 
     def to(self, path: str) -> str:
-        """The path of an address of the service."""
+        """A path of the service with the path of `public_url` before it."""
         return self._below + path
 
 
 def with_code(text: str) -> Markup:
     """Text in which backquotes mark code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped first
+
+
+_LABELS = {
+    "suv": "SUV",
+    "gas": "Gasoline",
+    "hybrid": "Hybrid",
+    "phev": "Plug-in hybrid",
+    "bev": "Electric",
+    "flex": "Flex fuel",
+    "rv": "RV",
+    "ev_charging": "EV charging",
+}
+"""Values whose English label is more than a capital letter."""
+
+
+def label_of(word: str) -> str:
+    """The English label of a value."""
+    plain = word.replace("_", " ")
+    return _LABELS.get(word) or plain[:1].upper() + plain[1:]
+
+
+def local_phone(e164: str) -> str:
+    """A phone number as it is dialled in the United States."""
+    number = phonenumbers.parse(e164, None)
+    style = phonenumbers.PhoneNumberFormat
+    return phonenumbers.format_number(number, style.NATIONAL if number.country_code == 1 else style.INTERNATIONAL)
 
 
 _JSON_TOKEN = re.compile(r'(?P<text>"(?:\\.|[^"\\])*")(?P<colon>\s*:)?|(?P<literal>-?\d[\d.eE+-]*|true|false|null)')
@@ -80,19 +97,14 @@ def coloured_json(text: str) -> Markup:
     return Markup("").join([*pieces, escape(text[end:])])
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("dealer_agent.server.pages"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"with_code": with_code, "coloured_json": coloured_json}
-    return environment
-
-
-_templates = _environment()
+_templates = Environment(
+    loader=PackageLoader("dealer_agent.server.pages"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.filters |= {each.__name__: each for each in (with_code, coloured_json, label_of, local_phone, money)}
 
 
 def render(template: str, facts: CardFacts, **shown: object) -> str:

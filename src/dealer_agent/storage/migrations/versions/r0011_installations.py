@@ -4,7 +4,7 @@ from alembic import op
 from sqlalchemy import Connection, inspect, text
 
 revision = "0011"
-down_revision = "0009"
+down_revision = "0010"
 
 TABLES = (
     """
@@ -51,6 +51,7 @@ TABLES = (
     "ALTER TABLE revisions ADD COLUMN settings_revision BIGINT DEFAULT '0' NOT NULL",
     "ALTER TABLE revisions ADD COLUMN changed_at BIGINT DEFAULT '0' NOT NULL",
     "CREATE INDEX ix_revisions_changed_at_dealer_id ON revisions (changed_at, dealer_id)",
+    # The dealers with due deliveries, and the oldest of each. The second column is 0 for one that was never put off.
     "CREATE INDEX ix_outbox_due ON outbox (dealer_id, (COALESCE(NULLIF(due_at, created_at), 0))) "
     "WHERE state = 'waiting'",
 )
