@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.cli.customer_data import actor
-from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation
+from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
 from dealer_agent.cli.terminal import JsonOption, err, fail, moment, out, plain, print_table, progress
 from dealer_agent.config.loading import read_text
 from dealer_agent.config.settings_problems import SettingsError
@@ -67,6 +67,7 @@ def add(
     """
     text = read_text(file)
     with open_installation(folder) as opened:
+        require_keys(opened.installation)
         dealer_id = opened.installation.dealer_settings(text).dealer.id
         with opened.store.write(dealer_id) as tx:
             add_dealer(tx, text.encode(), actor=actor(), note=note, enabled=not disabled, listed=listed)

@@ -95,6 +95,7 @@ class Installation:
             database_url=self.database_url,
             service=msgspec.structs.replace(file.service, public_url=address, base_path=path),
             cipher=cipher,
+            in_installation=True,
         )
 
     def _address(self, dealer_id: str, hosts: Sequence[str]) -> tuple[str, str]:
