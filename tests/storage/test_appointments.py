@@ -32,7 +32,7 @@ from dealer_agent.storage.errors import AlreadyStored, translating
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.schema import appointments, places
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.transaction import OneCipher, Transaction
 
 QUARTER = timedelta(minutes=15)
 TEN = MONDAY.replace(hour=10, minute=0, second=0, microsecond=0) + timedelta(days=1)
@@ -166,7 +166,7 @@ def test_of_two_who_look_at_once_the_primary_key_lets_one_have_the_place(writer:
         engine = writer_engine(parsed_url(database_url))
         try:
             with translating(), engine.begin() as connection:
-                tx = Transaction(connection, DEALER, MONDAY, VAULT)
+                tx = Transaction(connection, DEALER, MONDAY, OneCipher(VAULT))
                 record_appointment(tx, visit(appointment_id))
                 if connection.dialect.name == "postgresql":
                     both_looked.wait()

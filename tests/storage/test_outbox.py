@@ -21,7 +21,7 @@ from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.outbox import DeliveryRecord, DueDelivery, Receiver
 from dealer_agent.storage.schema import leads
 from dealer_agent.storage.schema import outbox as outbox_table
-from dealer_agent.storage.transaction import InstallationTransaction, Transaction
+from dealer_agent.storage.transaction import InstallationTransaction, OneCipher, Transaction
 
 LEASE = timedelta(minutes=5)
 CRM, HOOK = ("North", "crm"), ("North", "hook")
@@ -43,7 +43,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         with self.engine.begin() as connection:
-            yield Transaction(connection, DEALER, MONDAY, VAULT)
+            yield Transaction(connection, DEALER, MONDAY, OneCipher(VAULT))
 
     def enqueue(self, *rows: NewDelivery) -> list[str]:
         with self.writing() as tx:

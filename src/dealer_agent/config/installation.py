@@ -92,6 +92,7 @@ class Installation:
             database_url=self.database_url,
             service=msgspec.structs.replace(file.service, public_url=address, base_path=path),
             cipher=cipher,
+            in_installation=True,
         )
 
     def _with_inherited(self, data: dict[str, Any]) -> dict[str, Any]:

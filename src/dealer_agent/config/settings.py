@@ -209,6 +209,9 @@ class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return bool(self.host) and self.confirm_appointments
 
 
+LONGEST_LEASE_SECONDS = 3600
+
+
 class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses."""
 
@@ -217,7 +220,7 @@ class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     park_after_hours: Annotated[int, Meta(ge=1, le=720)] = 72
     breaker_failures: Annotated[int, Meta(ge=1, le=1000)] = 5
     breaker_seconds: Annotated[int, Meta(ge=1, le=3600)] = 60
-    lease_seconds: Annotated[int, Meta(ge=10, le=3600)] = 300
+    lease_seconds: Annotated[int, Meta(ge=10, le=LONGEST_LEASE_SECONDS)] = 300
 
 
 class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -251,7 +254,8 @@ else:
 class Settings(Sections, frozen=True, kw_only=True, dict=True):
     """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
 
-    `cipher` decrypts customer data. Without a key it is None, and only work without customer data is possible.
+    `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
+    only work without customer data is possible.
     `rate_limit_url` is the store of the rate limits that machines share. If it is empty, each machine has its own.
     """
 
@@ -260,6 +264,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     dealer: Profile
     rate_limit_url: str = ""
     cipher: Cipher | None = None
+    in_installation: bool = False
 
     @classmethod
     def of(cls, file: DealerFile, **more: Any) -> "Settings":

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import Boolean, Delete, Table, bindparam, delete, func, insert, select, text, tuple_, update
 
 from dealer_agent.dealers.hosts import canonical_host
+from dealer_agent.storage.dealer_keys import COUNT_CHANGE, create_keys
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
 from dealer_agent.storage.schema import (
     dealer_hosts,
@@ -74,10 +75,6 @@ SET_STATE = (
     )
 )
 
-COUNT_CHANGE = upsert(revisions, "UPDATE SET settings_revision = revisions.settings_revision + 1").values(
-    stock_revision=0, token_revision=0, settings_revision=1
-)
-
 _DEALERS = select(*(registered_dealers.c[name] for name in RegisteredDealer._fields))
 
 FIND_DEALER = _DEALERS.where(of_dealer(registered_dealers))
@@ -129,6 +126,7 @@ def add_dealer(
     row = {"enabled": enabled, "listed": listed, "settings_number": 1, "added_at": tx.now, "changed_at": tx.now}
     if tx.execute(ADD_DEALER, row).one_or_none() is None:
         raise DealerExists(f"the dealer {tx.dealer_id} is registered already")
+    create_keys(tx)
     _add_settings(tx, 1, document, actor, note)
 
 

@@ -7,7 +7,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
         BadDatabaseUrl, DatabaseExposed, StoreClosed
         DatabaseFailure: DatabaseUnreachable, DatabaseBusy, DiskFull, DatabaseReadOnly, DatabaseDamaged
         SchemaOutdated, SchemaTooNew
-        KeyMissing, WrongKey
+        KeyMissing, WrongKey, KeysChanged
         AlreadyStored, StockShrinks, ClockDoubtful
         DealerUnknown, DealerExists, SettingsConflict, HostTaken
 """
@@ -86,6 +86,10 @@ class KeyMissing(StorageError):
 
 class WrongKey(StorageError):
     """Customer data cannot be decrypted: the key is a different one, or the data was changed."""
+
+
+class KeysChanged(StorageError):
+    """Another process has changed the keys of a dealer."""
 
 
 class DealerUnknown(StorageError):

@@ -208,7 +208,7 @@ dealer_settings = _table(
 dealer_hosts = _table("dealer_hosts", key="host", text="host", times="added_at")
 
 # A dealer's own keys, each encrypted with a key of the installation. The key with position 0 is the active one. The
-# lasting secret has the id "lasting".
+# lasting secret has the id "lasting" and the position -1.
 dealer_keys = _table("dealer_keys", key="key_id", text="key_id", counts="position", data="wrapped", times="created_at")
 
 # Every import changes these rows. The documents, which seldom change, have another table: PostgreSQL writes whole rows.
