@@ -19,7 +19,7 @@ from dealer_agent.leads import wording
 from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView
 from dealer_agent.leads.plain_text import lines, one_line, wrapped
 from dealer_agent.leads.received_lead import names_a_vehicle
-from dealer_agent.leads.statuses import CONFIRMED
+from dealer_agent.leads.texts import render_lines
 from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.formats import in_zone
 from dealer_agent.protocol.requests import TradeIn, VehicleOfInterest
@@ -80,9 +80,9 @@ def render_adf(message: DeliveredMessage) -> bytes:
         case LeadView():
             at, vehicles, comments = message.submitted_at or message.received_at, _vehicles(message), _comments(message)
         case ErasedLead():
-            at, comments = message.erased_at, wording.erasure_words(message)
+            at, comments = message.erased_at, render_lines("erasure.txt", erased=message)
         case CancelledVisit():
-            at, comments = message.cancelled_at, wording.cancelled_visit_lines(message)
+            at, comments = message.cancelled_at, render_lines("visit_cancelled.txt", visit=message)
     lead = message if isinstance(message, LeadView) else None
     text = _template().render(
         lead=lead,
@@ -156,13 +156,7 @@ def _wish_comments(vehicle: VehicleOfInterest, view: LeadView) -> list[str]:
 
 def _comments(view: LeadView) -> Iterator[str]:
     """The facts that ADF has no element for. The service's text comes first, so the customer's cannot imitate it."""
-    for visit in view.visits:
-        yield from wording.visit_lines(visit)
-        if visit.kind == "test_drive" and view.trade_in is not UNSET and visit.status == CONFIRMED:
-            yield "The trade-in is to be appraised at the same visit."
-    yield from wording.same_person_words(view)
-    yield from wording.contact_words(view)
-    yield f"Sent on the customer's behalf by an AI shopping agent: {one_line(view.agent.name) or NOT_SPECIFIED}"
+    yield from render_lines("comments.txt", view=view)
     for visit in view.visits:
         if visit.request.notes and (notes := lines(visit.request.notes)):
             yield from ("Notes for the visit:", *notes)
