@@ -12,7 +12,7 @@ import httpx
 
 from dealer_agent import __version__
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
-from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
+from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.delivery.loop import DeliveryLoop
@@ -63,7 +63,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             limit_store=await closing.enter_async_context(limit_store(settings.rate_limit_url)),
         )
         shared = Shared(store, writer, process, listens_at, deliveries.wake)
-        snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory)
+        snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory / FILE)
         closing.callback(snapshots.close)
         dealers = ServedDealers(
             process,
