@@ -73,7 +73,12 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
 
         files = SnapshotFolder(installation.directory / SNAPSHOTS)
         loaders = WeakSet[SnapshotLoader]()
-        closing.callback(lambda: [loader.close() for loader in loaders])
+
+        def end_loading() -> None:
+            for loader in loaders:
+                loader.close()
+
+        closing.callback(end_loading)
 
         async def open_dealer(dealer_id: str) -> Service:
             dealer_settings = await asyncio.to_thread(load_dealer_settings, installation, store, dealer_id)

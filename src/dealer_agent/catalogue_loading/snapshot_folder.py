@@ -44,11 +44,9 @@ class SnapshotFolder:
 
     def delete_except(self, dealers: Container[str]) -> None:
         """Deletes the files of all other dealers. Raises OSError."""
-        with os.scandir(self._path) as files:
-            for file in files:
-                dealer_id, suffix = os.path.splitext(file.name)
-                if suffix in _SUFFIXES and dealer_id not in dealers:
-                    Path(file).unlink(missing_ok=True)
+        for file in self._path.glob("*"):
+            if file.suffix in _SUFFIXES and file.stem not in dealers:
+                file.unlink(missing_ok=True)
 
 
 @cache

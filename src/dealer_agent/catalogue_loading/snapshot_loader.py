@@ -40,6 +40,8 @@ from dealer_agent.storage.store import Store
 FILE = "catalogue-snapshot.bin"
 SMALL = 2000
 """The most units for sale of a snapshot that the worker makes itself."""
+SMALL_SHARED = 5000
+"""The same in an installation, where buyers wait for a dealer to be opened. A process takes longer to start."""
 REST_SECONDS = 10.0
 """The wait after a failed attempt, which rarely succeeds at once."""
 
@@ -100,7 +102,7 @@ class SnapshotLoader:
 
     def _is_large(self) -> bool:
         with self._store.read(self._inputs.policy.dealer_id) as tx:
-            return has_more_live_units(tx, SMALL)
+            return has_more_live_units(tx, SMALL if self._folder is None else SMALL_SHARED)
 
     def _shared(self, now: datetime, *, is_large: bool) -> FlatArrays:
         """The mapped file, made by this process or by another one. Raises OSError."""

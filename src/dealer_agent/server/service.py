@@ -65,8 +65,8 @@ class Service:
     secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
     the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
     tenant that a request may name; None accepts any. `documents` has the cards and pages that were requested, by the
-    function that makes them. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by the
-    clock of `perf_counter`.
+    function that makes them. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by
+    `perf_counter`.
     """
 
     process: Process

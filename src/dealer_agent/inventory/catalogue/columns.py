@@ -44,9 +44,11 @@ class Column(Generic[V]):
     __slots__ = ("absent", "by_code", "codes", "starts", "values")
 
     def __init__(self, flat: FlatArrays, name: str) -> None:
-        values = flat.json(f"{name}.values", list[Any])
-        # A process may have thousands of catalogues with the same texts.
-        self.values: list[V] = list(map(sys.intern, values)) if values and isinstance(values[0], str) else values
+        values: list[Any] = flat.json(f"{name}.values", list[Any])
+        if values and isinstance(values[0], str):
+            # A process may have thousands of catalogues with the same texts.
+            values = list(map(sys.intern, values))
+        self.values: list[V] = values
         self.codes: Codes = flat.array(f"{name}.codes")
         self.absent = len(self.values)
         self.by_code: Rows = flat.array(f"{name}.rows")

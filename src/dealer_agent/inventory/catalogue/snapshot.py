@@ -24,7 +24,6 @@ from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
 from dealer_agent.protocol.responses import Facets
 
-
 _MOST_COPIED = 20_000
 
 
