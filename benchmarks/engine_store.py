@@ -9,10 +9,9 @@ import msgspec
 
 from benchmarks.stock_maker import POLICY, ROOFTOPS, listed, units
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.listing import listing_digest
 from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.stock import apply_import
+from dealer_agent.storage.stock_import import ImportRow, Scope, apply_import
 from dealer_agent.storage.store import Store
 
 DATABASE = "stock.db"
@@ -54,11 +53,12 @@ def bring_in(store: Store, some: list[ImportRow], at: datetime) -> None:
         store,
         POLICY.dealer_id,
         some,
+        lambda position: some[position].unit,
         at=at,
         source="stock.csv",
         layout="canonical",
         max_shrink=None,
         remember_days=90,
         dry_run=False,
-        full=False,
+        scope=Scope((), lambda _: False),
     )

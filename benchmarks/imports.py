@@ -54,7 +54,7 @@ def import_figures(sizes: Sequence[int] = SIZES) -> list[ImportFigure]:
             folder = Path(name)
             feed = folder / "feed.csv"
             write_feed(feed, size)
-            _make_dealer(folder)
+            make_dealer(folder)
             ours = [sys.executable, "-m", "dealer_agent.cli", "inventory", "import", str(feed), "--dir", name]
             for title, command in (
                 ("dealer-agent inventory import", ours),
@@ -84,7 +84,8 @@ def write_feed(path: Path, rows: int) -> None:
             )
 
 
-def _make_dealer(folder: Path) -> None:
+def make_dealer(folder: Path) -> None:
+    """Makes a dealer with an empty database."""
     rooftops = "".join(f'[[rooftops]]\nname = "{name}"\ntimezone = "America/Chicago"\n' for name in ROOFTOPS)
     toml = f'id = "bench"\nname = "Bench Motors"\nfeed_price = "advertised"\n{rooftops}'
     (folder / "dealer.toml").write_text(toml, encoding="utf-8")

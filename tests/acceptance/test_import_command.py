@@ -124,6 +124,36 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(store: Path) -> None:
     assert counts(bring_in(store, rows(HONDA, FORD)).stdout)["Unchanged"] == 2
 
 
+@pytest.mark.requirement("feeds-of-rooftops")
+def test_the_feed_of_one_rooftop_leaves_the_units_of_the_others(store: Path) -> None:
+    bring_in(store, rows(HONDA, FORD))
+    south = store / "south.csv"
+    south.write_text(rows(FORD.replace("51200", "50000"), HONDA, TESLA), encoding="utf-8")
+    options = ("--rooftop", "acceptance motors south", "--dir", store, "--allow-shrink")
+    said = succeed_here("inventory", "import", south, *options)
+    assert {name: counts(said)[name] for name in ("Added", "Changed", "Sold", "At other rooftops", "For sale now")} == {
+        "Added": 1,
+        "Changed": 1,
+        "Sold": 0,
+        "At other rooftops": 1,
+        "For sale now": 2,
+    }
+    assert re.search(r"3 .*1HGCY2F57RA000001.*The unit is at Acceptance Motors North", said)
+    assert re.search(r"1 unit names no rooftop .*Acceptance Motors South", said)
+    south.write_text(rows(), encoding="utf-8")
+    assert counts(succeed_here("inventory", "import", south, *options))["Sold"] == 2
+    history = succeed_here("inventory", "history", "--dir", store)
+    assert re.search(r"export.csv.* all", history)
+    assert "Acceptance Motors South" in re.sub(r"\s+", " ", history)
+
+
+def test_an_unknown_rooftop_is_refused_with_the_names_of_the_rooftops(store: Path) -> None:
+    done = bring_in(store, rows(HONDA), "--rooftop", "East")
+    assert done.returncode == 1
+    assert "'East' is no rooftop of dealer.toml" in done.stderr
+    assert "Acceptance Motors North" in done.stderr
+
+
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
 def test_a_file_that_would_remove_much_of_the_stock_is_refused_until_that_is_allowed(
     tmp_path: Path, options: tuple[str, ...]
@@ -172,10 +202,11 @@ def test_a_file_that_is_no_inventory_is_refused_in_plain_words_and_changes_nothi
 
 
 def test_what_a_file_says_is_shown_as_it_is_and_steers_nothing(store: Path) -> None:
-    """Square brackets are no markup, and escape sequences do not reach the terminal."""
-    done = bring_in(store, rows(NAMELESS, "NOTAVIN[/red],[/]\x1b[2J,NORTH,used,20x0,[bold]Honda,Accord,1,5,1,red"))
+    """Square brackets are no markup, names between colons no emoji, and escape sequences do not reach the terminal."""
+    done = bring_in(store, rows(NAMELESS, "NOTAVIN[/red],:car:\x1b[2J,NORTH,used,20x0,[bold]Honda,Accord,1,5,1,red"))
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
+    assert "\N{AUTOMOBILE}" not in done.stdout
 
 
 def test_a_terminal_sees_a_progress_bar_and_a_pipe_does_not(tmp_path: Path) -> None:

@@ -423,7 +423,7 @@ def test_what_has_no_defect_is_converted(data: st.DataObject) -> None:
         "valkey://db.example.com",
         "redis://127.0.0.1:6379/0",
         "rediss://user:secret@db.example.com:6380",
-        "valkeys://:secret@[::1]:6379/1?timeout=2",
+        "valkeys://:secret@[::1]:6379/1?socket_timeout=2",
     ],
 )
 def test_the_shared_store_of_rate_limits_is_valkey_or_redis(tmp_path: Path, url: str) -> None:

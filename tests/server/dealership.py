@@ -19,7 +19,7 @@ from tests.storage.current import make_current
 from dealer_agent.bootstrap import application
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
-from dealer_agent.config.keys import create_key_file
+from dealer_agent.config.keys import KEY_FILE_NAME, create_key_file
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.service import Service
@@ -200,16 +200,17 @@ class Dealership:
 def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = None) -> None:
     """Writes `dealer.toml` (`extra` behind its sections), makes the database and imports the stock.
 
-    With `stocked`, the directory of another dealership, its database is copied instead.
+    With `stocked`, the directory of another dealership, its database and its keys are copied instead.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / "dealer.toml").write_text(DEALER_TOML + extra, "utf-8")
+    if stocked is not None:
+        for name in (DATABASE, KEY_FILE_NAME):
+            shutil.copy(stocked / name, directory / name)
+        return
     with suppress(FileExistsError):
         create_key_file(directory)
     settings = load_settings(directory, {})
-    if stocked is not None:
-        shutil.copy(stocked / DATABASE, directory / DATABASE)
-        return
     make_current(settings.database_url)
     now = datetime.now(UTC)
     with Store.open(settings.database_url, settings.cipher) as store:

@@ -125,11 +125,11 @@ async def test_the_machine_counts_while_the_store_is_away(
         with capture_logs() as lines:
             assert await allowed(here, 2) == 2
             fail(valkey_server)
-            here._store._connections.timeout = 1
+            here._store._timeout = 1
             assert [await allowed(here, 9), await allowed(there, 9)] == [5, 5]
             assert [line["event"] for line in lines] == [AWAY]
             back[fail](valkey_server)
-            here._store._connections.timeout = 120
+            here._store._timeout = 120
             # Clients that have no count yet, so that each request is counted in the store when it is back.
             for number in itertools.count():
                 await here.acquire("search", f"client-{number}")

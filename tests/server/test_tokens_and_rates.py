@@ -95,7 +95,6 @@ def test_only_a_complete_active_token_of_this_dealer_is_valid(open_dealership: O
 
 
 @pytest.mark.requirement("rpc-http-status", "www-authenticate")
-@pytest.mark.usefixtures("limits_kept")
 def test_missing_tokens_and_rate_limits_keep_their_status_over_json_rpc(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL)
     answer = opened.call_rpc(message("inventory.search"))

@@ -26,7 +26,7 @@ class Valkey(ServerProcess):
     @property
     def patient_url(self) -> str:
         """Its clients wait for an answer, however busy the machine is."""
-        return f"{self.url}?timeout=120"
+        return f"{self.url}?socket_timeout=120"
 
 
 @contextmanager

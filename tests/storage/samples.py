@@ -10,13 +10,13 @@ from msgspec import UNSET
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
 from dealer_agent.storage.idempotency import IdempotencyRecord, record_idempotency
 from dealer_agent.storage.leads import record_lead
-from dealer_agent.storage.stock import GoneUnit, ImportOutcome, LiveUnit, Stock, apply_import, read_stock
+from dealer_agent.storage.stock import GoneUnit, LiveUnit, Stock, read_stock
+from dealer_agent.storage.stock_import import ImportOutcome, ImportRow, apply_import
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -42,7 +42,7 @@ def row(vin: str | None = None, stock: str | None = None, price: int = 30_000, *
 
 
 class WholeStock(NamedTuple):
-    """A stock that was read to its end."""
+    """A stock that was read to its end, by vehicle id, with the times at which all rooftops were confirmed."""
 
     revision: int
     live: list[LiveUnit]
@@ -50,7 +50,9 @@ class WholeStock(NamedTuple):
 
     @classmethod
     def of(cls, stock: Stock) -> "WholeStock":
-        return cls(stock.mark.revision, list(stock.live), stock.gone)
+        confirmed = stock.confirmed_at()
+        live = [unit._replace(updated_at=confirmed or unit.updated_at) for unit in stock.live]
+        return cls(stock.mark.revision, sorted(live, key=lambda unit: unit.vehicle_id), stock.gone)
 
 
 def stock_of(store: Store, dealer_id: str, *, remember_days: int, now: datetime) -> WholeStock:
@@ -59,10 +61,12 @@ def stock_of(store: Store, dealer_id: str, *, remember_days: int, now: datetime)
         return WholeStock.of(read_stock(tx, remember_days))
 
 
-def import_rows(store: Store, rows: Sequence[ImportRow], at: datetime = MONDAY, **more: Any) -> ImportOutcome:
+def import_rows(
+    store: Store, rows: Sequence[ImportRow], at: datetime = MONDAY, dealer: str = DEALER, **more: Any
+) -> ImportOutcome:
     """An import of a full file, with no check for shrinking unless asked for."""
     options = {"source": "stock.csv", "layout": "canonical", "max_shrink": None, "dry_run": False, "remember_days": 90}
-    return apply_import(store, DEALER, rows, at=at, **options | more)
+    return apply_import(store, dealer, rows, lambda position: rows[position].unit, at=at, **options | more)
 
 
 def lead(lead_id: str, received_at: datetime = MONDAY, **more: Any) -> LeadRecord:

@@ -115,7 +115,8 @@ def tables_without_dealer(statement: Any) -> set[str]:
     equal = [_sides(part) for part in parts if isinstance(part, BinaryExpression) and part.operator is eq]
     while more := {side for sides in equal if sides & same for side in sides} - same:
         same |= more
-    return _tables_of(parts) - same
+    # An upsert calls the row that it could not add `excluded`.
+    return _tables_of(parts) - same - {"excluded"}
 
 
 def _sides(comparison: BinaryExpression[Any]) -> set[str]:

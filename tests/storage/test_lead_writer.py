@@ -15,7 +15,7 @@ from dealer_agent.storage.errors import AlreadyStored, DatabaseBusy, DatabaseUnr
 from dealer_agent.storage.idempotency import find_idempotent
 from dealer_agent.storage.lead_writer import MOST_WAITING, LeadWriter
 from dealer_agent.storage.leads import find_duplicate, get_lead, list_leads
-from dealer_agent.storage.stock import NEXT_REVISION
+from dealer_agent.storage.stock_import import NEXT_REVISION
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

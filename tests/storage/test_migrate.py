@@ -20,7 +20,7 @@ from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.errors import SchemaOutdated, SchemaTooNew, StorageError
 from dealer_agent.storage.migrate import migrate, prepare_file
 from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, metadata
-from dealer_agent.storage.stock import Revision, read_revision
+from dealer_agent.storage.stock import Revision, list_imports, read_revision
 from dealer_agent.storage.store import Store
 
 SCHEMAS = Path(__file__).with_name("schemas")
@@ -110,26 +110,62 @@ def _described(tables: MetaData, dialect: Dialect) -> dict[str, object]:
     }
 
 
-def test_the_first_migration_makes_the_schema_of_the_nine_migrations_that_it_replaced(engine: Engine) -> None:
-    """So a database that those made is upgraded like one that it made: its revision is the same."""
+def migrate_to(engine: Engine, revision: str) -> None:
+    """Brings an empty database to a revision."""
     if engine.dialect.name == "sqlite":
         prepare_file(engine.url)
-    config = Config()
-    config.set_main_option("path_separator", "os")
-    config.set_main_option("script_location", str(Path(dealer_agent.storage.__file__).with_name("migrations")))
     with engine.begin() as connection:
+        config = migrations()
         config.attributes["connection"] = connection
-        command.upgrade(config, FIRST_REVISION)
+        command.upgrade(config, revision)
+
+
+def test_the_first_migration_makes_the_schema_of_the_nine_migrations_that_it_replaced(
+    database_url: str, engine: Engine
+) -> None:
+    """So a database that those made is upgraded: its revision is the same."""
+    migrate_to(engine, FIRST_REVISION)
     made = schema_text(engine)
     engine.dispose()
     assert made == (SCHEMAS / f"{engine.dialect.name}.txt").read_text()
 
 
-def test_the_newest_migration_is_the_one_the_program_needs() -> None:
+def migrations() -> Config:
     config = Config()
     config.set_main_option("path_separator", "os")
     config.set_main_option("script_location", str(Path(dealer_agent.storage.__file__).with_name("migrations")))
-    assert ScriptDirectory.from_config(config).get_current_head() == SCHEMA_REVISION
+    return config
+
+
+def test_the_newest_migration_is_the_one_the_program_needs() -> None:
+    assert ScriptDirectory.from_config(migrations()).get_current_head() == SCHEMA_REVISION
+
+
+OLD_ROWS = (
+    "INSERT INTO revisions VALUES ('ridgeline', 1, 0)",
+    "INSERT INTO imports VALUES ('ridgeline', 1, 1, 'a.csv', 'canonical', {true}, 1, 0, 0, 0, 0)",
+    "INSERT INTO units VALUES ('ridgeline', 'vin-V1', 'V1', NULL, 'd', {empty}, 1, 1, 1, NULL)",
+    "INSERT INTO unit_documents VALUES ('ridgeline', 'vin-V1', {document})",
+)
+
+
+def test_the_stock_of_an_older_database_stays(database_url: str, engine: Engine) -> None:
+    migrate_to(engine, FIRST_REVISION)
+    document = b'{"vin":"V1"}'.hex()
+    literals = (
+        {"true": "1", "empty": "x''", "document": f"x'{document}'"}
+        if engine.dialect.name == "sqlite"
+        else {"true": "true", "empty": "''", "document": f"'\\x{document}'"}
+    )
+    with engine.begin() as connection:
+        for statement in OLD_ROWS:
+            connection.exec_driver_sql(statement.format(**literals))
+    engine.dispose()
+    assert migrate(database_url) == FIRST_REVISION
+    with Store.open(database_url, VAULT) as store:
+        (unit,) = stock_of(store, DEALER, remember_days=1, now=MONDAY).live
+        assert (unit.vehicle_id, unit.unit.vin) == ("vin-V1", "V1")
+        assert read(store, DEALER, list_imports, 10)[0].rooftops is None
 
 
 def test_every_table_leads_with_the_dealer_in_its_key_and_its_indexes(database_url: str, engine: Engine) -> None:

@@ -7,11 +7,11 @@ import pytest
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of
 
-from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle import Fee
 from dealer_agent.storage.errors import StockShrinks
-from dealer_agent.storage.stock import Revision, apply_import, list_imports, read_revision, read_stock
+from dealer_agent.storage.stock import Revision, list_imports, read_revision, read_stock
+from dealer_agent.storage.stock_import import ImportRow, Scope
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -120,11 +120,55 @@ def test_a_unit_that_returns_after_a_long_time_is_back_rather_than_forgotten(sto
     assert outcome.back == ("id-V1",)
 
 
-def test_a_partial_file_sells_nothing(store: Store) -> None:
-    import_rows(store, [row("V1"), row("V2")])
-    outcome = import_rows(store, [row("V2", price=5)], at=TUESDAY, full=False)
-    assert (outcome.sold, outcome.changed, outcome.after) == ((), ("id-V2",), 2)
-    assert prices(store) == {"id-V1": 30_000, "id-V2": 5}
+def of_rooftops(*rooftops: str) -> Scope:
+    return Scope(rooftops, lambda hints: not set(rooftops).isdisjoint(hints))
+
+
+def at_rooftop(rooftop: str, vin: str | None = None, stock: str | None = None, price: int = 30_000) -> ImportRow:
+    return row(vin, stock, price, rooftop_hints=(rooftop,))
+
+
+@pytest.mark.requirement("feeds-of-rooftops")
+def test_an_import_of_one_rooftop_sells_only_units_of_this_rooftop(store: Store) -> None:
+    import_rows(store, [at_rooftop("North", "V1"), at_rooftop("North", "V2"), at_rooftop("South", "V3")])
+    outcome = import_rows(store, [at_rooftop("North", "V2", price=5)], at=TUESDAY, scope=of_rooftops("North"))
+    assert (outcome.sold, outcome.changed, outcome.unchanged) == (("id-V1",), ("id-V2",), ())
+    assert (outcome.before, outcome.after) == (2, 1)
+    assert prices(store) == {"id-V2": 5, "id-V3": 30_000}
+    assert read(store, DEALER, list_imports, 1)[0][-1] == ("North",)
+
+
+def test_an_import_confirms_the_units_of_its_rooftops(store: Store) -> None:
+    rows = [at_rooftop("North", "V1"), at_rooftop("South", "V2")]
+    import_rows(store, rows, at=MONDAY)
+    import_rows(store, rows[:1], at=TUESDAY, scope=of_rooftops("North"))
+    with store.read(DEALER, WEDNESDAY) as tx:
+        stock = read_stock(tx, 90)
+    assert [stock.confirmed_at(name) for name in ("North", "South", None)] == [TUESDAY, MONDAY, MONDAY]
+    import_rows(store, rows, at=WEDNESDAY)
+    with store.read(DEALER, WEDNESDAY) as tx:
+        stock = read_stock(tx, 90)
+    assert [stock.confirmed_at(name) for name in ("North", "South", None)] == [WEDNESDAY] * 3
+
+
+@pytest.mark.parametrize(("left", "refused"), [(2, False), (1, True)])
+def test_the_share_that_may_be_removed_counts_within_the_rooftops(store: Store, left: int, refused: bool) -> None:
+    north = [at_rooftop("North", f"V{n}") for n in range(3)]
+    import_rows(store, [*north, *(at_rooftop("South", f"W{n}") for n in range(100))])
+    if not refused:
+        assert import_rows(store, north[:left], scope=of_rooftops("North"), max_shrink=0.4).after == left
+        return
+    with pytest.raises(StockShrinks) as refusal:
+        import_rows(store, north[:left], scope=of_rooftops("North"), max_shrink=0.4)
+    assert (refusal.value.before, refusal.value.after, refusal.value.removed) == (3, 1, 2)
+
+
+def test_a_stock_number_of_another_rooftop_is_another_unit_and_a_vin_is_the_same(store: Store) -> None:
+    import_rows(store, [at_rooftop("South", stock="S1"), at_rooftop("South", "V1")])
+    rows = [at_rooftop("North", stock="S1"), at_rooftop("North", "V1", price=1)]
+    outcome = import_rows(store, rows, at=TUESDAY, scope=of_rooftops("North"))
+    assert (outcome.added, outcome.changed, outcome.sold) == (("id-S1-2",), ("id-V1",), ())
+    assert import_rows(store, rows, at=TUESDAY, scope=of_rooftops("North")).unchanged == ("id-S1-2", "id-V1")
 
 
 @pytest.mark.parametrize(
@@ -193,24 +237,14 @@ def test_the_history_of_imports_keeps_the_counts_and_only_the_name_of_the_file(s
     import_rows(store, [row("V1"), row("V2")], at=MONDAY)
     import_rows(store, [row("V1", price=1)], at=TUESDAY, source="/home/someone/feeds/vauto.csv", layout="vauto")
     latest, first = read(store, DEALER, list_imports, 10)
-    assert latest == (2, TUESDAY, "vauto.csv", "vauto", True, 0, 1, 0, 1, 0)
+    assert latest == (2, TUESDAY, "vauto.csv", "vauto", True, 0, 1, 0, 1, 0, None)
     assert (first.revision, first.at, first.added) == (1, MONDAY, 2)
     assert read(store, DEALER, list_imports, 1) == [latest]
 
 
 def test_dealers_do_not_see_each_others_stock(store: Store) -> None:
     import_rows(store, [row("V1")])
-    apply_import(
-        store,
-        "lakeside",
-        [row("V1", price=7)],
-        at=TUESDAY,
-        source="l.csv",
-        layout="csv",
-        max_shrink=0.0,
-        dry_run=False,
-        remember_days=90,
-    )
+    import_rows(store, [row("V1", price=7)], at=TUESDAY, dealer="lakeside")
     assert prices(store) == {"id-V1": 30_000}
     assert read(store, DEALER, read_revision).stock == 1
     assert stock_of(store, "lakeside", remember_days=1, now=TUESDAY).live[0].unit.selling_price == 7

@@ -10,11 +10,14 @@ from functools import partial
 from weakref import WeakSet
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
+from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
+from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
+from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
 from dealer_agent.server.limits import RateLimits
@@ -32,6 +35,7 @@ from dealer_agent.storage.dealer_registry import (
     read_settings,
 )
 from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.outbox import dealers_with_due
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
 
@@ -43,19 +47,25 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 LONGEST_TRANSACTION = timedelta(minutes=10)
 """A transaction commits its change with an earlier time. Changes are read again for this long."""
 
+LONGEST_LEASE = timedelta(seconds=LONGEST_LEASE_SECONDS)
+MOST_DUE = 100_000
+"""The most dealers with due deliveries that are read at once. Dealers that can send nothing now are among them."""
+
 
 @asynccontextmanager
 async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealers]:
     """The running service of the dealers of an installation. A dealer is opened at its first request.
 
-    Raises StorageError, also if the database does not keep several dealers apart.
+    Raises StorageError, also if the database does not isolate dealers from each other.
     """
     settings = installation.file
     lines = configure_logs(settings.logs.level)
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
         closing.callback(end_interval)
-        store = await asyncio.to_thread(Store.open, installation.database_url, installation.cipher)
+        store = await asyncio.to_thread(
+            partial(Store.open, installation.database_url, installation.cipher, many_dealers=True)
+        )
         closing.callback(store.close)
         addresses = await asyncio.to_thread(read_addresses, store)
         writer = store.lead_writer()
@@ -69,7 +79,17 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             logs_access=settings.logs.access,
             limit_store=await closing.enter_async_context(limit_store(installation.rate_limit_url)),
         )
-        shared = Shared(store, writer, process, installation.public_url, lambda: None, has_many_dealers=True)
+        client = await closing.enter_async_context(http_client())
+
+        def find_due_dealers() -> list[str]:
+            with store.installation() as tx:
+                due = dealers_with_due(tx, LONGEST_LEASE, MOST_DUE)
+            return [dealer_id for dealer_id in due if dealer_id in dealers.addresses.dealers]
+
+        def find_outlets(dealer_id: str) -> DealerOutlets:
+            dealer_settings = load_dealer_settings(installation, store, dealer_id)
+            links = customer_links(dealer_settings, installation.public_url, store.check_keys(dealer_id))
+            return dealer_outlets(dealer_settings, links, client)
 
         files = SnapshotFolder(installation.directory / SNAPSHOTS)
         loaders = WeakSet[SnapshotLoader]()
@@ -97,6 +117,8 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         budget = memory_budget(settings.installation.snapshot_memory_mib)
         memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
         dealers = ServedDealers(process, addresses, open_dealer, memory.close_idle)
+        deliveries = await closing.enter_async_context(delivering(store, writer, find_due_dealers, find_outlets))
+        shared = Shared(store, writer, process, installation.public_url, deliveries.wake, has_many_dealers=True)
         refresher = Refresher(
             store,
             writer,
@@ -104,6 +126,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             Changes(store).read,
             partial(read_addresses, store),
             installation.cipher,
+            deliveries.forget,
         )
         # Building a snapshot in a thread delays a request by this time, by default 5 ms, whenever the request waits.
         closing.callback(sys.setswitchinterval, sys.getswitchinterval())
@@ -121,7 +144,7 @@ class Changes:
     _newest: datetime = EPOCH
 
     def read(self) -> dict[str, Revision]:
-        """The revisions, by dealer. At first of all dealers. Raises StorageError."""
+        """The revisions by dealer. The first call returns those of all dealers. Raises StorageError."""
         with self.store.installation() as tx:
             changes = changed_dealers(tx, max(self._newest, EPOCH + LONGEST_TRANSACTION) - LONGEST_TRANSACTION)
         if changes:
@@ -130,7 +153,7 @@ class Changes:
 
 
 def read_addresses(store: Store) -> Addresses:
-    """Where the enabled dealers answer. Raises StorageError, also if the database does not keep them apart."""
+    """Where the enabled dealers answer. Raises StorageError, also if the database does not isolate them."""
     with store.installation() as tx:
         dealers = frozenset(dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled)
         hosts: Mapping[str, str] = all_hosts(tx)

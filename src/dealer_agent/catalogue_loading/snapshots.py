@@ -16,7 +16,7 @@ from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
 from dealer_agent.inventory.listing import ListingPolicy, RooftopRule, UnitRecord, list_unit
-from dealer_agent.storage.stock import LiveUnit, StockMark, read_stock
+from dealer_agent.storage.stock import Stock, StockMark, read_stock
 from dealer_agent.storage.store import Store
 
 
@@ -65,7 +65,7 @@ class SnapshotLabel(Struct, frozen=True, omit_defaults=True):
 
 
 class LoadedSnapshot(NamedTuple):
-    """A searchable stock of `size` bytes, its revision, and the last time `at` which a feed confirmed a unit."""
+    """A searchable stock of `size` bytes and its revision. `at` is the last time that a feed confirmed a unit."""
 
     catalogue: Catalogue
     revision: int
@@ -74,7 +74,7 @@ class LoadedSnapshot(NamedTuple):
 
     @classmethod
     def of(cls, snapshot: FlatArrays, *, copies_listings: bool = True) -> "LoadedSnapshot":
-        """The loaded form of a snapshot that this version of the code wrote."""
+        """Loads a snapshot. This version of the code must have written it."""
         label = label_of(snapshot)
         catalogue = Catalogue(snapshot, copies_listings=copies_listings)
         return cls(catalogue, label.stock.revision, label.confirmed_at, len(snapshot.buffer))
@@ -90,7 +90,7 @@ def write_stock(store: Store, inputs: SnapshotInputs, now: datetime, file: Binar
     with store.read(inputs.policy.dealer_id, now) as tx:
         stock = read_stock(tx, inputs.remember_days)
         removed = [RemovedUnit(unit.vehicle_id, unit.vin or UNSET, unit.stock or UNSET) for unit in stock.gone]
-        listings = _Listings(stock.live, inputs.policy)
+        listings = _Listings(stock, inputs.policy)
         writer = FlatWriter(file)
         write_snapshot(writer, listings, removed)
     writer.json(_LABEL, SnapshotLabel(inputs.digest, stock.mark, now, listings.confirmed_at, boot))
@@ -100,14 +100,17 @@ def write_stock(store: Store, inputs: SnapshotInputs, now: datetime, file: Binar
 class _Listings:
     """Makes listings one by one. `confirmed_at` is complete after the last one."""
 
-    def __init__(self, units: Iterator[LiveUnit], policy: ListingPolicy) -> None:
+    def __init__(self, stock: Stock, policy: ListingPolicy) -> None:
         self.confirmed_at: datetime | None = None
-        self._units = units
+        self._units = stock.live
         self._policy = policy
+        self._confirmed = {rooftop.name: stock.confirmed_at(rooftop.name) for rooftop in policy.rooftops}
 
     def __iter__(self) -> Iterator[Listing]:
         for live in self._units:
-            if self.confirmed_at is None or live.updated_at > self.confirmed_at:
-                self.confirmed_at = live.updated_at
-            record = UnitRecord(live.vehicle_id, confirmed_at=live.updated_at, changed_at=live.changed_at)
+            rooftop = self._policy.rule_of(live.unit).name
+            confirmed_at = self._confirmed[rooftop] or live.updated_at
+            if self.confirmed_at is None or confirmed_at > self.confirmed_at:
+                self.confirmed_at = confirmed_at
+            record = UnitRecord(live.vehicle_id, confirmed_at=confirmed_at, changed_at=live.changed_at)
             yield Listing.of(list_unit(live.unit, record, self._policy), live.unit.extras)

@@ -1,8 +1,12 @@
 """`dealer-agent inventory`: import the stock from a feed file."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 from msgspec import UNSET
@@ -23,6 +27,14 @@ app = typer.Typer(no_args_is_help=True)
 REMARKS_SHOWN = 20
 COLUMNS_SHOWN = 50
 LINES_SHOWN = 10
+
+
+def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
+    """A file that can be read several times, else its bytes, at most one more than a feed may have."""
+    if file.is_file():
+        return partial(FileIO, file)
+    with file.open("rb") as opened:  # A pipe or a device, which may be endless.
+        return opened.read((MOST_FILE_MIB << 20) + 1)
 
 
 def _known_layout(name: str | None) -> str | None:
@@ -50,23 +62,32 @@ def import_(
     allow_shrink: Annotated[
         bool, typer.Option("--allow-shrink", help="Import the file even if it removes much of the stock.")
     ] = False,
+    rooftop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="The file has the whole stock of this rooftop only. Repeat it for several. Other rooftops stay as"
+            " they are.",
+        ),
+    ] = None,
 ) -> None:
     """Replace the stock by a full export: add new units, update changed units, mark missing units as sold.
 
-    The import is one transaction: buyers see the old stock or the new stock, never a mixture. A running service shows
-    the new stock within two seconds.
+    Buyers see the old stock or the new stock, never a mixture. A running service shows the new stock within two
+    seconds.
     """
     # Imported here: the other command needs neither the catalogue nor the reader.
     from dealer_agent.catalogue_loading.feed_import import import_feed
     from dealer_agent.inventory.feeds.reader import read_feed
 
-    with open_dealer(directory) as dealer, progress() as bar:
+    with TemporaryFile() as spool, open_dealer(directory) as dealer, progress() as bar:
+        rooftops = _known_rooftops(dealer.profile, rooftop or [])
         reading = bar.add_task("Reading", total=None)
-        with file.open("rb") as opened:
-            # One byte more than a feed may have: a pipe or a device may be endless.
-            content = opened.read((MOST_FILE_MIB << 20) + 1)
         feed = read_feed(
-            content, layout=layout, on_progress=lambda n, total: bar.update(reading, completed=n, total=total)
+            _content(file),
+            layout=layout,
+            on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
+            spool=spool,
         )
         bar.update(reading, completed=feed.rows, total=feed.rows)
         storing = bar.add_task("Storing", total=len(feed.units))
@@ -77,6 +98,7 @@ def import_(
                 feed,
                 source=file.name,
                 at=datetime.now(UTC),
+                rooftops=rooftops,
                 allow_shrink=allow_shrink,
                 dry_run=dry_run,
                 on_progress=lambda n, _: bar.update(storing, completed=n),
@@ -92,6 +114,14 @@ def import_(
     _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
 
 
+def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
+    names = {rooftop.name.casefold(): rooftop.name for rooftop in dealer.rooftops}
+    for name in wanted:
+        if name.strip().casefold() not in names:
+            fail(f"{name!r} is no rooftop of dealer.toml. The rooftops are: {', '.join(names.values())}.")
+    return [names[name.strip().casefold()] for name in wanted]
+
+
 @app.command("history")
 def history(
     directory: DirOption = HERE,
@@ -101,9 +131,12 @@ def history(
     """List the imports: when, from which file, and what each changed."""
     with open_dealer(directory) as dealer, dealer.read() as tx:
         records = list_imports(tx, limit)
-    columns = ("At (UTC)", "File", "Layout", "Added", "Changed", "Unchanged", "Sold", "Back")
+    columns = ["At (UTC)", "File", "Layout", "Added", "Changed", "Unchanged", "Sold", "Back", "Rooftops"]
     rows = [
-        (each.at, each.source, each.layout, each.added, each.changed, each.unchanged, each.sold, each.back)
+        (
+            *(each.at, each.source, each.layout, each.added, each.changed, each.unchanged, each.sold, each.back),
+            ", ".join(each.rooftops or ("all",)),
+        )
         for each in records
     ]
     print_table("Imports", columns, rows, empty="Nothing was imported yet.", as_json=as_json)
@@ -153,18 +186,20 @@ def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run:
         "Sold": len(outcome.sold),
         "Back for sale": len(outcome.back),
         "Refused rows": feed.counts.refused,
+        **({"At other rooftops": done.outside} if done.outside else {}),
         "Rows marked sold": feed.counts.sold,
         "Repeated rows": feed.rows - len(feed.units) - feed.counts.refused - feed.counts.sold + outcome.repeated,
         "For sale before": outcome.before,
         "For sale now": outcome.after,
     }
+    _show_remarks("Not imported: at other rooftops", done.outside_remarks, done.outside)
     title = "\nWhat would happen" if dry_run else "\nImported"
     print_table(title, ("Units", "Count"), list(counts.items()))
     if done.without_rooftop:
         units = "unit names" if done.without_rooftop == 1 else "units name"
         named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""
         out.print(
-            f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {dealer.rooftops[0].name}."
+            f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {done.default_rooftop}."
             f"{named} Put such names into a rooftop's feed_ids."
         )
     meaning = {

@@ -4,21 +4,24 @@ A unit is known by its VIN, else by its stock number (docs/protocol.md#listings)
 first seen and never changes, also if a unit that was known by its stock number gets its VIN later.
 """
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
-from msgspec import UNSET, UnsetType
 
-from dealer_agent.inventory.listing import Unit
+class FileUnit(NamedTuple):
+    """One unit of a file. It gets `vehicle_id` if it is new.
 
+    `digest` changes when buyers see a change, and `document_hash` with every change of its JSON.
+    """
 
-class ImportRow(NamedTuple):
-    """One unit of a file. It gets `vehicle_id` if it is new. `digest` changes when buyers see a change."""
-
-    unit: Unit
+    vin: str | None
+    stock: str | None
     vehicle_id: str
     digest: str
+    document_hash: bytes
 
 
 class KnownUnit(NamedTuple):
@@ -29,44 +32,51 @@ class KnownUnit(NamedTuple):
     stock: str | None
     digest: str
     document_hash: bytes
-    sold: bool
+    first_seen: datetime
+    changed_at: datetime
+    sold_at: datetime | None
 
 
 class Placed(NamedTuple):
-    """A row with its vehicle id in the stock; `position` is the row's position in the file, from 0."""
+    """A row with its vehicle id in the stock; `position` is the row's position in the file, from 0.
+
+    `known` is the unit as the stock has it: None for a new one.
+    """
 
     vehicle_id: str
     position: int
+    known: KnownUnit | None = None
 
 
 @dataclass(slots=True)
 class Plan:
-    """What an import does. `refreshed` are those of `unchanged` whose JSON changed in parts that buyers do not see."""
+    """What an import does. `refreshed` are those of `unchanged` whose JSON changed in parts that buyers do not see.
+
+    `before` and `after` are the numbers of units for sale in the scope of the import.
+    """
 
     added: list[Placed] = field(default_factory=list)
     changed: list[Placed] = field(default_factory=list)
     back: list[Placed] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     refreshed: list[Placed] = field(default_factory=list)
-    sold: list[str] = field(default_factory=list)
+    sold: list[KnownUnit] = field(default_factory=list)
     repeated: int = 0
     before: int = 0
-
-    @property
-    def after(self) -> int:
-        """The number of units for sale after the import."""
-        return self.before + len(self.added) + len(self.back) - len(self.sold)
+    after: int = 0
 
 
-def plan_import(known: Sequence[KnownUnit], rows: Sequence[ImportRow], hashes: Sequence[bytes], *, full: bool) -> Plan:
-    """Plans the import of `rows`, with the hash of each row's JSON, into the `known` units.
+def plan_import(known: Sequence[KnownUnit], rows: Sequence[FileUnit], outside: Collection[str] = frozenset()) -> Plan:
+    """Plans the import of `rows` into the `known` units.
 
-    If several rows name one unit, the last one counts. With `full`, units for sale that no row names become sold.
+    If several rows name one unit, the last one counts. Units for sale that no row names become sold. `outside` are the
+    vehicle ids of units outside the scope of the import: they do not become sold, and only a VIN names them.
     """
-    last = {_identity(row.unit): position for position, row in enumerate(rows)}
-    positions = sorted(last.values())
-    plan = Plan(repeated=len(rows) - len(positions), before=sum(not unit.sold for unit in known))
-    matches = _match(known, rows, positions)
+    last = {_identity(row): position for position, row in enumerate(rows)}
+    positions = array("q", sorted(last.values()))
+    del last
+    plan = Plan(repeated=len(rows) - len(positions))
+    matches = _match(known, rows, positions, outside)
     taken = {unit.vehicle_id for unit in known}
     for position in positions:
         row = rows[position]
@@ -75,36 +85,47 @@ def plan_import(known: Sequence[KnownUnit], rows: Sequence[ImportRow], hashes: S
             vehicle_id = _free_id(row.vehicle_id, taken)
             taken.add(vehicle_id)
             plan.added.append(Placed(vehicle_id, position))
-        elif unit.sold:
-            plan.back.append(Placed(unit.vehicle_id, position))
+        elif unit.sold_at is not None:
+            plan.back.append(Placed(unit.vehicle_id, position, unit))
         elif unit.digest != row.digest:
-            plan.changed.append(Placed(unit.vehicle_id, position))
+            plan.changed.append(Placed(unit.vehicle_id, position, unit))
         else:
             plan.unchanged.append(unit.vehicle_id)
-            if unit.document_hash != hashes[position]:
-                plan.refreshed.append(Placed(unit.vehicle_id, position))
-    if full:
-        named = {unit.vehicle_id for unit in matches.values()}
-        plan.sold = [unit.vehicle_id for unit in known if not unit.sold and unit.vehicle_id not in named]
+            if unit.document_hash != row.document_hash:
+                plan.refreshed.append(Placed(unit.vehicle_id, position, unit))
+    named = {unit.vehicle_id for unit in matches.values()}
+    in_scope = [unit for unit in known if unit.sold_at is None and unit.vehicle_id not in outside]
+    plan.sold = [unit for unit in in_scope if unit.vehicle_id not in named]
+    plan.before = len(in_scope)
+    plan.after = len(positions)
     return plan
 
 
-def _identity(unit: Unit) -> tuple[str, str]:
-    vin, stock = _given(unit.vin), _given(unit.stock)
-    return ("vin", vin) if vin else ("stock", (stock or "").casefold())
+def _identity(row: FileUnit) -> str:
+    # No VIN begins with a NUL.
+    return row.vin or f"\0{_stock(row)}"
 
 
-def _match(known: Iterable[KnownUnit], rows: Sequence[ImportRow], positions: Sequence[int]) -> dict[int, KnownUnit]:
+def _stock(row: FileUnit) -> str:
+    return (row.stock or "").casefold()
+
+
+def _match(
+    known: Iterable[KnownUnit], rows: Sequence[FileUnit], positions: Sequence[int], outside: Collection[str]
+) -> dict[int, KnownUnit]:
     by_vin: dict[str, KnownUnit] = {}
     without_vin: dict[str, KnownUnit] = {}
     with_vin: dict[str, KnownUnit] = {}
     for unit in known:
         if unit.vin is not None:
             by_vin[unit.vin] = unit
-        if unit.stock is not None and unit.vin is None and (not unit.sold or unit.stock.casefold() not in without_vin):
-            without_vin[unit.stock.casefold()] = unit
-        elif unit.stock is not None and unit.vin is not None and not unit.sold:
-            with_vin[unit.stock.casefold()] = unit
+        if unit.stock is None or unit.vehicle_id in outside:
+            continue
+        stock = unit.stock.casefold()
+        if unit.vin is None and (unit.sold_at is None or stock not in without_vin):
+            without_vin[stock] = unit
+        elif unit.vin is not None and unit.sold_at is None:
+            with_vin[stock] = unit
     matches: dict[int, KnownUnit] = {}
     claimed: set[str] = set()
 
@@ -114,19 +135,18 @@ def _match(known: Iterable[KnownUnit], rows: Sequence[ImportRow], positions: Seq
             matches[position] = unit
 
     # The best matches first, so that a weaker match never takes a unit from a better one.
-    vins = {position: _given(rows[position].unit.vin) for position in positions}
-    stocks = {position: (_given(rows[position].unit.stock) or "").casefold() for position in positions}
-    for position, vin in vins.items():
-        if vin is not None:
+    for position in positions:
+        if (vin := rows[position].vin) is not None:
             claim(position, by_vin.get(vin))
-    for position, vin in vins.items():
-        if vin is None:
-            claim(position, without_vin.get(stocks[position]))
-    for position, vin in vins.items():
+    for position in positions:
+        if rows[position].vin is None:
+            claim(position, without_vin.get(_stock(rows[position])))
+    for position in positions:
         if position not in matches:
             # The VIN came later, or the feed lost it. Not for sold units: stock numbers are used again.
-            namesake = (with_vin if vin is None else without_vin).get(stocks[position])
-            claim(position, None if namesake is None or namesake.sold else namesake)
+            row = rows[position]
+            namesake = (with_vin if row.vin is None else without_vin).get(_stock(row))
+            claim(position, None if namesake is None or namesake.sold_at else namesake)
     return matches
 
 
@@ -136,7 +156,3 @@ def _free_id(wanted: str, taken: set[str]) -> str:
     while candidate in taken:
         candidate, number = f"{wanted}-{number}", number + 1
     return candidate
-
-
-def _given(value: str | UnsetType) -> str | None:
-    return None if value is UNSET or not value else value

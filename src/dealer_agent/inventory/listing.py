@@ -68,7 +68,7 @@ class ListingPolicy:
 
     @cached_property
     def rule_by_hint(self) -> Mapping[str, RooftopRule]:
-        """Folded feed id or name to its rooftop. If two rooftops have the same id, the first one is used."""
+        """Maps a folded feed id or name to its rooftop. If two rooftops have the same id, the first one is used."""
         rules: dict[str, RooftopRule] = {}
         for rule in self.rooftops:
             for hint in (rule.name, *sorted(rule.feed_ids)):
@@ -80,6 +80,10 @@ class ListingPolicy:
         """The rooftop that the first known hint names. None without a known hint."""
         rules = (self.rule_by_hint.get(fold(hint)) for hint in hints)
         return next((rule for rule in rules if rule is not None), None)
+
+    def rule_of(self, unit: Unit) -> RooftopRule:
+        """The rooftop under which a unit is listed: the first one if the unit names no known rooftop."""
+        return self.rooftop_of(unit.rooftop_hints) or self.rooftops[0]
 
 
 class UnitRecord(Struct, frozen=True):
@@ -112,7 +116,7 @@ def list_unit(unit: Unit, record: UnitRecord, policy: ListingPolicy) -> Vehicle:
     `price` is absent if the fees that belong to it are unknown. `fees` are present only with the price that includes
     them.
     """
-    rule = policy.rooftop_of(unit.rooftop_hints) or policy.rooftops[0]
+    rule = policy.rule_of(unit)
     members = dict(zip(_MEMBERS, _members_of(unit), strict=True))
     if policy.feed_price == "before_fees":
         price: int | UnsetType = UNSET

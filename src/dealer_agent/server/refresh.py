@@ -51,7 +51,7 @@ def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
 
 
 def revision_of(store: Store, dealer_id: str) -> Revision:
-    """The revisions of stock and tokens in the store now. Raises StorageError."""
+    """The revisions of the stock and of the tokens in the database now. Raises StorageError."""
     with store.read(dealer_id) as tx:
         return read_revision(tx)
 
@@ -61,7 +61,7 @@ class Refresher:
     """Polls the store, and replaces what has changed in the services of the opened dealers.
 
     `read_revisions` returns the revisions in the store, by dealer. It may leave out dealers without recent changes.
-    `read_addresses` returns where the dealers answer.
+    `read_addresses` returns where the dealers answer. `on_settings` gets each dealer whose settings have changed.
     """
 
     store: Store
@@ -70,6 +70,7 @@ class Refresher:
     read_revisions: Callable[[], Mapping[str, Revision]]
     read_addresses: Callable[[], Addresses]
     cipher: Cipher | None
+    on_settings: Callable[[str], None] = lambda _: None
     _settings: dict[str, int] = field(default_factory=dict)
 
     async def run(self, steps: RepeatedSteps) -> None:
@@ -107,13 +108,18 @@ class Refresher:
                 log.info("tokens refreshed")
 
     async def _refresh_settings(self) -> None:
-        """Reads the addresses of all dealers when the settings of any have changed, and opens changed dealers again."""
+        """Reads where all dealers answer when the settings of any have changed, and opens changed dealers again."""
         found = await asyncio.to_thread(self.read_revisions)
         changed = {dealer_id: revision.settings for dealer_id, revision in found.items()}
         if changed.items() <= self._settings.items():
             return
+        for dealer_id, number in changed.items():
+            if self._settings.get(dealer_id) != number:
+                self.store.forget_keys(dealer_id)
         self.dealers.move(await asyncio.to_thread(self.read_addresses))
         for dealer_id, number in changed.items():
+            if self._settings.get(dealer_id) != number:
+                self.on_settings(dealer_id)
             opened = self.dealers.opened.get(dealer_id)
             if opened is not None and opened.loaded.settings != number:
                 await self.dealers.open_again(dealer_id)

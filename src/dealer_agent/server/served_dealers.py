@@ -51,7 +51,7 @@ class Addresses:
     base_path: str = ""
 
     def locate(self, host: str, path: str) -> Place | None:
-        """The dealer at an address. None if no enabled dealer answers there.
+        """The dealer at a host and path. None if no enabled dealer answers there.
 
         A host of a dealer never leads to another dealer.
         """
@@ -64,7 +64,7 @@ class Addresses:
         return Place(dealer_id, path) if dealer_id in self.dealers else None
 
     def roots(self, dealer_id: str) -> list[tuple[bytes, bytes]]:
-        """The host and the path of each root of a dealer. An empty host means all hosts that are no dealer's."""
+        """The host and the path of each root of a dealer. An empty host means all hosts that belong to no dealer."""
         if self.only is not None:
             return [(b"", self.base_path.encode())]
         return [(b"", f"{BELOW}{dealer_id}".encode()), *((host, b"") for host in self._hosts_of.get(dealer_id, ()))]
@@ -120,7 +120,7 @@ class ServedDealers:
         return bool(self._opening)
 
     def find_binding(self, host: bytes, path: bytes) -> tuple[Service, Binding] | None:
-        """The opened service and the binding at an address. None if there may be another way to find them."""
+        """The opened service and the binding at a host and path. If it is None, use `Addresses.locate`."""
         hosts = self.addresses.hosts
         if hosts and host_name(host.decode("latin-1")) in hosts:
             return self._targets.get((host, path))
@@ -159,14 +159,14 @@ class ServedDealers:
         self._add(dealer_id, service)
 
     def close(self, dealer_id: str) -> Service | None:
-        """Forgets and returns the service of a dealer. Requests in progress keep it to their end."""
+        """Removes and returns the service of a dealer. Requests in progress continue to use it."""
         for host, root in self._roots.pop(dealer_id, ()):
             for path in BINDINGS:
                 del self._targets[host, root + path.encode()]
         return self.opened.pop(dealer_id, None)
 
     def move(self, addresses: Addresses) -> None:
-        """Replaces the addresses. Dealers that are no longer enabled, or have other addresses, are closed."""
+        """Replaces the addresses. Dealers that are no longer enabled, or answer elsewhere now, are closed."""
         self.addresses = addresses
         for dealer_id in list(self.opened):
             if dealer_id not in addresses.dealers or self._roots[dealer_id] != addresses.roots(dealer_id):

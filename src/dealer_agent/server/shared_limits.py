@@ -4,8 +4,10 @@ Each counted request waits for the store, so the limits are exact: all machines 
 count on each machine and add up later would cost less, but a burst could then use the whole limit on every machine. The
 fast path cannot wait. With a shared store all requests take the path over ASGI.
 
-A count takes one round trip for each window of its rule, and about 40 µs of processor time. A reading request has two
-counts. A refusal is remembered until its wait is over, so a client over its limit causes no further round trips.
+A count takes one round trip for each window of its rule, and a reading request has two counts. All counts of a process
+that wait at the same time are sent in one batch (`server.batched_counters`). A refusal is remembered until its wait is
+over, so a client over its limit causes no further round trips. With 16 requests at once, a search was measured to take
+320 µs of processor time, instead of 60 to 90 µs on the fast path with the machine's own table.
 
 The store counts with the strategy `FixedWindowRateLimiter` of the library `limits`. Its windows are those of
 `server.limits`: of fixed length, from the client's first request. The clock is the store's.
@@ -34,10 +36,8 @@ if TYPE_CHECKING:
     from limits import RateLimitItem
 
 TIMEOUT_SECONDS = 0.5
-"""How long a request waits for the store, unless the URL ends with another time, such as `?timeout=2`."""
+"""How long a request waits for the store, unless the URL ends with another time, such as `?socket_timeout=2`."""
 RETRY_SECONDS = 1.0
-MOST_CONNECTIONS = 16
-"""Of a process. A count takes a connection for one round trip, and a burst of requests does not open one for each."""
 KEY_PREFIX = "dealer-agent"
 MOST_REFUSALS = 4096
 """The refusals that a process remembers."""
@@ -57,21 +57,15 @@ class LimitStore:
 
     def __init__(self, url: str) -> None:
         # Imported here: the library and its client take 0.4 s, and most services have no shared store.
-        from limits.aio.storage import RedisStorage
         from limits.aio.strategies import FixedWindowRateLimiter
         from limits.errors import StorageError
-        from valkey.asyncio import BlockingConnectionPool
+        from valkey.asyncio import Valkey
 
-        self._connections = BlockingConnectionPool.from_url(
-            url, max_connections=MOST_CONNECTIONS, timeout=TIMEOUT_SECONDS
-        )
-        self._storage = RedisStorage(
-            f"async+{url}",
-            wrap_exceptions=True,
-            implementation="valkey",
-            key_prefix=KEY_PREFIX,
-            connection_pool=self._connections,  # type: ignore[arg-type]  # Its documentation names it.
-        )
+        from dealer_agent.server.batched_counters import BatchedCounters
+
+        self._client = Valkey.from_url(url, socket_timeout=TIMEOUT_SECONDS)
+        self._timeout: float = self._client.connection_pool.connection_kwargs["socket_timeout"]
+        self._storage = BatchedCounters(url, self._client, KEY_PREFIX)
         self._strategy = FixedWindowRateLimiter(self._storage)
         self._failures = (StorageError, TimeoutError)
         self._has_failed = False
@@ -80,7 +74,7 @@ class LimitStore:
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._connections.aclose()
+        await self._client.aclose()
 
     async def acquire(self, limits: list["RateLimitItem"], client: tuple[str, ...], cost: int) -> int | None:
         """Counts a request `cost` times against all limits, or against none if one refuses it. Below 0: takes it back.
@@ -97,7 +91,7 @@ class LimitStore:
                 raise StoreUnavailable
             self._retry_at = now + RETRY_SECONDS
         try:
-            async with asyncio.timeout(self._connections.timeout):
+            async with asyncio.timeout(self._timeout):
                 refusal = await self._acquire(limits, client, cost)
         except self._failures as failure:
             self._note_failure(failure)

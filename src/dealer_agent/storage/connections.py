@@ -1,4 +1,4 @@
-"""Connects to the database of a URL: one engine reads snapshots, one writes durably. All dialect-specific code is here.
+"""Connects to the database of a URL: one engine reads, one writes durably. All dialect-specific code is here.
 
 SQLite: by default, SQLAlchemy leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" when a
 reader starts to write. So the transaction control of pysqlite is off. Writers begin with BEGIN IMMEDIATE, readers with
@@ -18,11 +18,11 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -30,16 +30,21 @@ from dealer_agent.encryption.file_permissions import advice, open_to_others
 from dealer_agent.storage.errors import (
     FULL,
     BadDatabaseUrl,
+    DatabaseBusy,
     DatabaseExposed,
     DatabaseUnreachable,
     DiskFull,
-    translated_driver_error,
 )
-from dealer_agent.storage.isolation import choose_dealer, forget_dealer
+from dealer_agent.storage.isolation import begin_transaction
 from dealer_agent.storage.prepared_statements import write_collected
 
 BUSY_SECONDS = 30
 """How long a writer waits for the lock of another process: longer than the longest import."""
+
+IMPORT_SECONDS = 600
+"""How long an import waits for another import of the dealer."""
+
+_LOCK_IMPORTS = text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || :dealer, 0))")
 
 SPACE_BYTES = 256 * 1024
 """The free disk space that a SQLite database needs: more than a usual group of leads."""
@@ -50,8 +55,10 @@ TURN_SECONDS = 0.001
 _DEALER = "dealer_agent_dealer"
 """The execution option with the dealer of a transaction."""
 
-_WAIT_AND_BE_DURABLE = (
-    f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
+_BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_BEGIN_TO_WRITE = (
+    f"BEGIN; SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
     "WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
 )
 
@@ -108,10 +115,10 @@ def writer_engine(url: URL) -> Engine:
             # The data that a savepoint restores. In a file, it would cost more than the lead itself.
             "PRAGMA temp_store=MEMORY",
         )
-        _take_turns(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
+        _queue_writers(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
     else:
         engine = _postgresql_engine(url)
-        _choose_on_begin(engine, _WAIT_AND_BE_DURABLE)
+        _begin_with_dealer(engine, _BEGIN_TO_WRITE)
 
     @event.listens_for(engine, "before_cursor_execute")
     def write_first(connection: Connection, *_: object) -> None:
@@ -128,13 +135,17 @@ def reader_engine(url: URL) -> Engine:
         _on_begin(engine, "BEGIN")
         return engine
     engine = _postgresql_engine(url)
-    _choose_on_begin(engine)
-    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    _begin_with_dealer(engine, _BEGIN_TO_READ)
+    return engine
+
+
+def begin(engine: Engine, dealer_id: str) -> AbstractContextManager[Connection]:
+    """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`)."""
+    return engine.begin() if engine.dialect.name == "sqlite" else _begin_for(engine, dealer_id)
 
 
 @contextmanager
-def begin(engine: Engine, dealer_id: str) -> Iterator[Connection]:
-    """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`)."""
+def _begin_for(engine: Engine, dealer_id: str) -> Iterator[Connection]:
     with engine.connect() as connection:
         connection.execution_options(**{_DEALER: dealer_id})
         with connection.begin():
@@ -159,6 +170,37 @@ def check_space(engine: Engine) -> None:
     else:
         if written < SPACE_BYTES:
             raise DiskFull(FULL[1])
+
+
+@contextmanager
+def import_lock(engine: Engine, dealer_id: str) -> Iterator[None]:
+    """Lets one import of a dealer run at a time, in all processes. The lock ends with its process.
+
+    The lock of a SQLite database is on its folder. Raises DatabaseBusy after `IMPORT_SECONDS`.
+    """
+    if engine.dialect.name != "sqlite":
+        with begin(engine, dealer_id) as connection:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{IMPORT_SECONDS}s'")
+            connection.execute(_LOCK_IMPORTS, {"dealer": dealer_id})
+            yield
+        return
+    folder = os.open(Path(str(engine.url.database)).absolute().parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        ends = time.monotonic() + IMPORT_SECONDS
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > ends:
+                    raise DatabaseBusy(
+                        "another import has not finished for a long time: stop it, then try again"
+                    ) from None
+                time.sleep(0.02)
+            else:
+                break
+        yield
+    finally:
+        os.close(folder)
 
 
 def truncate_log(engine: Engine) -> None:
@@ -217,7 +259,7 @@ def _on_connect(engine: Engine, *pragmas: str) -> None:
             connection.execute(pragma)
 
 
-def _take_turns(engine: Engine, log: Path) -> None:
+def _queue_writers(engine: Engine, log: Path) -> None:
     """Makes the writers of all processes begin one after the other.
 
     SQLite has no queue. A writer that finds it locked sleeps longer and longer, up to 0.1 s, and a writer that has
@@ -231,7 +273,7 @@ def _take_turns(engine: Engine, log: Path) -> None:
         ends = time.monotonic() + BUSY_SECONDS
         driver = connection.connection.driver_connection
         assert driver is not None, "a connection that begins is open"
-        with _turn(log, ends):
+        with _log_lock(log, ends):
             driver.execute("PRAGMA busy_timeout=0")
             try:
                 while time.monotonic() < ends:
@@ -250,8 +292,8 @@ def _take_turns(engine: Engine, log: Path) -> None:
 
 
 @contextmanager
-def _turn(log: Path, ends: float) -> Iterator[None]:
-    """Waits until `ends` for the lock on the write-ahead log. Continues without it: the database has its own lock."""
+def _log_lock(log: Path, ends: float) -> Iterator[None]:
+    """Holds the lock on the write-ahead log. Continues without it after `ends`: the database has its own lock."""
     try:
         file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -272,22 +314,12 @@ def _turn(log: Path, ends: float) -> Iterator[None]:
         os.close(file)
 
 
-def _choose_on_begin(engine: Engine, *statements: str) -> None:
-    """Begins each transaction, sets its dealer, and executes these statements, in one round trip."""
+def _begin_with_dealer(engine: Engine, statements: str) -> None:
+    """Begins each transaction with these statements, and sets its dealer, in one round trip."""
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        driver: Any = connection.connection.driver_connection
-        dealer_id = connection.get_execution_options().get(_DEALER)
-        forget_dealer(connection)
-        try:
-            with driver.pipeline():
-                for statement in statements:
-                    driver.execute(statement)
-                if dealer_id is not None:
-                    choose_dealer(connection, dealer_id)
-        except connection.dialect.loaded_dbapi.Error as error:
-            raise translated_driver_error(error) from None
+        begin_transaction(connection, statements, connection.get_execution_options().get(_DEALER))
 
 
 def _on_begin(engine: Engine, statement: str) -> None:

@@ -84,8 +84,8 @@ def key_uses(tx: Transaction) -> dict[str, KeyUse]:
 def check_keys(tx: Transaction) -> bool:
     """Checks the keys of the cipher. Returns whether the active key and the lasting secret are recorded.
 
-    Raises KeyMissing if the cipher lacks a key that encrypts data of the dealer, and WrongKey if it has another key of
-    that name.
+    Raises KeyMissing if the cipher lacks a key that encrypts data of the dealer, and WrongKey if it has another key
+    with that id.
     """
     recorded = set()
     for key_id, proof in READ_PROOFS.read(tx, {}):
@@ -114,10 +114,14 @@ def check_owner(tx: Transaction) -> bool:
     """Checks that this folder is the one that uses the dealer's id on this database. Returns whether keys are recorded.
 
     One recorded key, or the lasting secret, is proof enough: an old copy of the keys may import. Without recorded keys
-    any folder may, because nothing distinguishes them. Raises KeyMissing for a folder without keys, and WrongKey.
+    any folder may, because nothing distinguishes them. So may a folder without keys on SQLite, whose file is normally
+    in the folder: a lost key does not stop imports. Raises KeyMissing for a folder without keys on PostgreSQL, and
+    WrongKey.
     """
     proofs = READ_PROOFS.read(tx, {})
     if proofs and tx.given_cipher is None:
+        if tx.connection.dialect.name == "sqlite":
+            return True
         raise KeyMissing(
             f"the dealer {tx.dealer_id} has keys on this database, and there is no key here: put its dealer-agent.keys "
             "beside dealer.toml, or set DEALER_AGENT_KEYS; if this is another dealer, give it another id in dealer.toml"
@@ -155,7 +159,7 @@ def check_keys_to_encrypt(tx: Transaction) -> None:
 def start_use(tx: Transaction) -> None:
     """Records that the active key is used from now on, with a proof of it and of the lasting secret.
 
-    A key that was retired or destroyed stays so, and gets no proof: every process would need it again.
+    A retired or destroyed key stays retired or destroyed. It gets no proof, because then every process would need it.
     """
     keyring = tx.unchecked_cipher.keyring
     tx.execute(START_USE, {"key_id": keyring.active, "state": "active", "since": tx.now})

@@ -1,31 +1,17 @@
-"""The stock in the database: one transaction writes an import, and one reads all of it (docs/reference/feeds.md)."""
+"""Reads the stock: units for sale, sold units, and the history of imports. `storage.stock_import` writes it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import blake2b
-from pathlib import PurePath
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET
-from sqlalchemy import Executable, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, CompoundSelect, Table, bindparam, func, select, union_all
 
-from dealer_agent.inventory.import_plan import ImportRow, KnownUnit, Placed, Plan, plan_import
 from dealer_agent.inventory.listing import Unit
-from dealer_agent.storage.clock import clock_problem
-from dealer_agent.storage.errors import StockShrinks
-from dealer_agent.storage.keys import check_owner, claim_dealer
-from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_documents, units, upsert
-from dealer_agent.storage.store import Store
+from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_changes, unit_documents, units
 from dealer_agent.storage.transaction import Transaction
 
-_Item = TypeVar("_Item")
-
-_CHUNK = 1000
-"""Rows in one execution: bounds the memory that an import takes."""
-
-_to_json = msgspec.json.Encoder(order="deterministic")
 _from_json = msgspec.json.Decoder(Unit)
 
 
@@ -38,7 +24,10 @@ class Revision(NamedTuple):
 
 
 class LiveUnit(NamedTuple):
-    """A unit for sale. `changed_at`: last added, changed or returned to sale; `updated_at`: last import with it."""
+    """A unit for sale. `changed_at`: last added, changed or returned to sale. `updated_at`: last written.
+
+    `Stock.confirmed_at` has the time of the last import with the unit.
+    """
 
     unit: Unit
     vehicle_id: str
@@ -63,36 +52,32 @@ class StockMark(NamedTuple):
     imported_at: datetime | None
 
 
+class Confirmation(NamedTuple):
+    """The newest import with this scope. `rooftops` is None for all rooftops."""
+
+    rooftops: tuple[str, ...] | None
+    at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """A dealer's stock as of one moment, by vehicle id. `live` may be large: iterate it once, in the transaction."""
+    """A dealer's stock as of one moment. `live` may be large: iterate it once, in the transaction."""
 
     mark: StockMark
     live: Iterator[LiveUnit]
     gone: list[GoneUnit]
+    confirmations: list[Confirmation]
 
-
-@dataclass(frozen=True, slots=True)
-class ImportOutcome:
-    """The vehicle ids that an import changed, or would change.
-
-    `before` and `after` are the numbers of units for sale. `repeated` is the number of rows that named a unit again.
-    `revision` is the stock's revision afterwards; None for a dry run.
-    """
-
-    added: tuple[str, ...]
-    changed: tuple[str, ...]
-    unchanged: tuple[str, ...]
-    sold: tuple[str, ...]
-    back: tuple[str, ...]
-    before: int
-    after: int
-    repeated: int
-    revision: int | None
+    def confirmed_at(self, rooftop: str | None = None) -> datetime | None:
+        """The time of the newest import that confirmed all units of a rooftop, by default of all rooftops."""
+        return next(
+            (at for rooftops, at in self.confirmations if rooftops is None or rooftop in rooftops),
+            None,
+        )
 
 
 class ImportRecord(NamedTuple):
-    """An import in the history. `source` is the file's name."""
+    """An import in the history. `source` is the file's name. `rooftops` are its scope: None for all rooftops."""
 
     revision: int
     at: datetime
@@ -104,51 +89,36 @@ class ImportRecord(NamedTuple):
     unchanged: int
     sold: int
     back: int
+    rooftops: tuple[str, ...] | None = None
 
 
 READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision, revisions.c.settings_revision).where(
     of_dealer(revisions)
 )
 
-# The upsert locks the row: imports of one dealer run one after the other, also in several processes.
-NEXT_REVISION = (
-    upsert(revisions, "UPDATE SET stock_revision = revisions.stock_revision + 1")
-    .values(stock_revision=1, token_revision=0)
-    .returning(revisions.c.stock_revision)
+applied_changes = (
+    of_dealer(unit_changes),
+    unit_changes.c.revision <= select(revisions.c.stock_revision).where(of_dealer(revisions)).scalar_subquery(),
+)
+"""Changes that readers see, although they are not in `units` yet."""
+
+_unchanged = (
+    of_dealer(units),
+    ~select(unit_changes.c.revision).where(*applied_changes, unit_changes.c.vehicle_id == units.c.vehicle_id).exists(),
 )
 
-READ_KNOWN_UNITS = (
-    select(
-        units.c.vehicle_id,
-        units.c.vin,
-        units.c.stock,
-        units.c.digest,
-        units.c.document_hash,
-        units.c.sold_at.is_not(None),
+
+def current_units(
+    *columns: str, only: Callable[[Table], ColumnElement[bool]] | None = None
+) -> CompoundSelect[*tuple[Any, ...]]:
+    """A SELECT of units as readers see them. `only` is a condition about the columns of `units`."""
+    return union_all(
+        *(
+            select(*(table.c[name] for name in columns)).where(*visible, *([only(table)] if only else []))
+            for table, visible in ((units, _unchanged), (unit_changes, applied_changes))
+        )
     )
-    .where(of_dealer(units))
-    .order_by(units.c.first_seen, units.c.vehicle_id)
-)
 
-ADD_UNIT = insert(units)
-
-ADD_DOCUMENT = insert(unit_documents)
-
-# The other parameters are the columns to change.
-CHANGE_UNIT = update(units).where(of_dealer(units), units.c.vehicle_id == bindparam("in_vehicle"))
-CHANGE_DOCUMENT = update(unit_documents).where(
-    of_dealer(unit_documents), unit_documents.c.vehicle_id == bindparam("in_vehicle")
-)
-
-_these_units = (of_dealer(units), units.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
-
-CONFIRM_UNITS = update(units).where(*_these_units).values(updated_at=bindparam("at"))
-
-SELL_UNITS = update(units).where(*_these_units).values(sold_at=bindparam("at"))
-
-FORGET_UNITS = delete(units).where(of_dealer(units), units.c.sold_at < bindparam("before"))
-
-ADD_IMPORT = insert(imports)
 
 LIST_IMPORTS = (
     select(*(imports.c[name] for name in ImportRecord._fields))
@@ -160,9 +130,26 @@ LIST_IMPORTS = (
 READ_LIVE_UNITS = (
     select(unit_documents.c.unit, units.c.vehicle_id, units.c.first_seen, units.c.changed_at, units.c.updated_at)
     .join_from(units, unit_documents)
-    .where(of_dealer(units), units.c.sold_at.is_(None))
-    .order_by(units.c.vehicle_id)
+    .where(*_unchanged, units.c.sold_at.is_(None))
     .execution_options(yield_per=5000)
+)
+
+READ_LIVE_CHANGES = (
+    select(*(unit_changes.c[name] for name in LiveUnit._fields))
+    .where(*applied_changes, unit_changes.c.sold_at.is_(None))
+    .execution_options(yield_per=5000)
+)
+
+# The newest import of each scope, newest first.
+READ_CONFIRMATIONS = (
+    select(imports.c.rooftops, imports.c.at)
+    .where(
+        of_dealer(imports),
+        imports.c.revision.in_(
+            select(func.max(imports.c.revision)).where(of_dealer(imports)).group_by(imports.c.rooftops)
+        ),
+    )
+    .order_by(imports.c.revision.desc())
 )
 
 READ_STOCK_MARK = (
@@ -177,13 +164,11 @@ READ_STOCK_MARK = (
 )
 
 FIND_LIVE_UNIT = (
-    select(units.c.vehicle_id).where(of_dealer(units), units.c.sold_at.is_(None)).limit(1).offset(bindparam("skipped"))
+    current_units("vehicle_id", only=lambda table: table.c.sold_at.is_(None)).limit(1).offset(bindparam("skipped"))
 )
 
-READ_GONE_UNITS = (
-    select(units.c.vehicle_id, units.c.vin, units.c.stock, units.c.sold_at)
-    .where(of_dealer(units), units.c.sold_at >= bindparam("since"))
-    .order_by(units.c.vehicle_id)
+READ_GONE_UNITS = current_units(*GoneUnit._fields, only=lambda table: table.c.sold_at >= bindparam("since")).order_by(
+    "vehicle_id"
 )
 
 
@@ -191,70 +176,6 @@ def read_revision(tx: Transaction) -> Revision:
     """The dealer's revisions; zeros before the first import and token. One row, read by its key."""
     row = tx.execute(READ_REVISION).one_or_none()
     return Revision() if row is None else Revision(*row)
-
-
-def apply_import(
-    store: Store,
-    dealer_id: str,
-    rows: Sequence[ImportRow],
-    *,
-    at: datetime,
-    source: str,
-    layout: str,
-    max_shrink: float | None,
-    dry_run: bool,
-    remember_days: int,
-    full: bool = True,
-) -> ImportOutcome:
-    """Replaces the stock by `rows`, in one transaction: readers see the old stock or the new one.
-
-    If the file is `full`, units for sale that are not in `rows` become sold. If those are more than the share
-    `max_shrink` (0 to 1) of the units for sale, raises StockShrinks and writes nothing. `dry_run` finds the same
-    outcome, or raises the same error, and writes nothing. Units sold more than `remember_days` before `at` are deleted.
-    Only the file name of `source` is stored.
-    """
-    # Encoded before the transaction begins: SQLite has one writer, and leads wait for it.
-    documents = [_to_json.encode(row.unit) for row in rows]
-    hashes = [blake2b(document, digest_size=16).digest() for document in documents]
-    with (store.read if dry_run else store.write)(dealer_id, at) as tx:
-        if dry_run:
-            check_owner(tx)
-        else:
-            claim_dealer(tx)
-        revision = None if dry_run else int(tx.execute(NEXT_REVISION).scalar_one())
-        known = [KnownUnit(*row) for row in tx.execute(READ_KNOWN_UNITS)]
-        plan = plan_import(known, rows, hashes, full=full)
-        if max_shrink is not None and len(plan.sold) > max_shrink * plan.before:
-            raise StockShrinks(before=plan.before, after=plan.after, removed=len(plan.sold))
-        if revision is not None:
-            _write_plan(tx, plan, rows, documents, hashes)
-            # While the clock is implausible, keep everything; a later import deletes it.
-            if clock_problem(tx) is None:
-                tx.execute(FORGET_UNITS, {"before": at - timedelta(days=remember_days)})
-            record = ImportRecord(
-                revision=revision,
-                at=at,
-                source=PurePath(source).name,
-                layout=layout,
-                full_file=full,
-                added=len(plan.added),
-                changed=len(plan.changed),
-                unchanged=len(plan.unchanged),
-                sold=len(plan.sold),
-                back=len(plan.back),
-            )
-            tx.execute(ADD_IMPORT, record._asdict())
-    return ImportOutcome(
-        added=tuple(placed.vehicle_id for placed in plan.added),
-        changed=tuple(placed.vehicle_id for placed in plan.changed),
-        unchanged=tuple(plan.unchanged),
-        sold=tuple(plan.sold),
-        back=tuple(placed.vehicle_id for placed in plan.back),
-        before=plan.before,
-        after=plan.after,
-        repeated=plan.repeated,
-        revision=revision,
-    )
 
 
 def read_mark(tx: Transaction) -> StockMark:
@@ -271,53 +192,26 @@ def has_more_live_units(tx: Transaction, than: int) -> bool:
 def read_stock(tx: Transaction, remember_days: int) -> Stock:
     """All units for sale, and those sold in the last `remember_days`. The transaction must be one of `Store.read`."""
     gone = tx.execute(READ_GONE_UNITS, {"since": tx.now - timedelta(days=remember_days)})
-    return Stock(mark=read_mark(tx), gone=[GoneUnit(*row) for row in gone], live=_live_units(tx))
+    return Stock(
+        mark=read_mark(tx),
+        gone=[GoneUnit(*row) for row in gone],
+        live=_live_units(tx),
+        confirmations=[Confirmation(_rooftops(row[0]), row[1]) for row in tx.execute(READ_CONFIRMATIONS)],
+    )
 
 
 def _live_units(tx: Transaction) -> Iterator[LiveUnit]:
-    for row in tx.execute(READ_LIVE_UNITS):
-        yield LiveUnit(_from_json.decode(row[0]), *row[1:])
+    for statement in (READ_LIVE_UNITS, READ_LIVE_CHANGES):
+        for row in tx.execute(statement):
+            yield LiveUnit(_from_json.decode(row[0]), *row[1:])
+
+
+def _rooftops(stored: bytes | None) -> tuple[str, ...] | None:
+    return None if stored is None else msgspec.json.decode(stored, type=tuple[str, ...])
 
 
 def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
     """The newest imports first."""
-    return [ImportRecord(*row) for row in tx.execute(LIST_IMPORTS, {"limit": limit})]
-
-
-def _write_plan(
-    tx: Transaction, plan: Plan, rows: Sequence[ImportRow], documents: Sequence[bytes], hashes: Sequence[bytes]
-) -> None:
-    def content(placed: Placed) -> dict[str, Any]:
-        row = rows[placed.position]
-        return {
-            "vin": None if row.unit.vin is UNSET else row.unit.vin or None,
-            "stock": None if row.unit.stock is UNSET else row.unit.stock or None,
-            "digest": row.digest,
-            "document_hash": hashes[placed.position],
-            "changed_at": tx.now,
-            "updated_at": tx.now,
-            "sold_at": None,
-        }
-
-    def document(placed: Placed) -> dict[str, Any]:
-        return {"unit": documents[placed.position]}
-
-    replaced = plan.changed + plan.back
-    each: tuple[tuple[Executable, str, list[Placed], Callable[[Placed], dict[str, Any]]], ...] = (
-        (CHANGE_UNIT, "in_vehicle", replaced, content),
-        (CHANGE_UNIT, "in_vehicle", plan.refreshed, lambda placed: {"document_hash": hashes[placed.position]}),
-        (CHANGE_DOCUMENT, "in_vehicle", replaced + plan.refreshed, document),
-        (ADD_UNIT, "vehicle_id", plan.added, lambda placed: content(placed) | {"first_seen": tx.now}),
-        (ADD_DOCUMENT, "vehicle_id", plan.added, document),
-    )
-    for statement, key, placed_units, values in each:
-        for part in _chunks(placed_units):
-            tx.execute_each(statement, [{key: placed.vehicle_id} | values(placed) for placed in part])
-    for confirmed_or_sold, vehicle_ids in ((CONFIRM_UNITS, plan.unchanged), (SELL_UNITS, plan.sold)):
-        for ids in _chunks(vehicle_ids):
-            tx.execute(confirmed_or_sold, {"in_vehicles": ids, "at": tx.now})
-
-
-def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    for start in range(0, len(items), _CHUNK):
-        yield items[start : start + _CHUNK]
+    return [
+        ImportRecord(*row)._replace(rooftops=_rooftops(row[-1])) for row in tx.execute(LIST_IMPORTS, {"limit": limit})
+    ]

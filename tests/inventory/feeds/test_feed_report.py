@@ -1,6 +1,7 @@
 """What an import reports: progress, remarks, columns, refusals that say what to do (docs/reference/feeds.md)."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -41,7 +42,9 @@ def test_progress_is_reported_in_lines_or_records(data: bytes, total: int) -> No
     assert 3 <= len(seen) <= 20
     # The first report comes when something was done, and shows how much is left.
     assert total // 20 <= seen[0][0] <= total // 2
-    assert feed == read_feed(data)
+    again = read_feed(data)
+    assert tuple(feed.units) == tuple(again.units)
+    assert replace(feed, units=again.units) == again
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import codecs
 import io
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 from charset_normalizer import from_bytes
 
@@ -36,66 +38,80 @@ _SAMPLE_ZEROS = 0.02
 """The share of zero bytes above which a file is not text. Some exports contain a few."""
 
 
-def check_size(data: bytes, what: str, most_mib: int) -> None:
+Opener = Callable[[], BinaryIO]
+"""Opens a feed at its start. A feed is read several times, and is too large to be in memory."""
+
+
+def check_size(feed: Opener, what: str, most_mib: int) -> None:
     """Raises FeedError for more than `most_mib` MiB. `what` is the subject of the message, such as `A file`."""
-    if len(data) > most_mib << 20:
+    with feed() as file:
+        size = file.seek(0, io.SEEK_END)
+    if size > most_mib << 20:
         raise FeedError(f"{what} may have at most {most_mib:,} MiB. Export the units for sale only, as CSV.")
 
 
-def _utf16_without_mark(data: bytes) -> str | None:
+def pieces_of(feed: Opener) -> Iterator[bytes]:
+    """The bytes of a feed, piece by piece."""
+    with feed() as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def _utf16_without_mark(sample: bytes) -> str | None:
     """The name of the encoding if every other byte is zero, as in UTF-16 of Latin text."""
-    sample = data[:_SAMPLE]
     for name, zeros in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
         if zeros and zeros.count(0) > 0.6 * len(zeros):
             return name
     return None
 
 
-def encoding_of(data: bytes) -> str:
+def encoding_of(feed: Opener) -> str:
     """The name of the encoding. Raises FeedError for an empty file and for one that is not text."""
-    if not data or data.isspace():
+    with feed() as file:
+        sample = file.read(_SAMPLE)
+    if all(piece.isspace() for piece in pieces_of(feed)):
         raise FeedError(_EMPTY)
     for magic, what in _BINARY:
-        if data.startswith(magic):
+        if sample.startswith(magic):
             raise FeedError(f"The file is {what}.")
     for mark, name in _BOMS:
-        if data.startswith(mark):
+        if sample.startswith(mark):
             return name
-    if b"\0" in data[:_SAMPLE]:
-        wide = _utf16_without_mark(data)
+    if b"\0" in sample:
+        wide = _utf16_without_mark(sample)
         if wide is not None:
             return wide
-        if data.count(0, 0, _SAMPLE) > _SAMPLE_ZEROS * min(len(data), _SAMPLE):
+        if sample.count(0) > _SAMPLE_ZEROS * len(sample):
             raise FeedError("The file is not text. Export the inventory as CSV, TAB-separated text or JSON.")
     for name in ("utf-8", "cp1252"):
-        if _is_written_in(data, name):
+        if _is_written_in(feed, name):
             return name
-    guess = from_bytes(data[:_SAMPLE]).best()
+    guess = from_bytes(sample).best()
     if guess is None:
         raise FeedError("The file's encoding cannot be recognised. Export the inventory as UTF-8.")
     return guess.encoding
 
 
-def _is_written_in(data: bytes, name: str) -> bool:
-    """Decodes piece by piece. One emoji makes the text of a large file take four times its bytes in memory."""
+def _is_written_in(feed: Opener, name: str) -> bool:
     decoder = codecs.getincrementaldecoder(name)()
     try:
-        for start in range(0, len(data), _PIECE):
-            decoder.decode(data[start : start + _PIECE])
+        for piece in pieces_of(feed):
+            decoder.decode(piece)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     return True
 
 
-def open_text(data: bytes, encoding: str) -> io.TextIOWrapper:
+def open_text(feed: Opener, encoding: str) -> io.TextIOWrapper:
     """The file as lines of text, with its own line ends."""
-    return io.TextIOWrapper(io.BytesIO(data), encoding=encoding, errors="replace", newline="")
+    return io.TextIOWrapper(feed(), encoding=encoding, errors="replace", newline="")
 
 
-def head_of(data: bytes, encoding: str) -> str:
+def head_of(feed: Opener, encoding: str) -> str:
     """The first characters of the file. Raises FeedError for a blank file."""
-    head = open_text(data[: 4 * _HEAD], encoding).read(_HEAD)
+    with open_text(feed, encoding) as text:
+        head = text.read(_HEAD)
     if not head.strip("\ufeff\0 \t\r\n"):
         raise FeedError(_EMPTY)
     return head

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import NamedTuple, TextIO
 
-from dealer_agent.inventory.feeds.decoding import open_text
+from dealer_agent.inventory.feeds.decoding import Opener, open_text
 from dealer_agent.inventory.feeds.feed import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS, FeedError
 from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Columns, Layout, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.values import VIN_SHAPE
@@ -131,7 +131,7 @@ def _header_fits(names: list[str], layout: Layout | None) -> int:
     return columns.understood if columns.names_units and columns.understood > 1 else 0
 
 
-def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -> Table:
+def read_table(feed: Opener, encoding: str, head: str, layout_name: str | None) -> Table:
     """The delimiter, the layout and the rows of a file. `head` is the start of its text.
 
     The whole file is checked for a quotation mark that is not closed, before any row is imported. That takes a second
@@ -150,7 +150,7 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
         header = list(CARSFORSALE.header)
         layout, delimiter = CARSFORSALE, found
     else:
-        next(_rows(open_text(data, encoding), ",", literal=False), None)  # Raises FeedError for a line without an end.
+        next(_rows(open_text(feed, encoding), ",", literal=False), None)  # Raises FeedError for a line without an end.
         raise FeedError(
             "The first line names no column for the VIN or the stock number"
             + (f" in the layout {layout.name}" if layout else "")
@@ -159,8 +159,8 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
     if len(header) > MOST_COLUMNS:
         raise FeedError(f"A file may have at most {MOST_COLUMNS:,} columns, and this one has {len(header):,}.")
     literal = _has_literal_quotes(head, delimiter)
-    _check_quotes(_rows(open_text(data, encoding), delimiter, literal=literal), delimiter, len(header))
-    rows = _rows(open_text(data, encoding), delimiter, literal=literal)
+    _check_quotes(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
+    rows = _rows(open_text(feed, encoding), delimiter, literal=literal)
     below = islice(rows, 1 if fits[delimiter] else 0, None)
     return Table(layout, delimiter, understand(header, layout), len(header), below)
 

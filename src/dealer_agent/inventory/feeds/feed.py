@@ -3,8 +3,12 @@
 docs/reference/feeds.md has each of the bounds.
 """
 
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, overload
+
+import msgspec
 
 from dealer_agent.inventory.listing import Unit
 
@@ -52,7 +56,7 @@ class Remark(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """Rows with one VIN, or without a VIN, with one stock number. The last of them is used."""
+    """Rows with the same VIN, or without a VIN and with the same stock number. The last row is used."""
 
     identifier: str
     lines: tuple[int, ...]
@@ -65,6 +69,51 @@ class Counts(NamedTuple):
     sold: int
     warnings: int
     repeated_vins: int
+
+
+class Units(Sequence[FeedRow]):
+    """The units of a feed, in the order of their rows. They are JSON in a file, so that a large feed fits in memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._lines = array("q")
+        self._ends = array("q", [0])
+        self._order: Sequence[int] = range(0)
+
+    def add(self, line: int, unit: Unit) -> int:
+        """Writes a unit, and returns its number."""
+        self._ends.append(self._ends[-1] + self._file.write(_to_json.encode(unit)))
+        self._lines.append(line)
+        return len(self._lines) - 1
+
+    def keep(self, numbers: Iterable[int]) -> None:
+        """Keeps the units with these numbers, in this order."""
+        self._order = array("q", numbers)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, index: int) -> FeedRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[FeedRow, ...]: ...
+    def __getitem__(self, index: int | slice) -> FeedRow | tuple[FeedRow, ...]:
+        if isinstance(index, slice):
+            return tuple(map(self._unit, self._order[index]))
+        return self._unit(self._order[index])
+
+    def line(self, number: int) -> int:
+        """The first line of the row of a unit."""
+        return self._lines[number]
+
+    def _unit(self, number: int) -> FeedRow:
+        start, end = self._ends[number], self._ends[number + 1]
+        self._file.seek(start)
+        return FeedRow(self._lines[number], _from_json.decode(self._file.read(end - start)))
+
+
+_to_json = msgspec.json.Encoder()
+_from_json = msgspec.json.Decoder(Unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +130,7 @@ class Feed:
     delimiter: str | None
     rows: int
     counts: Counts
-    units: tuple[FeedRow, ...]
+    units: Units
     refused: tuple[Remark, ...]
     sold: tuple[Remark, ...]
     warnings: tuple[Remark, ...]

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from io import BytesIO
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO
 
-from dealer_agent.inventory.feeds.decoding import check_size, encoding_of, head_of, open_text
+from dealer_agent.inventory.feeds.decoding import Opener, check_size, encoding_of, head_of, open_text, pieces_of
 from dealer_agent.inventory.feeds.delimited import cells_of, read_table
 from dealer_agent.inventory.feeds.feed import (
     MOST_CELL,
@@ -16,14 +17,13 @@ from dealer_agent.inventory.feeds.feed import (
     Counts,
     Feed,
     FeedError,
-    FeedRow,
     Remark,
     Repeat,
+    Units,
 )
 from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records, ready_members
 from dealer_agent.inventory.feeds.layouts import Columns, Layout, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.units import Reading, read_unit
-from dealer_agent.inventory.listing import Unit
 
 Progress = Callable[[int, int], None]
 
@@ -31,13 +31,6 @@ _STEP = 500
 """Rows between two reports of progress."""
 _SAMPLE = 200
 """The number of records by which a JSON layout is recognised."""
-
-
-class _RowRead(NamedTuple):
-    """A row that identifies a unit. `unit` is None for a sold one."""
-
-    line: int
-    unit: Unit | None
 
 
 class _Remarks:
@@ -54,11 +47,13 @@ class _Remarks:
 class _Tally:
     """The rows so far. Of rows with the same VIN, or without a VIN the same stock number, the last one is used."""
 
-    def __init__(self, on_progress: Progress | None, total: int) -> None:
+    def __init__(self, units: Units, on_progress: Progress | None, total: int) -> None:
         self.on_progress = on_progress
         self.total = total
         self.rows = 0
-        self.outcomes: dict[str, _RowRead] = {}
+        self.units = units
+        # The number of the unit, or the line of a row of a sold unit as a negative number.
+        self.outcomes: dict[str, int] = {}
         self.earlier: dict[str, list[int]] = {}
         self.refused = _Remarks()
         self.warnings = _Remarks()
@@ -86,29 +81,32 @@ class _Tally:
         # Removed first, so that the units are in the order of the rows that are used.
         before = self.outcomes.pop(key, None)
         if before is not None:
-            self.earlier.setdefault(key, []).append(before.line)
-        self.outcomes[key] = _RowRead(line, reading.unit)
+            self.earlier.setdefault(key, []).append(self.line(before))
+        self.outcomes[key] = -line if reading.unit is None else self.units.add(line, reading.unit)
+
+    def line(self, outcome: int) -> int:
+        return -outcome if outcome < 0 else self.units.line(outcome)
 
     def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: Columns) -> Feed:
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
-        units = tuple(FeedRow(line, unit) for line, unit in self.outcomes.values() if unit is not None)
+        self.units.keep(outcome for outcome in self.outcomes.values() if outcome >= 0)
         sold = _Remarks()
-        for key, (line, unit) in self.outcomes.items():
-            if unit is None:
-                sold.add(Remark(line, key, "The row says that the unit is sold."))
+        for key, outcome in self.outcomes.items():
+            if outcome < 0:
+                sold.add(Remark(-outcome, key, "The row says that the unit is sold."))
         return Feed(
             layout=layout.name,
             encoding=encoding.removesuffix("-sig"),
             delimiter=delimiter,
             rows=self.rows,
-            units=units,
+            units=self.units,
             counts=Counts(self.refused.count, sold.count, self.warnings.count, len(self.earlier)),
             refused=tuple(self.refused.first),
             sold=tuple(sold.first),
             warnings=tuple(self.warnings.first),
             repeated_vins=tuple(
-                Repeat(key, (*found, self.outcomes[key].line))
+                Repeat(key, (*found, self.line(self.outcomes[key])))
                 for key, found in sorted(self.earlier.items(), key=itemgetter(1))[:MOST_REPORTED]
             ),
             columns_not_understood=columns.not_understood[:MOST_REPORTED],
@@ -116,29 +114,41 @@ class _Tally:
         )
 
 
-def read_feed(data: bytes, *, layout: str | None = None, on_progress: Progress | None = None) -> Feed:
+def read_feed(
+    feed: Opener | bytes,
+    *,
+    layout: str | None = None,
+    on_progress: Progress | None = None,
+    spool: BinaryIO | None = None,
+) -> Feed:
     """Reads an inventory file. The layout is recognised from it, unless `layout` is one of `LAYOUT_NAMES`.
 
+    `spool` is an empty file for the units, by default in memory. The caller closes it after the use of the feed.
     `on_progress(done, all)` counts lines of a delimited file, or records of JSON. Raises only FeedError, for a file
     that cannot be read. A row that cannot be read is refused, and a cell that cannot be read is absent.
     """
     if layout is not None:
         named_layout(layout)
-    check_size(data, "A file", MOST_FILE_MIB)
-    encoding = encoding_of(data)
-    head = head_of(data, encoding)
+    if isinstance(feed, bytes):
+        feed = partial(BytesIO, feed)
+    units = Units(BytesIO() if spool is None else spool)
+    check_size(feed, "A file", MOST_FILE_MIB)
+    encoding = encoding_of(feed)
+    head = head_of(feed, encoding)
     if head.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
-        check_size(data, "A file of JSON or HTML", MOST_JSON_MIB)
+        check_size(feed, "A file of JSON or HTML", MOST_JSON_MIB)
         # A program that joins files can leave a second byte order mark, which is not JSON.
-        return _read_json(open_text(data, encoding).read().lstrip("\ufeff"), encoding, layout, on_progress)
-    return _read_delimited(data, encoding, head, layout, on_progress)
+        with open_text(feed, encoding) as text:
+            return _read_json(text.read().lstrip("\ufeff"), units, encoding, layout, on_progress)
+    return _read_delimited(feed, units, encoding, head, layout, on_progress)
 
 
 def _read_delimited(
-    data: bytes, encoding: str, head: str, layout_name: str | None, on_progress: Progress | None
+    feed: Opener, units: Units, encoding: str, head: str, layout_name: str | None, on_progress: Progress | None
 ) -> Feed:
-    table = read_table(data, encoding, head, layout_name)
-    tally = _Tally(on_progress, max(data.count(b"\n"), data.count(b"\r")) + 1)
+    table = read_table(feed, encoding, head, layout_name)
+    ends = [(piece.count(b"\n"), piece.count(b"\r")) for piece in pieces_of(feed)]
+    tally = _Tally(units, on_progress, max(map(sum, zip(*ends, strict=True))) + 1)
     for row in table.rows:
         if row.error is not None:
             reading = Reading(refused=row.error)
@@ -151,11 +161,11 @@ def _read_delimited(
     return tally.feed(table.layout, encoding, table.delimiter, table.columns)
 
 
-def _read_json(text: str, encoding: str, layout_name: str | None, on_progress: Progress | None) -> Feed:
+def _read_json(text: str, units: Units, encoding: str, layout_name: str | None, on_progress: Progress | None) -> Feed:
     records = read_records(text)
     paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
     layout = named_layout(layout_name, "json") if layout_name else recognise(list(paths), "json")
-    tally = _Tally(on_progress, len(records))
+    tally = _Tally(units, on_progress, len(records))
     reader = _RecordReader(layout)
     for done, record in enumerate(records, 1):
         tally.add(record.number, reader.read(record), done=done)

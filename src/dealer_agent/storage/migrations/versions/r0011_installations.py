@@ -4,7 +4,7 @@ from alembic import op
 from sqlalchemy import Connection, inspect, text
 
 revision = "0011"
-down_revision = "0009"
+down_revision = "0010"
 
 TABLES = (
     """

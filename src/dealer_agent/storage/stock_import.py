@@ -1,0 +1,349 @@
+"""Writes an import into the stock (docs/protocol.md#listings).
+
+An import writes its changes in short transactions, so that leads do not wait for a large file. The changes have the
+next revision of the stock, and no reader sees them. Then one short transaction makes this revision the current one.
+Afterwards the changes move into `units`, again in short transactions. Readers see the same stock before and after each
+of them. The next import finishes the work of an import that was killed, or deletes its changes.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from pathlib import PurePath
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from dealer_agent.inventory.import_plan import FileUnit, KnownUnit, Placed, Plan, plan_import
+from dealer_agent.inventory.listing import Unit
+from dealer_agent.storage.clock import clock_problem
+from dealer_agent.storage.errors import DatabaseBusy, StockShrinks
+from dealer_agent.storage.keys import check_owner, claim_dealer
+from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_changes, unit_documents, units
+from dealer_agent.storage.stock import ImportRecord, applied_changes, current_units, read_revision
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
+
+_Item = TypeVar("_Item")
+
+_PART_SECONDS = 0.02
+"""How long the statements of a part may take. A lead waits for one part at most."""
+
+_LEAST_ROWS = 50
+_MOST_ROWS = 2_000
+
+_to_json = msgspec.json.Encoder(order="deterministic")
+
+
+class ImportRow(NamedTuple):
+    """One unit of a file. It gets `vehicle_id` if it is new. `digest` changes when buyers see a change."""
+
+    unit: Unit
+    vehicle_id: str
+    digest: str
+
+
+class Scope(NamedTuple):
+    """The rooftops of an import. `covers` says whether a unit with these rooftop hints is at one of them."""
+
+    rooftops: tuple[str, ...]
+    covers: Callable[[Sequence[str]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOutcome:
+    """The vehicle ids that an import changed, or would change.
+
+    `before` and `after` are the numbers of units for sale in the scope of the import. `repeated` is the number of rows
+    that named a unit again. `revision` is the stock's revision afterwards; None for a dry run.
+    """
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    sold: tuple[str, ...]
+    back: tuple[str, ...]
+    before: int
+    after: int
+    repeated: int
+    revision: int | None
+
+
+class _Hints(Struct):
+    rooftop_hints: tuple[str, ...] = ()
+
+
+_hints = msgspec.json.Decoder(_Hints)
+
+READ_KNOWN_UNITS = current_units(*KnownUnit._fields).order_by("first_seen", "vehicle_id")
+
+READ_DOCUMENTS = (
+    select(unit_documents.c.vehicle_id, unit_documents.c.unit)
+    .where(of_dealer(unit_documents))
+    .execution_options(yield_per=5000)
+)
+
+READ_CHANGED_DOCUMENTS = (
+    select(unit_changes.c.vehicle_id, unit_changes.c.unit)
+    .where(*applied_changes, unit_changes.c.unit.is_not(None))
+    .execution_options(yield_per=5000)
+)
+
+ADD_CHANGE = insert(unit_changes)
+
+# Imports of one dealer run one after the other. The upsert locks the row also against tokens.
+NEXT_REVISION = (
+    upsert(revisions)
+    .values(stock_revision=1, token_revision=0)
+    .on_conflict_do_update(
+        index_elements=revisions.primary_key, set_={"stock_revision": revisions.c.stock_revision + 1}
+    )
+    .returning(revisions.c.stock_revision)
+)
+
+ADD_IMPORT = insert(imports)
+
+_some_changes = (of_dealer(unit_changes), unit_changes.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
+
+LIST_CHANGES = select(unit_changes.c.vehicle_id).where(of_dealer(unit_changes))
+LIST_ABANDONED_CHANGES = LIST_CHANGES.where(unit_changes.c.revision > bindparam("revision"))
+
+_unit_columns = [column.name for column in units.c]
+_add_units = upsert(units).from_select(
+    _unit_columns, select(*(unit_changes.c[name] for name in _unit_columns)).where(*_some_changes)
+)
+MOVE_UNITS = _add_units.on_conflict_do_update(
+    index_elements=units.primary_key,
+    set_={column.name: _add_units.excluded[column.name] for column in units.c if not column.primary_key},
+)
+
+_add_documents = upsert(unit_documents).from_select(
+    ["dealer_id", "vehicle_id", "unit"],
+    select(unit_changes.c.dealer_id, unit_changes.c.vehicle_id, unit_changes.c.unit).where(
+        *_some_changes, unit_changes.c.unit.is_not(None)
+    ),
+)
+MOVE_DOCUMENTS = _add_documents.on_conflict_do_update(
+    index_elements=unit_documents.primary_key, set_={"unit": _add_documents.excluded.unit}
+)
+
+DELETE_CHANGES = delete(unit_changes).where(*_some_changes)
+
+LIST_FORGOTTEN = select(units.c.vehicle_id).where(of_dealer(units), units.c.sold_at < bindparam("before"))
+
+FORGET_UNITS = delete(units).where(of_dealer(units), units.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
+
+
+def apply_import(
+    store: Store,
+    dealer_id: str,
+    rows: Iterable[ImportRow],
+    unit_at: Callable[[int], Unit],
+    *,
+    at: datetime,
+    source: str,
+    layout: str,
+    max_shrink: float | None,
+    dry_run: bool,
+    remember_days: int,
+    scope: Scope | None = None,
+) -> ImportOutcome:
+    """Replaces the stock by `rows`: readers see the old stock or the new one. `unit_at` has the unit of each row again.
+
+    Units for sale that are not in `rows` become sold. With a scope, only units of its rooftops do, and all rows are of
+    these rooftops. If those are more than the share `max_shrink` (0 to 1) of the units for sale in the scope, raises
+    StockShrinks and writes nothing. `dry_run` finds the same outcome, or raises the same error, and writes nothing.
+    Units sold more than `remember_days` before `at` are deleted. Only the file name of `source` is stored.
+    """
+    file = [_file_unit(row) for row in rows]
+    if dry_run:
+        with store.read(dealer_id) as tx:
+            check_owner(tx)
+        return _outcome(_plan(store, dealer_id, file, scope, max_shrink), None)
+    with store.import_lock(dealer_id):
+        with store.write(dealer_id, at) as tx:
+            claim_dealer(tx)
+        parts = _Parts(store, dealer_id, at)
+        revision = _clean_up(parts) + 1
+        plan = _plan(store, dealer_id, file, scope, max_shrink)
+        changes = _Changes(file, unit_at, revision, at)
+        parts.run(plan.added, changes.replaced, _add_changes)
+        parts.run(plan.changed, changes.replaced, _add_changes)
+        parts.run(plan.back, changes.replaced, _add_changes)
+        parts.run(plan.refreshed, changes.refreshed, _add_changes)
+        parts.run(plan.sold, changes.sold, _add_changes)
+        with store.write(dealer_id, at) as tx:
+            if tx.execute(NEXT_REVISION).scalar_one() != revision:
+                raise DatabaseBusy("another import ended at the same time: import the file again")
+            record = ImportRecord(
+                revision=revision,
+                at=at,
+                source=PurePath(source).name,
+                layout=layout,
+                full_file=scope is None,
+                added=len(plan.added),
+                changed=len(plan.changed),
+                unchanged=len(plan.unchanged),
+                sold=len(plan.sold),
+                back=len(plan.back),
+            )
+            rooftops = None if scope is None else msgspec.json.encode(scope.rooftops)
+            tx.execute(ADD_IMPORT, {**record._asdict(), "rooftops": rooftops})
+            # While the clock is implausible, keep everything; a later import deletes it.
+            may_forget = clock_problem(tx) is None
+        _move_changes(parts)
+        if may_forget:
+            with store.read(dealer_id, at) as tx:
+                before = at - timedelta(days=remember_days)
+                forgotten = tx.execute(LIST_FORGOTTEN, {"before": before}).scalars().all()
+            parts.run(forgotten, _as_it_is, lambda tx, ids: tx.execute(FORGET_UNITS, {"in_vehicles": ids}))
+    return _outcome(plan, revision)
+
+
+def _file_unit(row: ImportRow) -> FileUnit:
+    document_hash = blake2b(_to_json.encode(row.unit), digest_size=16).digest()
+    return FileUnit(_given(row.unit.vin), _given(row.unit.stock), row.vehicle_id, row.digest, document_hash)
+
+
+def _given(value: str | UnsetType) -> str | None:
+    return None if value is UNSET else value or None
+
+
+def _plan(
+    store: Store, dealer_id: str, file: Sequence[FileUnit], scope: Scope | None, max_shrink: float | None
+) -> Plan:
+    with store.read(dealer_id) as tx:
+        known = [KnownUnit(*row) for row in tx.execute(READ_KNOWN_UNITS)]
+        outside = set() if scope is None else _outside(tx, scope)
+    plan = plan_import(known, file, outside)
+    if max_shrink is not None and len(plan.sold) > max_shrink * plan.before:
+        raise StockShrinks(before=plan.before, after=plan.after, removed=len(plan.sold))
+    return plan
+
+
+def _outside(tx: Transaction, scope: Scope) -> set[str]:
+    """The vehicle ids of the units that are not at the rooftops of the scope. A change replaces a document."""
+    outside: set[str] = set()
+    for statement in (READ_DOCUMENTS, READ_CHANGED_DOCUMENTS):
+        for vehicle_id, document in tx.execute(statement):
+            if scope.covers(_hints.decode(document).rooftop_hints):
+                outside.discard(vehicle_id)
+            else:
+                outside.add(vehicle_id)
+    return outside
+
+
+def _outcome(plan: Plan, revision: int | None) -> ImportOutcome:
+    return ImportOutcome(
+        added=tuple(placed.vehicle_id for placed in plan.added),
+        changed=tuple(placed.vehicle_id for placed in plan.changed),
+        unchanged=tuple(plan.unchanged),
+        sold=tuple(unit.vehicle_id for unit in plan.sold),
+        back=tuple(placed.vehicle_id for placed in plan.back),
+        before=plan.before,
+        after=plan.after,
+        repeated=plan.repeated,
+        revision=revision,
+    )
+
+
+class _Parts:
+    """Writes in short transactions. The size of a part follows the time that the last one took."""
+
+    def __init__(self, store: Store, dealer_id: str, at: datetime) -> None:
+        self.store = store
+        self.dealer_id = dealer_id
+        self.at = at
+        self._rows = _LEAST_ROWS
+
+    def run(
+        self,
+        items: Sequence[_Item],
+        values: Callable[[_Item], Any],
+        write: Callable[[Transaction, list[Any]], object],
+    ) -> None:
+        """Calls `write` with the values of some items in each transaction."""
+        done = 0
+        while done < len(items):
+            # Made before the transaction begins: SQLite has one writer, and leads wait for it.
+            part = [values(item) for item in items[done : done + self._rows]]
+            with self.store.write(self.dealer_id, self.at) as tx:
+                begun = time.monotonic()
+                write(tx, part)
+                taken = time.monotonic() - begun
+            done += len(part)
+            if taken > _PART_SECONDS:
+                self._rows = max(_LEAST_ROWS, self._rows // 2)
+            elif taken < _PART_SECONDS / 2:
+                self._rows = min(_MOST_ROWS, self._rows * 2)
+
+
+def _as_it_is(vehicle_id: str) -> str:
+    return vehicle_id
+
+
+def _add_changes(tx: Transaction, rows: list[dict[str, Any]]) -> None:
+    tx.execute_each(ADD_CHANGE, rows)
+
+
+def _clean_up(parts: _Parts) -> int:
+    """Finishes or undoes the work of an import that was killed. Returns the revision of the stock."""
+    with parts.store.read(parts.dealer_id) as tx:
+        revision = read_revision(tx).stock
+        abandoned = tx.execute(LIST_ABANDONED_CHANGES, {"revision": revision}).scalars().all()
+    parts.run(abandoned, _as_it_is, lambda tx, ids: tx.execute(DELETE_CHANGES, {"in_vehicles": ids}))
+    _move_changes(parts)
+    return revision
+
+
+def _move_changes(parts: _Parts) -> None:
+    """Moves the changes of the current revision into the tables of units."""
+    with parts.store.read(parts.dealer_id) as tx:
+        vehicle_ids = tx.execute(LIST_CHANGES).scalars().all()
+
+    def move(tx: Transaction, ids: list[str]) -> None:
+        for statement in (MOVE_UNITS, MOVE_DOCUMENTS, DELETE_CHANGES):
+            tx.execute(statement, {"in_vehicles": ids})
+
+    parts.run(vehicle_ids, _as_it_is, move)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The rows of `unit_changes` for the units of a file."""
+
+    file: Sequence[FileUnit]
+    unit_at: Callable[[int], Unit]
+    revision: int
+    at: datetime
+
+    def replaced(self, placed: Placed) -> dict[str, Any]:
+        """A unit that is new, changed or back."""
+        row = self.file[placed.position]
+        return {
+            "vehicle_id": placed.vehicle_id,
+            "revision": self.revision,
+            "vin": row.vin,
+            "stock": row.stock,
+            "digest": row.digest,
+            "document_hash": row.document_hash,
+            "first_seen": self.at if placed.known is None else placed.known.first_seen,
+            "changed_at": self.at,
+            "updated_at": self.at,
+            "sold_at": None,
+            "unit": _to_json.encode(self.unit_at(placed.position)),
+        }
+
+    def refreshed(self, placed: Placed) -> dict[str, Any]:
+        """A unit with a change that buyers do not see."""
+        assert placed.known is not None, "a refreshed unit is known"
+        return self.replaced(placed) | {"changed_at": placed.known.changed_at}
+
+    def sold(self, unit: KnownUnit) -> dict[str, Any]:
+        """A unit that became sold."""
+        return unit._asdict() | {"revision": self.revision, "updated_at": self.at, "sold_at": self.at, "unit": None}
