@@ -144,8 +144,8 @@ def _write(connection: psycopg.Connection, sizes: dict[str, int]) -> None:
             for row in _pool(max(sizes.values())):
                 copy.write_row(row)
         for statement in (
-            "INSERT INTO registered_dealers (dealer_id, enabled, listed, settings_number, added_at, changed_at)"
-            " SELECT dealer_id, true, true, 1, {now}, {now} FROM sizes",
+            "INSERT INTO registered_dealers (dealer_id, enabled, listed, name, settings_number, added_at, changed_at)"
+            " SELECT dealer_id, true, true, dealer_id, 1, {now}, {now} FROM sizes",
             "INSERT INTO dealer_settings (dealer_id, number, at, actor, note, document)"
             " SELECT dealer_id, 1, {now}, 'benchmark', '', document FROM sizes",
             "INSERT INTO units (dealer_id, vehicle_id, vin, stock, digest, document_hash, first_seen, changed_at,"

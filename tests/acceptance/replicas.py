@@ -5,7 +5,6 @@ A client whose request is not answered sends it again with the same idempotency 
 
 import os
 import shutil
-import sys
 import threading
 import time
 from collections import Counter
@@ -26,7 +25,6 @@ SOAK = bool(os.environ.get("SOAK"))
 ANSWERS = 400 if SOAK else 40
 """How many requests are answered between two changes of the replicas."""
 CLIENTS = 6
-PROGRAM = (sys.executable, "-m", "tests.installation.serving")
 
 
 @dataclass
@@ -43,7 +41,7 @@ class Platform:
         """Starts a replica with a copy of the folder, as another machine has it."""
         folder = self.folder.with_name(f"replica-{len(self.replicas)}")
         shutil.copytree(self.folder, folder)
-        self.replicas.append(start(folder, workers=1, program=PROGRAM, **self.env))
+        self.replicas.append(start(folder, workers=1, **self.env))
         return self.replicas[-1]
 
     def stored_leads(self) -> Counter[tuple[str, str]]:
