@@ -56,7 +56,7 @@ ignore_startup_parameters = extra_float_digits
 """
 
 
-def unprivileged_user() -> str | None:
+def _unprivileged_user() -> str | None:
     """The user to run as when the tests run as root, because PgBouncer refuses to run as root.
 
     Only the user of the test run's PostgreSQL has access to the folder with its socket.
@@ -77,7 +77,7 @@ def pgbouncer_server(request: pytest.FixtureRequest) -> Iterator[PgBouncer]:
         host = connection.info
         direct_url = psycopg.conninfo.make_conninfo(server, dbname=name, user=host.user, host=host.host, port=host.port)
     folder = Path(tempfile.mkdtemp(prefix="dealer-agent-pgbouncer-"))
-    pooler = PgBouncer(folder, direct_url, unprivileged_user())
+    pooler = PgBouncer(folder, direct_url, _unprivileged_user())
     try:
         yield pooler
     finally:
