@@ -12,7 +12,7 @@ import typer
 from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, find_settings, open_dealer, opened
 from dealer_agent.cli.terminal import JsonOption, fail, out, print_table, progress
 from dealer_agent.config import Settings
-from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, changing, create_key_file, from_environment
+from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, changing, create_key_file, from_environment
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
@@ -111,7 +111,7 @@ def rotation_of(dealer: OpenDealer) -> Iterator[KeyRotation]:
             store=dealer.store,
             cipher=_cipher_of(settings),
             dealer_id=dealer.profile.id,
-            path=None if from_environment(os.environ) else settings.directory / KEY_FILE_NAME,
+            place=None if from_environment(os.environ) else KeyFile(settings.directory / KEY_FILE_NAME),
             days=dealer.profile.privacy.rotate_keys_days,
             on_progress=lambda count: bar.update(task, advance=count),
         )

@@ -6,7 +6,7 @@ Every write to the file is atomic and durable: after a crash a reader finds the 
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,8 @@ _HEADER = """\
 
 class KeyFile:
     """The keyring in a file. It is read again only after the file has changed."""
+
+    is_file = True
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -57,6 +59,14 @@ class KeyFile:
             raise InvalidKeys(f"is gone from {self._path.parent}: put it back from your backup") from None
         except OSError as error:
             raise InvalidKeys(f"cannot be read: {error.strerror}") from None
+
+    def changing(self) -> AbstractContextManager[None]:
+        """`changing` of the file."""
+        return changing(self._path)
+
+    def write(self, before: Keyring, keyring: Keyring) -> None:  # noqa: ARG002 - the lock protects `before`
+        """`replace_key_file`. Call it within `changing`."""
+        replace_key_file(self._path, keyring)
 
 
 def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
