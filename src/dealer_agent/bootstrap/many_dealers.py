@@ -1,7 +1,7 @@
 """Composes the service of the dealers of an installation."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,23 +10,16 @@ from functools import partial
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
-from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
-from dealer_agent.server.served_dealers import Addresses, ServedDealers
+from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDealers
 from dealer_agent.server.service import Process, Service
-from dealer_agent.storage.dealer_registry import (
-    all_dealers,
-    all_hosts,
-    changed_dealers,
-    find_dealer,
-    list_hosts,
-    read_settings,
-)
+from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
@@ -51,7 +44,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             partial(Store.open, installation.database_url, installation.cipher, many_dealers=True)
         )
         closing.callback(store.close)
-        addresses = await asyncio.to_thread(read_addresses, store)
+        addresses = await asyncio.to_thread(read_addresses, installation, store)
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
         limits = RateLimits(installation.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
@@ -82,7 +75,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             writer,
             dealers,
             Changes(store).read,
-            partial(read_addresses, store),
+            partial(read_addresses, installation, store),
             installation.cipher,
         )
         for work in (refresher.run(RepeatedSteps()), flush_logs(lines)):
@@ -106,19 +99,24 @@ class Changes:
         return {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
 
 
-def read_addresses(store: Store) -> Addresses:
+def read_addresses(installation: Installation, store: Store) -> Addresses:
     """Where the enabled dealers answer. Raises StorageError, also if the database does not isolate them."""
     with store.installation() as tx:
-        dealers = frozenset(dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled)
-        hosts: Mapping[str, str] = all_hosts(tx)
-    if len(dealers) > 1 and (problem := store.isolation_problem()):
+        enabled = [dealer for dealer in all_dealers(tx) if dealer.enabled]
+        hosts = all_hosts(tx)
+    if len(enabled) > 1 and (problem := store.isolation_problem()):
         raise NotIsolated(problem)
-    return Addresses(dealers, hosts)
-
-
-def load_dealer_settings(installation: Installation, store: Store, dealer_id: str) -> Settings:
-    """The current settings of a dealer. Raises DealerUnknown, StorageError and SettingsError."""
-    with store.read(dealer_id) as tx:
-        document = read_settings(tx, find_dealer(tx).settings_number)
-        hosts = tuple(list_hosts(tx))
-    return installation.dealer_settings(document.decode(), hosts, installation.cipher)
+    names: dict[str, list[str]] = {}
+    for host, dealer_id in hosts.items():
+        names.setdefault(dealer_id, []).append(host)
+    listed = (
+        ListedDealer(each.dealer_id, each.name, installation.address_of(each.dealer_id, names.get(each.dealer_id, ())))
+        for each in enabled
+        if each.listed
+    )
+    return Addresses(
+        frozenset(dealer.dealer_id for dealer in enabled),
+        hosts,
+        public_url=installation.public_url,
+        listed=sorted(listed, key=lambda each: (each.name.casefold(), each.dealer_id)),
+    )

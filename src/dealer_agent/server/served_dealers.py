@@ -6,9 +6,9 @@ The dealer comes from the host or from the path, and from nothing else: not from
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.types import Scope
 
@@ -36,17 +36,29 @@ class Place(NamedTuple):
     is_below_root: bool = True
 
 
+class ListedDealer(NamedTuple):
+    """An enabled dealer that wants to be in the public list. `address` is the root of its addresses."""
+
+    dealer_id: str
+    name: str
+    address: str
+
+
 @dataclass(frozen=True)
 class Addresses:
     """Where dealers answer. `hosts` maps a host name to a dealer. `dealers` are the enabled ones, by id.
 
-    `only` is the dealer that answers at every host; then `base_path` is the path of its service.
+    `only` is the dealer that answers at every host; then `base_path` is the path of its service. `listed` are the
+    dealers of the public list, by name. `documents` has the pages of that list that were requested.
     """
 
     dealers: frozenset[str]
     hosts: Mapping[str, str] = field(default_factory=dict)
     only: str | None = None
     base_path: str = ""
+    public_url: str = ""
+    listed: Sequence[ListedDealer] = ()
+    documents: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     def locate(self, host: str, path: str) -> Place | None:
         """The dealer at a host and path. None if no enabled dealer answers there.
