@@ -13,6 +13,7 @@ from tests.storage.samples import DEALER, consent, lead
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import Outlets
@@ -42,6 +43,11 @@ REQUEST: dict[str, Any] = {
     "source_agent": "Example Agent",
     "message": "Is it still there?",
 }
+
+
+def loop_of_one(store: Store, writer: LeadWriter, dealer: DealerOutlets) -> DeliveryLoop:
+    """The loop of a process with one dealer."""
+    return DeliveryLoop(store, writer, lambda: [dealer.profile.id], lambda _: dealer)
 
 
 class Shop:
@@ -75,7 +81,7 @@ class Shop:
     @asynccontextmanager
     async def delivering(self, outlets: Outlets, settings: DeliverySettings = AT_ONCE) -> AsyncIterator[DeliveryLoop]:
         """A loop that runs for a block, then stops in good order."""
-        loop = DeliveryLoop(PROFILE, self.store, self.writer, outlets, settings)
+        loop = loop_of_one(self.store, self.writer, DealerOutlets(PROFILE, outlets, settings))
         running = asyncio.create_task(loop.run())
         try:
             yield loop

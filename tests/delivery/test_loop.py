@@ -68,7 +68,7 @@ def test_a_new_lead_wakes_the_loop_at_once(shop: Shop, monkeypatch: pytest.Monke
         async with shop.delivering({CRM: crm}) as loop:
             await so(looked.is_set)
             await asyncio.to_thread(shop.take, CRM)
-            loop.wake()
+            loop.wake(DEALER)
             await so(lambda: crm.taken)
 
     asyncio.run(run())

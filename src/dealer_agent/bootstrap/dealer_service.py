@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from dealer_agent import __version__
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
@@ -26,7 +27,7 @@ from dealer_agent.storage.store import Store
 
 @dataclass(frozen=True)
 class Shared:
-    """What the dealers of a process share. `on_stored` is called when there may be new deliveries.
+    """What the dealers of a process share. `on_stored` gets the id of a dealer that may have new deliveries.
 
     A dealer without a `public_url` has the URL `listens_at`.
     """
@@ -35,7 +36,7 @@ class Shared:
     writer: LeadWriter
     process: Process
     listens_at: str
-    on_stored: Callable[[], None]
+    on_stored: Callable[[str], None]
     has_many_dealers: bool = False
 
 
@@ -58,7 +59,10 @@ async def open_service(
     """The service of a dealer, with its current stock and tokens. Raises StorageError and SnapshotError."""
     store, profile = shared.store, settings.dealer
     intake = LeadIntake(
-        profile, shared.writer, confirms_by_mail=settings.mail.confirms_visits, on_stored=shared.on_stored
+        profile,
+        shared.writer,
+        confirms_by_mail=settings.mail.confirms_visits,
+        on_stored=partial(shared.on_stored, profile.id),
     )
     revision = await asyncio.to_thread(revision_of, store, profile.id)
     snapshot = await asyncio.to_thread(snapshots.load, datetime.now(UTC))

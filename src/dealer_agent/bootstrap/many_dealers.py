@@ -8,9 +8,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
+from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config.installation import Installation
+from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
+from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.server.limits import RateLimits
@@ -21,12 +24,17 @@ from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDe
 from dealer_agent.server.service import Process, Service
 from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers
 from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.outbox import dealers_with_due
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 LONGEST_TRANSACTION = timedelta(minutes=10)
 """A transaction commits its change with an earlier time. Changes are read again for this long."""
+
+LONGEST_LEASE = timedelta(seconds=LONGEST_LEASE_SECONDS)
+MOST_DUE = 100_000
+"""The most dealers with due deliveries that are read at once. Dealers that can send nothing now are among them."""
 
 
 @asynccontextmanager
@@ -56,7 +64,17 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             logs_access=settings.logs.access,
             limit_store=await closing.enter_async_context(limit_store(installation.rate_limit_url)),
         )
-        shared = Shared(store, writer, process, installation.public_url, lambda: None, has_many_dealers=True)
+        client = await closing.enter_async_context(http_client())
+
+        def find_due_dealers() -> list[str]:
+            with store.installation() as tx:
+                due = dealers_with_due(tx, LONGEST_LEASE, MOST_DUE)
+            return [dealer_id for dealer_id in due if dealer_id in dealers.addresses.dealers]
+
+        def find_outlets(dealer_id: str) -> DealerOutlets:
+            dealer_settings = load_dealer_settings(installation, store, dealer_id)
+            links = customer_links(dealer_settings, installation.public_url, store.check_keys(dealer_id))
+            return dealer_outlets(dealer_settings, links, client)
 
         async def open_dealer(dealer_id: str) -> Service:
             dealer_settings = await asyncio.to_thread(load_dealer_settings, installation, store, dealer_id)
@@ -70,6 +88,8 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
 
         process.ready = True
         dealers = ServedDealers(process, addresses, open_dealer)
+        deliveries = await closing.enter_async_context(delivering(store, writer, find_due_dealers, find_outlets))
+        shared = Shared(store, writer, process, installation.public_url, deliveries.wake, has_many_dealers=True)
         refresher = Refresher(
             store,
             writer,
@@ -77,6 +97,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             Changes(store).read,
             partial(read_addresses, installation, store),
             installation.cipher,
+            deliveries.forget,
         )
         for work in (refresher.run(RepeatedSteps()), flush_logs(lines)):
             closing.push_async_callback(cancel, asyncio.create_task(work))

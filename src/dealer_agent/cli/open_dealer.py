@@ -130,7 +130,7 @@ def open_installation(directory: Path) -> Iterator[OpenInstallation]:
     """The installation in a folder, with its database, which is migrated first. Raises SettingsError, StorageError."""
     installation = load_installation(directory, os.environ)
     migrate(installation.database_url)
-    with Store.open(installation.database_url, installation.cipher) as store:
+    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
         yield OpenInstallation(installation, store)
 
 

@@ -63,6 +63,7 @@ def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
     with opened(settings, customers=True) as dealer, dealer.read() as tx:
         stocked = read_revision(tx).stock > 0
+        not_isolated = dealer.store.isolation_problem()
     listener = listen(host, port)
     address = address_of(host, port)
     base = settings.base_url(address)
@@ -71,6 +72,8 @@ def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     problems = [problem_of_card(listener.getsockname()[0], settings.service.public_url or address)]
     if settings.mail.confirms_visits:
         problems.append(problem_of_links(base))
+    if not_isolated is not None:
+        problems.append(f"{not_isolated[0].upper()}{not_isolated[1:]}. One dealer may be served like this.")
     _warn(*problems)
     if not stocked:
         _warn(f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE")

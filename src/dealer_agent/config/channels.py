@@ -24,8 +24,9 @@ def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str
     """
     found = list(_problems(settings, env))
     if found:
-        text = (settings.directory / FILE_NAME).read_text("utf-8-sig")
-        raise error_with_lines(FILE_NAME, text, found)
+        file = settings.directory / FILE_NAME
+        # The settings of a dealer of an installation are in its database.
+        raise error_with_lines(FILE_NAME, file.read_text("utf-8-sig") if file.exists() else None, found)
     names = [settings.mail.user_env, settings.mail.password_env]
     for rooftop in settings.dealer.rooftops:
         for channel in rooftop.deliver.http:

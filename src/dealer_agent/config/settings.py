@@ -209,6 +209,9 @@ class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return bool(self.host) and self.confirm_appointments
 
 
+LONGEST_LEASE_SECONDS = 3600
+
+
 class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses."""
 
@@ -217,7 +220,7 @@ class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     park_after_hours: Annotated[int, Meta(ge=1, le=720)] = 72
     breaker_failures: Annotated[int, Meta(ge=1, le=1000)] = 5
     breaker_seconds: Annotated[int, Meta(ge=1, le=3600)] = 60
-    lease_seconds: Annotated[int, Meta(ge=10, le=3600)] = 300
+    lease_seconds: Annotated[int, Meta(ge=10, le=LONGEST_LEASE_SECONDS)] = 300
 
 
 class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):

@@ -19,8 +19,13 @@ class SettingsError(Exception):
     """The settings cannot be used. The message has a line for each problem: `dealer.toml, line 3: KEY: MESSAGE`."""
 
 
-def error_with_lines(file: str, text: str, problems: list[Problem]) -> SettingsError:
-    """The error that reports the problems of a TOML file with this text, from top to bottom."""
+def error_with_lines(file: str, text: str | None, problems: list[Problem]) -> SettingsError:
+    """The error that reports the problems of a TOML file with this text, from top to bottom.
+
+    Without the text, the message has no lines.
+    """
+    if text is None:
+        return SettingsError("\n".join(f"{file}: {_key_name(one.path)}: {one.message}" for one in problems))
     lines = key_lines(text)
     found = sorted(((nearest_line(lines, one.path), one) for one in problems), key=lambda pair: pair[0])
     return SettingsError("\n".join(f"{file}, line {line}: {_key_name(one.path)}: {one.message}" for line, one in found))

@@ -56,7 +56,7 @@ class Refresher:
     """Polls the store, and replaces what has changed in the services of the opened dealers.
 
     `read_revisions` returns the revisions in the store, by dealer. It may leave out dealers without recent changes.
-    `read_addresses` returns where the dealers answer.
+    `read_addresses` returns where the dealers answer. `on_settings` gets each dealer whose settings have changed.
     """
 
     store: Store
@@ -65,6 +65,7 @@ class Refresher:
     read_revisions: Callable[[], Mapping[str, Revision]]
     read_addresses: Callable[[], Addresses]
     cipher: Cipher | None
+    on_settings: Callable[[str], None] = lambda _: None
     _settings: dict[str, int] = field(default_factory=dict)
 
     async def run(self, steps: RepeatedSteps) -> None:
@@ -107,6 +108,8 @@ class Refresher:
                 self.store.forget_keys(dealer_id)
         self.dealers.move(await asyncio.to_thread(self.read_addresses))
         for dealer_id, number in changed.items():
+            if self._settings.get(dealer_id) != number:
+                self.on_settings(dealer_id)
             opened = self.dealers.opened.get(dealer_id)
             if opened is not None and opened.loaded.settings != number:
                 await self.dealers.open_again(dealer_id)

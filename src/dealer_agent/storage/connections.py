@@ -18,7 +18,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,8 @@ from dealer_agent.storage.errors import (
     DatabaseExposed,
     DatabaseUnreachable,
     DiskFull,
-    translated_driver_error,
 )
-from dealer_agent.storage.isolation import choose_dealer, forget_dealer
+from dealer_agent.storage.isolation import begin_transaction
 from dealer_agent.storage.prepared_statements import write_collected
 
 BUSY_SECONDS = 30
@@ -56,8 +55,10 @@ TURN_SECONDS = 0.001
 _DEALER = "dealer_agent_dealer"
 """The execution option with the dealer of a transaction."""
 
-_WAIT_AND_BE_DURABLE = (
-    f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
+_BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_BEGIN_TO_WRITE = (
+    f"BEGIN; SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
     "WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
 )
 
@@ -117,7 +118,7 @@ def writer_engine(url: URL) -> Engine:
         _queue_writers(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
     else:
         engine = _postgresql_engine(url)
-        _choose_on_begin(engine, _WAIT_AND_BE_DURABLE)
+        _begin_with_dealer(engine, _BEGIN_TO_WRITE)
 
     @event.listens_for(engine, "before_cursor_execute")
     def write_first(connection: Connection, *_: object) -> None:
@@ -134,13 +135,17 @@ def reader_engine(url: URL) -> Engine:
         _on_begin(engine, "BEGIN")
         return engine
     engine = _postgresql_engine(url)
-    _choose_on_begin(engine)
-    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    _begin_with_dealer(engine, _BEGIN_TO_READ)
+    return engine
+
+
+def begin(engine: Engine, dealer_id: str) -> AbstractContextManager[Connection]:
+    """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`)."""
+    return engine.begin() if engine.dialect.name == "sqlite" else _begin_for(engine, dealer_id)
 
 
 @contextmanager
-def begin(engine: Engine, dealer_id: str) -> Iterator[Connection]:
-    """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`)."""
+def _begin_for(engine: Engine, dealer_id: str) -> Iterator[Connection]:
     with engine.connect() as connection:
         connection.execution_options(**{_DEALER: dealer_id})
         with connection.begin():
@@ -309,22 +314,12 @@ def _log_lock(log: Path, ends: float) -> Iterator[None]:
         os.close(file)
 
 
-def _choose_on_begin(engine: Engine, *statements: str) -> None:
-    """Begins each transaction, sets its dealer, and executes these statements, in one round trip."""
+def _begin_with_dealer(engine: Engine, statements: str) -> None:
+    """Begins each transaction with these statements, and sets its dealer, in one round trip."""
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        driver: Any = connection.connection.driver_connection
-        dealer_id = connection.get_execution_options().get(_DEALER)
-        forget_dealer(connection)
-        try:
-            with driver.pipeline():
-                for statement in statements:
-                    driver.execute(statement)
-                if dealer_id is not None:
-                    choose_dealer(connection, dealer_id)
-        except connection.dialect.loaded_dbapi.Error as error:
-            raise translated_driver_error(error) from None
+        begin_transaction(connection, statements, connection.get_execution_options().get(_DEALER))
 
 
 def _on_begin(engine: Engine, statement: str) -> None:

@@ -62,6 +62,25 @@ def isolation_problem(connection: Connection) -> str | None:
     )
 
 
+def begin_transaction(connection: Connection, statements: str, dealer_id: str | None) -> None:
+    """Begins a transaction on PostgreSQL with these statements, and sets its dealer. Raises StorageError.
+
+    All of it is one message to the server. The driver, which begins each transaction by itself, finds it begun.
+    """
+    # Imported here: SQLite does not need the driver.
+    from psycopg.errors import error_from_result
+    from psycopg.pq import ExecStatus
+    from psycopg.sql import quote
+
+    driver: Any = connection.connection.driver_connection
+    if dealer_id is not None:
+        statements += f"; SET LOCAL dealer_agent.dealer = {quote(dealer_id, driver)}"
+    result = driver.pgconn.exec_(statements.encode())
+    if result.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+        raise translated_driver_error(error_from_result(result))
+    connection.info[_DEALER] = dealer_id
+
+
 def must_choose(connection: Connection, dealer_id: str) -> bool:
     """Whether the transaction must set this dealer before its next statement."""
     return connection.dialect.name == "postgresql" and connection.info.get(_DEALER) != dealer_id
@@ -84,5 +103,5 @@ def chosen_dealer(connection: Connection) -> str | None:
 
 
 def forget_dealer(connection: Connection) -> None:
-    """Call it after the start of a transaction or a rollback to a savepoint, which restores an earlier value."""
+    """Call it after a rollback to a savepoint, which restores an earlier value."""
     connection.info.pop(_DEALER, None)

@@ -289,7 +289,11 @@ def _run_all(connection: Connection, statements: Sequence[tuple[tuple[str, Prepa
         for cursor, ((dealer_id, statement), rows) in zip(cursors, statements, strict=True):
             if must_choose(connection, dealer_id):
                 choose_dealer(connection, dealer_id)
-            cursor.executemany(statement.compiled(connection).sql, rows)
+            sql = statement.compiled(connection).sql
+            if len(rows) == 1:
+                cursor.execute(sql, rows[0])  # psycopg takes much longer for executemany.
+            else:
+                cursor.executemany(sql, rows)
         # A statement that found collected rows in its way continues with its own dealer.
         if chosen is not None and must_choose(connection, chosen):
             choose_dealer(connection, chosen)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dealer_agent.config.keys import sync_directory
+from dealer_agent.dealers.profile import DirectoryChannel
 from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.outlet import Format
+from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.outbox import DueDelivery
@@ -64,3 +65,11 @@ class DirectoryOutlet:
                 unfinished.unlink(missing_ok=True)
             raise
         sync_directory(self.folder)
+
+
+CHANNEL = DirectoryChannel
+
+
+def make_outlet(channel: DirectoryChannel, parts: OutletParts) -> DirectoryOutlet:
+    """The outlet of a channel with these settings."""
+    return DirectoryOutlet(parts.directory / channel.path, FORMATS[channel.format])
