@@ -20,6 +20,7 @@ from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.stock import read_revision
 
 HostOption = Annotated[
@@ -88,6 +89,7 @@ def serve_installation(folder: Path, host: str | None, port: int | None, workers
         installation, store = opened_installation.installation, opened_installation.store
         if installation.cipher is None:
             fail(f"There is no key: put {KEY_FILE_NAME} back from your backup, or set {KEYS_VARIABLE}")
+        store.check_keys(ALL_DEALERS)
         with store.installation() as tx:
             dealers = sum(dealer.enabled for dealer in all_dealers(tx))
         isolation_problem = store.isolation_problem()

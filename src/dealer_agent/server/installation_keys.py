@@ -4,9 +4,10 @@ A dealer's old key is deleted from the database. Remains of it stay in the datab
 the keys that the installation had then. So an erasure is final when those are destroyed too.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import structlog
@@ -15,6 +16,8 @@ from dealer_agent.config.settings import Settings
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.server.key_rotation import KeyRotation, KeyTable
+from dealer_agent.server.repeated_steps import RepeatedSteps
+from dealer_agent.server.upkeep import FIRST_UPKEEP_SECONDS, UPKEEP_SECONDS
 from dealer_agent.storage.dealer_keys import list_ages
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import StorageError
@@ -48,6 +51,13 @@ class InstallationKeys:
                 self.of_dealer(dealer_id, days).run_due_steps(now)
             except (StorageError, EncryptionError) as error:
                 log.warning("key not rotated", dealer=dealer_id, problem=str(error))
+
+    async def run(self, steps: RepeatedSteps) -> None:
+        """Repeats the steps that are due until it is cancelled."""
+        await steps.repeat("key rotation", self._rotate_due_keys, UPKEEP_SECONDS, first=FIRST_UPKEEP_SECONDS)
+
+    async def _rotate_due_keys(self) -> None:
+        await asyncio.to_thread(self.run_due_steps, datetime.now(UTC))
 
     def of_dealer(self, dealer_id: str, days: int) -> KeyRotation:
         """The rotation of a dealer's keys. Raises StorageError."""

@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 import structlog
 
@@ -41,22 +40,6 @@ MARGIN = timedelta(days=1)
 """A running service destroys the old key within this time after the change is due."""
 
 
-class KeyPlace(Protocol):
-    """Where the keys of a rotation are: a `KeyFile`, or a `KeyTable`.
-
-    Processes read the keys of a file again after RELOAD_SECONDS, and those of a table when they need them. A file needs
-    a backup before its next key becomes active; a table is in the backup of the database.
-    """
-
-    is_file: bool
-
-    def changing(self) -> AbstractContextManager[None]:
-        """Keeps other processes from a rotation. Raises OSError, and BlockingIOError if there is one."""
-
-    def write(self, before: Keyring, keyring: Keyring) -> None:
-        """Replaces the keys. Raises OSError and StorageError; KeysChanged if the table has other keys than `before`."""
-
-
 @dataclass(frozen=True)
 class KeyTable:
     """The keys of a dealer of an installation. `folder` is the dealer's: its lock holds on this machine.
@@ -67,7 +50,6 @@ class KeyTable:
     store: Store
     dealer_id: str
     folder: Path
-    is_file = False
 
     def changing(self) -> AbstractContextManager[None]:
         """Keeps other processes of this machine from a rotation."""
@@ -77,6 +59,14 @@ class KeyTable:
         """Replaces the keys. Raises KeysChanged if the table has other keys than `before`."""
         with self.store.write(self.dealer_id) as tx:
             change_keyring(tx, before.ids, keyring)
+
+
+KeyPlace = KeyFile | KeyTable
+"""Where the keys of a rotation are.
+
+Processes read the keys of a file again within RELOAD_SECONDS, and those of a table when they need them. The owner backs
+a file up before its next key becomes active. The table is in the backup of the database.
+"""
 
 
 class RotationStopped(Exception):  # noqa: N818 - not an error: the next call continues
@@ -250,7 +240,7 @@ class KeyRotation:
 
     @property
     def _is_file(self) -> bool:
-        return self.place is not None and self.place.is_file
+        return isinstance(self.place, KeyFile)
 
     @property
     def _share(self) -> float:
