@@ -44,18 +44,23 @@ def create(
         ),
     ] = False,
 ) -> None:
-    """Create the key file of a dealer that has none. `init` creates it too."""
+    """Create the key file of a dealer or an installation that has none. `init` creates it too."""
     if show:
         lasting = None if _has_lasting_secret(os.environ) else new_lasting_secret()
         out.print(",".join(render(Keyring((new_key(),), lasting)).split()), soft_wrap=True)
         return
-    settings = find_settings(directory)
+    if is_installation(directory.path):
+        owner: Settings | Installation = load_installation(directory.path, os.environ)
+        dealer_id = ALL_DEALERS
+    else:
+        owner = settings = find_settings(directory)
+        dealer_id = settings.dealer.id
     if from_environment(os.environ):
         fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
-    if settings.cipher is not None:
-        fail(f"{settings.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
-    _drop_lost_key(settings)
-    path = create_key_file(settings.directory)
+    if owner.cipher is not None:
+        fail(f"{owner.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
+    _drop_lost_key(owner.database_url, dealer_id)
+    path = create_key_file(owner.directory)
     out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
 
 
@@ -251,11 +256,11 @@ def _cipher_of(settings: Settings) -> Cipher:
     return settings.cipher
 
 
-def _drop_lost_key(settings: Settings) -> None:
+def _drop_lost_key(database_url: str, dealer_id: str) -> None:
     """Ends the command if the database has data that needs a lost key: a new key cannot decrypt it."""
     # Without a database, or with a database that has no keys yet, nothing is encrypted.
-    with suppress(DatabaseUnreachable, SchemaOutdated), Store.open(settings.database_url) as store:
-        with store.read(settings.dealer.id) as tx:
+    with suppress(DatabaseUnreachable, SchemaOutdated), Store.open(database_url) as store:
+        with store.read(dealer_id) as tx:
             used = keys_in_use(tx)
         if used:
             fail(
@@ -263,5 +268,5 @@ def _drop_lost_key(settings: Settings) -> None:
                 f"{KEY_FILE_NAME} back from your backup. Without a backup this data cannot be read again: rename the "
                 "database (with PostgreSQL, set DATABASE_URL to a new one), create a key, and import the inventory"
             )
-        with store.lock(settings.dealer.id) as tx:
+        with store.lock(dealer_id) as tx:
             delete_unused_keys(tx)
