@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.cli.customer_data import actor
-from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation
+from dealer_agent.cli.dealer_moves import export, import_
+from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
 from dealer_agent.cli.terminal import JsonOption, err, fail, moment, out, plain, print_table, progress
 from dealer_agent.config.loading import read_text
 from dealer_agent.config.settings_problems import SettingsError
@@ -39,6 +40,8 @@ from dealer_agent.storage.transaction import Transaction
 app = typer.Typer(no_args_is_help=True)
 hosts = typer.Typer(no_args_is_help=True, help="Add, remove and list the host names of a dealer.")
 app.add_typer(hosts, name="host")
+app.command("export")(export)
+app.command("import")(import_)
 
 HERE = Path()
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The dealer's id, from `dealers list`.")]
@@ -67,6 +70,7 @@ def add(
     """
     text = read_text(file)
     with open_installation(folder) as opened:
+        require_keys(opened.installation)
         dealer_id = opened.installation.dealer_settings(text).dealer.id
         with opened.store.write(dealer_id) as tx:
             add_dealer(tx, text.encode(), actor=actor(), note=note, enabled=not disabled, listed=listed)

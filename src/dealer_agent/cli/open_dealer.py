@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from dealer_agent.cli.terminal import err
+from dealer_agent.cli.terminal import err, fail
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.server.dealer_settings import load_dealer_settings
@@ -132,6 +133,12 @@ def open_installation(directory: Path) -> Iterator[OpenInstallation]:
     migrate(installation.database_url)
     with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
         yield OpenInstallation(installation, store)
+
+
+def require_keys(installation: Installation) -> None:
+    """Ends the command if the installation has no key."""
+    if installation.cipher is None:
+        fail(f"There is no key: put {KEY_FILE_NAME} back from your backup, or set {KEYS_VARIABLE}")
 
 
 def is_installation(directory: Path) -> bool:

@@ -14,10 +14,10 @@ from dealer_agent.cli.open_dealer import (
     is_installation,
     open_installation,
     opened,
+    require_keys,
 )
-from dealer_agent.cli.terminal import counted, err, fail, out
+from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets, is_this_machine
-from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -73,9 +73,7 @@ def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     problems = [problem_of_card(listener.getsockname()[0], settings.service.public_url or address)]
     if settings.mail.confirms_visits:
         problems.append(problem_of_links(base))
-    if not_isolated is not None:
-        problems.append(f"{not_isolated[0].upper()}{not_isolated[1:]}. One dealer may be served like this.")
-    _warn(*problems)
+    _warn(*problems, _words_of(not_isolated))
     if not stocked:
         _warn(f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE")
     run(settings, settings.service, listener, address, workers)
@@ -87,22 +85,30 @@ def serve_installation(folder: Path, host: str | None, port: int | None, workers
 
     with open_installation(folder) as opened_installation:
         installation, store = opened_installation.installation, opened_installation.store
-        if installation.cipher is None:
-            fail(f"There is no key: put {KEY_FILE_NAME} back from your backup, or set {KEYS_VARIABLE}")
+        require_keys(installation)
         store.check_keys(ALL_DEALERS)
         with store.installation() as tx:
             dealers = sum(dealer.enabled for dealer in all_dealers(tx))
-        isolation_problem = store.isolation_problem()
-    if isolation_problem and dealers > 1:
-        raise NotIsolated(isolation_problem)
+        not_isolated = store.isolation_problem()
+    if not_isolated is not None and dealers > 1:
+        raise NotIsolated(not_isolated)
     section = installation.file.installation
     host, port = host or section.host, port or section.port
     listener = listen(host, port)
     out.print(f"{counted(dealers, 'dealer')}, listed at {installation.public_url}/")
-    _warn(isolation_problem, problem_of_card(listener.getsockname()[0], installation.public_url, SET_INSTALLATIONS_URL))
+    _warn(
+        _words_of(not_isolated),
+        problem_of_card(listener.getsockname()[0], installation.public_url, SET_INSTALLATIONS_URL),
+    )
     if not dealers:
         _warn(f"No dealer is enabled: dealer-agent dealers add FILE --dir {folder}")
     run(installation, installation.file.service, listener, address_of(host, port), workers or section.workers)
+
+
+def _words_of(not_isolated: str | None) -> str | None:
+    if not_isolated is None:
+        return None
+    return f"{not_isolated[0].upper()}{not_isolated[1:]}. One dealer may be served like this."
 
 
 def _warn(*problems: str | None) -> None:
