@@ -171,7 +171,7 @@ def _pool(count: int) -> Iterator[tuple[object, ...]]:
 
 def _open_each(installation: Installation, dealers: list[str]) -> None:
     with (
-        Store.open(installation.database_url, installation.cipher) as store,
+        Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
         ThreadPoolExecutor(4) as threads,
     ):
 

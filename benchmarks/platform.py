@@ -358,7 +358,7 @@ class _Run:
         with (
             self._serve() as server,
             a_client_of_each_worker(server) as clients,
-            Store.open(loaded.database_url, loaded.cipher) as store,
+            Store.open(loaded.database_url, loaded.cipher, many_dealers=True) as store,
         ):
             for number in range(self.extent.changes):
                 self.say(f"change {number} of {self.extent.changes}")

@@ -7,7 +7,6 @@ PostgreSQL server. A client whose request is not answered sends it again with th
 import os
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -36,7 +35,6 @@ ANSWERS = 400 if SOAK else 40
 """How many requests are answered between two changes of the replicas."""
 CLIENTS = 6
 SEARCHES, LEADS = 40, 6
-PROGRAM = (sys.executable, "-m", "tests.installation.serving")
 
 
 @dataclass
@@ -45,7 +43,7 @@ class Platform:
 
     folder: Path
     admin_url: str
-    env: dict[str, str]
+    env: dict[str, Any]
     dealers: list[MarkedDealer]
     replicas: list[Running] = field(default_factory=list)
 
@@ -53,7 +51,7 @@ class Platform:
         """Starts a replica with a copy of the folder, as another machine has it."""
         folder = self.folder.with_name(f"replica-{len(self.replicas)}")
         shutil.copytree(self.folder, folder)
-        self.replicas.append(start(folder, program=PROGRAM, **self.env))
+        self.replicas.append(start(folder, **self.env))
         return self.replicas[-1]
 
     def stored_leads(self) -> Counter[tuple[str, str]]:
