@@ -101,7 +101,7 @@ def dealer_agent(
 @contextmanager
 def installation(directory: Path, workers: int, env: Mapping[str, str]) -> Iterator[Server]:
     """The service of an installation. Its log goes to a file in the folder."""
-    serve = ["-m", "tests.installation.serving", "serve", "--dir", str(directory), "--workers", str(workers)]
+    serve = ["-m", "dealer_agent.cli", "serve", "--dir", str(directory), "--workers", str(workers)]
     with _running(serve, "/readyz", env, directory / "serve.log", pinned=False) as (port, pid):
         yield Server(port, pid, _workers_of(pid, workers))
 

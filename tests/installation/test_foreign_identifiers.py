@@ -6,7 +6,6 @@ HTTP. A failure names the seed and the number of the request.
 
 import asyncio
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,6 @@ REQUESTS = int(os.environ.get("SOAK_FOREIGN", "3000"))
 SEED = int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if REQUESTS > 3_000 else 1)
 """Every long run has new requests. A short run always has the same."""
 CONNECTIONS = 16
-PROGRAM = (sys.executable, "-m", "tests.installation.serving")
 
 
 @contextmanager
@@ -48,7 +46,7 @@ def test_no_answer_contains_data_of_another_dealer(
     dealers = marked_dealers()
     with database(kind, request) as env:
         installation = make_marked(tmp_path / "installation", dealers, env)
-        with serving(installation.directory, workers=2, program=PROGRAM, **env) as running:
+        with serving(installation.directory, workers=2, **env) as running:
             learn(running.url, installation, dealers)
             check_identifiers(running, dealers)
             started = time.monotonic()

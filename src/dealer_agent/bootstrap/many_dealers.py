@@ -2,23 +2,31 @@
 
 import asyncio
 import math
+import os
+import socket
+import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from weakref import WeakSet
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
+from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
 from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.server.installation_keys import InstallationKeys
+from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
@@ -28,10 +36,15 @@ from dealer_agent.server.service import Process, Service
 from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
 from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers
 from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.outbox import dealers_with_due
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
 
+SNAPSHOTS = "snapshots"
+"""The folder with the snapshots of all dealers. It may be deleted while the service is stopped."""
+BUSIEST_FILE = "busiest-dealers.json"
+SWITCH_SECONDS = 0.0005
 EPOCH = datetime.fromtimestamp(0, UTC)
 LONGEST_TRANSACTION = timedelta(minutes=10)
 """A transaction commits its change with an earlier time. Changes are read again for this long."""
@@ -83,13 +96,25 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             links = customer_links(dealer_settings, installation.public_url, store.check_keys(dealer_id))
             return dealer_outlets(dealer_settings, links, client)
 
+        files = SnapshotFolder(installation.directory / SNAPSHOTS)
+        loaders = WeakSet[SnapshotLoader]()
+
+        def end_loading() -> None:
+            for loader in loaders:
+                loader.close()
+
+        closing.callback(end_loading)
+
         async def open_dealer(dealer_id: str) -> Service:
             dealer_settings = await asyncio.to_thread(load_dealer_settings, installation, store, dealer_id)
             cipher = await asyncio.to_thread(store.check_keys, dealer_id)
             await asyncio.to_thread(note_first_time, store, dealer_id, datetime.now(UTC))
             folder = dealer_settings.directory
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            snapshots = SnapshotLoader(store, installation.database_url, dealer_settings.dealer, folder)
+            snapshots = SnapshotLoader(
+                store, installation.database_url, dealer_settings.dealer, files.file_of(dealer_id), files
+            )
+            loaders.add(snapshots)
             links = customer_links(dealer_settings, shared.listens_at, cipher)
             return await open_service(shared, dealer_settings, snapshots, links, cipher)
 
@@ -100,7 +125,9 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file, rotate_keys=lambda _: None)
 
         process.ready = True
-        dealers = ServedDealers(process, addresses, open_dealer)
+        budget = memory_budget(settings.installation.snapshot_memory_mib)
+        memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
+        dealers = ServedDealers(process, addresses, open_dealer, memory.close_idle)
         deliveries = await closing.enter_async_context(delivering(store, writer, find_due_dealers, find_outlets))
         shared = Shared(store, writer, process, installation.public_url, deliveries.wake, has_many_dealers=True)
         refresher = Refresher(
@@ -114,9 +141,32 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         )
         steps = RepeatedSteps()
         upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
-        for work in (refresher.run(steps), upkeep.run(steps), flush_logs(lines)):
+        works = [refresher.run(steps), memory.run(dealers, steps), upkeep.run(steps), flush_logs(lines)]
+        if installation.cipher is not None:
+            stopped = threading.Event()
+            closing.callback(stopped.set)
+            keys = await asyncio.to_thread(_key_rotation, installation, store, wait_unless(stopped))
+            works.append(keys.run(steps))
+        # Building a snapshot in a thread delays a request by this time, by default 5 ms, whenever the request waits.
+        closing.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(SWITCH_SECONDS)
+        for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
+
+
+def _key_rotation(installation: Installation, store: Store, wait: Callable[[float], None]) -> InstallationKeys:
+    """The rotation of all keys. Raises KeyMissing and WrongKey for wrong keys of the installation."""
+    rotation = KeyRotation(
+        store=store,
+        cipher=store.check_keys(ALL_DEALERS),
+        dealer_id=ALL_DEALERS,
+        place=changeable_key_file(installation.directory, os.environ),
+        days=installation.file.installation.rotate_keys_days,
+        machine=f"{socket.gethostname()}:{installation.directory}",
+        wait=wait,
+    )
+    return InstallationKeys(rotation, installation.folder_of, partial(load_dealer_settings, installation, store))
 
 
 @dataclass

@@ -21,6 +21,7 @@ from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import list_active_tokens
+from dealer_agent.storage.transaction import Transaction
 
 log = structlog.get_logger()
 
@@ -30,10 +31,14 @@ NEEDED = {"stock", "tokens", "settings"}
 """The steps that reading skills need: when one fails, a process answers from older data."""
 
 
-def load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
-    """The valid tokens. Raises StorageError."""
+def token_registry(tx: Transaction) -> TokenRegistry:
+    """The valid tokens of a dealer."""
+    return TokenRegistry((token.token_id, token.token_hash) for token in list_active_tokens(tx))
+
+
+def _load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
     with store.read(dealer_id) as tx:
-        return TokenRegistry((token.token_id, token.token_hash) for token in list_active_tokens(tx))
+        return token_registry(tx)
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
@@ -86,14 +91,19 @@ class Refresher:
         for service, revision in await self._opened():
             if revision.stock != service.loaded.stock:
                 snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
+                replaced = [service.dealer]
                 service.dealer = service.dealer.with_stock(snapshot.catalogue, snapshot.at)
+                service.stock_bytes = snapshot.size
                 service.loaded = service.loaded._replace(stock=snapshot.revision)
+                self.dealers.loads += 1
+                # Freeing the pages of a large snapshot takes long.
+                await asyncio.to_thread(replaced.clear)
                 log.info("stock refreshed", revision=snapshot.revision, vehicles=len(snapshot.catalogue))
 
     async def _refresh_tokens(self) -> None:
         for service, revision in await self._opened():
             if revision.tokens != service.loaded.tokens:
-                service.tokens = await asyncio.to_thread(load_tokens, self.store, service.dealer.profile.id)
+                service.tokens = await asyncio.to_thread(_load_tokens, self.store, service.dealer.profile.id)
                 service.loaded = service.loaded._replace(tokens=revision.tokens)
                 log.info("tokens refreshed")
 
