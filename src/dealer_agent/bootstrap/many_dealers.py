@@ -122,7 +122,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             dealer_settings = load_dealer_settings(installation, store, dealer_id)
             dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             privacy = dealer_settings.dealer.privacy
-            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file, rotate_keys=lambda _: None)
+            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file)
 
         process.ready = True
         budget = memory_budget(settings.installation.snapshot_memory_mib)

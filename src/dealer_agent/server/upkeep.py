@@ -1,4 +1,4 @@
-"""The upkeep of the data of dealers: old data is deleted, keys are rotated, and heads of event chains are recorded."""
+"""The upkeep of the data of dealers: old data is deleted, and the heads of event chains are recorded."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,20 +33,23 @@ SEARCH_SECONDS = 20.0
 
 @dataclass
 class Upkeep:
-    """The upkeep of one dealer. `rotate_keys` runs the steps of a key rotation that are due."""
+    """The upkeep of one dealer."""
 
     store: Store
     dealer_id: str
     privacy: Privacy
     heads_file: Path
-    rotate_keys: Callable[[datetime], None]
 
-    async def run(self, steps: RepeatedSteps) -> None:
-        """Repeats the steps until it is cancelled."""
+    async def run(self, steps: RepeatedSteps, rotate_keys: Callable[[datetime], None]) -> None:
+        """Repeats the steps until it is cancelled. `rotate_keys` runs the steps of a key rotation that are due."""
+
+        async def rotate_due_keys() -> None:
+            await asyncio.to_thread(rotate_keys, datetime.now(UTC))
+
         await asyncio.gather(
             steps.repeat("purge", self.delete_old_data, UPKEEP_SECONDS, first=FIRST_UPKEEP_SECONDS),
             steps.repeat("heads", self.record_heads, HEADS_SECONDS, first=0),
-            steps.repeat("key rotation", self.rotate_due_keys, UPKEEP_SECONDS, first=FIRST_UPKEEP_SECONDS),
+            steps.repeat("key rotation", rotate_due_keys, UPKEEP_SECONDS, first=FIRST_UPKEEP_SECONDS),
         )
 
     async def delete_old_data(self) -> None:
@@ -61,17 +64,13 @@ class Upkeep:
         """Records the heads of the dealer's event chains outside the database."""
         await asyncio.to_thread(record_heads, self.store, self.dealer_id, self.heads_file, datetime.now(UTC))
 
-    async def rotate_due_keys(self) -> None:
-        """Runs the steps of a key rotation that are due, and logs their events."""
-        await asyncio.to_thread(self.rotate_keys, datetime.now(UTC))
-
 
 @dataclass
 class UpkeepOfMany:
     """The upkeep of the enabled dealers of an installation, each by one process of all machines at a time.
 
     `count_dealers` returns their number. `find_upkeep` makes the upkeep of one; it raises StorageError and
-    SettingsError. A dealer is not opened for it.
+    SettingsError. A dealer is not opened for it. `server.installation_keys` rotates the keys.
     """
 
     store: Store
@@ -112,7 +111,6 @@ class UpkeepOfMany:
             upkeep = await asyncio.to_thread(self.find_upkeep, dealer_id)
             self._found[dealer_id] = settings_number, upkeep
         await upkeep.delete_old_data()
-        await upkeep.rotate_due_keys()
         if claimed.heads_at is None or claimed.heads_at + timedelta(seconds=HEADS_SECONDS) <= datetime.now(UTC):
             await upkeep.record_heads()
             await asyncio.to_thread(self._note_heads, dealer_id)
