@@ -43,6 +43,9 @@ from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
 ABOUT_ALL_DEALERS = {
+    "dealer_keys.FIND_OTHERS",
+    "dealer_keys.LIST_AGES",
+    "dealer_keys.SET_WRAPPED",
     "dealer_registry.LIST_DEALERS",
     "dealer_registry.LIST_ALL_HOSTS",
     "dealer_registry.FIND_HOST",

@@ -1,8 +1,11 @@
 """Composes the service of the dealers of an installation."""
 
 import asyncio
+import os
+import socket
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +23,8 @@ from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
 from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.server.installation_keys import InstallationKeys
+from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
@@ -28,6 +33,7 @@ from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDe
 from dealer_agent.server.service import Process, Service
 from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers
 from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.outbox import dealers_with_due
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
@@ -121,12 +127,32 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             installation.cipher,
             deliveries.forget,
         )
+        works = [refresher.run(RepeatedSteps()), memory.run(dealers, RepeatedSteps()), flush_logs(lines)]
+        if installation.cipher is not None:
+            stopped = threading.Event()
+            closing.callback(stopped.set)
+            keys = await asyncio.to_thread(_key_rotation, installation, store, wait_unless(stopped))
+            works.append(keys.run(RepeatedSteps()))
         # Building a snapshot in a thread delays a request by this time, by default 5 ms, whenever the request waits.
         closing.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(SWITCH_SECONDS)
-        for work in (refresher.run(RepeatedSteps()), memory.run(dealers, RepeatedSteps()), flush_logs(lines)):
+        for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
+
+
+def _key_rotation(installation: Installation, store: Store, wait: Callable[[float], None]) -> InstallationKeys:
+    """The rotation of all keys. Raises KeyMissing and WrongKey for wrong keys of the installation."""
+    rotation = KeyRotation(
+        store=store,
+        cipher=store.check_keys(ALL_DEALERS),
+        dealer_id=ALL_DEALERS,
+        place=changeable_key_file(installation.directory, os.environ),
+        days=installation.file.installation.rotate_keys_days,
+        machine=f"{socket.gethostname()}:{installation.directory}",
+        wait=wait,
+    )
+    return InstallationKeys(rotation, installation.folder_of, partial(load_dealer_settings, installation, store))
 
 
 @dataclass

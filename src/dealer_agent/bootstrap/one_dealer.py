@@ -74,7 +74,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             store=store,
             cipher=cipher,
             dealer_id=profile.id,
-            path=changeable_key_file(settings.directory, os.environ),
+            place=changeable_key_file(settings.directory, os.environ),
             days=profile.privacy.rotate_keys_days,
             machine=f"{socket.gethostname()}:{settings.directory}",
             wait=wait_unless(stopped),
