@@ -151,32 +151,6 @@ def example_json_rpc_reply(vocabulary: Vocabulary) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": "1", "result": example_reply(DEALER_INFORMATION, vocabulary)}
 
 
-class ErrorDocs(Struct, frozen=True):
-    """What the documentation says of one error code beside its meaning.
-
-    `action` is what the caller does next. Backquotes mark code. `example` are the arguments of an example.
-    """
-
-    action: str
-    example: tuple[Any, ...]
-
-
-ERROR_DOCS = msgspec.toml.decode(
-    files(__package__).joinpath("errors.toml").read_text("utf-8"), type=dict[str, ErrorDocs]
-)
-"""By error code."""
-
-
-def example_of(code: str) -> ProtocolError:
-    """An example of the error with this code."""
-    return ERRORS[code](*ERROR_DOCS[code].example)
-
-
-def error_description(kind: type[ProtocolError]) -> str:
-    """What an error code means, and what the caller does next."""
-    return f"{kind.meaning()} {ERROR_DOCS[kind.code].action}".strip()
-
-
 class Status(NamedTuple):
     """What a status means, and one error that has it."""
 
@@ -191,7 +165,7 @@ class Status(NamedTuple):
 
 def _status(http: int, code: str, meaning: str = "", example: Sequence[Any] = ()) -> Status:
     kind = ERRORS[code]
-    return Status(meaning or kind.meaning(), kind(*example, http=http) if example else example_of(code))
+    return Status(meaning or kind.meaning, kind(*example, http=http) if example else kind(*kind.example))
 
 
 STATUSES = {int(http): _status(int(http), **row) for http, row in PARTS["statuses"].items()}
