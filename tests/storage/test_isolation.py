@@ -53,6 +53,7 @@ ABOUT_ALL_DEALERS = {
     "dealer_registry.FIND_CHANGED",
     "outbox.FIND_DEALERS_WITH_DUE",
     "outbox.CALL_DEALERS_WITH_DUE",
+    "upkeep.FIND_DUE_UPKEEP",
 }
 """The only statements that are meant for a transaction of the whole installation."""
 
