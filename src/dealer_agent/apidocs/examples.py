@@ -5,7 +5,7 @@ The people, phones and vehicles are invented. Replies are converted to the wire 
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from dealer_agent.apidocs.components import PARTS
 from dealer_agent.protocol.envelope import Request
-from dealer_agent.protocol.errors import ERRORS, ProtocolError, SchemaValidationFailed, UnsupportedSkill
+from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.replies import Answer, http_error_body, json_rpc_error_body, reply_pieces
 from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_SEARCH, INVENTORY_VEHICLE, SKILL_BY_ID, Skill
 from dealer_agent.protocol.vocabulary import Vocabulary
@@ -189,29 +189,13 @@ class Status(NamedTuple):
         return [kind] if status != kind.http else [other for other in ERRORS.values() if other.http == status]
 
 
-def _status_examples() -> Iterator[ProtocolError]:
-    yield from map(example_of, ERRORS)
-    for code in (
-        *("UNSUPPORTED_OPERATION", "CONTACT_CONSENT_REQUIRED", "VEHICLE_NOT_FOUND", "IDEMPOTENCY_CONFLICT"),
-        "SCHEMA_VALIDATION_FAILED",
-    ):
-        yield example_of(code)
-    yield UnsupportedSkill("This address takes POST.", http=405)
-    for http, message in (
-        (408, "The body did not arrive in time."),
-        (413, "The body is larger than 256 KiB."),
-        (415, "Send Content-Type: application/json."),
-    ):
-        yield SchemaValidationFailed(message, {"in": "envelope"}, http=http)
+def _status(http: int, code: str, meaning: str = "", example: Sequence[Any] = ()) -> Status:
+    kind = ERRORS[code]
+    return Status(meaning or kind.meaning(), kind(*example, http=http) if example else example_of(code))
 
 
-_BY_STATUS = {error.http: error for error in _status_examples()}
-
-STATUSES = {
-    http: Status(PARTS["meanings of statuses"].get(str(http), error.meaning()), error)
-    for http, error in sorted(_BY_STATUS.items())
-}
-"""Each HTTP status of errors (docs/protocol.md#errors), sorted. Of several errors, the last example is shown."""
+STATUSES = {int(http): _status(int(http), **row) for http, row in PARTS["statuses"].items()}
+"""Each HTTP status of errors (docs/protocol.md#errors), sorted."""
 
 
 def example_error(status: int, vocabulary: Vocabulary) -> dict[str, Any]:
