@@ -198,7 +198,9 @@ class Changes:
         with self.store.installation() as tx:
             changes = changed_dealers(tx, since)
         if changes and changes[-1].changed_at != self._newest:
-            self._newest, self._newest_seen = changes[-1].changed_at, now
+            # At the start, the newest change may be old.
+            age = datetime.now(UTC) - changes[-1].changed_at if self._newest == EPOCH else timedelta()
+            self._newest, self._newest_seen = changes[-1].changed_at, now - max(age, timedelta()).total_seconds()
         return {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
 
 
