@@ -1,9 +1,14 @@
 """Composes the service of the dealers of an installation."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from weakref import WeakSet
@@ -21,14 +26,18 @@ from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
 from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.server.installation_keys import InstallationKeys
+from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDealers
 from dealer_agent.server.service import Process, Service
+from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
 from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers
 from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.outbox import dealers_with_due
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
@@ -39,6 +48,9 @@ BUSIEST_FILE = "busiest-dealers.json"
 EPOCH = datetime.fromtimestamp(0, UTC)
 LONGEST_TRANSACTION = timedelta(minutes=10)
 """A transaction commits its change with an earlier time. Changes are read again for this long."""
+
+SHARED_SECONDS = 0.2
+"""How old revisions may be that another step has read."""
 
 LONGEST_LEASE = timedelta(seconds=LONGEST_LEASE_SECONDS)
 MOST_DUE = 100_000
@@ -109,6 +121,12 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             links = customer_links(dealer_settings, shared.listens_at, cipher)
             return await open_service(shared, dealer_settings, snapshots, links, cipher)
 
+        def find_upkeep(dealer_id: str) -> Upkeep:
+            dealer_settings = load_dealer_settings(installation, store, dealer_id)
+            dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            privacy = dealer_settings.dealer.privacy
+            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file, rotate_keys=lambda _: None)
+
         process.ready = True
         budget = memory_budget(settings.installation.snapshot_memory_mib)
         memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
@@ -124,24 +142,63 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             installation.cipher,
             deliveries.forget,
         )
-        for work in (refresher.run(RepeatedSteps()), memory.run(dealers, RepeatedSteps()), flush_logs(lines)):
+        steps = RepeatedSteps()
+        upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
+        works = [refresher.run(steps), memory.run(dealers, steps), upkeep.run(steps), flush_logs(lines)]
+        if installation.cipher is not None:
+            stopped = threading.Event()
+            closing.callback(stopped.set)
+            keys = await asyncio.to_thread(_key_rotation, installation, store, wait_unless(stopped))
+            works.append(keys.run(steps))
+        for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 
 
+def _key_rotation(installation: Installation, store: Store, wait: Callable[[float], None]) -> InstallationKeys:
+    """The rotation of all keys. Raises KeyMissing and WrongKey for wrong keys of the installation."""
+    rotation = KeyRotation(
+        store=store,
+        cipher=store.check_keys(ALL_DEALERS),
+        dealer_id=ALL_DEALERS,
+        place=changeable_key_file(installation.directory, os.environ),
+        days=installation.file.installation.rotate_keys_days,
+        machine=f"{socket.gethostname()}:{installation.directory}",
+        wait=wait,
+    )
+    return InstallationKeys(rotation, installation.folder_of, partial(load_dealer_settings, installation, store))
+
+
 @dataclass
 class Changes:
-    """Reads the revisions of the dealers that have changed since the last time."""
+    """Reads the revisions of the dealers that have changed since the last time.
+
+    Several steps of background work read them at about the same time, and share the result.
+    """
 
     store: Store
     _newest: datetime = EPOCH
+    _newest_seen: float = 0.0
+    _read_at: float = -math.inf
+    _found: dict[str, Revision] = field(default_factory=dict)
+    _reading: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> dict[str, Revision]:
         """The revisions by dealer. The first call returns those of all dealers. Raises StorageError."""
+        with self._reading:
+            now = time.monotonic()
+            if now - self._read_at >= SHARED_SECONDS:
+                self._found = self._read(now)
+                self._read_at = now
+            return self._found
+
+    def _read(self, now: float) -> dict[str, Revision]:
+        again = LONGEST_TRANSACTION - timedelta(seconds=now - self._newest_seen)
+        since = EPOCH if self._newest == EPOCH else self._newest - max(again, timedelta())
         with self.store.installation() as tx:
-            changes = changed_dealers(tx, max(self._newest, EPOCH + LONGEST_TRANSACTION) - LONGEST_TRANSACTION)
-        if changes:
-            self._newest = changes[-1].changed_at
+            changes = changed_dealers(tx, since)
+        if changes and changes[-1].changed_at != self._newest:
+            self._newest, self._newest_seen = changes[-1].changed_at, now
         return {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
 
 

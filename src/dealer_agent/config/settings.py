@@ -255,7 +255,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
 
     `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
-    only work without customer data is possible.
+    only work without customer data is possible. `installation` is the folder of the dealer's installation, if any.
     `rate_limit_url` is the store of the rate limits that machines share. If it is empty, each machine has its own.
     """
 
@@ -264,7 +264,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     dealer: Profile
     rate_limit_url: str = ""
     cipher: Cipher | None = None
-    in_installation: bool = False
+    installation: Path | None = None
 
     @classmethod
     def of(cls, file: DealerFile, **more: Any) -> "Settings":
