@@ -12,6 +12,7 @@ from tests.acceptance.asking import ask, asked, lead
 from tests.acceptance.dealers import stock_of_three
 from tests.acceptance.running import COMMAND, Running, command, environment, eventually, free_port, serving, succeed
 from tests.installation.platform import dealer_toml
+from tests.storage.databases import fresh_schema
 from tests.storage.service_role import prepared_schema
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
@@ -84,20 +85,21 @@ def test_the_settings_file_says_where_the_service_listens(platform: tuple[Path, 
     assert (wrong.returncode, "installation.toml, line" in wrong.stderr) == (1, True)
 
 
-def test_several_dealers_are_refused_if_the_database_does_not_isolate_them(tmp_path: Path, database_url: str) -> None:
-    if database_url.startswith("sqlite"):
-        pytest.skip("SQLite has no roles: its file belongs to the user of the service")
-    folder = tmp_path / "platform"
-    succeed("init", folder, "--installation")
-    for dealer_id in DEALERS[:2]:
-        settings = tmp_path / "dealer.toml"
-        settings.write_text(dealer_toml(dealer_id))
-        succeed("dealers", "add", settings, "--dir", folder, DATABASE_URL=database_url)
-    refused = command("serve", "--dir", folder, "--port", str(free_port()), DATABASE_URL=database_url)
-    assert (refused.returncode, "database prepare" in refused.stderr) == (1, True)
-    succeed("dealers", "disable", DEALERS[0], "--dir", folder, DATABASE_URL=database_url)
-    with serving(folder, DATABASE_URL=database_url) as running:
-        assert "One dealer may be served like this" in running.stderr()
+def test_several_dealers_are_refused_if_the_database_does_not_isolate_them(
+    tmp_path: Path, postgresql_server: str
+) -> None:
+    with fresh_schema(postgresql_server) as url:
+        folder = tmp_path / "platform"
+        succeed("init", folder, "--installation")
+        for dealer_id in DEALERS[:2]:
+            settings = tmp_path / "dealer.toml"
+            settings.write_text(dealer_toml(dealer_id))
+            succeed("dealers", "add", settings, "--dir", folder, DATABASE_URL=url)
+        refused = command("serve", "--dir", folder, "--port", str(free_port()), DATABASE_URL=url)
+        assert (refused.returncode, "database prepare" in refused.stderr) == (1, True)
+        succeed("dealers", "disable", DEALERS[0], "--dir", folder, DATABASE_URL=url)
+        with serving(folder, DATABASE_URL=url) as running:
+            assert "One dealer may be served like this" in running.stderr()
 
 
 def test_the_demo_serves_many_invented_dealers(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from msgspec import UnsetType
 from dealer_agent.inventory.listing import RemovedUnit
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.received_lead import FoundVehicle, names_a_vehicle
-from dealer_agent.leads.texts import render_lines
+from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, UNAVAILABLE
 from dealer_agent.leads.timetable import Department
-from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, zone_name
+from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
 from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import Slot
 from dealer_agent.leads.wording import CALLS, OWN_VEHICLE_VISITS, VISITS, vehicle_name
@@ -59,32 +59,59 @@ class LeadAnswer:
 
 def answer_message(answer: LeadAnswer) -> str:
     """The text. It has at most `responses.MESSAGE_LENGTH` characters, because each name in it is bounded."""
-    visit, zone = answer.visit, answer.department.zone
-    opens, closes = _opening(answer)
-    missing = ""
-    if isinstance(answer.found, RemovedUnit):
-        missing = "sold"
-    elif answer.found is None and names_a_vehicle(answer.interest):
-        missing = "unknown"
-    times = ""
-    if visit is not None and visit.times:
-        starts = join_words([_time(answer, slot) for slot in visit.times], "or")
-        times = f"{starts} ({zone_name(zone, visit.times[0].start)})"
-    text = render_lines(
-        "answer.txt",
-        answer=answer,
-        visit_words=visit and _visit(answer, visit),
-        is_call=visit is not None and visit.kind in CALLS,
-        times=times,
-        moved_from=visit and _time(answer, visit.moved_from),
-        kept=visit and _time(answer, visit.kept),
-        is_open=answer.department.hours is not None,
-        opens=opens,
-        closes=closes,
-        missing=missing,
-        unknown_rooftop=short(answer.unknown_rooftop or "", NAME_LENGTH).replace('"', "'"),
-    )
-    return " ".join(text)
+    visit = answer.visit
+    if visit is None:
+        about = f" about the {answer.vehicle}" if answer.vehicle else ""
+        sentences = [_thanks(answer), f"Someone will contact you{about}.", _opening(answer)]
+    elif visit.status == CONFIRMED:
+        sentences = _confirmed(answer, visit)
+    elif visit.status == PROPOSED:
+        sentences = _proposed(answer, visit)
+    else:
+        sentences = _to_be_arranged(answer, visit)
+    return " ".join(filter(None, [*sentences, _missing_vehicle(answer), _unknown_rooftop(answer)]))
+
+
+def _confirmed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
+    where = f"{'with' if visit.kind in CALLS else 'at'} {answer.rooftop}"
+    sentences = [f"Your {_visit(answer, visit)} is confirmed for {_times(answer, visit)} {where}."]
+    if visit.moved_from is not None:
+        sentences.append(f"It replaces the one on {_time(answer, visit.moved_from)}.")
+    if visit.shares:
+        sentences.append("It is part of your test drive.")
+    if visit.kind == "test_drive" and answer.trade_in:
+        sentences.append("Your trade-in will be appraised during the same visit.")
+    if answer.department.phone is not None:
+        sentences.append(f"To change anything, call {phone_number(answer.department.phone)}.")
+    return sentences
+
+
+def _proposed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
+    free = "Free times are" if visit.kind in CALLS else "You could come on"
+    sentences = [
+        _thanks(answer),
+        f"Your {_visit(answer, visit)} cannot be booked for the time you asked for.",
+        f"{free} {_times(answer, visit)}.",
+    ]
+    if visit.kept is None:
+        return [*sentences, "Nothing is booked until you ask for one of these times."]
+    return [*sentences, f"Until you ask for one of these times, {_time(answer, visit.kept)} stays booked for you."]
+
+
+def _to_be_arranged(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
+    return [
+        _thanks(answer),
+        "No time can be booked at present." if visit.status == UNAVAILABLE else "",
+        f"Someone will contact you to arrange a time for your {_visit(answer, visit)}.",
+        _opening(answer),
+        "" if visit.kept is None else f"Until then, {_time(answer, visit.kept)} stays booked for you.",
+    ]
+
+
+def _thanks(answer: LeadAnswer) -> str:
+    if answer.repeated:
+        return f"{answer.rooftop} has your earlier request and added this one to it."
+    return f"{answer.rooftop} has your request."
 
 
 def _visit(answer: LeadAnswer, visit: VisitDecision) -> str:
@@ -94,20 +121,37 @@ def _visit(answer: LeadAnswer, visit: VisitDecision) -> str:
     return f"{name} {'of' if visit.kind in _OF_THE_VEHICLE else 'about'} the {answer.vehicle}"
 
 
-def _time(answer: LeadAnswer, slot: Slot | None) -> str:
-    return "" if slot is None else day_and_time(slot.start, answer.department.zone, answer.now)
+def _missing_vehicle(answer: LeadAnswer) -> str:
+    if isinstance(answer.found, RemovedUnit):
+        return "The vehicle you asked about is no longer available; you will hear about others."
+    if answer.found is None and names_a_vehicle(answer.interest):
+        return "The vehicle you asked about is not in our stock; you will hear about others."
+    return ""
 
 
-def _opening(answer: LeadAnswer) -> tuple[str, str]:
-    """When the department opens again, or until when it is open. Both are empty if it is open for more than a day."""
+def _unknown_rooftop(answer: LeadAnswer) -> str:
+    name = short(answer.unknown_rooftop or "", NAME_LENGTH).replace('"', "'")
+    return f'We have no location named "{name}".' if name else ""
+
+
+def _times(answer: LeadAnswer, visit: VisitDecision) -> str:
+    times = join_words([_time(answer, slot) for slot in visit.times], "or")
+    return f"{times} ({zone_name(answer.department.zone, visit.times[0].start)})"
+
+
+def _time(answer: LeadAnswer, slot: Slot) -> str:
+    return day_and_time(slot.start, answer.department.zone, answer.now)
+
+
+def _opening(answer: LeadAnswer) -> str:
     if answer.department.hours is None:
-        return "", ""
+        return ""
     zone, now, (opens, closes) = answer.department.zone, answer.now, answer.department.hours
     if opens > now:
-        return f"{day_and_time(opens, zone, now)} ({zone_name(zone, opens)})", ""
+        return f"We open again on {day_and_time(opens, zone, now)} ({zone_name(zone, opens)})."
     if closes - now > timedelta(days=1):
-        return "", ""
-    return "", f"{_closing_time(closes, zone, now)} ({zone_name(zone, closes)})"
+        return "We are open now."
+    return f"We are open until {_closing_time(closes, zone, now)} ({zone_name(zone, closes)})."
 
 
 def _closing_time(closes: datetime, zone: str, now: datetime) -> str:
