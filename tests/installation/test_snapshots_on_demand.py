@@ -17,7 +17,7 @@ from dealer_agent.server import dealer_memory
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
 
-DEALERS = [f"dealer-{number}" for number in range(6)]
+DEALERS = [f"dealer-{number}" for number in range(10)]
 WAIT_SECONDS = 60
 
 
