@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
+from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
 from dealer_agent.protocol.vocabulary import vocabularies_of
-from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.limits import INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
@@ -28,6 +28,7 @@ from dealer_agent.storage.dealer_registry import (
     read_settings,
 )
 from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
 
@@ -52,7 +53,8 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         addresses = await asyncio.to_thread(read_addresses, store)
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
-        limits = RateLimits(installation.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
+        rules = settings.rate_limits.by_rule
+        limits = RateLimits(installation.directory / RATE_LIMITS_FILE, rules, blocks=INSTALLATION_BLOCKS)
         closing.callback(limits.close)
         process = Process(
             settings=settings.service,
@@ -61,7 +63,19 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             logs_access=settings.logs.access,
             limit_store=await closing.enter_async_context(limit_store(installation.rate_limit_url)),
         )
-        shared = Shared(store, writer, process, installation.public_url, lambda: None, has_many_dealers=True)
+        cipher = installation.cipher
+        shared = Shared(
+            store,
+            writer,
+            process,
+            installation.public_url,
+            lambda: None,
+            has_many_dealers=True,
+            # Without keys, no dealer can be opened.
+            all_dealers_limits=shared_limits(process.limit_store, limits, ALL_DEALERS, rules, cipher)
+            if cipher
+            else None,
+        )
 
         async def open_dealer(dealer_id: str) -> Service:
             dealer_settings = await asyncio.to_thread(load_dealer_settings, installation, store, dealer_id)
