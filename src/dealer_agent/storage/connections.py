@@ -8,7 +8,11 @@ moved, deleted or replaced: data written to such a file is lost.
 
 PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too). Writers are READ COMMITTED and lock rows. They
 turn `synchronous_commit` on if the server has it off: an answered lead survives a power cut
-(docs/protocol.md#durable-before-answer).
+(docs/protocol.md#durable-before-answer). Both share one pool, whose size is the most connections of the process.
+
+A transaction sets all that it needs itself (options of BEGIN, SET LOCAL), and nothing lasts longer. So a pooler such as
+PgBouncer may give each transaction another session. It then finds no statement that another session has prepared. So
+a connection through a pooler prepares none (`goes_through_pooler`).
 """
 
 import errno
@@ -49,6 +53,12 @@ _LOCK_IMPORTS = text("SELECT pg_advisory_xact_lock(hashtextextended(current_sche
 
 SPACE_BYTES = 256 * 1024
 """The free disk space that a SQLite database needs: more than a usual group of leads."""
+
+MOST_CONNECTIONS = 10
+"""The connections of a process to PostgreSQL, if no setting has another number."""
+
+POOL_SECONDS = 10
+"""How long a transaction waits for a connection of the pool."""
 
 TURN_SECONDS = 0.001
 """How often a waiting SQLite writer tries again."""
@@ -101,6 +111,16 @@ def require_private(url: URL) -> None:
         raise DatabaseExposed(f"the database {advice('600', exposed)}")
 
 
+def open_engines(url: URL, most: int = MOST_CONNECTIONS) -> tuple[Engine, Engine]:
+    """The engines of the writers and of the readers. On PostgreSQL they have at most `most` connections together."""
+    if url.get_backend_name() == "sqlite":
+        return writer_engine(url), _sqlite_reader(url)
+    pool = _postgresql_engine(url, most)
+    reader = pool.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    _choose_on_begin(reader)
+    return _writing(pool), reader
+
+
 def writer_engine(url: URL) -> Engine:
     """Connections whose committed transactions are durable."""
     if url.get_backend_name() == "sqlite":
@@ -115,27 +135,34 @@ def writer_engine(url: URL) -> Engine:
             "PRAGMA temp_store=MEMORY",
         )
         _take_turns(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
-    else:
-        engine = _postgresql_engine(url)
-        _choose_on_begin(engine, _WAIT_AND_BE_DURABLE)
+        _write_collected_first(engine)
+        return engine
+    return _writing(_postgresql_engine(url, MOST_CONNECTIONS))
 
+
+def _writing(pool: Engine) -> Engine:
+    engine = pool.execution_options()
+    _choose_on_begin(engine, _WAIT_AND_BE_DURABLE)
+    _write_collected_first(engine)
+    return engine
+
+
+def _write_collected_first(engine: Engine) -> None:
     @event.listens_for(engine, "before_cursor_execute")
     def write_first(connection: Connection, *_: object) -> None:
         write_collected(connection)
 
-    return engine
 
-
-def reader_engine(url: URL) -> Engine:
+def _sqlite_reader(url: URL) -> Engine:
     """Connections whose transactions see one snapshot and cannot write."""
-    if url.get_backend_name() == "sqlite":
-        engine = _sqlite_engine(url)
-        _on_connect(engine, f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA query_only=ON")
-        _on_begin(engine, "BEGIN")
-        return engine
-    engine = _postgresql_engine(url)
-    _choose_on_begin(engine)
-    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    engine = _sqlite_engine(url)
+    _on_connect(engine, f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA query_only=ON")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine
 
 
 @contextmanager
@@ -242,8 +269,40 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _postgresql_engine(url: URL) -> Engine:
-    return create_engine(url, hide_parameters=True, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+def _postgresql_engine(url: URL, most: int) -> Engine:
+    engine = create_engine(
+        url,
+        hide_parameters=True,
+        pool_pre_ping=True,
+        pool_size=most,
+        max_overflow=0,
+        pool_timeout=POOL_SECONDS,
+        # The most recent connection: the others may be closed by a pooler or a firewall.
+        pool_use_lifo=True,
+        connect_args={"connect_timeout": 10},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare_nothing_through_pooler(connection: Any, _record: ConnectionPoolEntry) -> None:
+        connection.autocommit = True
+        (session,) = connection.execute(READ_SESSION).fetchone()
+        connection.autocommit = False
+        if goes_through_pooler(connection, session):
+            connection.prepare_threshold = None
+
+    return engine
+
+
+READ_SESSION = "SELECT pg_backend_pid()"
+
+
+def goes_through_pooler(connection: Any, session: int) -> bool:
+    """Whether a pooler is between a driver's connection and the server, whose process for it is `session`.
+
+    A pooler tells its client another process, because the process may change with each transaction.
+    """
+    told: int = connection.info.backend_pid
+    return told != session
 
 
 def _on_connect(engine: Engine, *pragmas: str) -> None:
@@ -325,9 +384,3 @@ def _choose_on_begin(engine: Engine, *statements: str) -> None:
                     choose_dealer(connection, dealer_id)
         except connection.dialect.loaded_dbapi.Error as error:
             raise translated_driver_error(error) from None
-
-
-def _on_begin(engine: Engine, statement: str) -> None:
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql(statement)

@@ -37,14 +37,17 @@ class Store:
         self._cipher = cipher
 
     @classmethod
-    def open(cls, url: str, cipher: Cipher | None = None) -> Self:
+    def open(
+        cls, url: str, cipher: Cipher | None = None, *, most_connections: int = connections.MOST_CONNECTIONS
+    ) -> Self:
         """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError.
 
-        Without a cipher, a transaction that needs customer data raises KeyMissing.
+        Without a cipher, a transaction that needs customer data raises KeyMissing. With PostgreSQL, the store has at
+        most `most_connections`. A transaction that waits too long for one raises DatabaseBusy.
         """
         parsed = connections.database_url(url)
         connections.require_private(parsed)
-        store = cls(connections.writer_engine(parsed), connections.reader_engine(parsed), cipher)
+        store = cls(*connections.open_engines(parsed, most_connections), cipher)
         try:
             with translating(), store._reader.begin() as connection:
                 check_schema(connection)
