@@ -124,7 +124,7 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     try:
         assert request.plain is not None, "the payload is checked before"
         lead = PreparedLead.of(cast(LeadSubmitRequest, request.payload), request.plain, token_id, body)
-        return await dealer.lead_intake.take(lead, dealer.catalogue, now, seconds)
+        return await dealer.lead_intake.submit(lead, dealer.catalogue, now, seconds)
     except InternalError:
         raise
     except ProtocolError as error:

@@ -15,7 +15,7 @@ from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
 from dealer_agent.storage import outbox
 from dealer_agent.storage.leads import record_lead
-from dealer_agent.storage.outbox import Address
+from dealer_agent.storage.outbox import Receiver
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -73,11 +73,11 @@ def sent_and_not(tmp_path: Path) -> Outbox:
             made: dict[str, str] = {}
             for number, state in enumerate(("waiting", "sent", "parked", "dropped", "being sent")):
                 at = now + timedelta(milliseconds=number)
-                address: Address = (NORTH, "web" if state == "parked" else "crm")
-                (made[state],) = outbox.enqueue(at_time(tx, at), "01LEAD", [NewDelivery("lead", *address)])
+                receiver: Receiver = (NORTH, "web" if state == "parked" else "crm")
+                (made[state],) = outbox.enqueue(at_time(tx, at), "01LEAD", [NewDelivery("lead", *receiver)])
                 if state == "waiting":
                     continue
-                claimed = outbox.claim(at_time(tx, at), timedelta(hours=1), address, 10)
+                claimed = outbox.claim(at_time(tx, at), timedelta(hours=1), receiver, 10)
                 mine = next(delivery for delivery in claimed if delivery.delivery_id == made[state])
                 others = [delivery for delivery in claimed if delivery is not mine]
                 for other in others:

@@ -202,10 +202,11 @@ def test_a_file_that_is_no_inventory_is_refused_in_plain_words_and_changes_nothi
 
 
 def test_what_a_file_says_is_shown_as_it_is_and_steers_nothing(store: Path) -> None:
-    """Square brackets are no markup, and escape sequences do not reach the terminal."""
-    done = bring_in(store, rows(NAMELESS, "NOTAVIN[/red],[/]\x1b[2J,NORTH,used,20x0,[bold]Honda,Accord,1,5,1,red"))
+    """Square brackets are no markup, names between colons no emoji, and escape sequences do not reach the terminal."""
+    done = bring_in(store, rows(NAMELESS, "NOTAVIN[/red],:car:\x1b[2J,NORTH,used,20x0,[bold]Honda,Accord,1,5,1,red"))
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
+    assert "\N{AUTOMOBILE}" not in done.stdout
 
 
 def test_a_terminal_sees_a_progress_bar_and_a_pipe_does_not(tmp_path: Path) -> None:

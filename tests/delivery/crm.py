@@ -10,7 +10,7 @@ import httpx
 import msgspec
 from sqlalchemy import create_engine, update
 from tests.delivery.receivers import HttpReceiver, MailReceiver
-from tests.delivery.shop import so
+from tests.delivery.shop import loop_of_one, so
 from tests.leads.lead_views import LINKS
 from tests.skills.counter import Counter
 from tests.skills.shop import a_lead
@@ -18,7 +18,7 @@ from tests.skills.visiting import PROFILE
 
 from dealer_agent.config.settings import DeliverySettings, MailSettings
 from dealer_agent.dealers.profile import Deliver, DirectoryChannel, HttpChannel, Profile
-from dealer_agent.delivery.loop import DeliveryLoop
+from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.outbox import DeliveryRecord
@@ -82,7 +82,7 @@ class Sending:
                     self.profile, self.mail_settings, directory=Path("/nowhere"), links=LINKS, secrets={}, client=client
                 )
                 store = self.desk.store
-                loop = DeliveryLoop(self.profile, store, self.desk.writer, outlets, settings)
+                loop = loop_of_one(store, self.desk.writer, DealerOutlets(self.profile, outlets, settings))
                 running = asyncio.create_task(loop.run())
                 try:
                     await so(done)

@@ -13,6 +13,7 @@ from tests.storage.samples import DEALER, consent, lead
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import Outlets
@@ -21,7 +22,7 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import outbox
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import record_lead
-from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery, list_deliveries
+from dealer_agent.storage.outbox import DeliveryRecord, DueDelivery, Receiver, list_deliveries
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -44,6 +45,11 @@ REQUEST: dict[str, Any] = {
 }
 
 
+def loop_of_one(store: Store, writer: LeadWriter, dealer: DealerOutlets) -> DeliveryLoop:
+    """The loop of a process with one dealer."""
+    return DeliveryLoop(store, writer, lambda: [dealer.profile.id], lambda _: dealer)
+
+
 class Shop:
     """Leads come in at `take`, and go out by `delivering`."""
 
@@ -51,10 +57,10 @@ class Shop:
         self.store = store
         self.writer = writer
 
-    def take(self, *addresses: Address, kind: str = "lead", channels: tuple[str, ...] = ("email",)) -> str:
+    def take(self, *receivers: Receiver, kind: str = "lead", channels: tuple[str, ...] = ("email",)) -> str:
         """Stores a lead for these, as the lead desk does; its id."""
         lead_id, now = new_ulid(), datetime.now(UTC)
-        rows = [NewDelivery(kind, rooftop, channel) for rooftop, channel in addresses]  # type: ignore[arg-type]
+        rows = [NewDelivery(kind, rooftop, channel) for rooftop, channel in receivers]  # type: ignore[arg-type]
 
         def job(tx: Transaction) -> None:
             record = lead(lead_id, now, payload=msgspec.json.encode(REQUEST))
@@ -75,7 +81,7 @@ class Shop:
     @asynccontextmanager
     async def delivering(self, outlets: Outlets, settings: DeliverySettings = AT_ONCE) -> AsyncIterator[DeliveryLoop]:
         """A loop that runs for a block, then stops in good order."""
-        loop = DeliveryLoop(PROFILE, self.store, self.writer, outlets, settings)
+        loop = loop_of_one(self.store, self.writer, DealerOutlets(PROFILE, outlets, settings))
         running = asyncio.create_task(loop.run())
         try:
             yield loop

@@ -27,7 +27,7 @@ from dealer_agent.storage import outbox
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import DatabaseUnreachable
 from dealer_agent.storage.notices import withdraw
-from dealer_agent.storage.outbox import Address, DueDelivery, retry_deliveries
+from dealer_agent.storage.outbox import DueDelivery, Receiver, retry_deliveries
 from dealer_agent.storage.schema import outbox as deliveries
 from dealer_agent.storage.store import Store
 
@@ -54,21 +54,21 @@ def test_a_lead_goes_to_every_channel_once_and_is_settled(shop: Shop) -> None:
 
 def test_a_new_lead_wakes_the_loop_at_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "POLL_SECONDS", 3600)
-    look, looked = outbox.due_addresses, threading.Event()
+    look, looked = outbox.due_receivers, threading.Event()
 
-    def noted(*given: Any) -> list[Address]:
+    def noted(*given: Any) -> list[Receiver]:
         found = look(*given)
         looked.set()
         return found
 
-    monkeypatch.setattr(outbox, "due_addresses", noted)
+    monkeypatch.setattr(outbox, "due_receivers", noted)
 
     async def run() -> None:
         crm = Noting()
         async with shop.delivering({CRM: crm}) as loop:
             await so(looked.is_set)
             await asyncio.to_thread(shop.take, CRM)
-            loop.wake()
+            loop.wake(DEALER)
             await so(lambda: crm.taken)
 
     asyncio.run(run())
@@ -118,7 +118,7 @@ def test_a_channel_that_hangs_holds_up_its_own_leads_only(shop: Shop) -> None:
 
 
 def test_one_claim_takes_from_each_address_as_much_as_it_may(shop: Shop) -> None:
-    """What one address leaves over is not given to the other, and the later leads of both wait."""
+    """What one receiver leaves over is not given to the other, and the later leads of both wait."""
     leads = [shop.take(CRM, HOOK) for _ in range(2 * loops.CHANNEL_CONCURRENCY)]
     outlets = {CRM: Hanging(), HOOK: Hanging()}
     shop.deliver(outlets, lambda: all(len(each.tried) == loops.CHANNEL_CONCURRENCY for each in outlets.values()))

@@ -14,15 +14,15 @@ import pytest
 from msgspec import inspect
 from tests.delivery.crm import mail_settings
 from tests.delivery.receivers import MailReceiver, always, receiving_mail
-from tests.delivery.shop import AT_ONCE, so
+from tests.delivery.shop import AT_ONCE, loop_of_one, so
 from tests.leads.lead_views import LINKS
 from tests.skills.counter import TOKEN, Counter, open_counter
 from tests.skills.shop import a_lead, consent, customer
 from tests.skills.visiting import LOT, PROFILE
 
 from dealer_agent.dealers.profile import VisitRules
+from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.delivery.delivery_content import MOST_MAILS
-from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlets
 from dealer_agent.delivery.outlets.mail import CustomerMailOutlet
@@ -138,7 +138,7 @@ def mail_all(desk: Counter, receiver: MailReceiver) -> None:
         return any(row.state == "waiting" for row in desk.deliveries() if row.channel == "customer")
 
     async def run() -> None:
-        loop = DeliveryLoop(HOUSE, desk.store, desk.writer, outlets, AT_ONCE)
+        loop = loop_of_one(desk.store, desk.writer, DealerOutlets(HOUSE, outlets, AT_ONCE))
         running = asyncio.create_task(loop.run())
         await so(lambda: not waits())
         loop.stop()

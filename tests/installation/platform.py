@@ -61,7 +61,7 @@ def add(
     """Adds a dealer with these vehicles and hosts."""
     text = dealer_toml(dealer_id, more)
     settings = installation.dealer_settings(text)
-    with Store.open(installation.database_url, installation.cipher) as store:
+    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
         with store.write(dealer_id) as tx:
             add_dealer(tx, text.encode(), actor="test", listed=True)
         for host in hosts:

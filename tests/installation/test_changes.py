@@ -44,7 +44,7 @@ def installation(platform: Dealership) -> Installation:
 
 @pytest.fixture
 def store(installation: Installation) -> Iterator[Store]:
-    with Store.open(installation.database_url, installation.cipher) as store:
+    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
         yield store
 
 

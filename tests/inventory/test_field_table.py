@@ -12,7 +12,7 @@ from dealer_agent.inventory.vocabulary.tables import TABLES
 from dealer_agent.protocol.requests import FILTERED, Filters, filter_members
 from dealer_agent.protocol.responses import COUNT_FACETS, RANGE_FACETS, Facets
 from dealer_agent.protocol.vehicle import FIELDS, ListingStatus, SaleCondition, Vehicle, VehicleType
-from dealer_agent.protocol.vehicle_field import LAST, Reader, VocabularyName
+from dealer_agent.protocol.vehicle_field import LAST, CellParser, VocabularyName
 
 pytestmark = pytest.mark.outside_protocol("the table of vehicle fields: docs/reference/feeds.md")
 
@@ -26,7 +26,7 @@ def test_each_feed_member_is_read_into_a_member_of_a_unit() -> None:
     read = [member for _, member, _ in (*IDENTIFY, *DESCRIBE)]
     assert sorted(read) == sorted(FEEDS)
     assert set(read) <= set(Unit.__struct_fields__)
-    assert {feed.reader for feed in FEEDS.values()} == set(get_args(Reader))
+    assert {feed.reader for feed in FEEDS.values()} == set(get_args(CellParser))
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

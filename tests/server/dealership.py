@@ -213,8 +213,7 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
     settings = load_settings(directory, {})
     make_current(settings.database_url)
     now = datetime.now(UTC)
-    # Without the keys: another dealership, with keys of its own, may get a copy.
-    with Store.open(settings.database_url) as store:
+    with Store.open(settings.database_url, settings.cipher) as store:
         for units, at in (([*LOT, GONE], now - timedelta(hours=1)), (LOT, now)):
             feed = read_feed(json.dumps(units).encode())
             assert not feed.refused

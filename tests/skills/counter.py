@@ -70,7 +70,7 @@ class Counter:
         """The answer to the sender with this token; None is a sender without one."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        return asyncio.run(self.desk.take(PreparedLead.of(typed, plain, token, b""), lot, now, 60))
+        return asyncio.run(self.desk.submit(PreparedLead.of(typed, plain, token, b""), lot, now, 60))
 
     def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
         """The visits that a lead asked for, oldest first."""

@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from dealer_agent.encryption import Cipher
 from dealer_agent.storage.reencryption import reencrypt
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.transaction import OneCipher, Transaction
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -90,7 +90,7 @@ def at_time(tx: Transaction, now: datetime) -> Transaction:
 
 def with_cipher(tx: Transaction, cipher: Cipher) -> Transaction:
     """The transaction with other keys, which are not checked."""
-    return replace(tx, given_cipher=cipher, check_cipher=None)
+    return replace(tx, ciphers=OneCipher(cipher), check_cipher=None)
 
 
 def of_dealer(tx: Transaction, dealer_id: str) -> Transaction:

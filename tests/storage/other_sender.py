@@ -9,7 +9,7 @@ from tests.storage.samples import DEALER
 
 from dealer_agent.storage import outbox
 from dealer_agent.storage.connections import database_url, writer_engine
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.transaction import OneCipher, Transaction
 
 CRM = ("North", "crm")
 
@@ -19,13 +19,13 @@ def send_all(url: str, sent: "Queue[str]") -> None:
     engine = writer_engine(database_url(url))
     while True:
         with engine.begin() as connection:
-            tx = Transaction(connection, DEALER, datetime.now(UTC), None)
+            tx = Transaction(connection, DEALER, datetime.now(UTC), OneCipher(None))
             claimed = outbox.claim(tx, timedelta(seconds=60), CRM, random.randint(1, 5))
             left = outbox.list_deliveries(tx, 1, state="waiting")
         for delivery in claimed:
             sent.put(delivery.delivery_id)
         with engine.begin() as connection:
-            tx = Transaction(connection, DEALER, datetime.now(UTC), None)
+            tx = Transaction(connection, DEALER, datetime.now(UTC), OneCipher(None))
             for delivery in claimed:
                 outbox.settle_sent(tx, delivery)
         if not left:

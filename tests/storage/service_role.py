@@ -14,7 +14,7 @@ from dealer_agent.storage.database_roles import Roles, prepare_database
 def roles_of(url: str) -> Roles:
     """Roles that no other test uses: a server has one set of roles for all its databases."""
     name = url.rpartition("test_")[2]
-    return Roles(f"owner {name}", f"service {name}")
+    return Roles(f"owner-{name}", f"service-{name}")
 
 
 def as_role(url: str, role: str) -> str:

@@ -21,10 +21,10 @@ from dealer_agent.storage.appointments import (
     find_appointment,
     list_booked,
     list_waiting,
+    occupy_places,
     record_appointment,
-    sharing,
+    sharing_places_of,
     stop_sharing,
-    take_places,
 )
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.connections import writer_engine
@@ -32,7 +32,7 @@ from dealer_agent.storage.errors import AlreadyStored, translating
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.schema import appointments, places
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.transaction import OneCipher, Transaction
 
 QUARTER = timedelta(minutes=15)
 TEN = MONDAY.replace(hour=10, minute=0, second=0, microsecond=0) + timedelta(days=1)
@@ -71,7 +71,7 @@ def booking(record: AppointmentRecord, of: int = 1, count: int = 4) -> Callable[
     def job(tx: Transaction) -> None:
         record_appointment(tx, record)
         assert record.starts_at is not None
-        take_places(tx, record, quarters(record.starts_at, count), of)
+        occupy_places(tx, record, quarters(record.starts_at, count), of)
 
     return job
 
@@ -166,11 +166,11 @@ def test_of_two_who_look_at_once_the_primary_key_lets_one_have_the_place(writer:
         engine = writer_engine(parsed_url(database_url))
         try:
             with translating(), engine.begin() as connection:
-                tx = Transaction(connection, DEALER, MONDAY, VAULT)
+                tx = Transaction(connection, DEALER, MONDAY, OneCipher(VAULT))
                 record_appointment(tx, visit(appointment_id))
                 if connection.dialect.name == "postgresql":
                     both_looked.wait()
-                take_places(tx, visit(appointment_id), quarters(TEN, 4), 1)
+                occupy_places(tx, visit(appointment_id), quarters(TEN, 4), 1)
             outcomes.append("booked")
         except AlreadyStored:
             outcomes.append("too late")
@@ -211,8 +211,8 @@ def test_what_is_part_of_a_visit_is_found_as_long_as_it_stands(writer: LeadWrite
     part = visit("A2", kind="trade_in", shares="A1")
     ended = visit("A3", kind="trade_in", shares="A1", status="replaced")
     in_one(writer, recording(part, ended))
-    assert in_one(writer, lambda tx: sharing(tx, [])) == []
-    assert in_one(writer, lambda tx: sharing(tx, ["A0", "A1"])) == [part]
+    assert in_one(writer, lambda tx: sharing_places_of(tx, [])) == []
+    assert in_one(writer, lambda tx: sharing_places_of(tx, ["A0", "A1"])) == [part]
 
 
 def test_one_visit_is_found_by_its_id_though_it_has_ended(writer: LeadWriter) -> None:

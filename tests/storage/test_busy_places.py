@@ -11,7 +11,7 @@ from tests.storage.samples import DEALER, MONDAY, storing
 from dealer_agent.lead_intake.visit_booking import Availability, Without
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.storage import appointments
-from dealer_agent.storage.appointments import busy_quarters, record_appointment, take_places
+from dealer_agent.storage.appointments import busy_quarters, occupy_places, record_appointment
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.transaction import Transaction
 
@@ -50,7 +50,7 @@ def book(tx: Transaction, starts: Sequence[int]) -> list[AppointmentRecord]:
     for each in visits:
         assert each.starts_at is not None
         record_appointment(tx, each)
-        take_places(tx, each, [each.starts_at, each.starts_at + QUARTER], None)
+        occupy_places(tx, each, [each.starts_at, each.starts_at + QUARTER], None)
     return visits
 
 

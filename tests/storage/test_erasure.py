@@ -15,7 +15,7 @@ from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.leads.records import AppointmentRecord, StoredLead
 from dealer_agent.storage.accesses import list_accesses, log_access
-from dealer_agent.storage.appointments import appointments_of, busy_quarters, record_appointment, take_places
+from dealer_agent.storage.appointments import appointments_of, busy_quarters, occupy_places, record_appointment
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.consents import record_consent, record_withdrawal_event, verify_chain
 from dealer_agent.storage.erasure import MOST_LEADS, Disposed, dispose, erase_lead
@@ -76,7 +76,7 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Transac
         ):
             record_appointment(tx, each)
             if each.starts_at is not None:
-                take_places(tx, each, [each.starts_at], 5)
+                occupy_places(tx, each, [each.starts_at], 5)
         enqueue(at_time(tx, at), lead_id, [NewDelivery("lead", "Ridgeline North", "crm")])
         (delivery,) = [
             each for each in claim(at_time(tx, at), HOUR, ("Ridgeline North", "crm"), 9) if each.lead_id == lead_id

@@ -29,7 +29,7 @@ class Watched(Store):
     """A store that calls a function after each transaction that writes, and crashes before the one after `most`."""
 
     def __init__(self, store: Store, after_each: Callable[[], object] = lambda: None, most: int = 10**9) -> None:
-        super().__init__(store._writer, store._reader, store._cipher)
+        super().__init__(store._writer, store._reader, store._ciphers)
         self.after_each = after_each
         self.left = most
 

@@ -18,10 +18,10 @@ from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.storage import outbox
 from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
-from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery
+from dealer_agent.storage.outbox import DeliveryRecord, DueDelivery, Receiver
 from dealer_agent.storage.schema import leads
 from dealer_agent.storage.schema import outbox as outbox_table
-from dealer_agent.storage.transaction import InstallationTransaction, Transaction
+from dealer_agent.storage.transaction import InstallationTransaction, OneCipher, Transaction
 
 LEASE = timedelta(minutes=5)
 CRM, HOOK = ("North", "crm"), ("North", "hook")
@@ -43,15 +43,15 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         with self.engine.begin() as connection:
-            yield Transaction(connection, DEALER, MONDAY, VAULT)
+            yield Transaction(connection, DEALER, MONDAY, OneCipher(VAULT))
 
     def enqueue(self, *rows: NewDelivery) -> list[str]:
         with self.writing() as tx:
             return outbox.enqueue(at_time(tx, MONDAY), "L1", rows)
 
-    def claim(self, now: datetime = MONDAY, address: Address = CRM, limit: int = 10) -> list[DueDelivery]:
+    def claim(self, now: datetime = MONDAY, receiver: Receiver = CRM, limit: int = 10) -> list[DueDelivery]:
         with self.writing() as tx:
-            return outbox.claim(at_time(tx, now), LEASE, address, limit)
+            return outbox.claim(at_time(tx, now), LEASE, receiver, limit)
 
     def shown(self, delivery_id: str) -> DeliveryRecord:
         with self.writing() as tx:
@@ -70,13 +70,13 @@ def database(database_url: str) -> Iterator[Database]:
 def test_a_row_is_due_at_once_at_its_own_address_and_at_its_own_dealer(database: Database) -> None:
     crm, hook = database.enqueue(*BOTH)
     with database.writing() as tx:
-        assert sorted(outbox.due_addresses(at_time(tx, MONDAY), LEASE)) == [CRM, HOOK]
-        assert outbox.due_addresses(of_dealer(tx, "other"), LEASE) == []
+        assert sorted(outbox.due_receivers(at_time(tx, MONDAY), LEASE)) == [CRM, HOOK]
+        assert outbox.due_receivers(of_dealer(tx, "other"), LEASE) == []
         assert outbox.claim(of_dealer(tx, "other"), LEASE, CRM, 10) == []
     (claimed,) = database.claim()
-    assert (claimed.delivery_id, claimed.lead_id, claimed.kind, claimed.address) == (crm, "L1", "lead", CRM)
+    assert (claimed.delivery_id, claimed.lead_id, claimed.kind, claimed.receiver) == (crm, "L1", "lead", CRM)
     assert (claimed.attempts, claimed.tried_since) == (1, MONDAY)
-    assert [delivery.delivery_id for delivery in database.claim(address=HOOK)] == [hook]
+    assert [delivery.delivery_id for delivery in database.claim(receiver=HOOK)] == [hook]
 
 
 def test_nothing_to_send_writes_nothing(database: Database) -> None:
@@ -88,7 +88,7 @@ def test_a_claimed_row_is_nobody_elses_until_its_lease_ends(database: Database) 
     (first,) = database.claim()
     assert database.claim(MONDAY + LEASE - timedelta(microseconds=1)) == []
     with database.writing() as tx:
-        assert outbox.due_addresses(at_time(tx, MONDAY), LEASE) == [HOOK]
+        assert outbox.due_receivers(at_time(tx, MONDAY), LEASE) == [HOOK]
     (second,) = database.claim(MONDAY + LEASE)
     assert (second.delivery_id, second.attempts) == (first.delivery_id, 2)
     assert second.lease != first.lease
@@ -109,7 +109,7 @@ def test_what_was_stored_or_leased_by_a_clock_that_was_ahead_is_not_kept_waiting
     database.enqueue(NewDelivery("lead", *CRM))
     earlier = MONDAY - ahead
     with database.writing() as tx:
-        assert outbox.due_addresses(at_time(tx, earlier), LEASE) == [CRM]
+        assert outbox.due_receivers(at_time(tx, earlier), LEASE) == [CRM]
     (first,) = database.claim(MONDAY)
     (second,) = database.claim(earlier)
     assert (second.delivery_id, second.attempts) == (first.delivery_id, 2)
@@ -203,7 +203,7 @@ def test_a_retry_makes_what_waits_or_is_parked_due_now_and_as_if_new(
     database: Database, chosen: dict[str, str]
 ) -> None:
     first, sent, hook = database.enqueue(NewDelivery("lead", *CRM), NewDelivery("lead", *CRM), BOTH[1])
-    claimed = {delivery.delivery_id: delivery for delivery in [*database.claim(), *database.claim(address=HOOK)]}
+    claimed = {delivery.delivery_id: delivery for delivery in [*database.claim(), *database.claim(receiver=HOOK)]}
     with database.writing() as tx:
         outbox.park(at_time(tx, MONDAY), claimed[first], "answered 500")
         outbox.settle_sent(at_time(tx, MONDAY), claimed[sent])
@@ -277,7 +277,7 @@ def test_the_dealers_with_due_deliveries_come_longest_waiting_first(database: Da
 
 def test_a_dealer_is_not_due_while_its_deliveries_are_sent_put_off_or_wait_for_others(database: Database) -> None:
     crm, _ = database.enqueue(*BOTH)
-    (first,), (second,) = database.claim(address=CRM), database.claim(address=HOOK)
+    (first,), (second,) = database.claim(receiver=CRM), database.claim(receiver=HOOK)
     assert due_dealers(database) == []
     with database.writing() as tx:
         following = outbox.enqueue(tx, "L1", [NewDelivery("resend", *CRM)], {CRM: outbox.Waiting(crm, untried=False)})

@@ -18,7 +18,7 @@ from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.retention import purge
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.transaction import OneCipher, Transaction
 
 LATER = WEDNESDAY + timedelta(days=1)
 
@@ -111,7 +111,7 @@ def tampered(store: Store, chain: str, *statements: str, **values: Any) -> Broke
     with store._writer.connect() as connection:
         for statement in statements:
             connection.execute(text(statement), values)
-        found = verify(Transaction(connection, DEALER, LATER, VAULT), recorded)
+        found = verify(Transaction(connection, DEALER, LATER, OneCipher(VAULT)), recorded)
         connection.rollback()
     return Broken(found.first_broken, found.problem)
 

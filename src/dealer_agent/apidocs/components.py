@@ -43,7 +43,7 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
     "Filters": FILTER_MEANINGS,
     "Vehicle": {name: row.field.description for name, row in FIELDS.items() if row.field.description},
 }
-"""Component name and member to what the schema's own words cannot say."""
+"""The descriptions of members that the schema alone does not explain, by component name."""
 
 
 def _name_of(skill: Skill) -> str:
@@ -99,7 +99,7 @@ def _payload_components(name: str, schema: Schema) -> dict[str, Json]:
     if data is not None:
         components[data["title"]] = data
         root["properties"]["data"] = ref(data["title"])
-        root["properties"]["message"]["description"] = "A sentence for the reader."
+        root["properties"]["message"]["description"] = "A sentence for the buyer."
     return components | {name: root | {"title": name}}
 
 

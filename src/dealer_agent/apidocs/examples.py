@@ -104,7 +104,7 @@ def curl_command(
     bearer: bool = False,
     compact: bool = False,
 ) -> str:
-    """A command for a POSIX shell. `base_url` is the address of the HTTP+JSON interface, without a trailing slash.
+    """A command for a POSIX shell. `base_url` is the URL of the HTTP+JSON interface, without a trailing slash.
 
     With `bearer`, the command reads a token from the environment. `compact` writes the body on one line.
     """

@@ -16,7 +16,7 @@ JSON_RPC_STATUSES = sorted({405, *HTTP_STATUSES})
 
 
 def server_root(facts: CardFacts) -> str:
-    """The address of the service, without a trailing slash. Cards, schemas and pages are below it."""
+    """The URL of the service, without a trailing slash. Cards, schemas and pages are below it."""
     return facts.schemas_url.removesuffix("/schemas")
 
 

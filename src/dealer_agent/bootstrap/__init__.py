@@ -23,7 +23,7 @@ ADDRESS_VARIABLE = "DEALER_AGENT_LISTENS_AT"
 
 
 def app() -> DealerApp:
-    """The application of a worker process. The command line passes the folder and the address in the environment."""
+    """The application of a worker process. The command line passes the folder and the URL in the environment."""
     forbid_core_dumps()
     _stop_without_parent()
     prepare_message_types(msgspec.Struct)
@@ -62,7 +62,7 @@ def _stop_without_parent() -> None:
 
 
 def application(settings: Settings, listens_at: str) -> DealerApp:
-    """The application of one dealer. Without a `public_url`, the card has the address `listens_at`."""
+    """The application of one dealer. Without a `public_url`, the card has the URL `listens_at`."""
     return DealerApp(partial(one_dealer, settings, listens_at))
 
 

@@ -1,10 +1,11 @@
-"""Makes the service of one dealer from its settings, the same for a dealer with a folder and one of an installation."""
+"""Makes the service of one dealer from its settings, for a dealer with a folder and for a dealer of an installation."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from dealer_agent import __version__
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
@@ -27,17 +28,17 @@ from dealer_agent.storage.store import Store
 
 @dataclass(frozen=True)
 class Shared:
-    """What the dealers of a process share. `on_stored` is called when there may be new deliveries.
+    """What the dealers of a process share. `on_stored` gets the id of a dealer that may have new deliveries.
 
-    A dealer without a public address answers at `listens_at`. `all_dealers_limits` are those of an installation that
-    machines share.
+    A dealer without a `public_url` has the URL `listens_at`. `all_dealers_limits` are the limits of an installation
+    that machines share.
     """
 
     store: Store
     writer: LeadWriter
     process: Process
     listens_at: str
-    on_stored: Callable[[], None]
+    on_stored: Callable[[str], None]
     has_many_dealers: bool = False
     all_dealers_limits: SharedLimits | None = None
 
@@ -61,7 +62,10 @@ async def open_service(
     """The service of a dealer, with its current stock and tokens. Raises StorageError and SnapshotError."""
     store, profile = shared.store, settings.dealer
     intake = LeadIntake(
-        profile, shared.writer, confirms_by_mail=settings.mail.confirms_visits, on_stored=shared.on_stored
+        profile,
+        shared.writer,
+        confirms_by_mail=settings.mail.confirms_visits,
+        on_stored=partial(shared.on_stored, profile.id),
     )
     revision = await asyncio.to_thread(revision_of, store, profile.id)
     snapshot = await asyncio.to_thread(snapshots.load, datetime.now(UTC))
@@ -112,7 +116,7 @@ def shared_limits(
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
-    """The dealer's part of the agent cards. Addresses use `public_url` (docs/protocol.md#public-url)."""
+    """The dealer's part of the agent cards. URLs start with `public_url` (docs/protocol.md#public-url)."""
     profile = settings.dealer
     base = settings.base_url(listens_at)
     websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]

@@ -3,15 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
+from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
+from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
+from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.limits import INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
@@ -19,36 +22,52 @@ from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process, Service
+from dealer_agent.storage.change_listener import LISTENING_CONNECTIONS
 from dealer_agent.storage.dealer_registry import (
     all_dealers,
     all_hosts,
     changed_dealers,
+    count_changes,
     find_dealer,
     list_hosts,
     read_settings,
 )
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.outbox import dealers_with_due
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import InstallationTransaction
 
 EPOCH = datetime.fromtimestamp(0, UTC)
-LONGEST_TRANSACTION = timedelta(minutes=10)
+USUAL_TRANSACTION = timedelta(seconds=10)
 """A transaction commits its change with an earlier time. Changes are read again for this long."""
+
+LONGEST_LEASE = timedelta(seconds=LONGEST_LEASE_SECONDS)
+MOST_DUE = 100_000
+"""The most dealers with due deliveries that are read at once. Dealers that can send nothing now are among them."""
 
 
 @asynccontextmanager
 async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealers]:
     """The running service of the dealers of an installation. A dealer is opened at its first request.
 
-    Raises StorageError, also if the database does not keep several dealers apart.
+    Raises StorageError, also if the database does not isolate dealers from each other.
     """
     settings = installation.file
     lines = configure_logs(settings.logs.level)
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
         closing.callback(end_interval)
-        store = await asyncio.to_thread(Store.open, installation.database_url, installation.cipher)
+        store = await asyncio.to_thread(
+            partial(
+                Store.open,
+                installation.database_url,
+                installation.cipher,
+                many_dealers=True,
+                most_connections=settings.installation.database_connections - LISTENING_CONNECTIONS,
+            )
+        )
         closing.callback(store.close)
         addresses = await asyncio.to_thread(read_addresses, store)
         writer = store.lead_writer()
@@ -63,19 +82,17 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             logs_access=settings.logs.access,
             limit_store=await closing.enter_async_context(limit_store(installation.rate_limit_url)),
         )
-        cipher = installation.cipher
-        shared = Shared(
-            store,
-            writer,
-            process,
-            installation.public_url,
-            lambda: None,
-            has_many_dealers=True,
-            # Without keys, no dealer can be opened.
-            all_dealers_limits=shared_limits(process.limit_store, limits, ALL_DEALERS, rules, cipher)
-            if cipher
-            else None,
-        )
+        client = await closing.enter_async_context(http_client())
+
+        def find_due_dealers() -> list[str]:
+            with store.installation() as tx:
+                due = dealers_with_due(tx, LONGEST_LEASE, MOST_DUE)
+            return [dealer_id for dealer_id in due if dealer_id in dealers.addresses.dealers]
+
+        def find_outlets(dealer_id: str) -> DealerOutlets:
+            dealer_settings = load_dealer_settings(installation, store, dealer_id)
+            links = customer_links(dealer_settings, installation.public_url, store.check_keys(dealer_id))
+            return dealer_outlets(dealer_settings, links, client)
 
         async def open_dealer(dealer_id: str) -> Service:
             dealer_settings = await asyncio.to_thread(load_dealer_settings, installation, store, dealer_id)
@@ -89,6 +106,20 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
 
         process.ready = True
         dealers = ServedDealers(process, addresses, open_dealer)
+        deliveries = await closing.enter_async_context(delivering(store, writer, find_due_dealers, find_outlets))
+        cipher = installation.cipher
+        shared = Shared(
+            store,
+            writer,
+            process,
+            installation.public_url,
+            deliveries.wake,
+            has_many_dealers=True,
+            # Without keys, no dealer can be opened.
+            all_dealers_limits=shared_limits(process.limit_store, limits, ALL_DEALERS, rules, cipher)
+            if cipher
+            else None,
+        )
         refresher = Refresher(
             store,
             writer,
@@ -96,6 +127,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             Changes(store).read,
             partial(read_addresses, store),
             installation.cipher,
+            deliveries.forget,
         )
         for work in (refresher.run(RepeatedSteps()), flush_logs(lines)):
             closing.push_async_callback(cancel, asyncio.create_task(work))
@@ -108,18 +140,33 @@ class Changes:
 
     store: Store
     _newest: datetime = EPOCH
+    _counted: int = -1
+    _seen: dict[str, Revision] = field(default_factory=dict)
 
     def read(self) -> dict[str, Revision]:
-        """The revisions, by dealer. At first of all dealers. Raises StorageError."""
+        """The revisions by dealer. The first call returns those of all dealers. Raises StorageError."""
         with self.store.installation() as tx:
-            changes = changed_dealers(tx, max(self._newest, EPOCH + LONGEST_TRANSACTION) - LONGEST_TRANSACTION)
+            count = count_changes(tx)
+            if count == self._counted:
+                return {}
+            found = self._read_since(tx, max(self._newest, EPOCH + USUAL_TRANSACTION) - USUAL_TRANSACTION)
+            if count != sum(map(sum, self._seen.values())):
+                # A long transaction has committed a change with an earlier time.
+                found = self._read_since(tx, EPOCH)
+        self._counted = count
+        return found
+
+    def _read_since(self, tx: InstallationTransaction, since: datetime) -> dict[str, Revision]:
+        changes = changed_dealers(tx, since)
         if changes:
             self._newest = changes[-1].changed_at
-        return {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
+        found = {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
+        self._seen.update(found)
+        return found
 
 
 def read_addresses(store: Store) -> Addresses:
-    """Where the enabled dealers answer. Raises StorageError, also if the database does not keep them apart."""
+    """Where the enabled dealers answer. Raises StorageError, also if the database does not isolate them."""
     with store.installation() as tx:
         dealers = frozenset(dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled)
         hosts: Mapping[str, str] = all_hosts(tx)

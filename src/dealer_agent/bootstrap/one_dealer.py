@@ -8,16 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 
-import httpx
-
-from dealer_agent import __version__
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
+from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
-from dealer_agent.config.channels import channel_secrets
-from dealer_agent.delivery.loop import DeliveryLoop
-from dealer_agent.delivery.outlets import outlets_of
-from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
@@ -27,7 +21,6 @@ from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process
 from dealer_agent.server.upkeep import Upkeep
-from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
 
 RATE_LIMITS_FILE = "rate-limits.bin"
@@ -52,7 +45,10 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
         links = customer_links(settings, listens_at, cipher)
-        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, links))
+        outlets = dealer_outlets(settings, links, await closing.enter_async_context(http_client()))
+        deliveries = await closing.enter_async_context(
+            delivering(store, writer, lambda: [profile.id], lambda _: outlets)
+        )
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
         closing.callback(limits.close)
         process = Process(
@@ -103,22 +99,3 @@ async def cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-
-
-@asynccontextmanager
-async def _deliveries(
-    settings: Settings, store: Store, writer: LeadWriter, links: CustomerLinks
-) -> AsyncIterator[DeliveryLoop]:
-    """Delivers leads during a `with` block. At the end, deliveries in progress get a few seconds."""
-    secrets = channel_secrets(settings, os.environ)
-    async with httpx.AsyncClient(headers={"User-Agent": f"dealer-agent/{__version__}"}) as client:
-        outlets = outlets_of(
-            settings.dealer, settings.mail, directory=settings.directory, links=links, secrets=secrets, client=client
-        )
-        loop = DeliveryLoop(settings.dealer, store, writer, outlets, settings.delivery)
-        running = asyncio.create_task(loop.run())
-        try:
-            yield loop
-        finally:
-            loop.stop()
-            await running

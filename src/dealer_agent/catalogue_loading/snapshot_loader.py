@@ -45,7 +45,7 @@ _MOST_AGE = timedelta(days=1)
 
 
 class SnapshotError(Exception):
-    """No large snapshot could be made. The message holds nothing of the stock or of a customer."""
+    """No large snapshot could be made. The message has no data of the stock or of a customer."""
 
 
 class SnapshotLoader:

@@ -57,7 +57,7 @@ class SnapshotLabel(Struct, frozen=True):
 
 
 class LoadedSnapshot(NamedTuple):
-    """A searchable stock, its revision, and the last time `at` which a feed confirmed a unit."""
+    """A searchable stock and its revision. `at` is the last time that a feed confirmed a unit."""
 
     catalogue: Catalogue
     revision: int
@@ -65,7 +65,7 @@ class LoadedSnapshot(NamedTuple):
 
     @classmethod
     def of(cls, snapshot: FlatArrays) -> "LoadedSnapshot":
-        """The loaded form of a snapshot that this version of the code wrote."""
+        """Loads a snapshot. This version of the code must have written it."""
         label = label_of(snapshot)
         return cls(Catalogue(snapshot), label.stock.revision, label.confirmed_at)
 

@@ -73,10 +73,10 @@ def calendar(
     directory: DirOption = HERE,
     file: OutOption = None,
     subscribe: Annotated[
-        bool, typer.Option("--subscribe", help="Create a secret address, from which calendar programs load the visits.")
+        bool, typer.Option("--subscribe", help="Create a secret URL, from which calendar programs load the visits.")
     ] = False,
 ) -> None:
-    """Write the booked visits as an iCalendar file, or create an address to subscribe to."""
+    """Write the booked visits as an iCalendar file, or create a URL to subscribe to."""
     if subscribe and file is not None:
         fail("--subscribe makes an address and writes no file: leave out --out")
     # Imported here: the library for calendars takes 0.1 s.

@@ -83,7 +83,7 @@ def revoke(
 ) -> None:
     """Record that a customer withdrew consent. Name the customer by a lead, an e-mail address or a phone number.
 
-    It counts for every lead with one of the customer's contact points. From then on the service sends the customer
+    It applies to every lead with one of the customer's contact points. From then on the service sends the customer
     nothing through that channel. The running service notifies CRMs and staff that have the leads. A consent that the
     customer gives later allows the channel again.
     """

@@ -4,8 +4,9 @@ import secrets
 from typing import Annotated
 
 import typer
+from sqlalchemy import URL
 
-from dealer_agent.cli.terminal import err, out, report_errors
+from dealer_agent.cli.terminal import err, out
 from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.database_roles import Roles, prepare_database
 
@@ -38,13 +39,14 @@ def prepare(
 ) -> None:
     """Create the roles, create or upgrade the tables, and give the service role what it needs.
 
-    The service role owns no table, so row-level security keeps the data of dealers apart. Type the command again after
+    The service role owns no table, so row-level security isolates the data of dealers. Type the command again after
     an upgrade. It changes only what is missing.
     """
     password = secrets.token_urlsafe(32) if new_password else None
-    with report_errors():
-        found = prepare_database(url, Roles(owner, service), password)
-        shown = database_url(url).set(drivername="postgresql", username=service, password=password)
+    found = prepare_database(url, Roles(owner, service), password)
+    admin = database_url(url)
+    # Made anew: `URL.set` would keep the administrator's password.
+    shown = URL.create("postgresql", service, password, admin.host, admin.port, admin.database, admin.query)
     done = "The tables were made." if found is None else "The tables are up to date."
     err.print(f"{done} {owner} owns them, and {service} may use them.")
     if password is None:

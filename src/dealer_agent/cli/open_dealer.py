@@ -66,12 +66,12 @@ def opened(settings: Settings, *, customers: bool = False) -> Iterator[OpenDeale
     With `customers` it is for work with customer data: the keys are checked. Raises also KeyMissing and WrongKey.
     """
     migrate(settings.database_url)
-    with Store.open(settings.database_url, settings.cipher) as store:
+    with Store.open(settings.database_url, settings.cipher, many_dealers=settings.in_installation) as store:
         if customers:
             store.check_keys(settings.dealer.id)
         yield OpenDealer(settings, store)
 
 
 def open_dealer(directory: Path, *, customers: bool = False) -> AbstractContextManager[OpenDealer]:
-    """The dealer in a folder, `opened`. Raises also SettingsError."""
+    """The dealer in a folder, with its database as from `opened`. Raises also SettingsError."""
     return opened(find_settings(directory), customers=customers)

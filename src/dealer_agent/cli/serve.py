@@ -11,7 +11,7 @@ from dealer_agent.cli.terminal import err, out
 from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.storage.stock import read_revision
 
-HostOption = Annotated[str, typer.Option(help="The address to listen on. 0.0.0.0 means all addresses of this machine.")]
+HostOption = Annotated[str, typer.Option(help="The IP address to listen on. 0.0.0.0 means all interfaces.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
 WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Worker processes, at most one for each core.")]
 
@@ -32,6 +32,7 @@ def serve(
     channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
     with opened(settings, customers=True) as dealer, dealer.read() as tx:
         stocked = read_revision(tx).stock > 0
+        not_isolated = dealer.store.isolation_problem()
     listener = listen(host, port)
     address = address_of(host, port)
     base = settings.base_url(address)
@@ -40,6 +41,8 @@ def serve(
     problems = [problem_of_card(listener.getsockname()[0], settings.service.public_url or address)]
     if settings.mail.confirms_visits:
         problems.append(problem_of_links(base))
+    if not_isolated is not None:
+        problems.append(f"{not_isolated[0].upper()}{not_isolated[1:]}. One dealer may be served like this.")
     for problem in filter(None, problems):
         err.print(problem, style="yellow")
     if not stocked:
@@ -55,7 +58,7 @@ def address_of(host: str, port: int) -> str:
 
 
 def problem_of_card(listening: str, named: str) -> str | None:
-    """Why buyers on other machines cannot use the address in the agent card; None if they can.
+    """Why buyers on other machines cannot use the URL in the agent card; None if they can.
 
     `listening` is the IP address of the socket. A service on a loopback address has no such problem.
     """

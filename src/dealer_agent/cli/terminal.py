@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _wide = not sys.stdout.isatty()
-out = Console(highlight=False, markup=False, soft_wrap=_wide, width=200 if _wide else None)
+out = Console(highlight=False, markup=False, emoji=False, soft_wrap=_wide, width=200 if _wide else None)
 """Without a terminal, a wide row stays on one line, so that it can be searched."""
-err = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 _OS_ADVICE = {
     errno.EACCES: "permission denied; run the command as the user who owns it, or choose another place",

@@ -24,7 +24,7 @@ default of 5 s."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Ends the command with a message if the address cannot be used."""
+    """A listening socket. Ends the command with a message if the address and port cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)

@@ -1,4 +1,4 @@
-"""Checks what the channels of `dealer.toml` need before the service starts: secrets, a mail server, safe addresses."""
+"""Checks what the channels of `dealer.toml` need before the service starts: secrets, a mail server, safe URLs."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -20,12 +20,13 @@ LEAST_LEASE_MARGIN_SECONDS = 5
 def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
     """The values of all environment variables that the channels and the mail server need, by the variable's name.
 
-    Raises SettingsError with all problems of the channels, each with its key.
+    Raises SettingsError with all problems of the channels, each with the path of its setting.
     """
     found = list(_problems(settings, env))
     if found:
-        text = (settings.directory / FILE_NAME).read_text("utf-8-sig")
-        raise error_with_lines(FILE_NAME, text, found)
+        file = settings.directory / FILE_NAME
+        # The settings of a dealer of an installation are in its database.
+        raise error_with_lines(FILE_NAME, file.read_text("utf-8-sig") if file.exists() else None, found)
     names = [settings.mail.user_env, settings.mail.password_env]
     for rooftop in settings.dealer.rooftops:
         for channel in rooftop.deliver.http:
@@ -98,7 +99,7 @@ def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Problem]:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host name or address always means this machine. Other names are not resolved."""
+    """Whether a host name or IP address always means this machine. Other names are not resolved."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
 """Reads `installation.toml`: the settings of a service of many dealers. The dealers' settings are in its database.
 
 The sections of `dealer.toml` about the service may also be in `installation.toml`. Each dealer inherits their values.
-A dealer cannot change values that reach what belongs to others, such as the mail server and its password.
+A dealer cannot change values that give access to what others use, such as the mail server and its password.
 """
 
 from collections.abc import Iterator, Mapping
@@ -66,7 +66,7 @@ class Installation:
 
     @property
     def public_url(self) -> str:
-        """The address of the installation, without a slash at its end."""
+        """The URL of the installation, without a trailing slash."""
         return self.file.installation.public_url.rstrip("/")
 
     def folder_of(self, dealer_id: str) -> Path:
@@ -76,7 +76,7 @@ class Installation:
     def dealer_settings(self, text: str, hosts: tuple[str, ...] = (), cipher: Cipher | None = None) -> Settings:
         """The settings of a dealer whose `dealer.toml` has this text. `hosts` are its own host names.
 
-        Its address is its first host, else a path below the address of the installation. Raises SettingsError with all
+        Its URL has its first host, else a path below the URL of the installation. Raises SettingsError with all
         problems.
         """
         name = "dealer.toml"
@@ -92,6 +92,7 @@ class Installation:
             database_url=self.database_url,
             service=msgspec.structs.replace(file.service, public_url=address, base_path=path),
             cipher=cipher,
+            in_installation=True,
         )
 
     def _with_inherited(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
 
 
 def variables_of(dealer_id: str) -> str:
-    """The beginning of the names of a dealer's environment variables. A dealer cannot read those of others."""
+    """The prefix of the names of a dealer's environment variables. A dealer cannot read those of other dealers."""
     return f"DEALER_{dealer_id.upper().replace('-', '_')}_"
 
 

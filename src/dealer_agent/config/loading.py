@@ -105,7 +105,7 @@ def read_text(path: Path) -> str:
 
 
 def _not_toml(file: str, text: str, message: str) -> SettingsError:
-    """The error for a text that `tomllib` cannot read. Its message names the line in its own words."""
+    """The error for a text that `tomllib` cannot read. `message` is the message of `tomllib`, which names the line."""
     place = re.search(r" \(at line (\d+), column \d+\)$| \(at end of document\)$", message)
     if place is None:
         return SettingsError(f"{file}: is not TOML: {message}")

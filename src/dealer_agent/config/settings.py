@@ -34,7 +34,7 @@ _PROTO = proto()
 
 
 def read_public_url(value: str) -> str:
-    """The public address of the service: a web address without a query."""
+    """The public URL of the service, without a query."""
     parts = urlsplit(read_web_address(value))
     if parts.query or parts.fragment:
         raise ValueError(f"'{value}' must end with the host or the path; leave out what begins with ? or #")
@@ -63,7 +63,7 @@ def read_skill(value: str) -> str:
 
 
 def read_network(value: str) -> str:
-    """An address, or a network in CIDR notation."""
+    """An IP address, or a network in CIDR notation."""
     try:
         return str(ip_network(value))
     except ValueError as error:
@@ -133,7 +133,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def proto(self) -> Vocabulary:
-        """The vocabulary of the name `proto`, with the domain and the addresses of these settings."""
+        """The vocabulary of the name `proto`, with the domain and the URIs of these settings."""
         return proto(self.error_domain, self.extension_uri_1_0_0, self.extension_uri_0_1_0)
 
     @cached_property
@@ -209,6 +209,9 @@ class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return bool(self.host) and self.confirm_appointments
 
 
+LONGEST_LEASE_SECONDS = 3600
+
+
 class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses."""
 
@@ -217,7 +220,7 @@ class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     park_after_hours: Annotated[int, Meta(ge=1, le=720)] = 72
     breaker_failures: Annotated[int, Meta(ge=1, le=1000)] = 5
     breaker_seconds: Annotated[int, Meta(ge=1, le=3600)] = 60
-    lease_seconds: Annotated[int, Meta(ge=10, le=3600)] = 300
+    lease_seconds: Annotated[int, Meta(ge=10, le=LONGEST_LEASE_SECONDS)] = 300
 
 
 class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -251,7 +254,8 @@ else:
 class Settings(Sections, frozen=True, kw_only=True, dict=True):
     """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
 
-    `cipher` decrypts customer data. Without a key it is None, and only work without customer data is possible.
+    `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
+    only work without customer data is possible.
     `rate_limit_url` is the store of the rate limits that machines share. If it is empty, each machine has its own.
     """
 
@@ -260,10 +264,11 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     dealer: Profile
     rate_limit_url: str = ""
     cipher: Cipher | None = None
+    in_installation: bool = False
 
     @classmethod
     def of(cls, file: DealerFile, **more: Any) -> "Settings":
-        """The settings of a file. `more` are the other members, and sections that replace those of the file."""
+        """The settings of a file. `more` has further members, and sections that replace those of the file."""
         sections = {field.name: getattr(file, field.name) for field in fields(Sections)}
         return cls(dealer=file, **{**sections, **more})
 
@@ -285,5 +290,5 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
         return bool(self.service.skills) and self.service.skills == self.token_skills
 
     def base_url(self, listens_at: str) -> str:
-        """The address of the service in cards and mails. `listens_at` is used where `public_url` is not set."""
+        """The URL of the service in cards and mails. `listens_at` is used where `public_url` is not set."""
         return (self.service.public_url or listens_at) + self.service.base_path

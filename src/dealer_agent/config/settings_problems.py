@@ -19,8 +19,13 @@ class SettingsError(Exception):
     """The settings cannot be used. The message has a line for each problem: `dealer.toml, line 3: KEY: MESSAGE`."""
 
 
-def error_with_lines(file: str, text: str, problems: list[Problem]) -> SettingsError:
-    """The error that reports the problems of a TOML file with this text, from top to bottom."""
+def error_with_lines(file: str, text: str | None, problems: list[Problem]) -> SettingsError:
+    """The error that reports the problems of a TOML file with this text, from top to bottom.
+
+    Without the text, the message has no lines.
+    """
+    if text is None:
+        return SettingsError("\n".join(f"{file}: {_key_name(one.path)}: {one.message}" for one in problems))
     lines = key_lines(text)
     found = sorted(((nearest_line(lines, one.path), one) for one in problems), key=lambda pair: pair[0])
     return SettingsError("\n".join(f"{file}, line {line}: {_key_name(one.path)}: {one.message}" for line, one in found))
@@ -44,7 +49,7 @@ def find_problems(kind: type, data: dict[str, Any]) -> list[Problem]:
 
 
 _Sections = dict[str, list[str]]
-"""The headers of the sections that have a key, by key. The top of the file has the header `""`."""
+"""The headers of the sections that have a setting of this name, by name. The top of the file has the header `""`."""
 
 
 def _sections_by_key(kind: types.Type, path: Path) -> _Sections:
@@ -126,7 +131,7 @@ def _walk_list(kind: types.VarTupleType, value: object, path: Path, sections: _S
 
 
 def _right_place(key: str, known: list[str], sections: _Sections) -> str:
-    """A hint for an unknown key: the section that has it, or a similar key of this section."""
+    """A hint for an unknown setting: the section that has it, or a similar setting of this section."""
     places = [
         f"under {header}" if header else "at the top of the file, above the first [section]"
         for header in sections.get(key, ())

@@ -56,7 +56,7 @@ def _schedules(opening: Opening) -> tuple[Schedule, ...]:
 
 
 def _open_hours(span: Span) -> OpenHours:
-    """A span that ends on the next day has the time of that day as its end."""
+    """A span in minutes as times. If it ends on the next day, `close` is a time of that day, such as `02:00`."""
     opens, closes = (f"{minute // 60 % 24:02}:{minute % 60:02}" for minute in span)
     return OpenHours(opens, closes)
 

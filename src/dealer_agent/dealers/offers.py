@@ -11,7 +11,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 def offered_price(vehicle: Vehicle, zip_code: str, offers: Iterable[AreaOffer]) -> int | None:
     """The advertised price minus the largest offer that applies, in whole US dollars, at least 0.
 
-    None if no offer applies or the vehicle has no price. Only one offer counts.
+    None if no offer applies or the vehicle has no price. Offers are not added together.
     """
     if vehicle.price is UNSET:
         return None

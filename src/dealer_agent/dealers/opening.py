@@ -74,7 +74,7 @@ def joined(spans: Iterable[tuple[T, T]]) -> Iterator[tuple[T, T]]:
 
 
 def clock_text(minutes: int) -> str:
-    """The time of day: `24:00` at the end of the day, then the time of the next day."""
+    """The time of day of a number of minutes. 1440 is `24:00`, and 1500 is `01:00` of the next day."""
     shown = minutes if minutes <= DAY else minutes - DAY
     return f"{shown // 60:02}:{shown % 60:02}"
 
@@ -207,8 +207,8 @@ class Opening(Struct, frozen=True, kw_only=True):
 class DepartmentHours:
     """The hours of one department. `week` is Monday first.
 
-    With a `place`, its public holidays apply: `named` ones have a special day. The `others` have the hours of the week
-    if these are None.
+    With a `place`, its public holidays apply. `named` has the holidays for which the dealer wrote a special day. If
+    `others` is None, the other holidays have the hours of the week.
     """
 
     week: tuple[Spans, ...]
@@ -267,7 +267,7 @@ def _problems(opening: Opening) -> Iterator[Problem]:
     yield from _duplicate_days(opening)
     unknown_place = [*_unknown_place(opening)]
     yield from unknown_place or _unknown_holidays(opening)
-    # The readers report invalid hours and dates.
+    # Invalid hours and dates are reported when they are parsed.
     with suppress(ValueError):
         yield from _overlaps(msgspec.structs.replace(opening, holidays=UNSET) if unknown_place else opening)
 
@@ -297,7 +297,7 @@ def _duplicate_days(opening: Opening) -> Iterator[Problem]:
 
 
 def _unknown_place(opening: Opening) -> Iterator[Problem]:
-    """Country and subdivision are known. Only a dealer with a country needs the import of the library."""
+    """Problems of a country or subdivision that `holidays` does not know. It is imported only if a country is set."""
     if opening.holidays is UNSET:
         return
     country, subdivision = opening.holidays.place

@@ -68,7 +68,7 @@ class SmtpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class HttpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A CRM's web address for leads. `secret_env` names the environment variable with the key of the signature."""
+    """The URL to which leads are posted. `secret_env` names the environment variable with the key of the signature."""
 
     url: Annotated[str, read_by(checks.read_channel_address)]
     format: DeliveryFormat = "adf"

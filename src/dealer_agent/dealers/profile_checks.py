@@ -127,7 +127,9 @@ def _decoded(text: str) -> str:
 
 
 def _shown(value: str) -> str:
-    """A wrong address for a message. A text with an `@` may contain a password, so it is not repeated."""
+    """A wrong URL or e-mail address, quoted for an error message. A text with an `@` may contain a password, so it is
+    not repeated.
+    """
     return "the value" if "@" in _decoded(value) else f"'{value}'"
 
 
@@ -195,7 +197,7 @@ def channel_names_are_unique(deliver: dict[str, Any]) -> Iterator[Problem]:
 
 
 def visits_have_hours(rooftops: list[Any]) -> Iterator[Problem]:
-    """The department whose hours apply to a kind of visit exists."""
+    """Each kind of visit follows the hours of a department. This department must have hours."""
     for index, rooftop in enumerate(rooftops):
         match rooftop:
             case {"visits": dict(visits), **rest}:

@@ -47,7 +47,7 @@ def deliveries_of(rooftop: DealerRooftop, *, event_id: str | None = None) -> tup
 
 
 def mail_to_customer(kind: CustomerKind, rooftop: DealerRooftop, appointment_id: str) -> NewDelivery:
-    """A mail about an appointment to a customer who consented to e-mail and has an address."""
+    """A mail about an appointment to a customer who consented to e-mail and has an e-mail address."""
     return NewDelivery(kind, rooftop.name, CUSTOMER, appointment_id)
 
 

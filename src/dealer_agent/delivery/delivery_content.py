@@ -17,12 +17,12 @@ from dealer_agent.storage.sent_deliveries import StoredDocument
 from dealer_agent.storage.store import Store
 
 MOST_MAILS = 5
-"""The most confirmations to one address in MAILS_WITHIN, and the most cancellations (docs/reference/delivery.md)."""
+"""The most confirmations to one e-mail address in MAILS_WITHIN; also the most cancellations."""
 MAILS_WITHIN = timedelta(hours=24)
 
 
 class PreparedDelivery(NamedTuple):
-    """The message of a delivery, and the document of its first attempt; None before that attempt.
+    """What a delivery sends, and the document of its first attempt; None before that attempt.
 
     `needs` and `first` are those of a document that is made now (`StoredDocument`).
     """
@@ -75,7 +75,7 @@ def _message(profile: Profile, delivery: DueDelivery, found: LeadToDeliver) -> D
 
 
 def _limit_mails(store: Store, profile: Profile, delivery: DueDelivery, view: LeadView, found: LeadToDeliver) -> None:
-    """Raises DeliveryDropped if the address got too many mails. Anybody can request visits with any address."""
+    """Raises DeliveryDropped if the customer got too many mails. Anybody can request visits with any address."""
     assert found.lead is not None, "a view is of a lead"
     email = normal_email(view.customer.email or "")
     if not email:

@@ -27,7 +27,7 @@ class NotDelivered(Exception):  # noqa: N818 - it says what happened
 
 
 class DeliveryDropped(Exception):  # noqa: N818 - it says what happened
-    """The delivery must not be sent: the customer was erased, or the message is out of date."""
+    """The delivery must not be sent: the customer was erased, or its content is out of date."""
 
 
 class NeedsNewId(Exception):  # noqa: N818 - it says what happened

@@ -1,32 +1,32 @@
 """The loop in every worker process that leases due deliveries, sends them and records the results.
 
-Only a few deliveries are sent at once to each channel, so a channel that hangs delays only its own leads. Leases and
-results are jobs of the process's writer, and share transactions with new leads. If the process is killed, its leases
-expire.
+A dealer has a limited number of deliveries in progress, and so has each of its channels (`delivery.slots`). So a
+channel that hangs delays only its own leads. Leases and results are jobs of the process's writer, and share
+transactions with new leads. If the process is killed, its leases expire.
 """
 
 import asyncio
 import random
 import traceback
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 
-from dealer_agent.config.settings import DeliverySettings
-from dealer_agent.dealers.profile import Profile
+from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.routing import TO_CUSTOMER
+from dealer_agent.delivery.dealer_outlets import DealerOutlets, OutletCache
 from dealer_agent.delivery.delivery_content import prepare_delivery
 from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId, NotDelivered, retry_wait
-from dealer_agent.delivery.outlet import Outlets
+from dealer_agent.delivery.slots import share_slots
 from dealer_agent.storage import outbox
-from dealer_agent.storage.errors import AlreadyStored, StorageError
+from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, StorageError
 from dealer_agent.storage.lead_writer import Job, LeadWriter
-from dealer_agent.storage.outbox import Address, DueDelivery
+from dealer_agent.storage.outbox import DueDelivery, Receiver
 from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -36,10 +36,24 @@ log = structlog.get_logger()
 POLL_SECONDS = 1.0
 TURN_SECONDS = 0.05
 """Jobs of one turn share a transaction. A lease or a result waits for the end of its turn."""
-CONCURRENCY = 64
+PROCESS_CONCURRENCY = 128
 """The most deliveries in progress in one process."""
+CONCURRENCY = 64
+"""The most deliveries in progress of one dealer."""
 CHANNEL_CONCURRENCY = 16
 """The most deliveries that are rendered or sent to one channel. One whose result is being recorded does not count."""
+FAILING_CHANNEL_CONCURRENCY = 2
+"""The same for a channel whose last attempt failed."""
+FAILING_CONCURRENCY = 32
+"""The most deliveries in progress to all such channels together."""
+READ_AT_ONCE = 16
+"""The most dealers whose due receivers are read in one turn."""
+READ_AGAIN_SECONDS = 0.2
+"""The due receivers of a dealer are read again after this time at the earliest: the query reads all that waits."""
+READS_AGAIN_A_SECOND = 50
+"""How many dealers whose channels pause are read again in a second, at most."""
+WRONG_DEALER_SECONDS = 60.0
+"""When the outlets of a dealer are looked for again that could not be made."""
 STOP_SECONDS = 5.0
 """The time for deliveries in progress when the loop stops."""
 RECORD_AGAIN_SECONDS = 1.0
@@ -48,28 +62,89 @@ WRONG_CHANNEL = "there is no such channel in dealer.toml any more; name it there
 Result = TypeVar("Result")
 
 
+DealerReceiver = tuple[str, Receiver]
+"""A dealer, and a receiver of its leads."""
+
+
+class Sending(NamedTuple):
+    """A delivery in progress, and its dealer."""
+
+    dealer: DealerOutlets
+    delivery: DueDelivery
+
+    @property
+    def dealer_id(self) -> str:
+        """The dealer's id."""
+        return self.dealer.profile.id
+
+    @property
+    def receiver(self) -> DealerReceiver:
+        """The receiver among those of all dealers."""
+        return self.dealer_id, self.delivery.receiver
+
+    def named(self) -> dict[str, object]:
+        """What the log says about it."""
+        return {
+            "dealer": self.dealer_id,
+            "delivery": self.delivery.delivery_id,
+            "lead": self.delivery.lead_id,
+            "kind": self.delivery.kind,
+            "rooftop": self.delivery.rooftop,
+            "channel": self.delivery.channel,
+            "attempt": self.delivery.attempts,
+        }
+
+
+@dataclass
+class DueReceivers:
+    """The receivers of a dealer with due deliveries, and when they were read."""
+
+    dealer: DealerOutlets
+    receivers: set[Receiver]
+    read_at: float
+
+
 @dataclass
 class DeliveryLoop:
-    """One dealer's deliveries in one process."""
+    """The deliveries of all dealers of one process.
 
-    profile: Profile
+    `find_due_dealers` returns the dealers that may have due deliveries, the longest waiting first. `find_outlets`
+    raises StorageError and SettingsError for a dealer that can send nothing now. Both run in a thread.
+    """
+
     store: Store
     writer: LeadWriter
-    outlets: Outlets
-    settings: DeliverySettings
-    _in_progress: dict[asyncio.Task[None], DueDelivery] = field(default_factory=dict)
+    find_due_dealers: Callable[[], Iterable[str]]
+    find_outlets: Callable[[str], DealerOutlets]
+    _outlets: OutletCache = field(default_factory=OutletCache)
+    _in_progress: dict[asyncio.Task[None], Sending] = field(default_factory=dict)
     _recording: set[asyncio.Task[None]] = field(default_factory=set)
-    _breakers: dict[Address, Breaker] = field(default_factory=dict)
+    _breakers: dict[DealerReceiver, Breaker] = field(default_factory=dict)
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
-    _due: set[Address] = field(default_factory=set)
+    _woken: dict[str, None] = field(default_factory=dict)
+    _found: dict[str, None] = field(default_factory=dict)
+    _due: OrderedDict[str, DueReceivers] = field(default_factory=OrderedDict)
+    _wrong_until: dict[str, float] = field(default_factory=dict)
+    _forgotten: int = 0
     _next_poll: float = 0.0
     _failing: bool = False
     _stopping: bool = False
 
-    def wake(self) -> None:
-        """There may be a new delivery. Call it on the event loop."""
-        if self.outlets:
+    def wake(self, dealer_id: str) -> None:
+        """The dealer may have a new delivery. Call it on the event loop."""
+        kept = self._outlets.get(dealer_id)
+        if dealer_id not in self._wrong_until and (kept is None or kept.outlets):
+            self._woken[dealer_id] = None
             self._awake.set()
+
+    def forget(self, dealer_id: str) -> None:
+        """The dealer's settings have changed. Call it on the event loop. Deliveries in progress keep the older ones."""
+        self._outlets.forget(dealer_id)
+        self._due.pop(dealer_id, None)
+        self._wrong_until.pop(dealer_id, None)
+        for receiver in [receiver for receiver in self._breakers if receiver[0] == dealer_id]:
+            del self._breakers[receiver]
+        self._forgotten += 1
 
     async def run(self) -> None:
         """Sends until `stop` is called. Then deliveries in progress get STOP_SECONDS, and the others are released."""
@@ -77,7 +152,7 @@ class DeliveryLoop:
             self._awake.clear()
             await self._begin_due()
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
+                async with asyncio.timeout(min(READ_AGAIN_SECONDS, POLL_SECONDS) if self._woken else POLL_SECONDS):
                     await self._awake.wait()
         await self._finish()
 
@@ -88,192 +163,281 @@ class DeliveryLoop:
 
     async def _begin_due(self) -> None:
         """Leases as many deliveries as allowed. A failure is logged once, and the next turn tries again."""
-        if len(self._in_progress) >= CONCURRENCY:
-            return
         try:
-            limits = self._limits(await self._due_addresses())
-            leased = await self._write(lambda tx: self._lease(tx, limits)) if limits else []
-            for delivery in leased:
-                task = asyncio.create_task(self._deliver(delivery))
-                self._in_progress[task] = delivery
-                task.add_done_callback(self._ended)
-            counts = Counter(delivery.address for delivery in leased)
-            # An address with fewer deliveries than its limit has no more.
-            self._due.difference_update(address for address, limit in limits.items() if counts[address] < limit)
+            await self._read_due()
+            await self._begin_shares()
         except Exception as fault:  # noqa: BLE001 - the boundary: if the loop ended, no lead would be sent.
             if not self._failing:
-                details = {"problem": str(fault)} if isinstance(fault, StorageError) else {"place": _place(fault)}
-                log.error("deliveries wait", error=type(fault).__qualname__, **details)
+                log.error("deliveries wait", error=type(fault).__qualname__, **_details(fault))
             self._failing = True
         else:
             self._failing = False
 
-    async def _due_addresses(self) -> list[Address]:
-        """The addresses with due deliveries.
+    async def _begin_shares(self) -> None:
+        """Leases for all dealers at once. Raises the first failure when all leases have ended."""
+        leases = [self._begin(dealer_id, limits) for dealer_id, limits in self._shares().items()]
+        for failure in await asyncio.gather(*leases, return_exceptions=True):
+            if failure is not None:
+                raise failure
 
-        The query reads all waiting deliveries, so it runs only at each poll and when no known address is left. Its
-        transaction is read-only, so it does not delay the writer.
+    async def _begin(self, dealer_id: str, limits: Mapping[Receiver, int]) -> None:
+        """Leases deliveries of a dealer, and begins to send them."""
+        due = self._due[dealer_id]
+        leased = await self._write(dealer_id, lambda tx: _lease(tx, due.dealer, limits))
+        for delivery in leased:
+            sending = Sending(due.dealer, delivery)
+            task = asyncio.create_task(self._deliver(sending))
+            self._in_progress[task] = sending
+            task.add_done_callback(self._ended)
+        counts = Counter(delivery.receiver for delivery in leased)
+        # A receiver with fewer deliveries than its limit has no more.
+        due.receivers.difference_update(receiver for receiver, limit in limits.items() if counts[receiver] < limit)
+        if not due.receivers and self._due.get(dealer_id) is due:
+            del self._due[dealer_id]
+
+    async def _read_due(self) -> None:
+        """Reads which dealers have due deliveries, at each poll, and the due receivers of some of them.
+
+        The transactions are read-only, so they do not delay the writer.
         """
-        time = asyncio.get_running_loop().time()
-        if time >= self._next_poll or not self._limits(list(self._due)):
-            self._next_poll = time + POLL_SECONDS
-            self._due = set(await asyncio.to_thread(self._read_due_addresses))
-        return list(self._due)
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_poll:
+            self._next_poll = now + POLL_SECONDS
+            self._found = dict.fromkeys(await asyncio.to_thread(self.find_due_dealers))
+            for dealer_id in self._due.keys() - self._found:
+                del self._due[dealer_id]
+        chosen = self._dealers_to_read(now)
+        kept = {dealer_id: self._outlets.get(dealer_id) for dealer_id in chosen}
+        forgotten = self._forgotten
+        try:
+            read = await asyncio.to_thread(self._receivers_of, kept, now)
+        finally:
+            for dealer_id in chosen:
+                self._woken.pop(dealer_id, None)
+                self._found.pop(dealer_id, None)
+        for dealer_id, found in read.items():
+            if isinstance(found, Exception):
+                self._put_off(dealer_id, found, now)
+            elif forgotten == self._forgotten:
+                self._outlets.keep(dealer_id, found.dealer)
+                self._wrong_until.pop(dealer_id, None)
+                if found.receivers:
+                    self._due[dealer_id] = found
+        if len(chosen) >= READ_AT_ONCE:
+            self._awake.set()
 
-    def _read_due_addresses(self) -> list[Address]:
-        with self.store.read(self.profile.id) as tx:
-            return outbox.due_addresses(tx, timedelta(seconds=self.settings.lease_seconds))
+    def _dealers_to_read(self, now: float) -> list[str]:
+        """Dealers with new deliveries, and some of those that have waited longest.
 
-    def _limits(self, addresses: list[Address]) -> dict[Address, int]:
-        """How many deliveries may begin at each address. The order is random, so that each address gets a turn."""
-        counts: dict[Address, int] = defaultdict(int)
-        for task, delivery in self._in_progress.items():
-            if task not in self._recording:
-                counts[delivery.address] += 1
-        free = CONCURRENCY - len(self._in_progress)
-        limits: dict[Address, int] = {}
-        random.shuffle(addresses)
-        for address in addresses:
-            if address not in self.outlets:
-                limits[address] = CONCURRENCY
-                continue
-            now = asyncio.get_running_loop().time()
-            limit = min(free, self._breaker(address).capacity(now, counts[address], CHANNEL_CONCURRENCY))
-            if limit:
-                limits[address] = limit
-                free -= limit
-        return limits
+        Dealers with paused channels are found at every poll. The more there are, the less often they are read.
+        """
+        again = max(POLL_SECONDS, len(self._due) / READS_AGAIN_A_SECOND)
+        woken = [each for each in self._woken if self._may_read(each, now, READ_AGAIN_SECONDS)]
+        found = [each for each in self._found if self._may_read(each, now, again)]
+        return list(dict.fromkeys((*woken[:READ_AT_ONCE], *found[:READ_AT_ONCE])))
 
-    def _lease(self, tx: Transaction, limits: dict[Address, int]) -> list[DueDelivery]:
-        leased = []
-        for address, limit in limits.items():
-            for delivery in outbox.claim(tx, timedelta(seconds=self.settings.lease_seconds), address, limit):
-                if address in self.outlets:
-                    leased.append(delivery)
+    def _may_read(self, dealer_id: str, now: float, again: float) -> bool:
+        due = self._due.get(dealer_id)
+        return (due is None or now >= due.read_at + again) and now >= self._wrong_until.get(dealer_id, now)
+
+    def _receivers_of(
+        self, dealers: Mapping[str, DealerOutlets | None], now: float
+    ) -> dict[str, DueReceivers | Exception]:
+        """The due receivers of dealers, or why a dealer can send nothing. Raises DatabaseFailure."""
+        found: dict[str, DueReceivers | Exception] = {}
+        for dealer_id, kept in dealers.items():
+            try:
+                dealer = kept or self.find_outlets(dealer_id)
+                with self.store.read(dealer_id) as tx:
+                    due = outbox.due_receivers(tx, timedelta(seconds=dealer.settings.lease_seconds))
+            except DatabaseFailure:
+                raise
+            except Exception as fault:  # noqa: BLE001 - the boundary: one dealer must not delay the others.
+                found[dealer_id] = fault
+            else:
+                found[dealer_id] = DueReceivers(dealer, set(due), now)
+        return found
+
+    def _put_off(self, dealer_id: str, fault: Exception, now: float) -> None:
+        if dealer_id not in self._wrong_until:
+            log.error(
+                "deliveries of a dealer wait", dealer=dealer_id, error=type(fault).__qualname__, **_details(fault)
+            )
+        self._wrong_until[dealer_id] = now + WRONG_DEALER_SECONDS
+
+    def _shares(self) -> dict[str, dict[Receiver, int]]:
+        """How many deliveries may begin at each receiver, by dealer. A dealer that gets a turn comes last next time."""
+        used, at_failing, at_receiver = self._slots_in_use()
+        rooms: dict[str, dict[Receiver, int]] = {}
+        failing: dict[str, dict[Receiver, int]] = {}
+        shares: dict[str, dict[Receiver, int]] = defaultdict(dict)
+        for dealer_id, due in self._due.items():
+            for receiver in random.sample(sorted(due.receivers), len(due.receivers)):
+                if receiver in due.dealer.outlets:
+                    breaker = self._breaker(due.dealer, receiver)
+                    group = failing if breaker.failures else rooms
+                    room = self._room(breaker, at_receiver[dealer_id, receiver])
+                    group.setdefault(dealer_id, {})[receiver] = room
                 else:
-                    outbox.park(tx, delivery, WRONG_CHANNEL)
-        return leased
+                    # They are parked, which needs no slot.
+                    shares[dealer_id][receiver] = CONCURRENCY
+        healthy = share_slots(rooms, used, total=PROCESS_CONCURRENCY, of_dealer=CONCURRENCY)
+        left = PROCESS_CONCURRENCY - used.total() - _count(healthy)
+        total = min(FAILING_CONCURRENCY, at_failing.total() + left)
+        for group in (healthy, share_slots(failing, at_failing, total=total, of_dealer=CONCURRENCY)):
+            for dealer_id, share in group.items():
+                shares[dealer_id] |= share
+                self._due.move_to_end(dealer_id)
+        return shares
+
+    def _slots_in_use(self) -> tuple[Counter[str], Counter[str], Counter[DealerReceiver]]:
+        """The deliveries in progress: by dealer, those to failing channels by dealer, and by receiver.
+
+        By receiver, a delivery whose result is being recorded does not count.
+        """
+        used: Counter[str] = Counter()
+        at_failing: Counter[str] = Counter()
+        at_receiver: Counter[DealerReceiver] = Counter()
+        for task, sending in self._in_progress.items():
+            used[sending.dealer_id] += 1
+            if self._breaker(sending.dealer, sending.delivery.receiver).failures:
+                at_failing[sending.dealer_id] += 1
+            if task not in self._recording:
+                at_receiver[sending.receiver] += 1
+        return used, at_failing, at_receiver
+
+    def _room(self, breaker: Breaker, in_progress: int) -> int:
+        at_once = FAILING_CHANNEL_CONCURRENCY if breaker.failures else CHANNEL_CONCURRENCY
+        return breaker.capacity(asyncio.get_running_loop().time(), in_progress, at_once)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        delivery = self._in_progress.pop(task)
+        sending = self._in_progress.pop(task)
         self._recording.discard(task)
         fault = None if task.cancelled() else task.exception()
         if fault is not None:
             # No result could be recorded: the lease expires.
-            log.error("fault", **_named(delivery), error=type(fault).__qualname__, place=_place(fault))
-        self.wake()
+            log.error("fault", **sending.named(), error=type(fault).__qualname__, place=_place(fault))
+        self.wake(sending.dealer_id)
 
-    async def _deliver(self, delivery: DueDelivery) -> None:
-        sending = False
+    async def _deliver(self, sending: Sending) -> None:
+        delivery, begun = sending.delivery, False
         try:
-            document = await self._document(delivery)
+            document = await self._document(sending)
             if document is None:
                 return
-            sending = True
-            note = await self.outlets[delivery.address].send(delivery, document)
+            begun = True
+            note = await sending.dealer.outlets[delivery.receiver].send(delivery, document)
         except asyncio.CancelledError:
-            # The process stops, so another one may send it at once. If this cannot be stored, the lease expires.
+            # The process stops, so another process may send it at once. If this cannot be stored, the lease expires.
             with suppress(StorageError):
-                await self._write(lambda tx: outbox.release(tx, delivery, may_have_arrived=sending))
+                await self._write(sending.dealer_id, lambda tx: outbox.release(tx, delivery, may_have_arrived=begun))
             raise
         except DeliveryDropped as dropped:
-            log.info("delivery dropped", **_named(delivery), reason=str(dropped))
-            await self._record(delivery, outbox.drop, str(dropped))
+            log.info("delivery dropped", **sending.named(), reason=str(dropped))
+            await self._record(sending, outbox.drop, str(dropped))
         except NeedsNewId as reason:
-            log.info("delivery goes on under another id", **_named(delivery), reason=str(reason))
-            await self._record(delivery, outbox.send_under_new_id, str(reason))
+            log.info("delivery goes on under another id", **sending.named(), reason=str(reason))
+            await self._record(sending, outbox.send_under_new_id, str(reason))
         except NotDelivered as failure:
-            self._count_failure(delivery.address, failure)
-            await self._record_failure(delivery, failure)
+            self._count_failure(sending, failure)
+            await self._record_failure(sending, failure)
         except StorageError as failure:
-            await self._record_failure(delivery, NotDelivered(f"not begun: {failure}", channel_failed=False))
+            await self._record_failure(sending, NotDelivered(f"not begun: {failure}", channel_failed=False))
         except Exception as fault:  # noqa: BLE001 - the boundary: a fault of one delivery must not end the loop.
             # The message of a library's error may quote the lead.
-            log.error("fault", **_named(delivery), error=type(fault).__qualname__, place=_place(fault))
+            log.error("fault", **sending.named(), error=type(fault).__qualname__, place=_place(fault))
             problem = f"a fault in this program ({type(fault).__qualname__}); the log says where"
-            unsent = NotDelivered(problem, channel_failed=False, may_have_arrived=sending)
-            await self._record_failure(delivery, unsent)
+            unsent = NotDelivered(problem, channel_failed=False, may_have_arrived=begun)
+            await self._record_failure(sending, unsent)
         else:
-            self._breaker(delivery.address).succeeded()
-            log.info("delivery sent", **_named(delivery), **({"note": note} if note else {}))
-            await self._record(delivery, outbox.settle_sent, note)
+            self._breaker(sending.dealer, delivery.receiver).succeeded()
+            log.info("delivery sent", **sending.named(), **({"note": note} if note else {}))
+            await self._record(sending, outbox.settle_sent, note)
 
-    async def _document(self, delivery: DueDelivery) -> bytes | None:
+    async def _document(self, sending: Sending) -> bytes | None:
         """The document of the first attempt, which is stored before it is sent. None if the lease was lost."""
-        document, is_new = await asyncio.to_thread(self._rendered, delivery)
+        document, is_new = await asyncio.to_thread(self._rendered, sending)
         if is_new:
             try:
-                await self._write(lambda tx: store_document(tx, delivery, document))
+                await self._write(sending.dealer_id, lambda tx: store_document(tx, sending.delivery, document))
             except AlreadyStored:
                 return None
         return document.content
 
-    def _rendered(self, delivery: DueDelivery) -> tuple[StoredDocument, bool]:
+    def _rendered(self, sending: Sending) -> tuple[StoredDocument, bool]:
         """The document, and whether it is new. Raises DeliveryDropped for a mail to a customer that is out of date."""
-        prepared = prepare_delivery(self.store, self.profile, delivery)
+        dealer, delivery = sending
+        prepared = prepare_delivery(self.store, dealer.profile, delivery)
         if prepared.stored is not None and delivery.kind not in TO_CUSTOMER:
             return prepared.stored, False
-        content = self.outlets[delivery.address].render(delivery, prepared.message)
+        content = dealer.outlets[delivery.receiver].render(delivery, prepared.message)
         return prepared.stored or StoredDocument(content, prepared.needs, prepared.first), prepared.stored is None
 
-    def _count_failure(self, address: Address, failure: NotDelivered) -> None:
-        breaker = self._breaker(address)
+    def _count_failure(self, sending: Sending, failure: NotDelivered) -> None:
+        rooftop, channel = sending.delivery.receiver
+        breaker = self._breaker(sending.dealer, sending.delivery.receiver)
         if not failure.channel_failed:
             breaker.succeeded()
             return
         retry_after = failure.retry_after or timedelta()
         breaker.failed(asyncio.get_running_loop().time(), retry_after.total_seconds())
         if breaker.is_open:
-            log.warning("channel pauses", rooftop=address[0], channel=address[1], failures=breaker.failures)
+            log.warning(
+                "channel pauses",
+                dealer=sending.dealer_id,
+                rooftop=rooftop,
+                channel=channel,
+                failures=breaker.failures,
+            )
 
-    async def _record_failure(self, delivery: DueDelivery, failure: NotDelivered) -> None:
+    async def _record_failure(self, sending: Sending, failure: NotDelivered) -> None:
         """Schedules a retry, or parks the delivery.
 
         CRMs report permanent failures that are not permanent, so these are retried. A customer's mailbox is not tried
-        again: repeated attempts would make the dealer's mail suspect.
+        again: after repeated attempts, mail providers could treat the dealer's mail as spam.
         """
         now = datetime.now(UTC)
+        delivery, settings = sending.delivery, sending.dealer.settings
         problem, may_have_arrived = failure.problem, failure.may_have_arrived
-        too_old = now - delivery.tried_since >= timedelta(hours=self.settings.park_after_hours)
+        too_old = now - delivery.tried_since >= timedelta(hours=settings.park_after_hours)
         if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
-            log.error("delivery parked", **_named(delivery), problem=problem)
-            await self._record(delivery, outbox.park, problem, may_have_arrived=may_have_arrived)
+            log.error("delivery parked", **sending.named(), problem=problem)
+            await self._record(sending, outbox.park, problem, may_have_arrived=may_have_arrived)
             return
-        wait = retry_wait(self.settings, delivery.attempts, random.random())  # noqa: S311 - not a secret
+        wait = retry_wait(settings, delivery.attempts, random.random())  # noqa: S311 - not a secret
         due_at = now + max(wait, failure.retry_after or timedelta())
-        log.warning("delivery failed", **_named(delivery), problem=problem)
-        await self._record(delivery, outbox.reschedule, due_at, problem, may_have_arrived=may_have_arrived)
+        log.warning("delivery failed", **sending.named(), problem=problem)
+        await self._record(sending, outbox.reschedule, due_at, problem, may_have_arrived=may_have_arrived)
 
-    async def _record(
-        self, delivery: DueDelivery, result: Callable[..., object], *values: object, **more: object
-    ) -> None:
+    async def _record(self, sending: Sending, result: Callable[..., object], *values: object, **more: object) -> None:
         """Stores a result, and tries again while the lease is valid: a short failure of the database must not cause a
         second sending."""
         task = asyncio.current_task()
         assert task is not None, "a delivery is a task"
         self._recording.add(task)
-        self.wake()
+        self.wake(sending.dealer_id)
         now = datetime.now(UTC)
-        deadline = asyncio.get_running_loop().time() + self.settings.lease_seconds
+        deadline = asyncio.get_running_loop().time() + sending.dealer.settings.lease_seconds
         while True:
             try:
-                await self._write(lambda tx: result(tx, delivery, *values, **more), now)
+                await self._write(sending.dealer_id, lambda tx: result(tx, sending.delivery, *values, **more), now)
             except StorageError as failure:
                 if asyncio.get_running_loop().time() >= deadline:
-                    log.error("delivery not settled", **_named(delivery), problem=str(failure))
+                    log.error("delivery not settled", **sending.named(), problem=str(failure))
                     return
             else:
                 return
             await asyncio.sleep(RECORD_AGAIN_SECONDS)
 
-    async def _write(self, job: Job[Result], now: datetime | None = None) -> Result:
+    async def _write(self, dealer_id: str, job: Job[Result], now: datetime | None = None) -> Result:
         await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
-        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(self.profile.id, job, now)))
+        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(dealer_id, job, now)))
 
-    def _breaker(self, address: Address) -> Breaker:
-        if address not in self._breakers:
-            self._breakers[address] = Breaker(self.settings.breaker_failures, self.settings.breaker_seconds)
-        return self._breakers[address]
+    def _breaker(self, dealer: DealerOutlets, receiver: Receiver) -> Breaker:
+        full = dealer.profile.id, receiver
+        if full not in self._breakers:
+            self._breakers[full] = Breaker(dealer.settings.breaker_failures, dealer.settings.breaker_seconds)
+        return self._breakers[full]
 
     async def _finish(self) -> None:
         if self._in_progress:
@@ -283,15 +447,25 @@ class DeliveryLoop:
             await asyncio.gather(*late, return_exceptions=True)
 
 
-def _named(delivery: DueDelivery) -> dict[str, object]:
-    return {
-        "delivery": delivery.delivery_id,
-        "lead": delivery.lead_id,
-        "kind": delivery.kind,
-        "rooftop": delivery.rooftop,
-        "channel": delivery.channel,
-        "attempt": delivery.attempts,
-    }
+def _count(shares: Mapping[str, Mapping[Receiver, int]]) -> int:
+    return sum(sum(share.values()) for share in shares.values())
+
+
+def _lease(tx: Transaction, dealer: DealerOutlets, limits: Mapping[Receiver, int]) -> list[DueDelivery]:
+    leased = []
+    for receiver, limit in limits.items():
+        for delivery in outbox.claim(tx, timedelta(seconds=dealer.settings.lease_seconds), receiver, limit):
+            if receiver in dealer.outlets:
+                leased.append(delivery)
+            else:
+                outbox.park(tx, delivery, WRONG_CHANNEL)
+    return leased
+
+
+def _details(fault: Exception) -> dict[str, str]:
+    """What the log says about a fault. The message of a foreign exception may quote a lead."""
+    ours = isinstance(fault, StorageError | SettingsError)
+    return {"problem": str(fault)} if ours else {"place": _place(fault)}
 
 
 def _place(fault: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""The dealer's mail server. Reports failures in the service's own words, because a server's text may quote the mail."""
+"""The dealer's mail server. A failure never contains the server's text, because it may quote the mail."""
 
 import asyncio
 import ssl
@@ -100,7 +100,10 @@ def _refused(what: str, code: int) -> NotDelivered:
 
 
 def _note(refused: dict[str, aiosmtplib.SMTPResponse], recipients: int) -> str | None:
-    """Raises NotDelivered if a later attempt may reach a refused recipient. Then the others get the mail twice."""
+    """A note about the recipients that the server refused; None without one.
+
+    Raises NotDelivered if a later attempt may reach one of them. The other recipients then get the mail twice.
+    """
     if not refused:
         return None
     codes = ", ".join(sorted({str(response.code) for response in refused.values()}))

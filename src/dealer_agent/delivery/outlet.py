@@ -1,12 +1,16 @@
-"""The interface of all outlets, and the formats of their documents."""
+"""The interface of all outlets, what they are made of, and the formats of their documents."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import httpx
+
+from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import DeliveredMessage
-from dealer_agent.storage.outbox import Address, DueDelivery
+from dealer_agent.storage.outbox import DueDelivery, Receiver
 
 
 class Outlet(Protocol):
@@ -19,8 +23,20 @@ class Outlet(Protocol):
         """Sends a document. May return a note about a document that arrived. Raises NotDelivered."""
 
 
-Outlets = Mapping[Address, Outlet]
+Outlets = Mapping[Receiver, Outlet]
 """By rooftop and channel."""
+
+
+class OutletParts(NamedTuple):
+    """What the outlets of a dealer share. Relative paths start at `directory`.
+
+    `secrets` has the environment variables that the settings name.
+    """
+
+    directory: Path
+    mail_server: MailServer | None
+    secrets: Mapping[str, str]
+    client: httpx.AsyncClient
 
 
 class Format(NamedTuple):

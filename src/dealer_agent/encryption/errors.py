@@ -27,7 +27,7 @@ class UnknownKey(EncryptionError):
 
 
 class DecryptionFailed(EncryptionError):
-    """The data was changed or moved, or was encrypted with another key of the same name.
+    """The data was changed or moved, or was encrypted with another key that has the same id.
 
     `context` is the context that it should have: table, column, dealer, then the ids of the row.
     """

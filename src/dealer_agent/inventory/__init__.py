@@ -1,1 +1,3 @@
-"""The stock: feeds in, vocabulary, and the catalogue that answers searches. Pure but for reading a feed."""
+"""The stock: feeds, canonical words, and the catalogue that answers searches. Pure, except that a feed is read from a
+file.
+"""

@@ -68,7 +68,7 @@ class ListingPolicy:
 
     @cached_property
     def rule_by_hint(self) -> Mapping[str, RooftopRule]:
-        """Folded feed id or name to its rooftop. If two rooftops have the same id, the first one is used."""
+        """Maps a folded feed id or name to its rooftop. If two rooftops have the same id, the first one is used."""
         rules: dict[str, RooftopRule] = {}
         for rule in self.rooftops:
             for hint in (rule.name, *sorted(rule.feed_ids)):

@@ -65,7 +65,8 @@ class CustomerVisit:
     """A visit as its customer's page shows it, without data of the customer.
 
     If `ended` is None, the visit can be changed, and moved to the `free` times. `channels` are those that the customer
-    allowed and did not withdraw, even if the consent has expired: receivers of the lead may not know that.
+    allowed and did not withdraw, even if the consent has expired, because receivers of the lead may not know
+    that it has.
     """
 
     rooftop: RooftopView
@@ -113,8 +114,8 @@ class CustomerActions:
     async def withdraw(self, target: LinkTarget, channels: Collection[str], now: datetime, seconds: float) -> None:
         """Withdraws the customer's consent for these channels, unless it is withdrawn already. CRMs are notified.
 
-        The withdrawal counts for all leads with the same e-mail address, because the link was sent to this address. It
-        does not count for leads with only the same phone number: a sender can put another person's number in a lead.
+        The withdrawal applies to all leads with the same e-mail address, because the link was sent to this address. It
+        does not apply to leads with only the same phone number: a sender can put another person's number in a lead.
         Raises the errors of `cancel`, and VisitEnded only if the customer was erased.
         """
 

@@ -47,7 +47,7 @@ class LeadIntake:
         self._writer = writer
         self._on_stored = on_stored
 
-    async def take(self, lead: PreparedLead, catalogue: Catalogue, now: datetime, seconds: float) -> Answer:
+    async def submit(self, lead: PreparedLead, catalogue: Catalogue, now: datetime, seconds: float) -> Answer:
         """Stores a lead with its consent, its visit and its deliveries, and answers it.
 
         A lead that waits for the database for `seconds` is cancelled: raises InternalError, and nothing is stored. If
@@ -63,7 +63,7 @@ class LeadIntake:
         return answer
 
     def lead_job(self, lead: PreparedLead, catalogue: Catalogue, now: datetime) -> Job[Answer | ProtocolError]:
-        """The job that stores a lead. Without an idempotency key, raises ProtocolError for a lead to refuse."""
+        """The job that stores a lead. Raises ProtocolError for a lead to refuse, if it has no idempotency key."""
         accepted = accept_lead(lead.request, catalogue, now) if lead.request.idempotency_key is UNSET else None
         return lambda tx: LeadTransaction(tx, self._context, catalogue, lead, accepted).store()
 

@@ -86,10 +86,10 @@ class LeadTransaction:
         Raises ContactConsentRequired, InvalidConsent, VehicleNotFound, VehicleUnavailable and IdempotencyConflict.
         """
         key = self.lead.request.idempotency_key
-        return self._take()[1] if key is UNSET else self._store_once(key)
+        return self._store_lead()[1] if key is UNSET else self._store_once(key)
 
     def _store_once(self, key: str) -> Result:
-        """Repeats the answer stored for the key. Without one, stores the lead and its answer.
+        """Repeats the answer that is stored for the idempotency key. Without one, stores the lead and its answer.
 
         Errors are not stored. After AppointmentTimeUnavailable, a repeated request tries to book the visit.
         """
@@ -103,7 +103,7 @@ class LeadTransaction:
             waiting_id = answered.without_a_time
             if waiting_id is None:
                 return Answer(bytes(answered.data), answered.message)
-        lead_id, answer = self._take() if waiting_id is None else self._book_again(waiting_id)
+        lead_id, answer = self._store_lead() if waiting_id is None else self._book_again(waiting_id)
         if isinstance(answer, Answer):
             content = _StoredAnswer(msgspec.Raw(answer.data), answer.message)
         elif waiting_id is None:
@@ -146,7 +146,7 @@ class LeadTransaction:
             self._add(lead_id, addition, visit, rooftop, channels_of(stored, self.tx.now))
         return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit)
 
-    def _take(self) -> tuple[str, Result]:
+    def _store_lead(self) -> tuple[str, Result]:
         """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the answer."""
         lead, tx = self.lead, self.tx
         accepted = self.accepted or accept_lead(lead.request, self.catalogue, tx.now)
@@ -155,30 +155,30 @@ class LeadTransaction:
         withdrawn = withdrawn_since(tx, lead.contacts, accepted.grant.granted_at)
         accepted = accepted._replace(withdrawn=withdrawn)
         if not stored_leads.is_known(tx, lead.contacts):
-            return self._take_new(accepted, vehicle)
+            return self._store_new(accepted, vehicle)
         if not can_reach(lead.customer, accepted.channels):
             self._refuse_withdrawn(accepted.grant)
         window = timedelta(hours=self.context.profile.policies.duplicate_window_hours)
         if not window:
-            return self._take_new(accepted, vehicle)
+            return self._store_new(accepted, vehicle)
         since = tx.now - window
         own_id = stored_leads.find_duplicate(tx, lead.senders, vehicle, since)
         own = None if own_id is None else stored_leads.get_lead(tx, own_id)
         if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
             return own.lead.lead_id, self._add_to(own, accepted, vehicle)
-        return self._take_new(accepted, vehicle, stored_leads.find_duplicate(tx, lead.contacts, vehicle, since))
+        return self._store_new(accepted, vehicle, stored_leads.find_duplicate(tx, lead.contacts, vehicle, since))
 
     def _refuse_withdrawn(self, grant: Grant) -> None:
         """Raises ContactConsentRequired if the customer withdrew all channels of the consent from this sender.
 
-        Leads of other senders are accepted. An error would disclose to anybody who knows an address that its owner
+        Leads of other senders are accepted. An error would disclose to anybody who knows a contact point that its owner
         withdrew a consent from this dealer.
         """
         known = stored_leads.withdrawn_from(self.tx, self.lead.senders, grant.granted_at)
         if not can_reach(self.lead.customer, (channel for channel in grant.channels if channel not in known)):
             raise consent_was_withdrawn()
 
-    def _take_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> tuple[str, Result]:
+    def _store_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> tuple[str, Result]:
         """Stores a new lead. The answer discloses nothing of `first_id`, which may be a lead of the same person."""
         lead, tx, lead_id = self.lead, self.tx, new_ulid()
         visit = self._decide_visit(accepted.found, None)

@@ -27,7 +27,7 @@ class IntakeContext(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Notifications:
-    """The deliveries of one transaction."""
+    """Adds deliveries about leads and visits to the outbox, in one transaction."""
 
     tx: Transaction
     context: IntakeContext
@@ -35,8 +35,8 @@ class Notifications:
     def send_again(self, lead_id: str, event_id: str, rooftops: Iterable[DealerRooftop]) -> None:
         """Sends a lead again to the channels and the staff of these rooftops, because of the event.
 
-        A receiver whose delivery was not attempted yet gets no other one: the document is made from the rows at the
-        first attempt. A document that was attempted does not change, so another delivery follows it.
+        A receiver whose delivery was not attempted yet gets no second delivery: the document is made from the rows at
+        the first attempt. A document that was attempted does not change, so another delivery follows it.
         """
         waits = waiting(self.tx, lead_id)
         rows = [

@@ -79,7 +79,7 @@ class Without:
 
 @dataclass(frozen=True, slots=True)
 class VisitBooking:
-    """The visits of one transaction."""
+    """Decides about requested visits, and stores and ends visits, in one transaction."""
 
     tx: Transaction
     timetable: Timetable
@@ -170,7 +170,7 @@ class VisitBooking:
         if decision.existing is not None:
             return []
         replaced = [record.appointment_id for record in decision.replaced]
-        moved = self._moved_parts(decision, appointments.sharing(self.tx, replaced))
+        moved = self._moved_parts(decision, appointments.sharing_places_of(self.tx, replaced))
         appointments.end_appointments(self.tx, replaced, REPLACED)
         slot = decision.confirmed
         record = AppointmentRecord(
@@ -189,7 +189,7 @@ class VisitBooking:
         )
         appointments.record_appointment(self.tx, record)
         if slot is not None and decision.shares is None:
-            appointments.take_places(self.tx, record, quarters_of(slot), decision.places)
+            appointments.occupy_places(self.tx, record, quarters_of(slot), decision.places)
         for appraisal in moved:
             appointments.record_appointment(self.tx, appraisal)
         return moved
@@ -308,7 +308,7 @@ class NoVisitToCancel(Exception):  # noqa: N818 - it says what happened
 
 
 class Cancellation(NamedTuple):
-    """The cancelled visit and the parts of it, as they were before. The customers of the visits `mailed` get a mail."""
+    """The visit and its parts, as they were before the cancellation. `mailed` are those whose customers get a mail."""
 
     visit: AppointmentRecord
     parts: tuple[AppointmentRecord, ...]
@@ -323,7 +323,7 @@ def cancel_visit(tx: Transaction, appointment_id: str, notifications: Notificati
     visit = appointments.find_appointment(tx, appointment_id)
     if visit is None or not visit.is_active or (visit.ends_at is not None and visit.ends_at <= tx.now):
         raise NoVisitToCancel(f"There is no visit {appointment_id} to cancel{_reason(visit)}")
-    parts = tuple(appointments.sharing(tx, [appointment_id]))
+    parts = tuple(appointments.sharing_places_of(tx, [appointment_id]))
     appointments.end_appointments(tx, [appointment_id], CANCELLED)
     mailed = frozenset(
         ended.appointment_id

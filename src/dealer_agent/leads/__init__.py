@@ -1,1 +1,1 @@
-"""Leads: consent, duplicates, visit times, signed links, and the documents and messages made of a lead. Pure."""
+"""Leads: consent, duplicates, visit times, signed links, and the documents and mails about a lead. Pure."""

@@ -38,7 +38,7 @@ quoted-printable encoding, which some CRMs do not decode."""
 
 
 def render_adf(message: DeliveredMessage) -> bytes:
-    """A message as one ADF document: ASCII, and valid against the DTD for any content."""
+    """The ADF document of a delivery: ASCII, and valid against the DTD for any content."""
     match message:
         case LeadView():
             return _lead(message)

@@ -83,7 +83,7 @@ def with_allowed_contact_points(customer: Customer, channels: Sequence[Channel])
 
 
 def _covers(event: ConsentEvent, customer: Customer, channel: Channel) -> bool:
-    """Whether an event counts for the channel's contact point. Only a grant can be for other contact points."""
+    """Whether an event applies to the channel's contact point. Only a grant can be for other contact points."""
     current = contact_point(customer, channel)
     if event.kind != GRANTED or event.customer is None or current is UNSET:
         return True
@@ -147,7 +147,7 @@ def _checker() -> Checker:
 
 
 def _missing(consent: object, customer: Customer) -> list[Problem]:
-    """What the customer did not agree to. A scope or a list of channels that is no array counts as malformed."""
+    """What the consent lacks. A `scope` or `allowed_channels` that is not an array is not reported here."""
     if not isinstance(consent, dict):
         return []
     problems = []

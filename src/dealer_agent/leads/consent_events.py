@@ -30,7 +30,7 @@ class ConsentRecord:
 
     `source_agent` is the agent that got the consent. `token_id` is the token of the request. `customer` is who agreed
     (JSON in UTF-8): the law requires it with the consent, for longer than the lead itself. If it is None,
-    `storage.leads.record_lead` takes the lead's customer.
+    `storage.leads.record_lead` uses the lead's customer.
     """
 
     received_at: datetime

@@ -1,8 +1,8 @@
 """Signed links for customers (docs/protocol.md#customer-links). Pure.
 
-A link names a visit, a purpose and its last second. A token is `LEAD.APPOINTMENT.UNTIL.SIGNATURE`, with UNTIL in
-seconds since 1970 and an HMAC-SHA256. The key of the signature depends on the purpose and the dealer, so a token is
-valid for one purpose only. No link is stored.
+A link names a visit, a purpose and the second in which it expires. A token is `LEAD.APPOINTMENT.UNTIL.SIGNATURE`, with
+UNTIL in seconds since 1970 and an HMAC-SHA256. The key of the signature depends on the purpose and the dealer, so a
+token is valid for one purpose only. No link is stored.
 """
 
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class LinkTarget(NamedTuple):
 class CustomerLinks:
     """Makes and reads the links of one dealer.
 
-    `base_url` is the address of the service, without a slash at its end. A link works for `valid` after the visit ends.
+    `base_url` is the URL of the service, without a trailing slash. A link works for `valid` after the visit ends.
     """
 
     dealer_id: str
@@ -40,11 +40,11 @@ class CustomerLinks:
     valid: timedelta
 
     def address(self, purpose: LinkPurpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
-        """The web address for a mail. A visit always gets the same address."""
+        """The URL for a mail. A visit always gets the same URL."""
         return f"{self.base_url}{self.path(purpose, lead_id, appointment_id, ends_at)}"
 
     def path(self, purpose: LinkPurpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
-        """The path of this address below `base_url`."""
+        """The path of this URL below `base_url`."""
         until = int((ends_at + self.valid).timestamp())
         token = self._signer(purpose).sign(f"{lead_id}.{appointment_id}.{until}")
         return f"/{purpose}/{token.decode('ascii')}"

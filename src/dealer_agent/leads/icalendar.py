@@ -1,7 +1,7 @@
 """Visits as iCalendar files (RFC 5545). Pure.
 
 Times are in UTC. Local times of RFC 5545 cannot distinguish the two hours of an autumn clock change, and every calendar
-program shows UTC on its reader's clock.
+program shows UTC in its user's local time.
 """
 
 from collections.abc import Iterable

@@ -22,7 +22,7 @@ from dealer_agent.protocol.requests import VehicleOfInterest, VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
 
 NAME_LENGTH = 100
-"""The most characters of the name of a rooftop or a vehicle in the message."""
+"""The most characters of the name of a rooftop or a vehicle in the text."""
 
 # To a customer these names are shorter than in `wording.VISITS`.
 _SHORT_NAMES: dict[VisitKind, str] = {"sales": "visit", "handover": "handover"}
@@ -32,9 +32,9 @@ _OF_THE_VEHICLE: tuple[VisitKind, ...] = ("test_drive", "handover")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadAnswer:
-    """The facts for the message. `unknown_rooftop` is a name from the buyer that no rooftop has.
+    """The facts for the text of the reply to the buyer. `unknown_rooftop` is a name from the buyer that no rooftop has.
 
-    The message names no channel. A missing channel would disclose to any sender that the customer withdrew consent.
+    The text names no channel. A missing channel would disclose to any sender that the customer withdrew consent.
     """
 
     department: Department
@@ -58,7 +58,7 @@ class LeadAnswer:
 
 
 def answer_message(answer: LeadAnswer) -> str:
-    """The message. It has at most `responses.MESSAGE_LENGTH` characters, because each name in it is bounded."""
+    """The text. It has at most `responses.MESSAGE_LENGTH` characters, because each name in it is bounded."""
     visit = answer.visit
     if visit is None:
         about = f" about the {answer.vehicle}" if answer.vehicle else ""

@@ -20,7 +20,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def render_json(message: DeliveredMessage) -> bytes:
-    """A message as one JSON object in UTF-8. An unknown member is absent, never null."""
+    """The JSON document of a delivery: one object in UTF-8. A member without a value is absent, never null."""
     match message:
         case LeadView(withdrawn=()):
             kind, members = "lead", _lead(message)

@@ -227,14 +227,14 @@ def lead_view(
 
 
 def erased_lead(lead: LeadDetails, profile: Profile, rooftop: str) -> ErasedLead:
-    """The message about an erased lead for its receivers at a rooftop."""
+    """What the receivers at a rooftop get about an erased lead."""
     record = lead.stored.lead
     assert record.erased_at is not None, "only an erasure makes this delivery"
     return ErasedLead(lead_id=record.lead_id, rooftop=rooftop_view(profile, rooftop), erased_at=record.erased_at)
 
 
 def cancelled_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisit:
-    """The message about a visit that an erasure cancelled."""
+    """What the receivers at a rooftop get about a visit that an erasure cancelled."""
     assert visit.starts_at is not None, "a confirmed visit has a time"
     return CancelledVisit(
         lead_id=visit.lead_id,

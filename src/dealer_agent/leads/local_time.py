@@ -25,7 +25,7 @@ def instant_of(moment: datetime, zone: tzinfo | None) -> datetime:
 
 
 def read_instant(text: str, zone: tzinfo | None) -> datetime:
-    """The `instant_of` a timestamp that passed the schema."""
+    """The result of `instant_of` for a timestamp that passed the schema."""
     moment = parse_timestamp(text)
     assert moment is not None, "the schema accepts only timestamps"
     return instant_of(moment, zone)

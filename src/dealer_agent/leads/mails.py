@@ -1,8 +1,8 @@
 """Mails about a lead to the dealer's staff, and about a visit to the customer. Pure.
 
 Mails to the customer have only data of the dealer, and the customer's first name if it looks like a name: anybody can
-send a lead with another person's address. In mails to the staff, text from the sender is shortened. A line of the
-sender never starts at the margin, so it cannot imitate a line of the service.
+send a lead with the e-mail address of another person. In mails to the staff, text from the sender is shortened. A line
+of the sender never starts at the margin, so it cannot imitate a line of the service.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,7 +44,7 @@ class CalendarPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail without its addresses. The subject has no control character. `text` ends with a newline."""
+    """A mail without sender and recipients. The subject has no control character. `text` ends with a newline."""
 
     subject: str
     text: str
@@ -80,7 +80,7 @@ def adf_mail_subject(message: DeliveredMessage) -> str:
 
 
 def staff_mail(message: DeliveredMessage) -> Mail:
-    """A message in plain English for the staff of the rooftop."""
+    """The mail of a delivery to the staff of the rooftop, as readable text."""
     match message:
         case LeadView():
             return _lead_mail(message)

@@ -70,7 +70,7 @@ def _json_key(*parts: str) -> str:
 
 
 def with_normal_phone(customer: Customer, contacts: Iterable[str]) -> Customer:
-    """The customer with the phone number in E.164 form, which is one of their `contact_points`."""
+    """The customer, with the phone number in E.164 form if one of `contacts` is a phone number."""
     phones = (contact.removeprefix(PHONE_PREFIX) for contact in contacts if contact.startswith(PHONE_PREFIX))
     return msgspec.structs.replace(customer, phone=next(phones, customer.phone))
 

@@ -137,7 +137,7 @@ def additions_of(stored: StoredLead) -> list[Addition]:
 
 @dataclass(frozen=True, slots=True)
 class LeadContent:
-    """The parts of a lead that additions change. `messages` and `customers` are oldest first."""
+    """What a lead says after all its additions. `messages` and `customers` are oldest first."""
 
     messages: tuple[str, ...]
     customers: tuple[Customer, ...]

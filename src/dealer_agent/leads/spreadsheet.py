@@ -41,7 +41,7 @@ def without_formula(cell: str) -> str:
 
 
 def cells(view: LeadView) -> dict[str, str]:
-    """A lead's cells by column, in the order of COLUMNS. Times are in UTC. Of several visits, the last one counts."""
+    """A lead's cells by column, in the order of COLUMNS. Times are in UTC. It has the last of several visits."""
     customer = view.customer
     values = {
         "lead_id": view.lead_id,

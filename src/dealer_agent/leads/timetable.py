@@ -59,7 +59,7 @@ class Timetable:
         return next((rooftop for name, rooftop in self._rooftops.items() if (name, kind) in self._plans), None)
 
     def department(self, rooftop: DealerRooftop, kind: VisitKind | None, now: datetime) -> Department:
-        """The department that answers a lead: the one whose hours count for the visit, else sales.
+        """The department that answers a lead: the one whose hours apply to the visit, else sales.
 
         A department without its own phone number or hours has those of sales.
         """

@@ -43,7 +43,7 @@ def vehicle_words(vehicle: VehicleMembers) -> str:
 
 
 def vehicle_name(vehicle: Vehicle) -> str:
-    """The words for a listing, else `vehicle`."""
+    """The name of a vehicle, such as `2024 Toyota RAV4 XLE`. If nothing is known, it is `vehicle`."""
     return vehicle_words(vehicle) or "vehicle"
 
 

@@ -1,4 +1,4 @@
-"""The agent card in both revisions (docs/protocol.md#cards). Pure."""
+"""The agent card in both protocol revisions (docs/protocol.md#cards). Pure."""
 
 import hashlib
 import re
@@ -17,7 +17,7 @@ BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list":
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The content of the card of one service. Addresses are absolute, without a trailing slash.
+    """The content of the card of one service. URLs are absolute, without a trailing slash.
 
     `skills` are switched on. `bearer_skills` are the ids of those that require a token.
     """

@@ -169,7 +169,7 @@ def _parts(body: Any) -> list[Any] | None:
 
 
 def _received(body: Any, problem: Problem) -> tuple[Any] | None:
-    """The received value, if it is short and no object or array. Those are not repeated: they may have the payload."""
+    """The received value, if it is short. An object or array is not repeated, because it may contain the payload."""
     if problem.keyword == "required" or "data" in problem.path:
         return None
     for step in problem.path:

@@ -43,7 +43,7 @@ class ProtocolError(Exception):
     json_rpc: int = -32000
     """The number of JSON-RPC in the vocabulary `proto`."""
     json_rpc_autoagent: int | None = None
-    """The number in the vocabulary `autoagent`, where it is another one."""
+    """The number in the vocabulary `autoagent`, if it differs."""
     retryable: ClassVar[bool] = False
     """Whether the same request may be sent again."""
     is_a2a: ClassVar[bool] = False
@@ -124,7 +124,7 @@ class UnsupportedSkill(ProtocolError):
     http = 404
     json_rpc = -32004
     json_rpc_autoagent = -32601
-    meaning = "`data.type` names no skill that this dealer offers, or the address or HTTP method does not exist."
+    meaning = "`data.type` names no skill that this dealer offers, or the path or HTTP method does not exist."
     action = "See the agent card."
     example = (
         "This dealer does not offer inventory.facets.",
@@ -170,7 +170,7 @@ class InvalidConsent(ProtocolError):
 class AppointmentTimeUnavailable(ProtocolError):
     code = "APPOINTMENT_TIME_UNAVAILABLE"
     http = 409
-    meaning = "None of the times asked for can be kept and none can be proposed."
+    meaning = "None of the requested times is free, and no other time can be proposed."
     action = "The lead itself is kept: `details.lead_id` names it. Do not send it again."
     example = ("No time is free.", {"lead_id": "01KE7AQQ3R5T7V9X2Z4B6D8F1H"})
 

@@ -64,7 +64,7 @@ def is_timestamp(text: str) -> bool:
 
 
 def normal_email(text: str) -> str | None:
-    """The address for comparisons: normalised, in lower case. None if the syntax is wrong."""
+    """The e-mail address for comparisons: normalised, in lower case. None if the syntax is wrong."""
     try:
         return validate_email(text, check_deliverability=False, test_environment=True).normalized.casefold()
     except EmailNotValidError:

@@ -75,7 +75,7 @@ def decode_call(
 
 
 def decode_plain_call(body: bytes, vocabularies: Vocabularies) -> tuple[bytes, Request] | None:
-    """The id of a call and its plain request, as `envelope.decode_plain_request`."""
+    """The id of a call, and its request as from `envelope.decode_plain_request`. None for the path over ASGI."""
     if not is_sound(body):
         return None
     try:

@@ -42,7 +42,7 @@ class Problem:
         return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in self.path)
 
     def below(self, *steps: str | int) -> "Problem":
-        """The same problem in the value that contains this one at the path `steps`."""
+        """The same problem, with its path in a value that contains this value at `steps`."""
         return replace(self, path=(*steps, *self.path))
 
     def as_details(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ ERROR_INFO_TYPE = "type.googleapis.com/google.rpc.ErrorInfo"
 
 
 class Answer(NamedTuple):
-    """A skill's answer: the JSON of `data`, and a sentence for the reader. `rest` has further pieces of `data`.
+    """A skill's answer: the JSON of `data`, and a sentence for the buyer. `rest` has further pieces of `data`.
 
     A page of listings stays in pieces until it is sent: one copy of it costs about as much as the search.
     """

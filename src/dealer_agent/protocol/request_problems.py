@@ -103,9 +103,9 @@ def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
 def list_problems(checker: Checker, instance: object) -> list[Problem]:
     """All problems of an instance. Each missing or unknown member has its own problem.
 
-    Sizes are checked first: the content of a value that is too long is not checked. Of other arrays, the first
-    `MOST_CHECKED` items are checked. The others are checked only if these have no problem. At most `MOST_CHECKED`
-    problems are described. The others are counted in `left_out`.
+    Lengths are checked first. The content of a value that is too long is not checked. In a long array, the items after
+    the first `MOST_CHECKED` are checked only if nothing else is wrong. At most `MOST_CHECKED` problems are described.
+    The others are counted in `left_out`.
     """
     skipped = set(_with_long_names(instance)) if checker.names else set()
     if not skipped and checker.whole.is_valid(instance):

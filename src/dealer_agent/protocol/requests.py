@@ -41,7 +41,7 @@ LEAD_VEHICLE_BOUNDS: Final[Mapping[str, Mapping[str, int]]] = {
 
 
 def filter_members(row: VehicleField) -> Mapping[str, tuple[Any, str]]:
-    """The filters of a field: name to type and description."""
+    """The type and description of each filter of a field, by the name of the filter."""
     match row.filter:
         case AnyOf() as any_of:
             value = row.value_type if get_origin(row.value_type) is Literal else Word
@@ -71,7 +71,7 @@ _FILTERS: dict[str, tuple[Any, str]] = {
 }
 
 FILTER_MEANINGS: Final = {name: description for name, (_, description) in _FILTERS.items() if description}
-"""Filter name to its description."""
+"""The description of each filter."""
 
 _FilterMembers: Any = defstruct(
     "_FilterMembers",
@@ -82,7 +82,7 @@ _FilterMembers: Any = defstruct(
 )
 
 
-class Filters(_FilterMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy takes each for Any.
+class Filters(_FilterMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy treats each as Any.
     """Absent members and empty arrays mean no constraint. Texts match whole values without regard to case, accents,
     spacing and punctuation, and through well-known synonyms. Ranges include their ends; a listing without the value
     does not match a range on it.
@@ -104,14 +104,14 @@ else:
 
 
 class Sort(Struct, frozen=True, forbid_unknown_fields=True):
-    """An order; both members are required. What has no value sorts last in both directions."""
+    """An order; both members are required. A listing without a value comes last in both directions."""
 
     field: SortField
     order: Literal["asc", "desc"]
 
 
 class Privacy(Struct, frozen=True, forbid_unknown_fields=True):
-    """Searching is best done anonymously: who the buyer is belongs into a lead, and only there."""
+    """Search anonymously. Send the customer's data only with a lead."""
 
     anonymous: bool | UnsetType = UNSET
 
@@ -185,14 +185,14 @@ VISIT_KIND_OF: Final[Mapping[AppointmentType, VisitKind]] = {
 
 
 class RequestedWindow(Struct, frozen=True):
-    """A stretch of time that suits the buyer."""
+    """A period in which the buyer can visit."""
 
     start: LocalTimestamp
     end: LocalTimestamp | UnsetType = UNSET
 
 
 class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
-    """A visit asked for: by windows or by one time, never both. Both forms are understood everywhere."""
+    """A requested visit: with windows or with one time, never both. Both protocol revisions accept both forms."""
 
     appointment_type: AppointmentType
     requested_windows: (
@@ -205,7 +205,7 @@ class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VehicleOfInterest(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
-    """The vehicle that the buyer asks about: any member of a vehicle and extras, none required."""
+    """The vehicle that the buyer asks about. All members are optional."""
 
     vehicle_id: str | UnsetType = UNSET
     condition: SaleCondition | UnsetType = UNSET
@@ -214,8 +214,6 @@ class VehicleOfInterest(VehicleMembers, frozen=True, omit_defaults=True, kw_only
 
 
 class TradeIn(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
-    """The vehicle that the buyer would trade in: any member of a vehicle and extras, none required. Its condition is a
-    grade.
-    """
+    """The vehicle that the buyer would trade in. All members are optional. `condition` is a grade."""
 
     condition: Literal["excellent", "good", "fair", "poor"] | UnsetType = UNSET

@@ -24,7 +24,7 @@ class GeoPoint(Struct, frozen=True):
 
 
 class PostalAddress(Struct, frozen=True):
-    """A rooftop's address."""
+    """A rooftop's postal address."""
 
     address_line_1: str
     city: str
@@ -106,7 +106,7 @@ class FloatRange(Struct, frozen=True):
 
 
 class Facet(NamedTuple):
-    """A member of `Facets`, and the field that it looks at."""
+    """A member of `Facets`, and the field whose values it counts."""
 
     name: str
     field: VehicleField
@@ -139,7 +139,7 @@ _FacetMembers: Any = defstruct(
 )
 
 
-class Facets(_FacetMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy takes each for Any.
+class Facets(_FacetMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy treats each as Any.
     """Highest count first, then by value. A facet without a value in the matching set is left out."""
 
 
@@ -151,7 +151,7 @@ class TimeSlot(Struct, frozen=True):
 
 
 class AppointmentReply(Struct, frozen=True, kw_only=True):
-    """What became of the visit asked for. Times carry the rooftop's offset."""
+    """The result of the requested visit. Times have the UTC offset of the rooftop."""
 
     appointment_id: str
     status: Literal["requested", "proposed", "confirmed", "rejected"]

@@ -1,10 +1,10 @@
 """JSON Schemas, generated from the wire types (docs/protocol.md#schemas). Pure.
 
 The service publishes each schema under `/schemas/`, and lists the problems of an invalid request with it. The output of
-msgspec is changed for readers and for clear problems: a union of plain types becomes one `type` list, an enum with one
-value becomes a `const`, and Python's `\\Z` becomes the `$` of ECMA 262. In a published schema, a union that names
-another schema stays a union, because code generators name types after schemas. In a checked schema it becomes one
-schema, so that a problem names the member and not the union.
+msgspec is changed, so that people can read the schemas and problems are clear: a union of plain types becomes one
+`type` list, an enum with one value becomes a `const`, and Python's `\\Z` becomes the `$` of ECMA 262. In a published
+schema, a union that names another schema stays a union, because code generators name types after schemas. In a checked
+schema it becomes one schema, so that a problem names the member and not the union.
 """
 
 import inspect
@@ -65,7 +65,7 @@ def envelope_schema(envelope: Any) -> Schema:
 
 
 def published_schemas() -> dict[str, Schema]:
-    """File name to schema, as served under `/schemas/`."""
+    """The schemas that are served under `/schemas/`, by file name."""
     files: dict[str, Schema] = {}
     for skill in SKILLS:
         files[f"{skill.request_type}.json"] = request_schema(skill)

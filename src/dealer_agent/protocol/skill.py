@@ -1,4 +1,4 @@
-"""The skills: request type, response type and record of each (docs/protocol.md#vocabulary). Pure.
+"""The skills: request type, response type and record of each (docs/protocol.md#skills). Pure.
 
 To add a skill, add its types and its record here, its function to `skills.py`, and its documentation to
 `apidocs/skill_docs.json`. The docstrings of the types are the descriptions in the published schemas.
@@ -30,7 +30,7 @@ from dealer_agent.protocol.vehicle_field import Natural, Word
 class DealerInformationRequest(
     Struct, tag_field="type", tag="dealer.information.request", frozen=True, forbid_unknown_fields=True
 ):
-    """Asks who the dealer is. It has no other member."""
+    """Asks who the dealer is. The request has only `type`."""
 
 
 class DealerInformation(Struct, frozen=True):
@@ -94,7 +94,7 @@ _BOTH_FORMS = {"type": "object", "required": ["requested_windows", "appointment_
 
 
 class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", frozen=True, forbid_unknown_fields=True):
-    """A customer who consented, and any mix of a vehicle of interest, a trade-in and an appointment."""
+    """A customer who consented, and any combination of a vehicle of interest, a trade-in and an appointment."""
 
     customer: Customer
     source_agent: Name | SourceAgent
@@ -181,7 +181,7 @@ INVENTORY_SEARCH = Skill(
     payload=InventorySearchRequest,
     data=SearchPage,
     name="Inventory search",
-    description="Finds vehicles in stock by filters and free text, page by page, in the order asked for.",
+    description="Finds vehicles in stock by filters and free text, page by page, in the requested order.",
     tags=("inventory", "search", "vehicles"),
     default_rate="600/minute",
 )
@@ -201,8 +201,8 @@ LEAD_SUBMIT = Skill(
     payload=LeadSubmitRequest,
     data=LeadReceipt,
     name="Lead submission",
-    description="Takes a consenting customer's lead: a vehicle of interest, a trade-in, an appointment, or any mix of "
-    "them.",
+    description="Sends the dealer a lead of a customer who consents to it. A lead can have a vehicle of interest, a "
+    "trade-in and an appointment.",
     tags=("lead", "appointment", "trade-in", "test-drive"),
     default_rate="10/minute",
     is_lead=True,

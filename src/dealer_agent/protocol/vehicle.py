@@ -52,10 +52,10 @@ _DRIVELINES = "fwd, rwd, awd, 4wd, 2wd (axle unknown)."
 _FUELS = "gas, diesel, hybrid, phev, bev, flex, hydrogen."
 _CHARGE_PORTS = "nacs, ccs, j1772, chademo."
 _BODIES = (
-    "sedan, suv, truck, coupe, hatchback, wagon, convertible, minivan, van; of motorcycles cruiser, sport, touring, "
+    "sedan, suv, truck, coupe, hatchback, wagon, convertible, minivan, van; motorcycles: cruiser, sport, touring, "
     "adventure, standard, scooter."
 )
-_OWN_WORDS = "A word of the dealer's that is none of these is kept."
+_OWN_WORDS = "Other words of the dealer are kept."
 _DOLLARS_FILTER = "Whole US dollars, of the advertised price."
 
 
@@ -290,7 +290,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ] = UNSET
     other_attributes: Annotated[
         dict[str, Scalar] | UnsetType,
-        Field("Other", "Facts of the dealer's that have no member here.", lead_bounds={"maxProperties": 200}),
+        Field("Other", "Facts of the dealer that have no member of their own.", lead_bounds={"maxProperties": 200}),
     ] = UNSET
     inventory_date: Annotated[
         date | UnsetType,

@@ -1,4 +1,4 @@
-"""What a row of the table of vehicle fields can say. Pure types.
+"""What a row of the table of vehicle fields can contain. Pure types.
 
 `protocol.vehicle` is the table. A field's row is the annotation of its member: the wire type, then a `Field`, and as
 many of `AnyOf`, `Range`, `IsTrue`, `Exact` (filters), `Counts`, `MinMax` (facets), `LeadFact` and `Feed` as apply:
@@ -38,7 +38,7 @@ SearchWeight = Literal["name", "fact", "identifier", "prose"]
 Identifiers and prose rarely repeat, so the catalogue has no column for them.
 """
 
-Reader = Literal[
+CellParser = Literal[
     "address", "amount", "condition", "cubic_centimetres", "day", "dollars", "features", "line", "miles", "moment",
     "names", "photos", "prose", "status", "stock", "truth", "vehicle_type", "vin", "whole", "word", "year",
 ]  # fmt: skip
@@ -46,7 +46,7 @@ Reader = Literal[
 
 
 class Field(Struct, frozen=True):
-    """The part of a row that every field has.
+    """What every field of a vehicle has.
 
     `description` is published if the name and the schema do not say enough. `absent_means` is the value that filters
     and facets use for a listing without the field. `lead_bounds` are JSON Schema keywords for the field in a lead's
@@ -88,7 +88,7 @@ class IsTrue(Struct, frozen=True):
 
 
 class Exact(Struct, frozen=True):
-    """A filter for the one value of an identifier."""
+    """A filter for an identifier. It has one value, not a list."""
 
     position: int = LAST
     description: str = ""
@@ -121,11 +121,11 @@ class Feed(Struct, frozen=True):
 
     `columns` are its names in files of unknown origin, best first, separated by ` | `. `own_columns` are its names in
     the service's own layout, by default the member's. `member` is that of `inventory.listing.Unit`, by default the
-    field's name. `limit` is the most characters. `more_columns` are further columns that the reader uses, by the name
-    under which it finds them.
+    field's name. `limit` is the most characters. `more_columns` are further columns that the parser needs, by the
+    name that the parser uses.
     """
 
-    reader: Reader
+    reader: CellParser
     columns: str = ""
     own_columns: str = ""
     member: str = ""

@@ -39,7 +39,7 @@ def proto(
     extension_1_0_0: str = "https://proto.example/extensions/a2a-automotive-retail/v1.0",
     extension_0_1_0: str = "https://proto.example/extensions/a2a-automotive-retail/v0.1",
 ) -> Vocabulary:
-    """The vocabulary `proto`. The domain and the addresses of the extensions are settings."""
+    """The vocabulary `proto`. The domain and the URIs of the extensions are settings."""
     return Vocabulary("proto", "proto.error", domain, extension_1_0_0, extension_0_1_0, a2a_errors=True)
 
 
@@ -76,7 +76,7 @@ class Vocabularies:
 
     @cached_property
     def requests(self) -> dict[str, tuple[Vocabulary, Skill]]:
-        """Request media type to its vocabulary and skill."""
+        """The vocabulary and skill of each media type of a request."""
         return {
             vocabulary.request_media_type(skill): (vocabulary, skill) for vocabulary in self.both for skill in SKILLS
         }
@@ -90,7 +90,7 @@ class Vocabularies:
 
     @cached_property
     def accepted(self) -> dict[str, frozenset[str]]:
-        """Skill id to the output modes that cover its response: media types of both vocabularies, JSON, wildcards."""
+        """The output modes that match the response of each skill: media types of both vocabularies, JSON, wildcards."""
         return {skill.id: frozenset((*JSON_MODES, *self.response_types(skill))) for skill in SKILLS}
 
     def request_types(self, skill: Skill) -> list[str]:
@@ -111,7 +111,7 @@ class Vocabularies:
         return self.default
 
     def accepts(self, modes: list[str], skill: Skill) -> bool:
-        """Whether the buyer's output modes cover the skill's response (docs/protocol.md#envelope)."""
+        """Whether one of the buyer's output modes matches the skill's response (docs/protocol.md#envelope)."""
         covering = self.accepted[skill.id]
         return not covering.isdisjoint(modes) or any(bare_media_type(mode) in covering for mode in modes)
 

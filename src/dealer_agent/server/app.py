@@ -86,7 +86,7 @@ class DealerApp:
             await error_response(error, process, request_id)(scope, receive, send)
 
     async def _find(self, host: str, path: str, scope: Scope) -> Target:
-        """What a request is for. To open a dealer's service costs more than an answer, so it is counted before."""
+        """What a request is for. A request that opens a dealer is counted first, because this is expensive."""
         place = self.dealers.addresses.locate(host, path)
         if place is None:
             return Target(None, path, None)
@@ -106,7 +106,7 @@ class DealerApp:
             return
         process, owner = self.dealers.process, target.service or self.dealers.process
         is_health_check = target.path in HEALTH_PATHS
-        # A load balancer may share its address with buyers. Their rate must not refuse its health checks.
+        # A load balancer may share its IP address with buyers. Their rate must not refuse its health checks.
         await owner.count_request(HEALTH_RULE if is_health_check else ADDRESS_RULE, scope)
         if is_preflight(scope["method"], scope["headers"]):
             await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)

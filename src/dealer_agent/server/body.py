@@ -38,12 +38,12 @@ async def read_body(receive: Receive, limit: int, timeout_seconds: float) -> byt
 
 
 def too_large(words: str) -> SchemaValidationFailed:
-    """The refusal (413) of a body, with the words that say how large it may be."""
+    """The refusal (413) of a body. `words` say how large it may be."""
     return _refusal("The body", words, "maxLength", 413)
 
 
 def wrong_media_type(words: str) -> SchemaValidationFailed:
-    """The refusal (415) of a media type, with the words that say which ones are accepted."""
+    """The refusal (415) of a media type. `words` say which ones are accepted."""
     return _refusal("Content-Type", words, "contentMediaType", 415)
 
 

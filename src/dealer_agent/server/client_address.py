@@ -1,4 +1,4 @@
-"""The address that a client counts for, also behind trusted proxies (docs/protocol.md#rate-limits)."""
+"""The IP address by which a client is counted, also behind trusted proxies (docs/protocol.md#rate-limits)."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -12,15 +12,15 @@ Networks = tuple[IPv4Network | IPv6Network, ...]
 UNKNOWN = "unknown"
 
 MOST_HOPS = 100
-"""How many addresses of `X-Forwarded-For` are read, starting with the last."""
+"""How many IP addresses of `X-Forwarded-For` are read, starting with the last."""
 _LONGEST_ADDRESS = 64
 
 
 def client_address(peer: str | None, headers: Iterable[tuple[bytes, bytes]], trusted: Networks) -> str:
-    """The address that a request with these headers counts for.
+    """The IP address by which the client of this request is counted.
 
-    This is the peer's address. When the peer is a trusted proxy, it is the last address in `X-Forwarded-For` that is
-    not a trusted proxy. An IPv6 client counts by its /64 network, in which it can choose any address.
+    This is the peer's address. If the peer is a trusted proxy, it is the last address in `X-Forwarded-For` that is
+    not a trusted proxy. An IPv6 client is counted by its /64 network: it can use every address in it.
     """
     if not trusted:
         return _peer_address(peer)
@@ -33,7 +33,7 @@ def client_address(peer: str | None, headers: Iterable[tuple[bytes, bytes]], tru
         for hop in islice(hops, MOST_HOPS):
             parsed = _parsed(hop.strip())
             if parsed is None:
-                # A proxy that writes no address has passed the entries before this one on. Anybody may have sent them.
+                # No proxy wrote this entry, so anybody may have written the entries before it.
                 break
             address = parsed
             if not _is_in(address, trusted):
@@ -42,12 +42,12 @@ def client_address(peer: str | None, headers: Iterable[tuple[bytes, bytes]], tru
 
 
 def scope_address(scope: Scope, trusted: Networks) -> str:
-    """The address that an ASGI request counts for."""
+    """The IP address by which the client of an ASGI request is counted."""
     return client_address(scope["client"][0] if scope.get("client") else None, scope["headers"], trusted)
 
 
 def limited_address(peer: str | None, trusted: Networks) -> str | None:
-    """The address whose connections have a common limit. None for a trusted proxy and this machine: they may have the
+    """The IP address for the limit of connections. None for a trusted proxy and this machine: they may have the
     connections of many clients."""
     address = _parsed(peer)
     if address is None or address.is_loopback or _is_in(address, trusted):

@@ -96,7 +96,7 @@ class ClientTransport(asyncio.Transport):
                 self.abort()
 
     def stop_discarding(self) -> None:
-        """Ends this limit: the request is complete, and the connection serves the next one."""
+        """Ends the limit of `start_discarding`, because the request is complete. The connection serves the next one."""
         self._discards_until = None
 
     def abort_if_stalled(self, now: float) -> None:

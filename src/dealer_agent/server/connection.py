@@ -4,9 +4,9 @@
 - Pipelined requests are parsed in slices. Bytes are held back while a request waits for an earlier one, and while the
   client does not read its responses. Meanwhile no more bytes are read.
 - A header whose repetition is dangerous may occur once. Trailers are ignored.
-- A request for an upgrade is served as if it did not ask for one.
+- A request for an upgrade gets a normal reply.
 - Invalid HTTP is refused with the protocol's error, after the responses to the requests before it.
-- The process has a limited number of connections, and so has each client address (`server.open_connections`).
+- The process has a limited number of connections, and so has each client's IP address (`server.open_connections`).
 
 The limits are in docs/protocol.md#bounds. Invalid HTTP is in docs/protocol.md#http.
 """
@@ -37,8 +37,9 @@ takes about 3 KB. A piece contains at most 20 requests."""
 REQUEST_LINE = b"HTTP/1."
 """Every request line contains this."""
 SINGLE_HEADERS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
-"""Headers that a request may have once: a proxy might read another one than the service. The parser itself refuses a
-second Content-Length or Transfer-Encoding."""
+"""Headers that a request may have once: a proxy might read a different one than the service. The parser itself refuses
+a second Content-Length or Transfer-Encoding.
+"""
 RETRY_SECONDS = 5
 """When a client may retry that found no free connection."""
 NOTHING = memoryview(b"")
@@ -260,7 +261,7 @@ class BoundedConnection(FastPathConnection):
             self.loop.call_soon(self._parse_held)
 
     def _parse_held(self) -> None:
-        """Parses bytes that are held back, up to the end of one request."""
+        """Parses the held bytes, up to the end of one request."""
         self._is_scheduled = False
         parsed = self._requests_parsed
         while self._held and parsed == self._requests_parsed and self._may_parse() and not self.transport.is_closing():
@@ -294,7 +295,7 @@ class BoundedConnection(FastPathConnection):
                 what = "The head of the request is" if self._head_open else "Trailers and the frames of chunks are"
                 self._refuse(f"{what} too large.")
         if again:
-            # Outside of the except block: its exception must not become the context of another one.
+            # Outside of the except block: its exception must not become the context of another exception.
             self._parse(again)
 
     def _head_without_upgrade(self) -> bytes:
@@ -328,7 +329,7 @@ class BoundedConnection(FastPathConnection):
             self.transport.close()
 
     def _refuse(self, why: str) -> None:
-        """Stops parsing, and refuses the last request after the responses to the requests before it."""
+        """Stops parsing, and refuses the last request. The responses to the requests before it are sent first."""
         self._refusal, self._held = why, NOTHING
         if self._head_open or not self._message_open or self._binding is not None:
             # The refused request has no cycle.

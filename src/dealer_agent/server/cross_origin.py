@@ -1,6 +1,6 @@
 """CORS headers: agents in browsers, on pages of any origin, may call the skills and read the answers. Pure.
 
-The service identifies callers by bearer tokens and addresses, never by cookies. So it allows every origin, and never
+The service identifies callers by bearer tokens and IP addresses, never by cookies. So it allows every origin, and never
 allows credentials. It does not allow a public page to call it on a private network.
 """
 

@@ -41,7 +41,7 @@ def error_response(error: ProtocolError, process: Process, request_id: str | Non
 
 
 def where_to_send(service: Service) -> str:
-    """The sentence that names the addresses of both bindings."""
+    """The sentence that names the URLs of both bindings."""
     card = service.card
     return f"Send messages to POST {card.http_json_url}{MESSAGE_SEND}, or as JSON-RPC to POST {card.json_rpc_url}."
 

@@ -40,7 +40,7 @@ checked, because to refuse them costs more than to decode them."""
 
 
 class QueuedRequest:
-    """A request in the queue. uvicorn takes it for a cycle, so later requests of the connection wait for it."""
+    """A request in the queue. uvicorn uses it as a cycle, so later requests of the connection wait for it."""
 
     __slots__ = ("_connection", "_incoming", "disconnected", "keep_alive", "response_complete")
 
@@ -54,7 +54,7 @@ class QueuedRequest:
         self.keep_alive = True
 
     def answer(self) -> None:
-        """Answers the request, when the queue has reached it."""
+        """Answers the request. The queue calls this when it is the next one."""
         if not self.disconnected:
             self.response_complete = True
             self._connection.send_reply(self._incoming, keep_alive=self.keep_alive)
@@ -85,7 +85,7 @@ class FastPathConnection(HttpToolsProtocol):
         self._dealers: ServedDealers | None = None
         # When the process last refused a request of this connection because it was overloaded.
         self._refused_at = NEVER
-        # The service and the binding of a request that may take the fast path. None before its head and after its end.
+        # The service and the binding of a request that may use the fast path. None before its head and after its end.
         self._binding: tuple[Service, Binding] | None = None
         self._body = b""
         # The headers of this request: the last one of each name.
@@ -115,7 +115,7 @@ class FastPathConnection(HttpToolsProtocol):
         )
 
     def _handle(self, service: Service, binding: Binding) -> bool:
-        """Answers, queues or refuses a request. False if it must take the path over ASGI."""
+        """Answers, queues or refuses a request. False if it must use the path over ASGI."""
         has_time = self._load.has_time()
         is_refused = not has_time and self._load.is_full(self._refused_at)
         if is_refused and LEAD not in self._body:

@@ -30,7 +30,7 @@ from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, S
 from dealer_agent.server.tokens import bearer_token
 
 COUNTED_BYTES = 8 * 1024
-"""A request counts against the rate of its address once for each 8 KiB of its body, and at least once."""
+"""A request counts against the rate of its IP address once for each 8 KiB of its body, and at least once."""
 
 A2A_JSON = "application/a2a+json"
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
@@ -39,7 +39,9 @@ _VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
 
 
 class Count(NamedTuple):
-    """What a request counts against a rule. If `refuses`, the rate of the rule may refuse it."""
+    """One count of a request against a rate: the rule, the client and the cost. Only if `refuses`, it may refuse the
+    request.
+    """
 
     rule: str
     client: str
@@ -83,7 +85,7 @@ class IncomingRequest:
 
     @property
     def client(self) -> str:
-        """The client that the rate of a skill counts: its token, or its address if it sent no token."""
+        """The client that the rate of a skill counts: its token, or its IP address if it sent no token."""
         return f"token:{self.token_id}" if self.token_id else self.address
 
     def count(self, rule: str, client: str, cost: int = 1, *, refuses: bool = True) -> None:
@@ -123,14 +125,15 @@ def check_media_type(incoming: IncomingRequest) -> None:
 
 
 def count_address(incoming: IncomingRequest) -> None:
-    """Counts the request against the rate of its address (429)."""
+    """Counts the request against the rate of its IP address (429)."""
     incoming.count(ADDRESS_RULE, incoming.address, incoming.cost)
 
 
 def check_token(incoming: IncomingRequest) -> None:
     """Refuses an unknown token, and a request without a token if every skill requires one (401).
 
-    Unknown tokens of an address have a rate of their own (429), because other buyers may share the address.
+    Requests with unknown tokens have a rate limit of their own for each IP address (429). So they do not use up the
+    rate of other buyers with the same IP address.
     """
     service, authorization = incoming.service, incoming.fields.get(b"authorization")
     token = None if authorization is None else bearer_token(authorization.decode("latin-1"))
@@ -150,7 +153,7 @@ def count_body(incoming: IncomingRequest) -> None:
 
 
 def check_size(incoming: IncomingRequest) -> None:
-    """Refuses a body that only a lead may have (413)."""
+    """Refuses a body above the limit of its skill: a lead may have a larger body than other requests (413)."""
     settings, body = incoming.service.settings.service, incoming.body
     is_large = len(body) > settings.body_limit_bytes
     incoming.is_lead = (is_large or LEAD in body) and incoming.binding.names_a_lead(body)
@@ -194,7 +197,7 @@ def check_envelope(incoming: IncomingRequest) -> None:
 
 
 def check_tenant(incoming: IncomingRequest) -> None:
-    """Refuses a tenant that is not the dealer at this address (docs/protocol.md#tenant)."""
+    """Refuses a tenant that is not the dealer at this host and path (docs/protocol.md#tenant)."""
     tenant, expected = incoming.request.tenant, incoming.service.tenant
     if tenant and expected is not None and tenant != expected:
         received = (tenant,) if isinstance(tenant, str) else None
@@ -294,7 +297,7 @@ def pass_all_gates(incoming: IncomingRequest) -> None:
         return
     refused = incoming.service.limits.acquire_in_order((ADDRESS_RULE, skill_id), incoming.address)
     if refused is None or refused.rule != ADDRESS_RULE:
-        # Until the rate of the address is checked, an answer uses nothing from the body.
+        # An answer uses nothing from the body until the rate of the IP address is checked.
         decode(incoming)
         incoming.line.skill = skill_id
     if refused is not None:

@@ -225,7 +225,7 @@ class KeyRotation:
 
 
 def wait_unless(stopped: threading.Event) -> Callable[[float], None]:
-    """A `KeyRotation.wait` that raises RotationStopped when the event is set."""
+    """A function for `KeyRotation.wait`: it sleeps, and raises RotationStopped as soon as the event is set."""
 
     def wait(seconds: float) -> None:
         if stopped.wait(seconds):

@@ -6,11 +6,11 @@ with the client's first request, so the wait that a refusal names is exact.
 
 The counters are in one memory-mapped file of fixed size: a table of blocks, each with several sets. All counters of a
 client are in one block, and its counters for one rule are in one set of it. A process uses a block under the kernel's
-lock on its bytes. When a set is full, the new counter replaces the one that expires first. So a flood of addresses
-costs no memory. The file holds keyed hashes, never an address or a token.
+lock on its bytes. When a set is full, the new counter replaces the one that expires first. So very many IP
+addresses need no more memory. The file holds keyed hashes, never an IP address or a token.
 
 In an installation, each dealer has its own rules and its own counters (`RateLimits.of_dealer`), in a block for each
-dealer and client. The rule of addresses also holds for all dealers together. Otherwise an address could multiply its
+dealer and client. The rule of IP addresses also applies to all dealers together. Otherwise a client could multiply its
 rate by the number of dealers.
 """
 
@@ -88,7 +88,7 @@ _windows_of = lru_cache(maxsize=1024)(windows_of)
 class RateLimits:
     """The counters in the file at `path`, and the rules by name. The file is created when it does not exist.
 
-    An empty rule has no limit. Of two limits with the same window the lower one counts. A rule has at most 8 windows.
+    An empty rule has no limit. Of two limits with the same window the lower one applies. A rule has at most 8 windows.
     Use one object per process and path: closing one would release the locks of another. Raises ValueError for an
     invalid rule, and for a file with other content.
     """
@@ -119,7 +119,7 @@ class RateLimits:
     def acquire(self, rule: str, client: str, cost: int = 1) -> int | None:
         """Counts a request `cost` times. Returns None if it is allowed, else the seconds for `Retry-After`, at least 1.
 
-        A cost of -1 takes a counted request back. A refused request is not counted. A cost above a limit counts as the
+        A cost of -1 removes a counted request. A refused request is not counted. A cost above a limit counts as the
         limit. Raises KeyError for an unknown rule.
         """
         refusal = self.acquire_in_order((rule,), client, cost)
@@ -191,7 +191,7 @@ class RateLimits:
         return None
 
     def _find(self, start: int, owner: bytes) -> int:
-        """The offset of this counter in the set at `start`; -1 if it is not there."""
+        """The offset of the counter of `owner` in the set of counters at `start`; -1 without one."""
         offset = self._table.find(owner, start, start + _SET_BYTES)
         while offset >= 0 and (offset - start) % _COUNTER_BYTES:
             # By chance, two neighbours contain the same bytes.

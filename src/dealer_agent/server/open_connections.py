@@ -1,8 +1,8 @@
 """The open connections of one process: their limits, and which of them are closed (docs/protocol.md#bounds).
 
 Every connection is an open file. Without a free file descriptor, a process can neither accept a client nor store a
-lead. So the limit of connections is below that of file descriptors, and each client address has its own. At a limit,
-the connection that is idle longest is closed for a new one.
+lead. So the limit of connections is below that of file descriptors, and each client's IP address has its own. At a
+limit, the connection that is idle longest is closed for a new one.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class OpenConnections:
         self._most = most
         self._most_per_address = most_per_address
         self._keep_alive_seconds = keep_alive_seconds
-        # Each connection with the address it counts for; None for an address without a limit.
+        # Each connection with the IP address by which it is counted; None without a limit.
         self._open: dict[ClientTransport, str | None] = {}
         self._by_address: dict[str, set[ClientTransport]] = {}
         # Connections without a request, with the time since when. The one that is idle longest comes first.

@@ -1,6 +1,6 @@
 """One request in, one reply out: what both bindings and both paths share.
 
-`answer` is the path over ASGI, which every request can take. `answer_plain` is the fast path (`server.fast_path`), for
+`answer` is the path over ASGI, which every request can use. `answer_plain` is the fast path (`server.fast_path`), for
 complete and valid requests of the reading skills. Both apply the list of `server.gates`, and then call the skill.
 """
 

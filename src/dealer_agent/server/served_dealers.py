@@ -8,6 +8,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from starlette.types import Scope
@@ -49,7 +50,7 @@ class Addresses:
     base_path: str = ""
 
     def locate(self, host: str, path: str) -> Place | None:
-        """The dealer at an address. None if no enabled dealer answers there.
+        """The dealer at a host and path. None if no enabled dealer answers there.
 
         A host of a dealer never leads to another dealer.
         """
@@ -62,11 +63,19 @@ class Addresses:
         return Place(dealer_id, path) if dealer_id in self.dealers else None
 
     def roots(self, dealer_id: str) -> list[tuple[bytes, bytes]]:
-        """The host and the path of each root of a dealer. An empty host means all hosts that are no dealer's."""
+        """The host and the path of each root of a dealer. An empty host means all hosts that belong to no dealer."""
         if self.only is not None:
             return [(b"", self.base_path.encode())]
-        hosts = [(host.encode(), b"") for host, owner in self.hosts.items() if owner == dealer_id]
-        return [(b"", f"{BELOW}{dealer_id}".encode()), *hosts]
+        hosts = self.hosts_of.get(dealer_id, ())
+        return [(b"", f"{BELOW}{dealer_id}".encode()), *((host.encode(), b"") for host in hosts)]
+
+    @cached_property
+    def hosts_of(self) -> dict[str, list[str]]:
+        """The hosts of each dealer that has any."""
+        found: dict[str, list[str]] = {}
+        for host, owner in self.hosts.items():
+            found.setdefault(owner, []).append(host)
+        return found
 
     def _place_of_only(self, dealer_id: str, path: str) -> Place:
         if path == self.base_path:
@@ -91,20 +100,21 @@ def host_of(scope: Scope) -> bytes:
 class ServedDealers:
     """The dealers of one process. `open_dealer` makes the service of one. Use it on the event loop only.
 
-    `close_idle` is called after a dealer was opened. It may close others with `close`.
+    `close_idle` is called after a dealer was opened. It may close others with `close`. Then `on_opened` is called.
     """
 
     process: Process
     addresses: Addresses
     open_dealer: Callable[[str], Awaitable[Service]]
     close_idle: Callable[["ServedDealers"], None] = lambda _: None
+    on_opened: Callable[[str], None] = lambda _: None
     opened: OrderedDict[str, Service] = field(default_factory=OrderedDict)
     _opening: dict[str, asyncio.Task[Service]] = field(default_factory=dict)
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_OPENING))
     _targets: dict[tuple[bytes, bytes], tuple[Service, Binding]] = field(default_factory=dict)
 
     def find_binding(self, host: bytes, path: bytes) -> tuple[Service, Binding] | None:
-        """The opened service and the binding at an address. None if there may be another way to find them."""
+        """The opened service and the binding at a host and path. If it is None, use `Addresses.locate`."""
         hosts = self.addresses.hosts
         if hosts and host_name(host.decode("latin-1")) in hosts:
             return self._targets.get((host, path))
@@ -132,6 +142,7 @@ class ServedDealers:
             for path, binding in BINDINGS.items():
                 self._targets[host, root + path.encode()] = service, binding
         self.close_idle(self)
+        self.on_opened(dealer_id)
 
     async def open_again(self, dealer_id: str) -> None:
         """Replaces the service of an opened dealer. The older one answers until then. Raises StorageError."""
@@ -140,14 +151,15 @@ class ServedDealers:
         self._add(dealer_id, service)
 
     def close(self, dealer_id: str) -> None:
-        """Forgets the service of a dealer. Requests in progress keep it to their end."""
+        """Removes the service of a dealer. Requests in progress continue to use it."""
         service = self.opened.pop(dealer_id, None)
         for target in [target for target, (owner, _) in self._targets.items() if owner is service]:
             del self._targets[target]
 
     def move(self, addresses: Addresses) -> None:
-        """Replaces the addresses. Dealers that are no longer enabled, or have other addresses, are closed."""
+        """Replaces the addresses. Dealers that are no longer enabled, or answer elsewhere now, are closed."""
         before, self.addresses = self.addresses, addresses
         for dealer_id in list(self.opened):
-            if dealer_id not in addresses.dealers or before.roots(dealer_id) != addresses.roots(dealer_id):
+            is_moved = before.hosts_of.get(dealer_id) != addresses.hosts_of.get(dealer_id)
+            if dealer_id not in addresses.dealers or is_moved:
                 self.close(dealer_id)

@@ -50,7 +50,7 @@ class Process:
     leads: str = LEADS_TAKEN
 
     async def count_request(self, rule: str, scope: Scope) -> None:
-        """Counts an ASGI request against a rule, for the address of its client. Raises RateLimited."""
+        """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""
         wait = self.limits.acquire(rule, scope_address(scope, self.settings.trusted_networks))
         if wait is not None:
             raise RateLimited(wait)
@@ -89,7 +89,7 @@ class Service:
         return self.process.load
 
     async def count_request(self, rule: str, scope: Scope) -> None:
-        """Counts an ASGI request against a rule, for the address of its client. Raises RateLimited."""
+        """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""
         address = scope_address(scope, self.settings.service.trusted_networks)
         if self.shared_limits is None:
             wait = self.limits.acquire(rule, address)

@@ -20,7 +20,7 @@ PROGRAM = "dealer-agent"
 
 
 class Access(NamedTuple):
-    """An access to customer data: who (`actor`), by what (`action`), and of how many `leads`; `lead_id` if of one."""
+    """An access: `actor` read data of `leads` customers with the command `action`. `lead_id` names a single lead."""
 
     access_id: str
     at: datetime
@@ -78,7 +78,7 @@ def log_access(
     lead_id: str | None = None,
     deleted: ChainEnd | None = None,
 ) -> str:
-    """Records that `actor` looked at the customer data of `leads` leads; `lead_id` if it is one. Returns the id.
+    """Records that `actor` read the customer data of `leads` leads. `lead_id` names a single lead. Returns the id.
 
     `deleted` is the newest of the entries that this transaction deleted.
     """
@@ -99,7 +99,7 @@ def list_accesses(tx: Transaction, limit: int) -> list[Access]:
 def delete_accesses(tx: Transaction, before: datetime, most: int) -> int:
     """Deletes up to `most` of the oldest entries before `before`, and adds an entry about it. Returns their number.
 
-    It stops at the first younger entry, so that the log has no gap even if the clock was wrong.
+    It stops at the first newer entry, so that the log has no gap even if the clock was wrong.
     """
     count, newest = 0, EMPTY
     for row in tx.execute(READ_OLDEST, {"most": most}):
@@ -114,7 +114,7 @@ def delete_accesses(tx: Transaction, before: datetime, most: int) -> int:
 
 
 def verify_accesses(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> AccessReport:
-    """Checks every entry of the dealer's access log, and its end; `recorded` are hashes of heads by their number.
+    """Checks every entry of the dealer's access log, and its end. `recorded` has recorded hashes by entry number.
 
     The log begins after the newest entry that was deleted by age. A recorded head from before it cannot be checked.
     """

@@ -133,7 +133,9 @@ def busy_quarters(tx: Transaction, rooftop: str, kind: str, since: datetime, unt
     return dict(COUNT_PLACES.read(tx, sought, _place_keys(rooftop, kind, since, until)))
 
 
-def take_places(tx: Transaction, appointment: AppointmentRecord, quarters: Sequence[datetime], of: int | None) -> None:
+def occupy_places(
+    tx: Transaction, appointment: AppointmentRecord, quarters: Sequence[datetime], of: int | None
+) -> None:
     """Occupies one of the rooftop's `of` places in each quarter (in order of time) for a stored visit.
 
     Raises AlreadyStored if a quarter has no free place, because another visit was first. With `of` None there is
@@ -169,7 +171,7 @@ def _place_key(rooftop: str, kind: str, quarter: datetime) -> bytes:
 
 
 def record_appointment(tx: Transaction, appointment: AppointmentRecord) -> None:
-    """Stores a visit of a stored lead. If it is confirmed, call `take_places` afterwards."""
+    """Stores a visit of a stored lead. If it is confirmed, call `occupy_places` afterwards."""
     row = {name: getattr(appointment, name) for name in AppointmentRecord.__dataclass_fields__}
     if appointment.request is not None:
         row["request"] = tx.encrypt(appointment.request, appointments.c.request, appointment.appointment_id)
@@ -185,8 +187,8 @@ def end_appointments(tx: Transaction, appointment_ids: Sequence[str], how: Liter
     return sum(tx.execute(statement, ended).rowcount for statement in (END_APPOINTMENTS, END_SHARING))
 
 
-def sharing(tx: Transaction, appointment_ids: Sequence[str]) -> list[AppointmentRecord]:
-    """The confirmed visits that use the places of any of these."""
+def sharing_places_of(tx: Transaction, appointment_ids: Sequence[str]) -> list[AppointmentRecord]:
+    """The confirmed visits that have no places of their own, but share the places of one of these visits."""
     if not appointment_ids:
         return []
     return appointments_in(tx, tx.execute(READ_SHARING, {"appointment_ids": list(appointment_ids)}))
@@ -207,7 +209,7 @@ def stop_sharing(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Coll
         alone = AppointmentRecord(**{name: values[name] for name in AppointmentRecord.__dataclass_fields__})
         assert alone.slot is not None, "a visit that shares places is confirmed"
         tx.execute(STOP_SHARING, {"appointment": alone.appointment_id})
-        take_places(tx, alone, quarters_of(alone.slot), of=None)
+        occupy_places(tx, alone, quarters_of(alone.slot), of=None)
 
 
 def find_appointment(tx: Transaction, appointment_id: str) -> AppointmentRecord | None:
@@ -217,7 +219,7 @@ def find_appointment(tx: Transaction, appointment_id: str) -> AppointmentRecord 
 
 
 def appointments_of(tx: Transaction, lead_id: str) -> list[AppointmentRecord]:
-    """All visits that a lead ever asked for, those that ended too, oldest first."""
+    """All visits that a lead requested, also those that ended, oldest first."""
     return appointments_in(tx, READ_APPOINTMENTS.read(tx, {"of_lead": lead_id}))
 
 
@@ -253,7 +255,7 @@ def list_calendar(tx: Transaction, *, since: datetime, until: datetime, most: in
 
 
 def list_waiting(tx: Transaction, since: datetime) -> list[ListedAppointment]:
-    """The visits asked for since `since` that have no time yet: a person must arrange them. Oldest first."""
+    """The visits requested since `since` that have no time yet: a person must arrange them. Oldest first."""
     return [_listed(tx, row) for row in tx.execute(LIST_WAITING, {"since": since})]
 
 

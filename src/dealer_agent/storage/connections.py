@@ -1,4 +1,4 @@
-"""Connects to the database of a URL: one engine reads snapshots, one writes durably. All dialect-specific code is here.
+"""Connects to the database of a URL: one engine reads, one writes durably. All dialect-specific code is here.
 
 SQLite: by default, SQLAlchemy leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" when a
 reader starts to write. So the transaction control of pysqlite is off. Writers begin with BEGIN IMMEDIATE, readers with
@@ -8,11 +8,11 @@ moved, deleted or replaced: data written to such a file is lost.
 
 PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too). Writers are READ COMMITTED and lock rows. They
 turn `synchronous_commit` on if the server has it off: an answered lead survives a power cut
-(docs/protocol.md#durable-before-answer). Both share one pool, whose size is the most connections of the process.
+(docs/protocol.md#durable-before-answer).
 
-A transaction sets all that it needs itself (options of BEGIN, SET LOCAL), and nothing lasts longer. So a pooler such as
-PgBouncer may give each transaction another session. It then finds no statement that another session has prepared. So
-a connection through a pooler prepares none (`goes_through_pooler`).
+Both share one pool, whose size is the most connections of the process. A transaction sets all that it needs itself, and
+nothing lasts longer. So a pooler such as PgBouncer may give each transaction another session. That session does not
+have the statements that the driver prepared in an earlier one. So a connection through a pooler prepares none.
 """
 
 import errno
@@ -22,7 +22,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,8 @@ from dealer_agent.storage.errors import (
     DatabaseExposed,
     DatabaseUnreachable,
     DiskFull,
-    translated_driver_error,
 )
-from dealer_agent.storage.isolation import choose_dealer, forget_dealer
+from dealer_agent.storage.isolation import begin_transaction
 from dealer_agent.storage.prepared_statements import write_collected
 
 BUSY_SECONDS = 30
@@ -60,14 +59,21 @@ MOST_CONNECTIONS = 10
 POOL_SECONDS = 10
 """How long a transaction waits for a connection of the pool."""
 
+CONNECT_SECONDS = 10
+
+READ_PROCESS = "SELECT pg_backend_pid()"
+"""The server's process of a connection. A pooler has told the driver another one, because it may change."""
+
 TURN_SECONDS = 0.001
 """How often a waiting SQLite writer tries again."""
 
 _DEALER = "dealer_agent_dealer"
 """The execution option with the dealer of a transaction."""
 
-_WAIT_AND_BE_DURABLE = (
-    f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
+_BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_BEGIN_TO_WRITE = (
+    f"BEGIN; SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
     "WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
 )
 
@@ -116,9 +122,9 @@ def open_engines(url: URL, most: int = MOST_CONNECTIONS) -> tuple[Engine, Engine
     if url.get_backend_name() == "sqlite":
         return writer_engine(url), _sqlite_reader(url)
     pool = _postgresql_engine(url, most)
-    reader = pool.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-    _choose_on_begin(reader)
-    return _writing(pool), reader
+    reader = pool.execution_options()
+    _begin_with_dealer(reader, _BEGIN_TO_READ)
+    return _writer_of(pool), reader
 
 
 def writer_engine(url: URL) -> Engine:
@@ -134,15 +140,15 @@ def writer_engine(url: URL) -> Engine:
             # The data that a savepoint restores. In a file, it would cost more than the lead itself.
             "PRAGMA temp_store=MEMORY",
         )
-        _take_turns(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
+        _queue_writers(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
         _write_collected_first(engine)
         return engine
-    return _writing(_postgresql_engine(url, MOST_CONNECTIONS))
+    return _writer_of(_postgresql_engine(url, MOST_CONNECTIONS))
 
 
-def _writing(pool: Engine) -> Engine:
+def _writer_of(pool: Engine) -> Engine:
     engine = pool.execution_options()
-    _choose_on_begin(engine, _WAIT_AND_BE_DURABLE)
+    _begin_with_dealer(engine, _BEGIN_TO_WRITE)
     _write_collected_first(engine)
     return engine
 
@@ -165,9 +171,13 @@ def _sqlite_reader(url: URL) -> Engine:
     return engine
 
 
-@contextmanager
-def begin(engine: Engine, dealer_id: str) -> Iterator[Connection]:
+def begin(engine: Engine, dealer_id: str) -> AbstractContextManager[Connection]:
     """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`)."""
+    return engine.begin() if engine.dialect.name == "sqlite" else _begin_for(engine, dealer_id)
+
+
+@contextmanager
+def _begin_for(engine: Engine, dealer_id: str) -> Iterator[Connection]:
     with engine.connect() as connection:
         connection.execution_options(**{_DEALER: dealer_id})
         with connection.begin():
@@ -277,32 +287,18 @@ def _postgresql_engine(url: URL, most: int) -> Engine:
         pool_size=most,
         max_overflow=0,
         pool_timeout=POOL_SECONDS,
-        # The most recent connection: the others may be closed by a pooler or a firewall.
-        pool_use_lifo=True,
-        connect_args={"connect_timeout": 10},
+        connect_args={"connect_timeout": CONNECT_SECONDS},
     )
 
     @event.listens_for(engine, "connect")
     def prepare_nothing_through_pooler(connection: Any, _record: ConnectionPoolEntry) -> None:
         connection.autocommit = True
-        (session,) = connection.execute(READ_SESSION).fetchone()
+        (process,) = connection.execute(READ_PROCESS).fetchone()
         connection.autocommit = False
-        if goes_through_pooler(connection, session):
+        if process != connection.info.backend_pid:
             connection.prepare_threshold = None
 
     return engine
-
-
-READ_SESSION = "SELECT pg_backend_pid()"
-
-
-def goes_through_pooler(connection: Any, session: int) -> bool:
-    """Whether a pooler is between a driver's connection and the server, whose process for it is `session`.
-
-    A pooler tells its client another process, because the process may change with each transaction.
-    """
-    told: int = connection.info.backend_pid
-    return told != session
 
 
 def _on_connect(engine: Engine, *pragmas: str) -> None:
@@ -313,7 +309,7 @@ def _on_connect(engine: Engine, *pragmas: str) -> None:
             connection.execute(pragma)
 
 
-def _take_turns(engine: Engine, log: Path) -> None:
+def _queue_writers(engine: Engine, log: Path) -> None:
     """Makes the writers of all processes begin one after the other.
 
     SQLite has no queue. A writer that finds it locked sleeps longer and longer, up to 0.1 s, and a writer that has
@@ -327,7 +323,7 @@ def _take_turns(engine: Engine, log: Path) -> None:
         ends = time.monotonic() + BUSY_SECONDS
         driver = connection.connection.driver_connection
         assert driver is not None, "a connection that begins is open"
-        with _turn(log, ends):
+        with _log_lock(log, ends):
             driver.execute("PRAGMA busy_timeout=0")
             try:
                 while time.monotonic() < ends:
@@ -346,8 +342,8 @@ def _take_turns(engine: Engine, log: Path) -> None:
 
 
 @contextmanager
-def _turn(log: Path, ends: float) -> Iterator[None]:
-    """Waits until `ends` for the lock on the write-ahead log. Continues without it: the database has its own lock."""
+def _log_lock(log: Path, ends: float) -> Iterator[None]:
+    """Holds the lock on the write-ahead log. Continues without it after `ends`: the database has its own lock."""
     try:
         file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -368,19 +364,9 @@ def _turn(log: Path, ends: float) -> Iterator[None]:
         os.close(file)
 
 
-def _choose_on_begin(engine: Engine, *statements: str) -> None:
-    """Begins each transaction, sets its dealer, and executes these statements, in one round trip."""
+def _begin_with_dealer(engine: Engine, statements: str) -> None:
+    """Begins each transaction with these statements, and sets its dealer, in one round trip."""
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        driver: Any = connection.connection.driver_connection
-        dealer_id = connection.get_execution_options().get(_DEALER)
-        forget_dealer(connection)
-        try:
-            with driver.pipeline():
-                for statement in statements:
-                    driver.execute(statement)
-                if dealer_id is not None:
-                    choose_dealer(connection, dealer_id)
-        except connection.dialect.loaded_dbapi.Error as error:
-            raise translated_driver_error(error) from None
+        begin_transaction(connection, statements, connection.get_execution_options().get(_DEALER))

@@ -2,8 +2,9 @@
 
 The file is lines of JSON. The first line names the dealer, the leads, and the chain's head. Each other line is an event
 of the chain, from the first one to the head. Events of the person have their `body`: the salt and the text, whose hash
-is the event's commitment. `said` repeats the body for readers, and the check compares the two. Events of others name
-nobody. The check needs them to follow the hashes to the head, and to show that no event of these leads is left out.
+is the event's commitment. `said` repeats the body as readable text, and the check compares the two. Events of others
+name nobody. The check needs them to follow the hashes to the head, and to show that no event of these leads is left
+out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -168,7 +169,10 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
 
 
 def _check_leads(lead_ids: Sequence[str], theirs: Sequence[ConsentEvent], without_text: Mapping[str, int]) -> None:
-    """Raises BadEvidence if a lead has no events, or if an event in `without_text` (lead to number) lacks its text."""
+    """Raises BadEvidence if a lead has no events, or if `without_text` names a lead.
+
+    `without_text` maps a lead to the number of an event whose text is gone although the lead was not erased.
+    """
     if not lead_ids:
         raise BadEvidence("line 1 names no lead")
     if absent := set(lead_ids).difference(event.lead_id for event in theirs):

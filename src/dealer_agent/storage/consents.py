@@ -143,9 +143,9 @@ def record_withdrawal_event(
 ) -> int:
     """Adds an event that a customer withdrew consent for these channels, which may not be used from now on.
 
-    It also applies to later leads with one of the `contact_points_of` this one, and outlives it
-    (`storage.withdrawals`). `by` is who recorded it. Returns the event's number. Raises StorageError if there is no
-    such lead.
+    The withdrawal also applies to later leads with one of the contact points of this lead, even after this lead is
+    erased (`storage.withdrawals`). `by` is who recorded it. Returns the event's number. Raises StorageError if there is
+    no such lead.
     """
     record_withdrawal(tx, lead_id, channels, known_by)
     return repeat_withdrawal_event(tx, lead_id, channels, by=by, reason=reason, kind=kind)
@@ -192,7 +192,7 @@ def allowed_channels(tx: Transaction, lead_id: str, at: datetime) -> frozenset[s
 
 
 def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> ChainReport:
-    """Checks every event of the dealer's chain, and its end; `recorded` are hashes of heads by their number.
+    """Checks every event of the dealer's chain, and its end. `recorded` has recorded hashes by event number.
 
     Finds changed, added, missing, removed and swapped events, texts and proofs that were changed or deleted without an
     erasure, and a chain that was rewritten without the key. Only recorded heads show that the newest events were

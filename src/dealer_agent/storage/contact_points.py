@@ -16,7 +16,7 @@ READ_CONTACTS = select(lead_contacts.c.contact).where(of_lead(lead_contacts))
 
 
 def contact_points_of(tx: Transaction, lead_id: str, known_by: tuple[str, ...] = CONTACT_POINTS) -> set[str]:
-    """The e-mail addresses and phone numbers (normalised) of a lead that begin with one of `known_by`.
+    """The contact points of a lead that begin with one of these prefixes (`leads.received_lead.contact_points`).
 
     Raises DecryptionFailed and UnknownKey.
     """

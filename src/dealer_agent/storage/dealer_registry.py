@@ -1,6 +1,6 @@
 """The dealers of an installation: their settings with history, state and host names.
 
-Every change counts up the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
+Every change increments the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
 """
 
 from datetime import datetime
@@ -9,6 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import Boolean, Delete, Table, bindparam, delete, func, insert, select, text, tuple_, update
 
 from dealer_agent.dealers.hosts import canonical_host
+from dealer_agent.storage.dealer_keys import COUNT_CHANGE, create_keys
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
 from dealer_agent.storage.schema import (
     dealer_hosts,
@@ -74,10 +75,6 @@ SET_STATE = (
     )
 )
 
-COUNT_CHANGE = upsert(revisions, "UPDATE SET settings_revision = revisions.settings_revision + 1").values(
-    stock_revision=0, token_revision=0, settings_revision=1
-)
-
 _DEALERS = select(*(registered_dealers.c[name] for name in RegisteredDealer._fields))
 
 FIND_DEALER = _DEALERS.where(of_dealer(registered_dealers))
@@ -109,6 +106,10 @@ DELETE_HOST = delete(dealer_hosts).where(of_dealer(dealer_hosts), dealer_hosts.c
 LOCK_HOSTS = text("SELECT pg_advisory_xact_lock(4919150214103306)")
 """Any number works if it never changes. On SQLite the writer's transaction is the lock."""
 
+COUNT_CHANGES = select(
+    func.coalesce(func.sum(revisions.c.stock_revision + revisions.c.token_revision + revisions.c.settings_revision), 0)
+)
+
 FIND_CHANGED = (
     select(
         revisions.c.dealer_id,
@@ -129,14 +130,15 @@ def add_dealer(
     row = {"enabled": enabled, "listed": listed, "settings_number": 1, "added_at": tx.now, "changed_at": tx.now}
     if tx.execute(ADD_DEALER, row).one_or_none() is None:
         raise DealerExists(f"the dealer {tx.dealer_id} is registered already")
+    create_keys(tx)
     _add_settings(tx, 1, document, actor, note)
 
 
 def change_settings(tx: Transaction, document: bytes, *, expected: int, actor: str, note: str = "") -> int:
     """Stores new settings and returns their number.
 
-    `expected` is the number of the settings that were edited. Raises SettingsConflict if others are current, and
-    DealerUnknown.
+    `expected` is the number of the settings that were edited. Raises SettingsConflict if these are not current any
+    more, and DealerUnknown.
     """
     if tx.execute(NEXT_NUMBER, {"expected": expected, "at": tx.now}).rowcount == 0:
         current = find_dealer(tx).settings_number
@@ -207,7 +209,7 @@ def add_host(tx: InstallationTransaction, dealer_id: str, host: str) -> str:
 
 
 def remove_host(tx: Transaction, host: str) -> bool:
-    """Takes a host name from the dealer. Returns False if the dealer does not have it."""
+    """Removes a host name of the dealer. Returns False if the dealer does not have it."""
     removed = tx.execute(DELETE_HOST, {"sought": canonical_host(host)}).rowcount == 1
     if removed:
         tx.execute(COUNT_CHANGE)
@@ -222,6 +224,11 @@ def all_dealers(tx: InstallationTransaction) -> list[RegisteredDealer]:
 def all_hosts(tx: InstallationTransaction) -> dict[str, str]:
     """The dealer of each host name."""
     return {row.host: row.dealer_id for row in tx.execute(LIST_ALL_HOSTS)}
+
+
+def count_changes(tx: InstallationTransaction) -> int:
+    """The sum of the counters of all dealers. It grows with every change."""
+    return int(tx.execute(COUNT_CHANGES).scalar_one())
 
 
 def changed_dealers(tx: InstallationTransaction, since: datetime) -> list[DealerChange]:

@@ -37,7 +37,7 @@ from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
 MOST_LEADS = 100
-"""The most leads that one transaction disposes of: it bounds how long new leads wait."""
+"""The most leads whose customer data one transaction deletes. It bounds how long new leads wait."""
 
 
 class Disposed(NamedTuple):
@@ -201,7 +201,7 @@ def disposable(tx: Transaction, *, leads_unused_since: datetime, consents_before
 
 
 def _dispose(tx: Transaction, *, leads_unused_since: datetime, consents_before: datetime) -> Disposed:
-    """Disposes of up to MOST_LEADS leads and as many consents."""
+    """Deletes by age the customer data of up to MOST_LEADS leads, and up to MOST_LEADS consents."""
     lead_ids = list(tx.execute(FIND_UNUSED, {"since": leads_unused_since, "now": tx.now}).scalars())
     if lead_ids:
         _empty(tx, lead_ids)
@@ -221,7 +221,7 @@ def _dispose(tx: Transaction, *, leads_unused_since: datetime, consents_before: 
 
 
 def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
-    """Empties these leads except contacts and consents. Returns the number of leads whose customer was known."""
+    """Deletes the customer data of these leads, but not contacts and consents. Returns how many leads had such data."""
     chosen = {"lead_ids": list(lead_ids)}
     to_come = list(tx.execute(FIND_VISITS_TO_COME, chosen | {"at": tx.now}).scalars())
     stop_sharing(tx, to_come, lead_ids)

@@ -7,7 +7,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
         BadDatabaseUrl, DatabaseExposed, StoreClosed
         DatabaseFailure: DatabaseUnreachable, DatabaseBusy, DiskFull, DatabaseReadOnly, DatabaseDamaged
         SchemaOutdated, SchemaTooNew
-        KeyMissing, WrongKey
+        KeyMissing, WrongKey, KeysChanged
         AlreadyStored, StockShrinks, ClockDoubtful
         DealerUnknown, DealerExists, SettingsConflict, HostTaken
 """
@@ -85,7 +85,11 @@ class KeyMissing(StorageError):
 
 
 class WrongKey(StorageError):
-    """Customer data cannot be decrypted: the key is another one, or the data was changed."""
+    """Customer data cannot be decrypted: the key is a different one, or the data was changed."""
+
+
+class KeysChanged(StorageError):
+    """Another process has changed the keys of a dealer."""
 
 
 class DealerUnknown(StorageError):
@@ -105,7 +109,7 @@ class HostTaken(StorageError):
 
 
 class NotIsolated(StorageError):
-    """The database does not keep the data of several dealers apart."""
+    """The database does not isolate the data of dealers from each other."""
 
 
 class StockShrinks(StorageError):

@@ -179,7 +179,7 @@ def _extend(tx: Transaction, chain: Chain, stored: StoredEnd, row_of: Callable[[
 
 
 def chain_end(tx: Transaction, chain: Chain = CONSENTS) -> StoredEnd:
-    """The chain's end in the dealer's row."""
+    """Reads the end of a chain from the dealer's row. EMPTY for a new dealer."""
     found = tx.execute(chain.read_end).one_or_none()
     return StoredEnd(EMPTY, None) if found is None else _stored_end(*found)
 
@@ -213,7 +213,7 @@ def _may_be_extended(tx: Transaction, stored: StoredEnd, chain: Chain) -> bool:
 
 
 def key_of_another_process(key_id: str) -> str:
-    """The message about a key that another process uses and this one does not have."""
+    """The error message about a key that another process uses and this one does not have."""
     return (
         f"another process uses the key {key_id}, which is not among the keys here: restart this process with the keys "
         "that DEALER_AGENT_KEYS holds now, or put the newest copy of dealer-agent.keys back"
@@ -264,7 +264,7 @@ def commitment(body: bytes | None) -> bytes:
 
 
 def row_hash(row: Mapping[str, Any], before: bytes, chain: Chain = CONSENTS) -> bytes:
-    """The hash of a row (its columns) after the one with the hash `before`."""
+    """The hash of a row, made from its columns and from `before`, the hash of the row before it."""
     covered = (chain.label, *(_plain(row[name]) for name in chain.covered), before)
     return sha256(msgspec.json.encode(covered)).digest()
 

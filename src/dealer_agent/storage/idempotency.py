@@ -19,7 +19,7 @@ IDEMPOTENCY_KEPT = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The response to store for a key. `scope` is the key's owner (`PreparedLead.key_scope`).
+    """The response to store for an idempotency key. `scope` identifies its sender (`PreparedLead.key_scope`).
 
     `reply` are the bytes of the response. Erasing the lead `lead_id` deletes them too.
     """
@@ -41,7 +41,9 @@ class StoredReply(NamedTuple):
 
 
 class ReplyContent(Struct, array_like=True):
-    """The encrypted part of a stored response. `key_hash` is the unkeyed hash of the key and its scope."""
+    """The encrypted part of a stored response. `key_hash` is the unkeyed hash of the idempotency key
+    and its scope.
+    """
 
     payload_hash: bytes
     reply: bytes
@@ -73,7 +75,7 @@ DELETE_REPLY = Prepared(
 
 
 def find_idempotent(tx: Transaction, scope: str, key: str) -> StoredReply | None:
-    """The response that was stored for this key within the last 30 days."""
+    """The response that was stored for this idempotency key within the last 30 days."""
     key_hash = _key_hash(scope, key)
     since = tx.now - IDEMPOTENCY_KEPT
     for fingerprint in tx.hashes(key_hash.hex(), FINGERPRINT):
@@ -112,7 +114,7 @@ def reply_row(tx: Transaction, content: ReplyContent, at: datetime, lead_id: str
 
 
 def decrypted_reply(tx: Transaction, encrypted: bytes) -> ReplyContent:
-    """Decrypts a value of the column `reply`. It contains the hash of its idempotency key, so it is bound to no row."""
+    """Decrypts a value of the column `reply`. Its encryption context names no row, because it has `key_hash`."""
     return msgspec.msgpack.decode(tx.decrypt(encrypted, REPLY), type=ReplyContent)
 
 

@@ -1,6 +1,6 @@
 """Row-level security of PostgreSQL: a transaction sees and writes only rows of the dealer that it has set.
 
-Each table has a policy that compares `dealer_id` with the session variable `dealer_agent.dealer`. The variable holds
+Each table has a policy that compares `dealer_id` with the session variable `dealer_agent.dealer`. It is set
 until the end of the transaction. Without it, no row is visible. An installation-wide transaction sets `ALL_DEALERS`,
 which only the policies of INSTALLATION_TABLES accept. SQLite has no such protection.
 
@@ -47,9 +47,9 @@ READ_PROBLEM = text(
 
 
 def isolation_problem(connection: Connection) -> str | None:
-    """Why the database does not keep the dealers of a service apart, and what to do; None if it does.
+    """Why the database does not isolate the dealers of a service, and what to do; None if it does.
 
-    SQLite keeps nothing apart, and has no problem here: its file belongs to the user of the service.
+    SQLite isolates nothing. This is no problem, because its file belongs to the user of the service.
     """
     if connection.dialect.name != "postgresql":
         return None
@@ -60,6 +60,25 @@ def isolation_problem(connection: Connection) -> str | None:
         f"the user of the database {problem}, so row-level security does not apply to this service: type "
         "dealer-agent database prepare, and give DATABASE_URL the service role that it makes"
     )
+
+
+def begin_transaction(connection: Connection, statements: str, dealer_id: str | None) -> None:
+    """Begins a transaction on PostgreSQL with these statements, and sets its dealer. Raises StorageError.
+
+    All of it is one message to the server. The driver, which begins each transaction by itself, finds it begun.
+    """
+    # Imported here: SQLite does not need the driver.
+    from psycopg.errors import error_from_result
+    from psycopg.pq import ExecStatus
+    from psycopg.sql import quote
+
+    driver: Any = connection.connection.driver_connection
+    if dealer_id is not None:
+        statements += f"; SET LOCAL dealer_agent.dealer = {quote(dealer_id, driver)}"
+    result = driver.pgconn.exec_(statements.encode())
+    if result.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+        raise translated_driver_error(error_from_result(result))
+    connection.info[_DEALER] = dealer_id
 
 
 def must_choose(connection: Connection, dealer_id: str) -> bool:
@@ -84,5 +103,5 @@ def chosen_dealer(connection: Connection) -> str | None:
 
 
 def forget_dealer(connection: Connection) -> None:
-    """Call it after the start of a transaction or a rollback to a savepoint, which restores an earlier value."""
+    """Call it after a rollback to a savepoint, which restores an earlier value."""
     connection.info.pop(_DEALER, None)

@@ -84,8 +84,8 @@ def key_uses(tx: Transaction) -> dict[str, KeyUse]:
 def check_keys(tx: Transaction) -> bool:
     """Checks the keys of the cipher. Returns whether the active key and the lasting secret are recorded.
 
-    Raises KeyMissing if the cipher lacks a key that encrypts data of the dealer, and WrongKey if it has another key of
-    that name.
+    Raises KeyMissing if the cipher lacks a key that encrypts data of the dealer, and WrongKey if it has another key
+    with that id.
     """
     recorded = set()
     for key_id, proof in READ_PROOFS.read(tx, {}):
@@ -159,7 +159,7 @@ def check_keys_to_encrypt(tx: Transaction) -> None:
 def start_use(tx: Transaction) -> None:
     """Records that the active key is used from now on, with a proof of it and of the lasting secret.
 
-    A key that was retired or destroyed stays so, and gets no proof: every process would need it again.
+    A retired or destroyed key stays retired or destroyed. It gets no proof, because then every process would need it.
     """
     keyring = tx.unchecked_cipher.keyring
     tx.execute(START_USE, {"key_id": keyring.active, "state": "active", "since": tx.now})

@@ -42,7 +42,7 @@ def _reads(lead_id: str) -> list[Read]:
 
 
 def _lead_in(tx: Transaction, rows: Sequence[Sequence[Any]]) -> LeadDetails | None:
-    """The lead in the rows of `_reads`."""
+    """The lead, from the rows that the statements of `_reads` return."""
     *of_lead, visits = rows
     stored = lead_in(tx, *of_lead)
     return None if stored is None else LeadDetails(stored, tuple(appointments_in(tx, visits)), tx.now)

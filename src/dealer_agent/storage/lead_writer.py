@@ -20,14 +20,15 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine, update
 
-from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.connections import begin
 from dealer_agent.storage.errors import (
     AlreadyStored,
     DatabaseBusy,
     DatabaseFailure,
+    KeyMissing,
     StorageError,
     StoreClosed,
+    WrongKey,
     translating,
 )
 from dealer_agent.storage.event_chain import lock_dealer
@@ -35,7 +36,7 @@ from dealer_agent.storage.isolation import forget_dealer
 from dealer_agent.storage.keys import prepare_to_encrypt
 from dealer_agent.storage.prepared_statements import CollectedRows, collect_rows, run_plainly
 from dealer_agent.storage.schema import of_dealer, revisions
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.transaction import Ciphers, Transaction
 
 GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
@@ -55,7 +56,7 @@ class _Submitted(Generic[Result]):
     dealer_id: str
     job: Job[Result]
     now: datetime | None
-    cipher: Cipher | None
+    ciphers: Ciphers
     future: Future[Result]
     started: bool = False
     met_another: bool = False
@@ -70,7 +71,7 @@ class _Submitted(Generic[Result]):
 
     def transaction(self, connection: Connection) -> Transaction:
         """The job's transaction. The keys were checked when the service started."""
-        return Transaction(connection, self.dealer_id, self.now or datetime.now(UTC), self.cipher)
+        return Transaction(connection, self.dealer_id, self.now or datetime.now(UTC), self.ciphers)
 
     def run_with_others(self, connection: Connection, rows: CollectedRows) -> None:
         """Runs the job. Keeps its failure if it has stored nothing, and raises it otherwise."""
@@ -122,10 +123,10 @@ class _Submitted(Generic[Result]):
 class LeadWriter:
     """Stores leads durably. Threads and event loops may share one; every process makes its own (after a fork)."""
 
-    def __init__(self, writer: Engine, cipher: Cipher | None) -> None:
+    def __init__(self, writer: Engine, ciphers: Ciphers) -> None:
         """Without a cipher, a job that encrypts raises KeyMissing."""
         self._writer = writer
-        self._cipher = cipher
+        self._ciphers = ciphers
         self._queue: SimpleQueue[_Submitted[Any] | None] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -147,7 +148,7 @@ class LeadWriter:
                 raise StoreClosed("the lead writer is closed")
             if self._queue.qsize() >= MOST_WAITING:
                 raise DatabaseBusy(f"{MOST_WAITING} jobs wait for the database already")
-            self._queue.put(_Submitted(dealer_id, job, now, self._cipher, future))
+            self._queue.put(_Submitted(dealer_id, job, now, self._ciphers, future))
         return future
 
     def probe(self, dealer_id: str) -> Future[None]:
@@ -181,7 +182,7 @@ class LeadWriter:
                 return
 
     def _next_group(self) -> tuple[list[_Submitted[Any]], bool]:
-        """Waits for a job and takes the jobs that are queued behind it. Also returns whether the queue has ended."""
+        """Waits for a job, and returns it with the jobs behind it in the queue. True if the queue has ended."""
         group: list[_Submitted[Any]] = []
         submitted = self._queue.get()
         while submitted is not None:
@@ -202,10 +203,17 @@ class LeadWriter:
                 locked = [submitted.transaction(connection) for _, submitted in sorted(by_dealer.items())]
                 for tx in locked:
                     lock_dealer(tx)
-                    if self._cipher is not None:
-                        prepare_to_encrypt(tx)
+                    try:
+                        if tx.given_cipher is not None:
+                            prepare_to_encrypt(tx)
+                    except (KeyMissing, WrongKey) as error:
+                        # The jobs of other dealers run.
+                        for submitted in group:
+                            if submitted.dealer_id == tx.dealer_id:
+                                submitted.failure = error
                 # The jobs of a dealer together: PostgreSQL is told the dealer once.
-                started = [each for each in sorted(group, key=lambda each: each.dealer_id) if each.start()]
+                runnable = sorted((each for each in group if each.failure is None), key=lambda each: each.dealer_id)
+                started = [each for each in runnable if each.start()]
                 if not _run_together(started, connection, rows, locked):
                     for submitted in started:
                         submitted.run_alone(connection, rows)

@@ -209,7 +209,8 @@ def withdrawn_from(tx: Transaction, senders: Iterable[str], granted_at: datetime
 def record_lead(
     tx: Transaction, lead: LeadRecord, consent: ConsentRecord, *, contacts: Sequence[str], vehicle_key: str | None
 ) -> None:
-    """Stores a first lead with its consent. `contacts` (with its senders) and `vehicle_key` find it again.
+    """Stores a first lead with its consent. Later requests find it by `contacts`, which include its senders, and
+    `vehicle_key`.
 
     Raises AlreadyStored if a lead has this id.
     """
@@ -228,7 +229,7 @@ def record_lead(
 
 
 def record_contacts(tx: Transaction, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None) -> None:
-    """Lets a lead also be found by `contacts`: a duplicate may bring others than the first lead's own."""
+    """Lets later requests find a lead by these `contacts` too. A duplicate may add some."""
     vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
     for contact in dict.fromkeys(contacts):
         row = contact_row(tx, lead.lead_id, contact, vehicle, lead.received_at)
@@ -280,7 +281,7 @@ def get_lead(tx: Transaction, lead_id: str) -> StoredLead | None:
 
 
 def lead_reads(lead_id: str) -> tuple[Read, Read, Read]:
-    """The statements that read the rows of a lead, in the order in which `lead_in` takes the rows."""
+    """The statements that read the rows of a lead, in the order of the parameters of `lead_in`."""
     key = {"of_lead": lead_id}
     return (READ_LEAD, key), (READ_EVENTS, key), (consents.READ_EVENTS, key)
 

@@ -33,7 +33,7 @@ MAY_MIGRATE = text("SELECT has_schema_privilege(current_schema(), 'CREATE')")
 
 
 def migrate(url: str) -> str | None:
-    """Brings the database at `url` to the newest revision, and returns the revision it had (None: it was empty).
+    """Brings the database at `url` to the newest schema, and returns the revision that it had (None: empty).
 
     It does nothing to a current database. Raises SchemaOutdated for a database that is too old, SchemaTooNew for one
     that a newer program wrote, and any StorageError.
@@ -87,7 +87,7 @@ def check_schema(connection: Connection) -> None:
 
 
 def _schema_revision(connection: Connection) -> str | None:
-    """The revision of the schema; None for an empty database."""
+    """The schema revision; None for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision: str | None = connection.execute(READ_REVISION).scalar()

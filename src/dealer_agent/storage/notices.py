@@ -17,7 +17,7 @@ from dealer_agent.storage.consents import allowed_channels, record_withdrawal_ev
 from dealer_agent.storage.contact_points import CONTACT_POINTS, contact_points_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import newest_leads_of
-from dealer_agent.storage.outbox import Address, Waiting, enqueue, waiting
+from dealer_agent.storage.outbox import Receiver, Waiting, enqueue, waiting
 from dealer_agent.storage.schema import appointments, of_lead
 from dealer_agent.storage.sent_deliveries import copies
 from dealer_agent.storage.transaction import Transaction
@@ -36,9 +36,12 @@ class CancelledVisit(NamedTuple):
 
 
 class Erased(NamedTuple):
-    """The receivers that have a copy (True) or may have one (False), and the visits that the erasure cancelled."""
+    """Who must be notified of the erasure of a lead.
 
-    copies: dict[Address, bool]
+    `copies`: the receivers; True if the lead arrived there, False if nobody knows. `visits`: those that were cancelled.
+    """
+
+    copies: dict[Receiver, bool]
     visits: tuple[CancelledVisit, ...]
 
 
@@ -82,8 +85,8 @@ def withdraw(
 def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool) -> Erased | None:
     """Erases the customer of a lead (`erasure.erase_lead`), and sends the notices that the profile asks for.
 
-    A notice asks the receivers of the lead to erase it. Another names the cancelled visits to the staff of a rooftop.
-    Returns None if there was no customer data to erase.
+    A notice asks the receivers of the lead to erase it. Another notice tells the staff of a rooftop which visits were
+    cancelled. Returns None if there was no customer data to erase.
     """
     sought = {"of_lead": lead_id, "at": tx.now}
     visits = tuple(CancelledVisit(*row) for row in tx.execute(FIND_VISITS_TO_COME, sought))
@@ -91,11 +94,11 @@ def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool)
     if not erase_lead(tx, lead_id, consent_too=consent_too):
         return None
     being_sent = {
-        address: Waiting(copy.being_sent, untried=False)
-        for address, copy in found.items()
+        receiver: Waiting(copy.being_sent, untried=False)
+        for receiver, copy in found.items()
         if copy.being_sent is not None
     }
     enqueue(tx, lead_id, notices_of(profile, "erasure", found), being_sent)
     ended = [row for visit in visits for row in visit_cancelled_notices(profile, visit.rooftop, visit.appointment_id)]
     enqueue(tx, lead_id, ended)
-    return Erased({address: copy.arrived for address, copy in found.items()}, visits)
+    return Erased({receiver: copy.arrived for receiver, copy in found.items()}, visits)

@@ -40,10 +40,10 @@ from dealer_agent.storage.transaction import InstallationTransaction, Transactio
 State = Literal["waiting", "sent", "parked", "dropped"]
 
 MOST_LEADS = 200
-"""The most leads of one address that `count_mails_before` looks at: a stranger can send thousands."""
+"""The most leads of one e-mail address that `count_mails_before` looks at: a stranger can send thousands."""
 
-Address = tuple[str, str]
-"""A rooftop and one of its channels."""
+Receiver = tuple[str, str]
+"""The receiver of a delivery: a rooftop and one of its channels."""
 
 
 class Waiting(NamedTuple):
@@ -74,13 +74,13 @@ class DueDelivery(NamedTuple):
     document: bytes | None
 
     @property
-    def address(self) -> Address:
+    def receiver(self) -> Receiver:
         """The receiver: rooftop and channel."""
         return self.rooftop, self.channel
 
 
 class DeliveryRecord(NamedTuple):
-    """A delivery, for a list. `created_at` is when it was made, or when somebody last asked for a retry.
+    """A delivery, for a list. `created_at` is when it was made, or when somebody last requested a retry.
 
     A waiting row with a `leased_until` in the future is being sent. `unknown` counts the attempts that may have
     arrived, and the one that is in progress.
@@ -127,7 +127,7 @@ COUNT_MAILS_BEFORE = (
 )
 
 # The clock may be set back. So a row that was never put off is due whenever it was stored, and a lease that ends after
-# `latest` does not count. `latest` is two leases away: the clock of another process may be a little ahead.
+# `latest` does not count. `latest` is two leases ahead: the clock of another process may be a little ahead.
 _DUE = and_(
     of_dealer(outbox),
     outbox.c.state == "waiting",
@@ -291,7 +291,7 @@ READ_DELIVERIES = select(*(outbox.c[name] for name in DeliveryRecord._fields)).w
 
 
 def enqueue(
-    tx: Transaction, lead_id: str, rows: Sequence[NewDelivery], after: Mapping[Address, Waiting] | None = None
+    tx: Transaction, lead_id: str, rows: Sequence[NewDelivery], after: Mapping[Receiver, Waiting] | None = None
 ) -> list[str]:
     """Adds rows that are due now and returns their ids. Call it in the transaction that stores the reason for them.
 
@@ -322,7 +322,7 @@ def enqueue(
 def count_mails_before(
     tx: Transaction, delivery: DueDelivery, email: str, token_id: str | None, within: timedelta
 ) -> int:
-    """How many mails of the delivery's kind this address got, or is to get, in the time before the delivery was made.
+    """How many mails of this kind the e-mail address got, or will get, in the time `within` before this delivery.
 
     It counts the leads with the same token, or all leads without one: nothing distinguishes senders without a token,
     and they must not use up the mails of a sender with a token. `email` is normalised. It looks at the newest
@@ -345,8 +345,8 @@ def count_mails_before(
     return int(tx.execute(COUNT_MAILS_BEFORE, sought).scalar_one())
 
 
-def due_addresses(tx: Transaction, lease: timedelta) -> list[Address]:
-    """The addresses (rooftop, channel) with a due delivery that no process has leased. `lease` is the longest lease."""
+def due_receivers(tx: Transaction, lease: timedelta) -> list[Receiver]:
+    """The receivers (rooftop, channel) with a due delivery that no process has leased. `lease` is the longest lease."""
     sought = {"now": tx.now, "latest": tx.now + 2 * lease}
     return [(row.rooftop, row.channel) for row in tx.execute(FIND_DUE_ADDRESSES, sought)]
 
@@ -358,20 +358,20 @@ def dealers_with_due(tx: InstallationTransaction, lease: timedelta, most: int) -
     return list(tx.execute(statement, sought).scalars())
 
 
-def waiting(tx: Transaction, lead_id: str) -> dict[Address, Waiting]:
+def waiting(tx: Transaction, lead_id: str) -> dict[Receiver, Waiting]:
     """The newest waiting delivery of a lead to each receiver."""
-    found: dict[Address, Waiting] = {}
+    found: dict[Receiver, Waiting] = {}
     for row in tx.execute(READ_WAITING, {"of_lead": lead_id}):
-        address = row.rooftop, row.channel
-        before = found.get(address, Waiting("", untried=False))
+        receiver = row.rooftop, row.channel
+        before = found.get(receiver, Waiting("", untried=False))
         untried = row.kind in WHOLE_LEADS and row.document is None and row.lease is None
-        found[address] = Waiting(max(before.delivery_id, row.delivery_id), before.untried or untried)
+        found[receiver] = Waiting(max(before.delivery_id, row.delivery_id), before.untried or untried)
     return found
 
 
-def claim(tx: Transaction, lease: timedelta, address: Address, limit: int) -> list[DueDelivery]:
-    """Claims up to `limit` due rows at `address`, the oldest first. The caller has them until the lease ends."""
-    rooftop, channel = address
+def claim(tx: Transaction, lease: timedelta, receiver: Receiver, limit: int) -> list[DueDelivery]:
+    """Claims up to `limit` due rows of `receiver`, the oldest first. The caller has them until the lease ends."""
+    rooftop, channel = receiver
     until = tx.now + lease
     sought = {"now": tx.now, "latest": until + lease, "rooftop": rooftop, "channel": channel, "limit": limit}
     claimed = []

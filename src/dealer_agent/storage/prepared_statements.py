@@ -28,8 +28,8 @@ _ROWS = "rows to write"
 class _Compiled(NamedTuple):
     """A statement for one database.
 
-    `names` are its parameters in order, for a driver that takes them by position. `defaults` has all of them, with the
-    values that the statement itself gives them.
+    `names` are its parameters in order, for a driver that needs them by position. `defaults` has the values that the
+    statement itself gives its parameters.
     """
 
     sql: str
@@ -42,7 +42,7 @@ class _Compiled(NamedTuple):
     named: Callable[[Iterable[Any]], Any]
 
     def parameters(self, dealer_id: str, values: Mapping[str, Any]) -> Any:
-        """The values as the driver takes them. A column without a value gets NULL."""
+        """The values in the form that the driver needs. A column without a value gets NULL."""
         given = {**self.defaults, self.dealer: dealer_id, **values}
         for name in self.times:
             if given[name] is not None:
@@ -73,8 +73,8 @@ class Prepared:
     def read(self, tx: Transaction, values: Mapping[str, Any], keys: Collection[bytes] | None = None) -> list[Any]:
         """All rows of a SELECT, as named tuples. Raises StorageError.
 
-        Collected rows are written first if the SELECT could find them. With `keys`, it finds only rows that were added
-        under one of these keys.
+        Collected rows are written first if the SELECT could find them. With `keys`, it could find only collected rows
+        that were added with one of these keys.
         """
         rows = _collected(tx.connection)
         if rows is not None and rows.may_be_found(self.tables, keys):
@@ -111,10 +111,10 @@ class Prepared:
             raise AlreadyStored(conflict)
 
     def move(self, tx: Transaction, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """Changes the dealer's row from `before` to `after`, unless another one changed it. Returns whether it did.
+        """Changes the dealer's row from `before` to `after`, unless it is no longer `before`. Returns whether it did.
 
-        If the connection collects rows, the result is always True, and several moves of one row become one. Then a row
-        that another transaction changed raises AlreadyStored when the rows are written.
+        If the connection collects rows, the result is always True, and several moves of one row become one. If another
+        transaction changed the row, AlreadyStored is raised later, when the rows are written.
         """
         rows = _collected(tx.connection)
         if rows is None:
@@ -136,7 +136,7 @@ class Prepared:
         into = {
             name: parameter.type.dialect_impl(dialect).bind_processor(dialect)
             for parameter, name in compiled.bind_names.items()
-            # Both drivers take and return bytes as they are.
+            # Both drivers accept and return bytes.
             if not isinstance(parameter.type, UtcTime | LargeBinary)
         }
         back = [_from_driver(column.type, dialect) for column in columns]
@@ -289,7 +289,11 @@ def _run_all(connection: Connection, statements: Sequence[tuple[tuple[str, Prepa
         for cursor, ((dealer_id, statement), rows) in zip(cursors, statements, strict=True):
             if must_choose(connection, dealer_id):
                 choose_dealer(connection, dealer_id)
-            cursor.executemany(statement.compiled(connection).sql, rows)
+            sql = statement.compiled(connection).sql
+            if len(rows) == 1:
+                cursor.execute(sql, rows[0])  # psycopg takes much longer for executemany.
+            else:
+                cursor.executemany(sql, rows)
         # A statement that found collected rows in its way continues with its own dealer.
         if chosen is not None and must_choose(connection, chosen):
             choose_dealer(connection, chosen)

@@ -1,4 +1,4 @@
-"""The tables, the same on SQLite and PostgreSQL. Each key begins with `dealer_id`: the tables can be partitioned by it.
+"""The tables, the same on SQLite and PostgreSQL. Primary keys begin with `dealer_id`: tables can be partitioned by it.
 
 The migrations have what the statements of this package do not need: indexes, defaults, and which columns may be NULL.
 
@@ -41,10 +41,10 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 FIRST_REVISION = "0009"
-"""The first migration. A database of an older revision cannot be upgraded."""
+"""The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
 SCHEMA_REVISION = "0011"
-"""The newest migration. Revisions are numbers of four digits, so that they sort by age."""
+"""The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -74,11 +74,11 @@ class UtcTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
-        """To the database."""
+        """Converts a time to the stored number."""
         return None if value is None else microseconds(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """From the database."""
+        """Converts a stored number to a time."""
         return time_of(value)
 
 
@@ -87,14 +87,14 @@ def as_stored(words: str) -> str:
     return words.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-class Words(TypeDecorator[str]):
-    """Text from outside, the same on both databases (`as_stored`)."""
+class ExternalText(TypeDecorator[str]):
+    """Text of another program or person. It is stored as `as_stored` changes it, so that both databases accept it."""
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """To the database."""
+        """Converts a text to its stored form."""
         return None if value is None else as_stored(value)
 
 
@@ -135,7 +135,7 @@ def upsert(table: Table, action: str, *parameters: BindParameter[Any]) -> Insert
 
 _TYPES: dict[str, type[TypeEngine[Any]]] = {
     "text": String,
-    "words": Words,
+    "words": ExternalText,
     "times": UtcTime,
     "counts": Integer,
     "numbers": BigInteger,
@@ -208,7 +208,7 @@ dealer_settings = _table(
 dealer_hosts = _table("dealer_hosts", key="host", text="host", times="added_at")
 
 # A dealer's own keys, each encrypted with a key of the installation. The key with position 0 is the active one. The
-# lasting secret has the id "lasting".
+# lasting secret has the id "lasting" and the position -1.
 dealer_keys = _table("dealer_keys", key="key_id", text="key_id", counts="position", data="wrapped", times="created_at")
 
 # Every import changes these rows. The documents, which seldom change, have another table: PostgreSQL writes whole rows.

@@ -11,8 +11,8 @@ from dealer_agent.dealers.routing import Kind, NewDelivery
 from dealer_agent.storage.outbox import (
     HELD,
     WHOLE_LEADS,
-    Address,
     DueDelivery,
+    Receiver,
     enqueue,
     get_delivery,
     list_deliveries,
@@ -30,7 +30,7 @@ class StoredDocument(Struct, frozen=True):
     """The document that the first attempt of a delivery sent.
 
     It may be sent again only while everything in `needs` is allowed: the channels whose contact points it names or, in
-    a mail to the customer, the address. `first`: it is the first document about the lead for its receiver.
+    a mail to the customer, the e-mail address. `first`: it is the first document about the lead for its receiver.
     """
 
     content: bytes
@@ -39,7 +39,10 @@ class StoredDocument(Struct, frozen=True):
 
 
 class Copy(NamedTuple):
-    """A receiver that has a lead, or may have it if `arrived` is False. `being_sent` is a delivery in progress."""
+    """A receiver's copy of a lead. If `arrived` is False, nobody knows whether it arrived.
+
+    `being_sent` is the id of a delivery in progress.
+    """
 
     arrived: bool
     being_sent: str | None
@@ -73,14 +76,14 @@ READ_HISTORY = Prepared(
 STORE_DOCUMENT = Prepared(update(outbox).where(HELD).values(document=bindparam("encrypted")))
 
 
-def copies(tx: Transaction, lead_id: str) -> dict[Address, Copy]:
-    """The receivers that have a lead or may have it."""
-    found: dict[Address, Copy] = {}
+def copies(tx: Transaction, lead_id: str) -> dict[Receiver, Copy]:
+    """The copies of a lead by receiver. A receiver that certainly has no copy is left out."""
+    found: dict[Receiver, Copy] = {}
     for row in tx.execute(READ_COPIES, {"of_lead": lead_id}):
-        address = row.rooftop, row.channel
-        before = found.get(address, Copy(arrived=False, being_sent=None))
+        receiver = row.rooftop, row.channel
+        before = found.get(receiver, Copy(arrived=False, being_sent=None))
         being_sent = row.delivery_id if row.lease is not None else before.being_sent
-        found[address] = Copy(before.arrived or row.state == "sent", being_sent)
+        found[receiver] = Copy(before.arrived or row.state == "sent", being_sent)
     return found
 
 

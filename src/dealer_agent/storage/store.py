@@ -1,6 +1,6 @@
 """An open database: its connections, and its transactions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Self
@@ -9,13 +9,15 @@ from sqlalchemy import Engine
 
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import connections
+from dealer_agent.storage.change_listener import listen
+from dealer_agent.storage.dealer_keys import DealerCiphers, create_keys
 from dealer_agent.storage.errors import translating
 from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.isolation import ALL_DEALERS, isolation_problem
 from dealer_agent.storage.keys import check_keys, check_keys_to_encrypt, start_use
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.migrate import check_schema
-from dealer_agent.storage.transaction import InstallationTransaction, Transaction
+from dealer_agent.storage.transaction import Ciphers, InstallationTransaction, OneCipher, Transaction
 
 Begin = Callable[[str, datetime | None], AbstractContextManager[Transaction]]
 """`Store.read`, `Store.write` or `Store.lock`."""
@@ -31,23 +33,31 @@ class Store:
     Leads are written by the thread of `lead_writer`.
     """
 
-    def __init__(self, writer: Engine, reader: Engine, cipher: Cipher | None) -> None:
+    def __init__(self, writer: Engine, reader: Engine, ciphers: Ciphers) -> None:
         self._writer = writer
         self._reader = reader
-        self._cipher = cipher
+        self._ciphers = ciphers
 
     @classmethod
     def open(
-        cls, url: str, cipher: Cipher | None = None, *, most_connections: int = connections.MOST_CONNECTIONS
+        cls,
+        url: str,
+        cipher: Cipher | None = None,
+        *,
+        many_dealers: bool = False,
+        most_connections: int = connections.MOST_CONNECTIONS,
     ) -> Self:
         """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError.
 
-        Without a cipher, a transaction that needs customer data raises KeyMissing. With PostgreSQL, the store has at
-        most `most_connections`. A transaction that waits too long for one raises DatabaseBusy.
+        With `many_dealers`, the cipher has the keys of the installation, and each dealer has keys of its own. Without a
+        cipher, a transaction that needs customer data raises KeyMissing. With PostgreSQL, the store has at most
+        `most_connections`. A transaction that waits too long for one raises DatabaseBusy.
         """
         parsed = connections.database_url(url)
         connections.require_private(parsed)
-        store = cls(*connections.open_engines(parsed, most_connections), cipher)
+        writer, reader = connections.open_engines(parsed, most_connections)
+        ciphers: Ciphers = DealerCiphers(reader, cipher) if many_dealers else OneCipher(cipher)
+        store = cls(writer, reader, ciphers)
         try:
             with translating(), store._reader.begin() as connection:
                 check_schema(connection)
@@ -69,21 +79,21 @@ class Store:
 
     @contextmanager
     def read(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction that sees one moment, and cannot write."""
+        """A read-only transaction on one snapshot of the database."""
         with translating(), connections.begin(self._reader, dealer_id) as connection:
-            yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys)
+            yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._ciphers, check_keys)
 
     @contextmanager
     def write(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction that writes data that does not belong to leads: leads are stored meanwhile on PostgreSQL."""
+        """A transaction for data that does not belong to leads. Meanwhile PostgreSQL can store leads."""
         with translating(), connections.begin(self._writer, dealer_id) as connection:
-            yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys)
+            yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._ciphers, check_keys)
 
     @contextmanager
     def lock(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction that writes data that belongs to leads. No lead of the dealer is stored meanwhile."""
+        """A transaction for data that belongs to leads. Meanwhile no lead of the dealer is stored."""
         with translating(), connections.begin(self._writer, dealer_id) as connection:
-            tx = Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys_to_encrypt)
+            tx = Transaction(connection, dealer_id, now or datetime.now(UTC), self._ciphers, check_keys_to_encrypt)
             lock_dealer(tx)
             yield tx
         if tx.erases:
@@ -97,24 +107,28 @@ class Store:
 
     @contextmanager
     def installation(self) -> Iterator[InstallationTransaction]:
-        """A transaction that reads what concerns all dealers, as of one moment."""
+        """A read-only transaction for all dealers, on one snapshot of the database."""
         with translating(), connections.begin(self._reader, ALL_DEALERS) as connection:
             yield InstallationTransaction(connection, datetime.now(UTC))
 
     @contextmanager
     def write_installation(self) -> Iterator[InstallationTransaction]:
-        """A transaction that writes what concerns several dealers."""
+        """A transaction that writes data of several dealers."""
         with translating(), connections.begin(self._writer, ALL_DEALERS) as connection:
             yield InstallationTransaction(connection, datetime.now(UTC))
 
+    def announcements(self) -> AsyncIterator[None]:
+        """Yields once when it listens to changes, and then after each one. See `listen`, also for its errors."""
+        return listen(self._reader)
+
     def isolation_problem(self) -> str | None:
-        """Why the database does not keep dealers apart, and what to do; None if it does."""
+        """Why the database does not isolate dealers, and what to do; None if it does."""
         with self.installation() as tx:
             return isolation_problem(tx.connection)
 
     def lead_writer(self) -> LeadWriter:
         """Starts the thread that stores leads. One for each process is enough, and best."""
-        return LeadWriter(self._writer, self._cipher)
+        return LeadWriter(self._writer, self._ciphers)
 
     def check_space(self) -> None:
         """Raises DiskFull if a SQLite database has no space for more leads."""
@@ -128,11 +142,21 @@ class Store:
     def check_keys(self, dealer_id: str) -> Cipher:
         """Checks that the keys are those of the dealer's customer data, and records the use of the active key.
 
-        Returns the cipher. Raises KeyMissing and WrongKey.
+        A dealer of an installation without keys gets them. Returns the cipher. Raises KeyMissing and WrongKey.
         """
+        if self._ciphers.installation is not None:
+            with self.read(dealer_id) as tx:
+                has_keys = tx.given_cipher is not None
+            if not has_keys:
+                with self.write(dealer_id) as tx:
+                    create_keys(tx)
         with self.read(dealer_id) as tx:
             recorded = check_keys(tx)
         if not recorded:
             with self.write(dealer_id) as tx:
                 start_use(tx)
         return tx.unchecked_cipher
+
+    def forget_keys(self, dealer_id: str) -> None:
+        """Reads the keys of a dealer of an installation again when they are needed next: they may have changed."""
+        self._ciphers.forget(dealer_id)

@@ -7,7 +7,7 @@ a statement names the parameter `dealer`, and `execute` fills it in.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Column, Connection, CursorResult, Executable, Insert
 
@@ -21,6 +21,35 @@ def dealer_parameter(statement: Executable) -> str:
     return "dealer_id" if isinstance(statement, Insert) and statement.select is None else "dealer"
 
 
+class Ciphers(Protocol):
+    """The ciphers of the dealers of a store. `installation` has the keys that encrypt the dealers' keys, if any do."""
+
+    @property
+    def installation(self) -> Cipher | None:
+        """The cipher with the keys of the installation; None for the dealer of a folder."""
+
+    def of(self, tx: "Transaction") -> Cipher | None:
+        """The cipher of the transaction's dealer; None without keys. Raises KeyMissing and WrongKey."""
+
+    def forget(self, dealer_id: str) -> None:
+        """Reads the dealer's keys again when they are needed next."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneCipher:
+    """The cipher of the dealer of a folder."""
+
+    cipher: Cipher | None
+    installation: Cipher | None = None
+
+    def of(self, _: "Transaction") -> Cipher | None:
+        """The cipher, for every dealer."""
+        return self.cipher
+
+    def forget(self, dealer_id: str) -> None:
+        """Nothing: the cipher reads its source again by itself."""
+
+
 @dataclass(slots=True)
 class Transaction:
     """A transaction. `now` (UTC) is the time that it writes into rows.
@@ -31,10 +60,12 @@ class Transaction:
     connection: Connection
     dealer_id: str
     now: datetime
-    given_cipher: Cipher | None
+    ciphers: Ciphers
     check_cipher: Callable[["Transaction"], object] | None = None
     erases: bool = field(default=False, init=False)
     """Whether it erases customer data. Then the store also empties SQLite's write-ahead log after the commit."""
+    changes_keys: bool = field(default=False, init=False)
+    """Whether it changes the dealer's own keys (`storage.dealer_keys`)."""
     _checked: Cipher | None = field(default=None, init=False)
 
     @property
@@ -48,14 +79,21 @@ class Transaction:
         return self._checked
 
     @property
+    def given_cipher(self) -> Cipher | None:
+        """The cipher as it was given; None without keys."""
+        return self.ciphers.of(self)
+
+    @property
     def unchecked_cipher(self) -> Cipher:
-        """The cipher as it was given. Raises KeyMissing for a store that was opened without one."""
-        if self.given_cipher is None:
+        """The cipher, without a check of its keys. Raises KeyMissing without keys."""
+        cipher = self.given_cipher
+        if cipher is None:
             raise KeyMissing(
                 "customer data is encrypted and there is no key here: set DEALER_AGENT_KEYS, or put the key file "
-                "dealer-agent.keys beside dealer.toml; if there never was one, `dealer-agent keys create` makes it"
+                "dealer-agent.keys beside dealer.toml or installation.toml; if there never was one, `dealer-agent keys "
+                "create` makes it"
             )
-        return self.given_cipher
+        return cipher
 
     def execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> CursorResult[*tuple[Any, ...]]:
         """Executes a statement for this dealer."""

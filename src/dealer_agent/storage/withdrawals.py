@@ -31,7 +31,10 @@ MOST_CONTACTS = 2
 
 
 def record_withdrawal(tx: Transaction, lead_id: str, channels: Collection[str], known_by: tuple[str, ...]) -> None:
-    """Records that the customer of a lead withdrew these channels, for its `contact_points_of`."""
+    """Records that the customer of a lead withdrew these channels. It applies to the contact points of the lead.
+
+    Only contact points that begin with one of `known_by` count.
+    """
     rows = [
         {"contact_hash": lasting_hash(tx, PURPOSE, contact), "channel": channel, "at": tx.now}
         for contact in contact_points_of(tx, lead_id, known_by)

@@ -1,21 +1,30 @@
-"""The outlets of a dealer's rooftops. Each module has the outlets of one kind of channel."""
+"""The outlets of a dealer's rooftops. Each module has the outlets of one kind of channel.
 
-from collections.abc import Mapping
+Its `make_outlet` makes the outlet of a channel whose settings have the type `CHANNEL`.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import httpx
-from msgspec import UNSET
 
 from dealer_agent.config.settings import MailSettings
-from dealer_agent.dealers.profile import Profile
+from dealer_agent.dealers.profile import Channel, Profile
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
 from dealer_agent.delivery.mail_server import MailServer
-from dealer_agent.delivery.outlet import FORMATS, Outlet
-from dealer_agent.delivery.outlets.directory import DirectoryOutlet
-from dealer_agent.delivery.outlets.http import HttpOutlet
-from dealer_agent.delivery.outlets.mail import CrmMailOutlet, CustomerMailOutlet, StaffMailOutlet
+from dealer_agent.delivery.outlet import Outlet, OutletParts
+from dealer_agent.delivery.outlets.mail import CustomerMailOutlet, StaffMailOutlet
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.storage.outbox import Address
+from dealer_agent.storage.outbox import Receiver
+
+_MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
+
+MAKE_OUTLET: Mapping[type[Channel], Callable[[Channel, OutletParts], Outlet]] = {
+    module.CHANNEL: module.make_outlet for module in _MODULES
+}
+"""The function that makes the outlet of a channel, by the type of its settings."""
 
 
 def outlets_of(
@@ -26,7 +35,7 @@ def outlets_of(
     links: CustomerLinks,
     secrets: Mapping[str, str],
     client: httpx.AsyncClient,
-) -> dict[Address, Outlet]:
+) -> dict[Receiver, Outlet]:
     """The outlets of every rooftop: its channels, its staff and its customers.
 
     Relative paths start at `directory`. `secrets` has the environment variables that the settings name.
@@ -35,24 +44,13 @@ def outlets_of(
     server = None
     if mail.host:
         server = MailServer(mail, profile.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
-    outlets: dict[Address, Outlet] = {}
+    parts = OutletParts(directory, server, secrets, client)
+    outlets: dict[Receiver, Outlet] = {}
     for rooftop in profile.rooftops:
-        deliver = rooftop.deliver
-        for folder in deliver.directory:
-            outlets[rooftop.name, folder.name] = DirectoryOutlet(directory / folder.path, FORMATS[folder.format])
-        for http in deliver.http:
-            outlets[rooftop.name, http.name] = HttpOutlet(
-                client=client,
-                url=http.url,
-                format=FORMATS[http.format],
-                timeout_seconds=http.timeout_seconds,
-                secret=None if http.secret_env is UNSET else secrets[http.secret_env].encode(),
-                authorization=None if http.authorization_env is UNSET else secrets[http.authorization_env],
-            )
+        for name, channel in rooftop.deliver.channels.items():
+            outlets[rooftop.name, name] = MAKE_OUTLET[type(channel)](channel, parts)
         if server is not None:
             outlets[rooftop.name, CUSTOMER] = CustomerMailOutlet(server, links)
-            for mailbox in deliver.smtp:
-                outlets[rooftop.name, mailbox.name] = CrmMailOutlet(server, mailbox.to)
-            if deliver.notify:
-                outlets[rooftop.name, NOTIFY] = StaffMailOutlet(server, deliver.notify)
+            if rooftop.deliver.notify:
+                outlets[rooftop.name, NOTIFY] = StaffMailOutlet(server, rooftop.deliver.notify)
     return outlets

@@ -1,4 +1,4 @@
-"""A folder that gets one file for each delivery."""
+"""The directory outlet: writes one file to a folder for each delivery."""
 
 import asyncio
 import os
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dealer_agent.config.keys import sync_directory
+from dealer_agent.dealers.profile import DirectoryChannel
 from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.outlet import Format
+from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.outbox import DueDelivery
@@ -18,7 +19,7 @@ UNFINISHED = ".unfinished"
 """The folder for unfinished files. It is hidden, so that a program that collects files skips it."""
 
 LEFT_BEHIND_SECONDS = 24 * 3600
-"""Files of killed attempts are deleted after this time, which no attempt takes. They hold customer data."""
+"""Files of killed attempts are deleted after this time. No attempt is that long. They hold customer data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +65,11 @@ class DirectoryOutlet:
                 unfinished.unlink(missing_ok=True)
             raise
         sync_directory(self.folder)
+
+
+CHANNEL = DirectoryChannel
+
+
+def make_outlet(channel: DirectoryChannel, parts: OutletParts) -> DirectoryOutlet:
+    """The outlet of a channel with these settings."""
+    return DirectoryOutlet(parts.directory / channel.path, FORMATS[channel.format])

@@ -1,4 +1,4 @@
-"""The web address of a CRM, which gets one signed POST request for each delivery."""
+"""The HTTP outlet: sends one signed POST request to a CRM for each delivery."""
 
 import asyncio
 import hmac
@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 import httpx
+from msgspec import UNSET
 
+from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.outlet import Format
+from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 from dealer_agent.storage.outbox import DueDelivery
@@ -37,7 +39,7 @@ against the channel."""
 class HttpOutlet:
     """Posts documents. Any status from 200 to 299 confirms a delivery.
 
-    A redirect is not followed: a lead goes only to the address in the dealer's settings.
+    A redirect is not followed: a lead goes only to the URL in the dealer's settings.
     """
 
     client: httpx.AsyncClient
@@ -151,7 +153,7 @@ def _retry_after(value: str | None) -> timedelta | None:
 
 
 def _problem(error: httpx.TransportError) -> str:
-    """In the service's own words, because the text of a library's error may quote the request."""
+    """Describes an error without the text of the library, because it may quote the request."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -164,3 +166,18 @@ def _problem(error: httpx.TransportError) -> str:
             return "cut the connection before it answered"
         case _:
             return f"the connection failed ({type(error).__name__})"
+
+
+CHANNEL = HttpChannel
+
+
+def make_outlet(channel: HttpChannel, parts: OutletParts) -> HttpOutlet:
+    """The outlet of a channel with these settings."""
+    return HttpOutlet(
+        client=parts.client,
+        url=channel.url,
+        format=FORMATS[channel.format],
+        timeout_seconds=channel.timeout_seconds,
+        secret=None if channel.secret_env is UNSET else parts.secrets[channel.secret_env].encode(),
+        authorization=None if channel.authorization_env is UNSET else parts.secrets[channel.authorization_env],
+    )

@@ -10,8 +10,10 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime
 
+from dealer_agent.dealers.profile import SmtpChannel
 from dealer_agent.delivery.failures import DeliveryDropped
 from dealer_agent.delivery.mail_server import MailServer, needs_utf8
+from dealer_agent.delivery.outlet import OutletParts
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.consent import EMAIL
 from dealer_agent.leads.customer_links import CustomerLinks
@@ -34,7 +36,7 @@ class _MailOutlet:
 
 
 class CrmMailOutlet(_MailOutlet):
-    """The mailbox of a CRM, which gets the ADF document as plain text."""
+    """Mails the ADF document as plain text to a CRM."""
 
     def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail."""
@@ -46,7 +48,7 @@ class CrmMailOutlet(_MailOutlet):
 
 
 class StaffMailOutlet(_MailOutlet):
-    """The rooftop's staff, who get the lead in plain English."""
+    """Mails the lead as readable text to the rooftop's staff."""
 
     def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail."""
@@ -55,7 +57,7 @@ class StaffMailOutlet(_MailOutlet):
 
 @dataclass(frozen=True, slots=True)
 class CustomerMailOutlet:
-    """The customers, who get mails about confirmed and cancelled visits if they consent to e-mail."""
+    """Mails customers about their confirmed and cancelled visits if they consent to e-mail."""
 
     server: MailServer
     links: CustomerLinks
@@ -124,3 +126,12 @@ def _address(address: str, name: str = "") -> Address:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+CHANNEL = SmtpChannel
+
+
+def make_outlet(channel: SmtpChannel, parts: OutletParts) -> CrmMailOutlet:
+    """The outlet of a channel with these settings."""
+    assert parts.mail_server is not None, "config.channels checks that a mail channel has a server"
+    return CrmMailOutlet(parts.mail_server, channel.to)

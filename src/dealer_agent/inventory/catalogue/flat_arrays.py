@@ -30,7 +30,7 @@ _DIRECTORY = msgspec.json.Decoder(dict[str, _Part])
 
 
 class FlatWriter:
-    """Writes named arrays ("parts"), one after the other, in any order. `finish` completes the snapshot."""
+    """Writes the named arrays of a snapshot file ("parts") in any order. Call `finish` at the end."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -58,7 +58,7 @@ class FlatWriter:
         self._at += len(more)
 
     def finish(self) -> None:
-        """Writes the directory."""
+        """Writes the directory of the parts."""
         self._end_part()
         start = self._at
         directory = msgspec.json.encode(self._parts)

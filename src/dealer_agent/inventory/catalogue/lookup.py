@@ -35,7 +35,7 @@ class Lookup:
         ids: Sequence[str],
         gone: Sequence[RemovedUnit],
     ) -> None:
-        """Writes the identifiers of each row and the removed units. Of two with one identifier, the last is found."""
+        """Writes the identifiers of each row and the removed units. Of equal identifiers, the last is found."""
         last_first = gone[::-1]
         documents = DocumentWriter(writer, "gone")
         for unit in last_first:
@@ -49,8 +49,8 @@ class Lookup:
     def find(self, vin: Text, stock: Text, vehicle_id: Text) -> int | RemovedUnit | None:
         """A row, a removed unit, or None. The first identifier that matches decides: VIN, then stock, then vehicle id.
 
-        Of two units with one stock number, the newer one is found: it is the first in the default order. A removed unit
-        is found only if no unit in stock has the same identifier.
+        If two units have the same stock number, the newer one is found: it is the first in the default order. A removed
+        unit is found only if no unit in stock has the same identifier.
         """
         keys = (_vin_key(vin), _stock_key(stock), _id_key(vehicle_id))
         for key, here, gone in zip(keys, self._here, self._gone, strict=True):

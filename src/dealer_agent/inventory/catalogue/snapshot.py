@@ -70,7 +70,7 @@ class Catalogue:
     def search(self, filters: Filters | UnsetType, skip: int, limit: int, sort: Sort | UnsetType = UNSET) -> Page:
         """One page of the matching set, by default newest first. With a query and no `sort`, the best match is first.
 
-        A `skip` past the end returns an empty page with the true total. The caller bounds `limit`.
+        A `skip` past the end returns an empty page with the correct total. The caller bounds `limit`.
         """
         order = None if sort is UNSET else self._orders[sort.field, sort.order]
         found, scores = self._found(filters)

@@ -132,7 +132,7 @@ class TextCollector:
         self._identifiers = _Lists()
 
     def extend(self, vehicles: Sequence[Vehicle]) -> None:
-        """Adds the next listings, in any order."""
+        """Adds listings. They may come in any order and in several calls."""
         for name, numbering in self._values.items():
             lists, number = self._values_of[name], numbering.__getitem__
             for values in map(attrgetter(name), vehicles):

@@ -56,7 +56,7 @@ class Remark(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """Rows with one VIN, or without a VIN, with one stock number. The last of them is used."""
+    """Rows with the same VIN, or without a VIN and with the same stock number. The last row is used."""
 
     identifier: str
     lines: tuple[int, ...]

@@ -131,7 +131,7 @@ def _without_vehicles(page: str) -> str:
 
 
 def _scripts(page: str) -> Iterator[str]:
-    """The JSON-LD blocks of a page, in one pass, even if many blocks are not closed."""
+    """The JSON-LD blocks of an HTML page. It takes linear time, even if many blocks are not closed."""
     at = 0
     while (start := _SCRIPT.search(page, at)) is not None:
         at = start.end()

@@ -16,7 +16,7 @@ from dealer_agent.inventory.feeds.values import is_absent, line, prose
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.inventory.vocabulary.tables import canonical, known
 from dealer_agent.inventory.vocabulary.text import fold
-from dealer_agent.protocol.vehicle_field import Feed, Reader
+from dealer_agent.protocol.vehicle_field import CellParser, Feed
 
 Cells = dict[str, list[str]]
 
@@ -41,9 +41,9 @@ class Reading:
 
 
 def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
-    """A reader that parses a member's first cell. A value of 0 counts as unknown, unless `zero` is set."""
+    """A parser of the first cell of a member. It ignores a value of 0, unless `zero` is set."""
 
-    def read(row: "_RowReader", member: str, _: Feed) -> None:
+    def read(row: "_RowParser", member: str, _: Feed) -> None:
         text = row.first(member)
         if text is not None:
             value = parse(text)
@@ -55,8 +55,8 @@ def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
     return read
 
 
-class _RowReader:
-    """Collects the members of one unit. The methods and attributes from `status` to `address` are readers."""
+class _RowParser:
+    """Collects the members of one unit. The methods and attributes from `status` to `address` parse cells."""
 
     def __init__(self, cells: Cells, layout: Layout) -> None:
         self.layout = layout
@@ -220,14 +220,14 @@ class _RowReader:
         self.remarks.append(f"{name}: {line(text, 60)!r} is not understood; it is left out.")
 
 
-_Read = Callable[[_RowReader, str, Feed], None]
+_Read = Callable[[_RowParser, str, Feed], None]
 
 
-def _steps(*readers: Reader) -> tuple[tuple[_Read, str, Feed], ...]:
-    """The readers in order, each with the members that it reads."""
+def _steps(*parsers: CellParser) -> tuple[tuple[_Read, str, Feed], ...]:
+    """The parsers in order, each with the members that it parses."""
     return tuple(
-        (getattr(_RowReader, name), member, feed)
-        for name in readers
+        (getattr(_RowParser, name), member, feed)
+        for name in parsers
         for member, feed in FEEDS.items()
         if feed.reader == name
     )
@@ -244,7 +244,7 @@ DESCRIBE = _steps(
 
 def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None) -> Reading:
     """The unit of a row's cells. `ready` are members that need no parsing: fees, other_attributes, extras."""
-    row = _RowReader(cells, layout)
+    row = _RowParser(cells, layout)
     row.read(IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
     reading = Reading(identifier=identifier, remarks=row.remarks)

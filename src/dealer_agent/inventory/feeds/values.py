@@ -1,6 +1,6 @@
 """Parsers of single cells: plain text, money, miles, dates and others. Pure functions.
 
-Each parser of a value takes the text of a cell and returns the value, or None for a text that it cannot parse. None
+Each parser of a value gets the text of a cell and returns the value, or None for a text that it cannot parse. None
 raises.
 """
 
@@ -274,13 +274,13 @@ def truth(text: str) -> bool | None:
 
 
 def web_address(text: str) -> str | None:
-    """An http or https address without credentials, with `%20` for spaces."""
+    """An http or https URL without credentials, with `%20` for spaces."""
     address = line(text, 2049).replace(" ", "%20")
     return address if len(address) <= 2048 and _URL.fullmatch(address) else None
 
 
 def photos(texts: list[str]) -> tuple[list[str], int]:
-    """The distinct photo addresses in order, split at separators before `http`, and the number of other texts."""
+    """The distinct photo URLs in order, split at separators before `http`, and the number of texts that are no URL."""
     found: dict[str, None] = {}
     refused = 0
     for piece in chain.from_iterable(_BEFORE_URL.split(text.strip(" |,;\t\r\n")) for text in texts):

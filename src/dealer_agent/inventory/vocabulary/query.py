@@ -30,7 +30,7 @@ def _marker(field: str, word: str) -> str:
 
 
 def _phrases() -> tuple[dict[str, frozenset[str]], frozenset[str]]:
-    """Folded spelling to its markers, and the first words of the spellings that have several words."""
+    """A map from folded spelling to its markers, and the first words of the spellings that have several words."""
     meanings: dict[str, set[str]] = {}
     starts: set[str] = set()
     for field in sorted(_CANONICAL):
@@ -48,7 +48,7 @@ _MEANINGS, _PHRASE_STARTS = _phrases()
 
 
 def _phrase_at(groups: list[list[str]], start: int) -> tuple[str, int]:
-    """The longest known spelling that starts with this group, and its end. ("", start) without one."""
+    """The longest known spelling that starts at `start`, and the index after its end. ("", start) without one."""
     if groups[start][0] not in _PHRASE_STARTS and "".join(groups[start]) not in _MEANINGS:
         return "", start
     joined, best, end = "", "", start

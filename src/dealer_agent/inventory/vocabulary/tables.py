@@ -1,4 +1,4 @@
-"""Canonical words, and how values are compared (docs/protocol.md#vocabulary). Pure.
+"""Canonical words, and how values are compared (docs/protocol.md#canonical-words). Pure.
 
 The words and their spellings are data: `vocabularies.toml`.
 """
@@ -73,7 +73,7 @@ _DATA = msgspec.toml.decode(
 )
 
 PAINTS: Mapping[str, list[str]] = _DATA.pop("paints")
-"""Basic colour to the words of paint names that count as it when the name has no basic colour."""
+"""The words of paint names that mean a basic colour, by this colour. They apply if the name has no basic colour."""
 
 FILLERS = frozenset(_DATA.pop("query")["fillers"])
 """Words of a query that are no constraint."""

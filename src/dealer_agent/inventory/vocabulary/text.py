@@ -1,4 +1,4 @@
-"""Comparison of text without case, accents, spacing and punctuation (docs/protocol.md#vocabulary). Pure functions."""
+"""Comparison of text without case, accents, spacing and punctuation (docs/protocol.md#filters). Pure functions."""
 
 import re
 import unicodedata

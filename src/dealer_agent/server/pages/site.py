@@ -1,4 +1,4 @@
-"""Common to all pages: templates, stylesheet, addresses of links, and the markup of JSON and code."""
+"""Common to all pages: templates, stylesheet, URLs of links, and the markup of JSON and code."""
 
 import hashlib
 import re
@@ -26,12 +26,12 @@ FORM_SECURITY_POLICY = _POLICY.format("'self'")
 
 @cache
 def stylesheet() -> bytes:
-    """The CSS in UTF-8. Its address has its digest, so a browser may cache it for a long time."""
+    """The CSS in UTF-8. Its URL has its digest, so a browser may cache it for a long time."""
     return files(__package__).joinpath("style.css").read_bytes()
 
 
 class Site:
-    """The addresses that pages link to. They are paths, so that they are valid under every name of the host."""
+    """The URLs that pages link to. They are paths, so that they are valid under every name of the host."""
 
     def __init__(self, facts: CardFacts) -> None:
         self._below = urlsplit(server_root(facts)).path
@@ -43,7 +43,7 @@ class Site:
         ]
 
     def to(self, path: str) -> str:
-        """The path of an address of the service."""
+        """A path of the service with the path of `public_url` before it."""
         return self._below + path
 
 

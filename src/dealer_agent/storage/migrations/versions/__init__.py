@@ -1,1 +1,1 @@
-"""One file a revision."""
+"""One file for each schema revision."""

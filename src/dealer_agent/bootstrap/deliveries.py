@@ -1,0 +1,56 @@
+"""Runs the deliveries of a process, for one dealer and for many."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+
+import httpx
+
+from dealer_agent import __version__
+from dealer_agent.config import Settings
+from dealer_agent.config.channels import channel_secrets
+from dealer_agent.delivery.dealer_outlets import DealerOutlets
+from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
+from dealer_agent.delivery.outlets import outlets_of
+from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.store import Store
+
+
+@asynccontextmanager
+async def http_client() -> AsyncIterator[httpx.AsyncClient]:
+    """The HTTP client of a process, for a `with` block. A delivery never waits for a connection of another one."""
+    limits = httpx.Limits(max_connections=PROCESS_CONCURRENCY, max_keepalive_connections=20)
+    async with httpx.AsyncClient(headers={"User-Agent": f"dealer-agent/{__version__}"}, limits=limits) as client:
+        yield client
+
+
+def dealer_outlets(settings: Settings, links: CustomerLinks, client: httpx.AsyncClient) -> DealerOutlets:
+    """The outlets of a dealer. Raises SettingsError if a channel cannot work."""
+    outlets = outlets_of(
+        settings.dealer,
+        settings.mail,
+        directory=settings.directory,
+        links=links,
+        secrets=channel_secrets(settings, os.environ),
+        client=client,
+    )
+    return DealerOutlets(settings.dealer, outlets, settings.delivery)
+
+
+@asynccontextmanager
+async def delivering(
+    store: Store,
+    writer: LeadWriter,
+    find_due_dealers: Callable[[], Iterable[str]],
+    find_outlets: Callable[[str], DealerOutlets],
+) -> AsyncIterator[DeliveryLoop]:
+    """Delivers leads during a `with` block. At the end, deliveries in progress get a few seconds."""
+    loop = DeliveryLoop(store, writer, find_due_dealers, find_outlets)
+    running = asyncio.create_task(loop.run())
+    try:
+        yield loop
+    finally:
+        loop.stop()
+        await running

@@ -1,0 +1,43 @@
+"""The outlets of the dealers of a process."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dealer_agent.config.settings import DeliverySettings
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.delivery.outlet import Outlets
+
+MOST_KEPT = 1024
+
+
+class DealerOutlets(NamedTuple):
+    """A dealer with its outlets and its settings of retries."""
+
+    profile: Profile
+    outlets: Outlets
+    settings: DeliverySettings
+
+
+@dataclass
+class OutletCache:
+    """The outlets of the MOST_KEPT dealers that were used last."""
+
+    _kept: OrderedDict[str, DealerOutlets] = field(default_factory=OrderedDict)
+
+    def get(self, dealer_id: str) -> DealerOutlets | None:
+        """The outlets of a dealer, if they are kept."""
+        if dealer_id in self._kept:
+            self._kept.move_to_end(dealer_id)
+        return self._kept.get(dealer_id)
+
+    def keep(self, dealer_id: str, outlets: DealerOutlets) -> None:
+        """Keeps the outlets of a dealer. Forgets those that were not used for the longest time."""
+        self._kept[dealer_id] = outlets
+        self._kept.move_to_end(dealer_id)
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+
+    def forget(self, dealer_id: str) -> None:
+        """Forgets the outlets of a dealer: its settings have changed."""
+        self._kept.pop(dealer_id, None)

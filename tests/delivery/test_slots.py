@@ -1,0 +1,85 @@
+"""How the slots for deliveries are shared among dealers and their receivers."""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dealer_agent.delivery.slots import share_slots
+from dealer_agent.storage.outbox import Receiver
+
+TOTAL, OF_DEALER = 24, 10
+DEALERS = [f"dealer-{number}" for number in range(12)]
+RECEIVERS: list[Receiver] = [("North", "crm"), ("North", "hook"), ("South", "crm")]
+
+receivers = st.dictionaries(st.sampled_from(RECEIVERS), st.integers(0, 2 * OF_DEALER), min_size=1)
+rooms = st.dictionaries(st.sampled_from(DEALERS), receivers, max_size=len(DEALERS))
+used_slots = st.dictionaries(st.sampled_from(DEALERS), st.integers(0, OF_DEALER)).filter(
+    lambda used: sum(used.values()) <= TOTAL
+)
+
+
+def shared(rooms: Mapping[str, Mapping[Receiver, int]], used: Mapping[str, int]) -> Counter[str]:
+    shares = share_slots(rooms, used, total=TOTAL, of_dealer=OF_DEALER)
+    return Counter({dealer_id: sum(share.values()) for dealer_id, share in shares.items()})
+
+
+@given(rooms, used_slots)
+def test_no_receiver_dealer_or_process_gets_more_than_it_may(
+    rooms: dict[str, dict[Receiver, int]], used: dict[str, int]
+) -> None:
+    shares = share_slots(rooms, used, total=TOTAL, of_dealer=OF_DEALER)
+    for dealer_id, share in shares.items():
+        assert all(0 < count <= rooms[dealer_id][receiver] for receiver, count in share.items())
+        assert used.get(dealer_id, 0) + sum(share.values()) <= OF_DEALER
+    assert sum(used.values()) + sum(sum(share.values()) for share in shares.values()) <= TOTAL
+
+
+@given(rooms, used_slots)
+def test_no_dealer_gets_a_slot_while_one_with_fewer_waits(
+    rooms: dict[str, dict[Receiver, int]], used: dict[str, int]
+) -> None:
+    shares = shared(rooms, used)
+    for waiting in (dealer_id for dealer_id in rooms if shares[dealer_id] < sum(rooms[dealer_id].values())):
+        has = used.get(waiting, 0) + shares[waiting]
+        assert all(used.get(other, 0) + count <= has + 1 for other, count in shares.items())
+
+
+@given(rooms, used_slots)
+def test_a_dealer_without_deliveries_in_progress_gets_a_slot_while_one_is_free(
+    rooms: dict[str, dict[Receiver, int]], used: dict[str, int]
+) -> None:
+    shares = shared(rooms, used)
+    free = TOTAL - sum(used.values()) - sum(shares.values())
+    idle = [each for each in rooms if not used.get(each) and any(rooms[each].values())]
+    assert free == 0 or all(shares[dealer_id] for dealer_id in idle)
+
+
+@given(st.integers(1, 8))
+def test_dealers_whose_receivers_hang_leave_slots_to_the_others(hanging: int) -> None:
+    """Nothing ends, and the dealers claim again and again."""
+    rooms = {dealer_id: dict.fromkeys(RECEIVERS, TOTAL) for dealer_id in DEALERS[:hanging]}
+    used: Counter[str] = Counter()
+    for _ in range(3):
+        used.update(shared(rooms, used))
+    free = TOTAL - sum(used.values())
+    assert max(used.values()) <= free + 1
+    assert shared({"new": {RECEIVERS[0]: TOTAL}}, used)["new"] > 0
+
+
+@given(rooms, used_slots)
+def test_the_receivers_of_a_dealer_take_turns(rooms: dict[str, dict[Receiver, int]], used: dict[str, int]) -> None:
+    for dealer_id, share in share_slots(rooms, used, total=TOTAL, of_dealer=OF_DEALER).items():
+        for receiver, room in rooms[dealer_id].items():
+            if share.get(receiver, 0) < room:
+                assert max(share.values()) <= share.get(receiver, 0) + 1
+
+
+@given(st.lists(st.sampled_from(DEALERS), unique=True, min_size=1), used_slots)
+def test_of_equal_dealers_the_first_comes_first(order: list[str], used: dict[str, int]) -> None:
+    shares = shared({dealer_id: {RECEIVERS[0]: TOTAL} for dealer_id in order}, used)
+    for first, second in pairwise(order):
+        if used.get(first, 0) == used.get(second, 0):
+            assert shares[first] >= shares[second]
