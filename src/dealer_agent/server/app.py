@@ -114,7 +114,7 @@ class DealerApp:
         if target.binding is not None:
             raise HTTPException(405, headers={"Allow": "POST"})
         if not is_health_check:
-            await process.load.wait_for_turn()
+            await process.load.wait_for_turn("" if target.service is None else target.service.dealer_id)
         router = self._of_installation if target.service is None else self._of_dealer
         below = {**scope, "path": target.path, "app": self, "service": target.service, "dealers": self.dealers}
         await router(below, receive, send)

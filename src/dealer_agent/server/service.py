@@ -84,6 +84,11 @@ class Service:
     documents: dict[Any, Any] = field(default_factory=dict)
 
     @property
+    def dealer_id(self) -> str:
+        """The id of the dealer."""
+        return self.settings.dealer.id
+
+    @property
     def load(self) -> Admission:
         """The queue of requests of the process."""
         return self.process.load
