@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def import_figures(sizes: Sequence[int] = SIZES) -> list[ImportFigure]:
                 ("dealer-agent inventory import", ours),
                 ("Polars reads the file", [sys.executable, "-c", _POLARS, str(feed)]),
             ):
-                seconds, peak = _measured(command)
+                seconds, peak = measured(command)
                 figures.append(ImportFigure(title, size, seconds, size / seconds, peak, feed.stat().st_size / 2**20))
     return figures
 
@@ -84,21 +84,21 @@ def write_feed(path: Path, rows: int) -> None:
             )
 
 
-def make_dealer(folder: Path) -> None:
-    """Makes a dealer with an empty database."""
+def make_dealer(folder: Path, env: Mapping[str, str] | None = None) -> None:
+    """Makes a dealer with an empty database. `env` may name another one than the folder's."""
     rooftops = "".join(f'[[rooftops]]\nname = "{name}"\ntimezone = "America/Chicago"\n' for name in ROOFTOPS)
     toml = f'id = "bench"\nname = "Bench Motors"\nfeed_price = "advertised"\n{rooftops}'
     (folder / "dealer.toml").write_text(toml, encoding="utf-8")
     create_key_file(folder)
-    settings = load_settings(folder, {})
+    settings = load_settings(folder, env or {})
     migrate(settings.database_url)
 
 
-def _measured(command: list[str]) -> tuple[float, float]:
+def measured(command: list[str], env: Mapping[str, str] = os.environ) -> tuple[float, float]:
     """Seconds and peak memory (MiB) of a process, with its start."""
     begun = time.perf_counter()
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    process = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, nowhere, 1)])
+    process = os.posix_spawn(command[0], command, env, file_actions=[(os.POSIX_SPAWN_DUP2, nowhere, 1)])
     os.close(nowhere)
     _, status, used = os.wait4(process, 0)
     assert os.waitstatus_to_exitcode(status) == 0, command

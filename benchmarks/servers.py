@@ -53,12 +53,22 @@ class Server(NamedTuple):
 
     def memory(self) -> Memory:
         """The current memory of the workers."""
-        rss = pss = 0
-        for pid in self.workers:
-            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                rss += int(line.split()[1]) if line.startswith("Rss:") else 0
-                pss += int(line.split()[1]) if line.startswith("Pss:") else 0
-        return Memory(rss / 1024 / len(self.workers), pss / 1024 / len(self.workers))
+        found = [_memory_of(pid) for pid in self.workers]
+        return Memory(*(sum(each) / len(self.workers) for each in zip(*found, strict=True)))
+
+    def whole_memory(self) -> float:
+        """The current memory of all its processes together, in MiB, with shared pages counted once (PSS)."""
+        whole = 0.0
+        for pid in _family(self.main):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                whole += _memory_of(pid).pss
+        return whole
+
+
+def _memory_of(pid: int) -> Memory:
+    lines = [line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
+    sizes = {words[0]: int(words[1]) / 1024 for words in lines if words[0] in ("Rss:", "Pss:")}
+    return Memory(sizes["Rss:"], sizes["Pss:"])
 
 
 def cores() -> tuple[int, int]:
@@ -85,6 +95,14 @@ def dealer_agent(
     """Our service as a user starts it. Its log goes to a file beside the stock."""
     serve = ["-m", "dealer_agent.cli", "serve", "--dir", str(directory), "--workers", str(workers)]
     with _running(serve, "/readyz", env or {}, directory / "serve.log", pinned=pinned) as (port, pid):
+        yield Server(port, pid, _workers_of(pid, workers))
+
+
+@contextmanager
+def installation(directory: Path, workers: int, env: Mapping[str, str]) -> Iterator[Server]:
+    """The service of an installation. Its log goes to a file in the folder."""
+    serve = ["-m", "dealer_agent.cli", "serve", "--dir", str(directory), "--workers", str(workers)]
+    with _running(serve, "/readyz", env, directory / "serve.log", pinned=False) as (port, pid):
         yield Server(port, pid, _workers_of(pid, workers))
 
 

@@ -9,13 +9,14 @@ from msgspec import Struct
 
 
 class Steady(Struct, frozen=True):
-    """The result of a run: the number of responses and of refusals, and p50 and p99 of the time in milliseconds,
-    measured from the planned time of sending."""
+    """The result of a run: the number of responses and of refusals, and p50, p99 and the longest of the times in
+    milliseconds, measured from the planned time of sending."""
 
     answered: int
     refused: int
     p50: float
     p99: float
+    longest: float = 0.0
 
 
 def send_steadily(port: int, requests: Sequence[bytes], per_second: float) -> Steady:
@@ -48,4 +49,5 @@ async def _send(port: int, requests: Sequence[bytes], per_second: float) -> Stea
     for _, writer in idle:
         writer.close()
     hundredths = quantiles(waited, n=100)
-    return Steady(len(waited), refused, hundredths[49] * 1000, hundredths[98] * 1000)
+    p50, p99, longest = (seconds * 1000 for seconds in (hundredths[49], hundredths[98], max(waited)))
+    return Steady(len(waited), refused, p50, p99, longest)

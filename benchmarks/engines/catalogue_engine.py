@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.engine_store import profile, url_of
 from benchmarks.questions import PAGE, Question
-from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
+from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.inventory.catalogue import Listing
 from dealer_agent.protocol.requests import Filters
 from dealer_agent.storage.store import Store
@@ -16,7 +16,7 @@ class CatalogueEngine:
 
     def __init__(self, folder: Path) -> None:
         self.store = Store.open(url_of(folder))
-        self.room = SnapshotLoader(self.store, url_of(folder), profile(), folder)
+        self.room = SnapshotLoader(self.store, url_of(folder), profile(), folder / FILE)
         self.catalogue = self.room.load(datetime.now(UTC)).catalogue
 
     def search(self, question: Question) -> tuple[int, list[bytes]]:

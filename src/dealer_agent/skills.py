@@ -51,10 +51,12 @@ class Dealer:
         return replace(self, catalogue=catalogue, stock_at=at)
 
 
-def dealer_of(profile: Profile, lead_intake: LeadIntake, search: SearchSettings) -> Dealer:
-    """The dealer of a profile, with an empty stock."""
+def dealer_of(
+    profile: Profile, lead_intake: LeadIntake, search: SearchSettings, catalogue: Catalogue, stock_at: datetime | None
+) -> Dealer:
+    """The dealer of a profile, with a snapshot of its stock."""
     about = msgspec.json.encode(dealer_information(profile))
-    return Dealer(profile, about, Catalogue.build([]), lead_intake, search)
+    return Dealer(profile, about, catalogue, lead_intake, search, stock_at)
 
 
 def information(dealer: Dealer, _: DealerInformationRequest) -> Answer:

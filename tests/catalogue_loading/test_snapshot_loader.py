@@ -40,7 +40,7 @@ class Shop:
         self.store = Store.open(self.settings.database_url, self.settings.cipher)
 
     def loader(self) -> SnapshotLoader:
-        return SnapshotLoader(self.store, self.settings.database_url, self.settings.dealer, self.folder)
+        return SnapshotLoader(self.store, self.settings.database_url, self.settings.dealer, self.folder / FILE)
 
     def bring_in(self, count: int) -> None:
         """An import of the first units of the lot."""

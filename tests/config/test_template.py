@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from dealer_agent.config import load_settings, write_dealer_toml
-from dealer_agent.config.loading import read_dealer_file
-from dealer_agent.config.new_dealer_file import dealer_toml
+from dealer_agent.config.installation import InstallationFile, InstallationSettings, load_installation
+from dealer_agent.config.loading import read_dealer_file, read_toml
+from dealer_agent.config.new_dealer_file import dealer_toml, installation_toml, write_installation_toml
 from dealer_agent.config.settings import DealerFile
 
 
@@ -81,3 +82,39 @@ def test_with_every_example_uncommented_it_still_loads() -> None:
     assert msgspec.UNSET not in (file.welcome_message, file.policies.text, file.rooftops[0].address)
     assert file.area_offers
     assert file.rooftops[0].fees
+
+
+MANY_DEALERS = pytest.mark.outside_protocol("many dealers in one service")
+URL = "https://agents.example.com"
+
+
+def read_installation_file(text: str) -> InstallationFile:
+    return msgspec.convert(read_toml("installation.toml", text, InstallationFile), InstallationFile)
+
+
+@MANY_DEALERS
+def test_the_file_of_an_installation_loads_as_it_is_with_the_defaults(tmp_path: Path) -> None:
+    path = write_installation_toml(tmp_path / "platform", URL)
+    found = load_installation(path.parent, {}).file
+    assert found == InstallationFile(installation=InstallationSettings(public_url=URL))
+    with pytest.raises(FileExistsError):
+        write_installation_toml(path.parent, URL)
+
+
+@MANY_DEALERS
+def test_the_file_of_an_installation_names_every_section_and_all_its_own_keys() -> None:
+    text = installation_toml(URL)
+    assert [each.encode_name for each in fields(InstallationFile) if f"[{each.encode_name}]" not in text] == []
+    keys = [each.encode_name for each in fields(InstallationSettings)]
+    assert [key for key in keys if not re.search(rf"(?m)^{key} = ", text)] == []
+
+
+@MANY_DEALERS
+def test_the_file_of_an_installation_still_loads_with_every_example_uncommented() -> None:
+    text = re.sub(r"(?m)^# ?((?:\[+[a-z_.]+\]+|[a-z_0-9]+ = ).*)$", r"\1", installation_toml(URL))
+    file = read_installation_file(text.replace('mode = "none"', 'mode = "bearer"'))
+    defaults = InstallationFile(installation=file.installation)
+    assert file.mail.host == "smtp.example.com"
+    for section in ("search", "delivery", "rate_limits", "logs"):
+        assert getattr(file, section) == getattr(defaults, section)
+    assert file.service.max_connections == defaults.service.max_connections

@@ -93,7 +93,7 @@ def installation(
 
 @contextmanager
 def opened(installation: Installation) -> Iterator[Store]:
-    with Store.open(installation.database_url, installation.cipher) as store:
+    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
         yield store
 
 

@@ -13,7 +13,7 @@ from tests.leads.json_values import as_body, json_values
 from dealer_agent.leads.consent import with_allowed_contact_points
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView, extras_of
-from dealer_agent.leads.mails import Mail, cancellation_mail, confirmation_mail
+from dealer_agent.leads.mails import Mail, visit_mail
 from dealer_agent.leads.received_lead import contact_points, source_agent, with_normal_phone
 from dealer_agent.leads.statuses import VisitStatus
 from dealer_agent.leads.wording import VISITS
@@ -330,9 +330,9 @@ def views(draw: Callable[..., Any]) -> LeadView:
 
 def confirmation_of(view: LeadView) -> Mail:
     """The mail about the last confirmed visit."""
-    return confirmation_mail(view, [visit for visit in view.visits if visit.status == "confirmed"][-1], LINKS)
+    return visit_mail(view, [visit for visit in view.visits if visit.status == "confirmed"][-1], LINKS)
 
 
 def cancellation_of(view: LeadView) -> Mail:
     """The mail about the last cancelled visit."""
-    return cancellation_mail(view, [visit for visit in view.visits if visit.status == "cancelled"][-1], LINKS)
+    return visit_mail(view, [visit for visit in view.visits if visit.status == "cancelled"][-1], LINKS)

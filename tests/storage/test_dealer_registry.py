@@ -17,10 +17,11 @@ from dealer_agent.storage.schema import metadata, revisions
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
 
+FIRST, SECOND, THIRD = (f'name = "{word}"'.encode() for word in ("first", "second", "third"))
 EARLY = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def add(store: Store, dealer_id: str, document: bytes = b"first") -> None:
+def add(store: Store, dealer_id: str, document: bytes = FIRST) -> None:
     write(store, dealer_id, registry.add_dealer, document, actor="Pat", note="new")
 
 
@@ -32,28 +33,29 @@ def changes(store: Store, since: datetime = EARLY) -> list[registry.DealerChange
 def test_a_dealer_is_added_once_with_its_settings(store: Store) -> None:
     add(store, "north")
     with pytest.raises(DealerExists, match="north is registered already"):
-        add(store, "north", b"other")
-    assert read(store, "north", registry.find_dealer) == ("north", True, False, 1)
-    assert read(store, "north", registry.read_settings, 1) == b"first"
+        add(store, "north", SECOND)
+    assert read(store, "north", registry.find_dealer) == ("north", True, False, 1, "first")
+    assert read(store, "north", registry.read_settings, 1) == FIRST
     (record,) = read(store, "north", registry.list_settings)
     assert (record.number, record.actor, record.note) == (1, "Pat", "new")
 
 
 def test_new_settings_get_a_number_and_the_old_ones_stay(store: Store) -> None:
     add(store, "north")
-    number = write(store, "north", registry.change_settings, b"second", expected=1, actor="Sam")
-    assert number == read(store, "north", registry.find_dealer).settings_number == 2
+    number = write(store, "north", registry.change_settings, SECOND, expected=1, actor="Sam")
+    assert read(store, "north", registry.find_dealer) == ("north", True, False, number, "second")
+    assert number == 2
     assert [record.number for record in read(store, "north", registry.list_settings)] == [2, 1]
-    assert [read(store, "north", registry.read_settings, each) for each in (1, 2)] == [b"first", b"second"]
+    assert [read(store, "north", registry.read_settings, each) for each in (1, 2)] == [FIRST, SECOND]
     with pytest.raises(DealerUnknown, match="no settings with the number 3"):
         read(store, "north", registry.read_settings, 3)
 
 
 def test_settings_that_somebody_else_has_changed_are_not_overwritten(store: Store) -> None:
     add(store, "north")
-    write(store, "north", registry.change_settings, b"second", expected=1, actor="Sam")
+    write(store, "north", registry.change_settings, SECOND, expected=1, actor="Sam")
     with pytest.raises(SettingsConflict, match="number 2 is current, and number 1 was edited"):
-        write(store, "north", registry.change_settings, b"third", expected=1, actor="Pat")
+        write(store, "north", registry.change_settings, THIRD, expected=1, actor="Pat")
     assert len(read(store, "north", registry.list_settings)) == 2
 
 
@@ -61,7 +63,7 @@ def test_a_dealer_is_enabled_and_listed_separately(store: Store) -> None:
     add(store, "north")
     write(store, "north", registry.set_state, listed=True)
     write(store, "north", registry.set_state, enabled=False)
-    assert read(store, "north", registry.find_dealer) == ("north", False, True, 1)
+    assert read(store, "north", registry.find_dealer) == ("north", False, True, 1, "first")
 
 
 def test_an_unknown_dealer_cannot_be_changed(store: Store) -> None:
@@ -70,7 +72,7 @@ def test_an_unknown_dealer_cannot_be_changed(store: Store) -> None:
     with pytest.raises(DealerUnknown):
         write(store, "north", registry.set_state, enabled=False)
     with pytest.raises(DealerUnknown):
-        write(store, "north", registry.change_settings, b"", expected=1, actor="Pat")
+        write(store, "north", registry.change_settings, SECOND, expected=1, actor="Pat")
     with pytest.raises(DealerUnknown), store.write_installation() as tx:
         registry.add_host(tx, "north", "north.example.com")
 
@@ -152,7 +154,7 @@ def test_every_change_is_found_by_its_time_and_its_counter(store: Store) -> None
 
     write(store, "north", registry.set_state, listed=True)
     assert next_change().settings == 2
-    write(store, "north", registry.change_settings, b"", expected=1, actor="Pat")
+    write(store, "north", registry.change_settings, SECOND, expected=1, actor="Pat")
     assert next_change().settings == 3
     write(store, "north", create_token, "a buyer", b"hash")
     assert next_change().tokens == 1

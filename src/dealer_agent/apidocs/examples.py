@@ -151,6 +151,32 @@ def example_json_rpc_reply(vocabulary: Vocabulary) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": "1", "result": example_reply(DEALER_INFORMATION, vocabulary)}
 
 
+class ErrorDocs(Struct, frozen=True):
+    """What the documentation says of one error code beside its meaning.
+
+    `action` is what the caller does next. Backquotes mark code. `example` are the arguments of an example.
+    """
+
+    action: str
+    example: tuple[Any, ...]
+
+
+ERROR_DOCS = msgspec.toml.decode(
+    files(__package__).joinpath("errors.toml").read_text("utf-8"), type=dict[str, ErrorDocs]
+)
+"""By error code."""
+
+
+def example_of(code: str) -> ProtocolError:
+    """An example of the error with this code."""
+    return ERRORS[code](*ERROR_DOCS[code].example)
+
+
+def error_description(kind: type[ProtocolError]) -> str:
+    """What an error code means, and what the caller does next."""
+    return f"{kind.meaning()} {ERROR_DOCS[kind.code].action}".strip()
+
+
 class Status(NamedTuple):
     """What a status means, and one error that has it."""
 
@@ -164,10 +190,12 @@ class Status(NamedTuple):
 
 
 def _status_examples() -> Iterator[ProtocolError]:
-    yield from (kind(*kind.example) for kind in ERRORS.values())
-    for code in ("UNSUPPORTED_OPERATION", "CONTACT_CONSENT_REQUIRED", "VEHICLE_NOT_FOUND", "IDEMPOTENCY_CONFLICT"):
-        yield ERRORS[code](*ERRORS[code].example)
-    yield SchemaValidationFailed(*SchemaValidationFailed.example)
+    yield from map(example_of, ERRORS)
+    for code in (
+        *("UNSUPPORTED_OPERATION", "CONTACT_CONSENT_REQUIRED", "VEHICLE_NOT_FOUND", "IDEMPOTENCY_CONFLICT"),
+        "SCHEMA_VALIDATION_FAILED",
+    ):
+        yield example_of(code)
     yield UnsupportedSkill("This address takes POST.", http=405)
     for http, message in (
         (408, "The body did not arrive in time."),
@@ -180,7 +208,7 @@ def _status_examples() -> Iterator[ProtocolError]:
 _BY_STATUS = {error.http: error for error in _status_examples()}
 
 STATUSES = {
-    http: Status(PARTS["meanings of statuses"].get(str(http), error.meaning), error)
+    http: Status(PARTS["meanings of statuses"].get(str(http), error.meaning()), error)
     for http, error in sorted(_BY_STATUS.items())
 }
 """Each HTTP status of errors (docs/protocol.md#errors), sorted. Of several errors, the last example is shown."""

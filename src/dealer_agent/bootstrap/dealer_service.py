@@ -9,6 +9,7 @@ from functools import partial
 
 from dealer_agent import __version__
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
+from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot
 from dealer_agent.config import Settings
 from dealer_agent.encryption import Cipher
 from dealer_agent.lead_intake.intake import LeadIntake
@@ -18,11 +19,13 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.limits import DealerLimits, RateLimits
-from dealer_agent.server.refresh import load_tokens, revision_of
+from dealer_agent.server.refresh import token_registry
 from dealer_agent.server.service import RPC, Process, Service
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
+from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import dealer_of
 from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
 
 
@@ -67,16 +70,23 @@ async def open_service(
         confirms_by_mail=settings.mail.confirms_visits,
         on_stored=partial(shared.on_stored, profile.id),
     )
-    revision = await asyncio.to_thread(revision_of, store, profile.id)
-    snapshot = await asyncio.to_thread(snapshots.load, datetime.now(UTC))
+
+    def read() -> tuple[Revision, TokenRegistry, LoadedSnapshot]:
+        # The revision first: a later change is then loaded by the refresher.
+        with store.read(profile.id) as tx:
+            revision = read_revision(tx)
+            tokens = token_registry(tx)
+        return revision, tokens, snapshots.load(datetime.now(UTC))
+
+    revision, tokens, snapshot = await asyncio.to_thread(read)
     rules = settings.rate_limits.by_rule
     limits = shared.process.limits.of_dealer(profile.id, rules) if shared.has_many_dealers else shared.process.limits
     return Service(
         process=shared.process,
         snapshots=snapshots,
         loaded=revision._replace(stock=snapshot.revision),
-        dealer=dealer_of(profile, intake, settings.search).with_stock(snapshot.catalogue, snapshot.at),
-        tokens=await asyncio.to_thread(load_tokens, store, profile.id),
+        dealer=dealer_of(profile, intake, settings.search, snapshot.catalogue, snapshot.at),
+        tokens=tokens,
         vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
         limits=limits,
         shared_limits=shared_limits(
@@ -87,6 +97,7 @@ async def open_service(
         calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
         customers=intake.for_customers(store),
         links=links,
+        stock_bytes=snapshot.size,
         tenant=profile.id if shared.has_many_dealers else None,
     )
 

@@ -1,37 +1,33 @@
 """Composes the service of the dealers of an installation."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import sys
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from weakref import WeakSet
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
+from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
-from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
+from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.server.limits import INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
-from dealer_agent.server.served_dealers import Addresses, ServedDealers
+from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDealers
 from dealer_agent.server.service import Process, Service
 from dealer_agent.storage.change_listener import LISTENING_CONNECTIONS
-from dealer_agent.storage.dealer_registry import (
-    all_dealers,
-    all_hosts,
-    changed_dealers,
-    count_changes,
-    find_dealer,
-    list_hosts,
-    read_settings,
-)
+from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers, count_changes
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.outbox import dealers_with_due
@@ -39,6 +35,10 @@ from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction
 
+SNAPSHOTS = "snapshots"
+"""The folder with the snapshots of all dealers. It may be deleted while the service is stopped."""
+BUSIEST_FILE = "busiest-dealers.json"
+SWITCH_SECONDS = 0.0005
 EPOCH = datetime.fromtimestamp(0, UTC)
 USUAL_TRANSACTION = timedelta(seconds=10)
 """A transaction commits its change with an earlier time. Changes are read again for this long."""
@@ -69,7 +69,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             )
         )
         closing.callback(store.close)
-        addresses = await asyncio.to_thread(read_addresses, store)
+        addresses = await asyncio.to_thread(read_addresses, installation, store)
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
         rules = settings.rate_limits.by_rule
@@ -94,18 +94,32 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             links = customer_links(dealer_settings, installation.public_url, store.check_keys(dealer_id))
             return dealer_outlets(dealer_settings, links, client)
 
+        files = SnapshotFolder(installation.directory / SNAPSHOTS)
+        loaders = WeakSet[SnapshotLoader]()
+
+        def end_loading() -> None:
+            for loader in loaders:
+                loader.close()
+
+        closing.callback(end_loading)
+
         async def open_dealer(dealer_id: str) -> Service:
             dealer_settings = await asyncio.to_thread(load_dealer_settings, installation, store, dealer_id)
             cipher = await asyncio.to_thread(store.check_keys, dealer_id)
             await asyncio.to_thread(note_first_time, store, dealer_id, datetime.now(UTC))
             folder = dealer_settings.directory
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            snapshots = SnapshotLoader(store, installation.database_url, dealer_settings.dealer, folder)
+            snapshots = SnapshotLoader(
+                store, installation.database_url, dealer_settings.dealer, files.file_of(dealer_id), files
+            )
+            loaders.add(snapshots)
             links = customer_links(dealer_settings, shared.listens_at, cipher)
             return await open_service(shared, dealer_settings, snapshots, links, cipher)
 
         process.ready = True
-        dealers = ServedDealers(process, addresses, open_dealer)
+        budget = memory_budget(settings.installation.snapshot_memory_mib)
+        memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
+        dealers = ServedDealers(process, addresses, open_dealer, memory.close_idle)
         deliveries = await closing.enter_async_context(delivering(store, writer, find_due_dealers, find_outlets))
         cipher = installation.cipher
         shared = Shared(
@@ -125,11 +139,14 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             writer,
             dealers,
             Changes(store).read,
-            partial(read_addresses, store),
+            partial(read_addresses, installation, store),
             installation.cipher,
             deliveries.forget,
         )
-        for work in (refresher.run(RepeatedSteps()), flush_logs(lines)):
+        # Building a snapshot in a thread delays a request by this time, by default 5 ms, whenever the request waits.
+        closing.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(SWITCH_SECONDS)
+        for work in (refresher.run(RepeatedSteps()), memory.run(dealers, RepeatedSteps()), flush_logs(lines)):
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 
@@ -165,19 +182,24 @@ class Changes:
         return found
 
 
-def read_addresses(store: Store) -> Addresses:
+def read_addresses(installation: Installation, store: Store) -> Addresses:
     """Where the enabled dealers answer. Raises StorageError, also if the database does not isolate them."""
     with store.installation() as tx:
-        dealers = frozenset(dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled)
-        hosts: Mapping[str, str] = all_hosts(tx)
-    if len(dealers) > 1 and (problem := store.isolation_problem()):
+        enabled = [dealer for dealer in all_dealers(tx) if dealer.enabled]
+        hosts = all_hosts(tx)
+    if len(enabled) > 1 and (problem := store.isolation_problem()):
         raise NotIsolated(problem)
-    return Addresses(dealers, hosts)
-
-
-def load_dealer_settings(installation: Installation, store: Store, dealer_id: str) -> Settings:
-    """The current settings of a dealer. Raises DealerUnknown, StorageError and SettingsError."""
-    with store.read(dealer_id) as tx:
-        document = read_settings(tx, find_dealer(tx).settings_number)
-        hosts = tuple(list_hosts(tx))
-    return installation.dealer_settings(document.decode(), hosts, installation.cipher)
+    names: dict[str, list[str]] = {}
+    for host, dealer_id in hosts.items():
+        names.setdefault(dealer_id, []).append(host)
+    listed = (
+        ListedDealer(each.dealer_id, each.name, installation.address_of(each.dealer_id, names.get(each.dealer_id, ())))
+        for each in enabled
+        if each.listed
+    )
+    return Addresses(
+        frozenset(dealer.dealer_id for dealer in enabled),
+        hosts,
+        public_url=installation.public_url,
+        listed=sorted(listed, key=lambda each: (each.name.casefold(), each.dealer_id)),
+    )

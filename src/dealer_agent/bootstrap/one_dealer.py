@@ -11,7 +11,7 @@ from functools import partial
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
-from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
+from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
@@ -68,7 +68,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             limit_store=await closing.enter_async_context(limit_store(settings.rate_limit_url)),
         )
         shared = Shared(store, writer, process, listens_at, deliveries.wake)
-        snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory)
+        snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory / FILE)
         closing.callback(snapshots.close)
         dealers = ServedDealers(
             process,

@@ -3,6 +3,9 @@
 The worker itself makes a small snapshot, in less time than a process needs to start. A snapshot of a million units
 takes a minute and much memory. So one separate process writes it to a file, and every worker maps this file. A worker
 that has the replaced file mapped keeps it until it loads the new one.
+
+The only dealer of a folder keeps a small snapshot in memory. In an installation, a small snapshot is a file too, so
+that the processes of a machine share its memory, and a process that restarts finds it.
 """
 
 import fcntl
@@ -12,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime, timedelta
 from io import BytesIO
 from mmap import ACCESS_READ, mmap
@@ -20,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder, boot_id
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob, replaced_by
 from dealer_agent.catalogue_loading.snapshots import (
     LoadedSnapshot,
@@ -36,10 +40,13 @@ from dealer_agent.storage.store import Store
 FILE = "catalogue-snapshot.bin"
 SMALL = 2000
 """The most units for sale of a snapshot that the worker makes itself."""
+SMALL_SHARED = 5000
+"""The same in an installation, where buyers wait for a dealer to be opened. A process takes longer to start."""
 REST_SECONDS = 10.0
 """The wait after a failed attempt, which rarely succeeds at once."""
 
 _LOCK_POLL_SECONDS = 0.05
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 # An older file is not used again, because sold units are forgotten by age.
 _MOST_AGE = timedelta(days=1)
 
@@ -49,13 +56,19 @@ class SnapshotError(Exception):
 
 
 class SnapshotLoader:
-    """Loads snapshots of a dealer's stock. `folder` is that of the file. Not thread-safe."""
+    """Loads snapshots of a dealer's stock from `file`, or makes them. Not thread-safe.
 
-    def __init__(self, store: Store, database_url: str, profile: Profile, folder: Path) -> None:
+    With a `folder`, that is the folder of `file`, and small snapshots are files too.
+    """
+
+    def __init__(
+        self, store: Store, database_url: str, profile: Profile, file: Path, folder: SnapshotFolder | None = None
+    ) -> None:
         self._store = store
         self._database_url = database_url
         self._inputs = SnapshotInputs(listing_policy(profile), profile.policies.remember_sold_days)
-        self._file = folder / FILE
+        self._file = file
+        self._folder = folder
         self._unfinished = self._file.with_suffix(".part")
         self._rests_until = 0.0
         self._closed = threading.Event()
@@ -63,20 +76,68 @@ class SnapshotLoader:
 
     def load(self, now: datetime) -> LoadedSnapshot:
         """The current stock. Blocks until it is loaded. Raises StorageError and SnapshotError."""
+        if self._folder is None:
+            if self._is_large():
+                return LoadedSnapshot.of(self._shared(now, is_large=True))
+            self._delete_files()
+            return LoadedSnapshot.of(FlatArrays(self._small(now)))
+        found = self._current_file(now)
+        if found is None:
+            found = self._shared_or_private(self._folder, now)
+        return LoadedSnapshot.of(found, copies_listings=False)
+
+    def _shared_or_private(self, folder: SnapshotFolder, now: datetime) -> FlatArrays:
+        """A current snapshot. If it cannot become a file, a small one is in the memory of this process."""
+        is_large = self._is_large()
+        try:
+            folder.prepare()
+            found = self._shared(now, is_large=is_large)
+        except OSError as failure:
+            folder.note_failure(failure)
+            if is_large:
+                raise SnapshotError("the snapshot of the stock cannot be written") from failure
+            return FlatArrays(self._small(now))
+        folder.note_failure(None)
+        return found
+
+    def _is_large(self) -> bool:
         with self._store.read(self._inputs.policy.dealer_id) as tx:
-            is_large = has_more_live_units(tx, SMALL)
-        if is_large:
-            with self._locked() as lock:
-                found = self._current_file(now)
-                if found is None:
+            return has_more_live_units(tx, SMALL if self._folder is None else SMALL_SHARED)
+
+    def _shared(self, now: datetime, *, is_large: bool) -> FlatArrays:
+        """The mapped file, made by this process or by another one. Raises OSError."""
+        with self._locked() as lock:
+            self._unfinished.unlink(missing_ok=True)
+            found = self._current_file(now)
+            if found is None:
+                if is_large:
                     self._make(now, lock)
-                    found = _mapped(self._file)
-            return LoadedSnapshot.of(found)
+                else:
+                    self._make_small(now)
+                found = _mapped(self._file)
+        return found
+
+    def _small(self, now: datetime, boot: str = "") -> bytes:
+        content = BytesIO()
+        with self._folder.building if self._folder else nullcontext():
+            write_stock(self._store, self._inputs, now, content, boot)
+        return content.getvalue()
+
+    def _make_small(self, now: datetime) -> None:
+        # Waiting for the disk would take longer than making the snapshot. So it is not used after the next boot.
+        boot = boot_id()
+        content = self._small(now, boot)
+        with os.fdopen(os.open(self._unfinished, _NEW_FILE, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            if not boot:
+                os.fsync(file.fileno())
+        self._unfinished.replace(self._file)
+        replaced_by(self._file).unlink(missing_ok=True)
+
+    def _delete_files(self) -> None:
         for large in (self._file, replaced_by(self._file)):
             large.unlink(missing_ok=True)
-        content = BytesIO()
-        write_stock(self._store, self._inputs, now, content)
-        return LoadedSnapshot.of(FlatArrays(content.getvalue()))
 
     def close(self) -> None:
         """Ends the current load, which then raises SnapshotError. Can be called from any thread."""
@@ -101,17 +162,16 @@ class SnapshotLoader:
             os.close(lock)
 
     def _current_file(self, now: datetime) -> FlatArrays | None:
-        """The file if it is of the current stock. Deletes an unfinished file."""
-        self._unfinished.unlink(missing_ok=True)
+        """The file if it is of the current stock."""
         try:
             found = _mapped(self._file)
             label = label_of(found)
-        except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError):  # Absent, or not written by this code.
+        except (OSError, ValueError, KeyError, msgspec.MsgspecError):  # Absent, or not written by this code.
+            return None
+        if label.inputs != self._inputs.digest or label.boot not in ("", boot_id()) or now - label.made_at >= _MOST_AGE:
             return None
         with self._store.read(self._inputs.policy.dealer_id) as tx:
-            stock = read_mark(tx)
-        is_current = label.inputs == self._inputs.digest and label.stock == stock and now - label.made_at < _MOST_AGE
-        return found if is_current else None
+            return found if label.stock == read_mark(tx) else None
 
     def _make(self, now: datetime, lock: int) -> None:
         if time.monotonic() < self._rests_until:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -41,33 +41,43 @@ class SnapshotInputs(Struct, frozen=True, dict=True):
     @cached_property
     def digest(self) -> str:
         """A digest of these settings and of the code, so that no snapshot of other code is used."""
-        package = Path(dealer_agent.__file__).parent
-        newest = max(module.stat().st_mtime_ns for module in package.rglob("*.py"))
-        hashed = msgspec.json.encode((self, dealer_agent.__version__, newest), order="deterministic")
+        hashed = msgspec.json.encode((self, dealer_agent.__version__, _code_changed_at()), order="deterministic")
         return blake2b(hashed, digest_size=16).hexdigest()
 
 
-class SnapshotLabel(Struct, frozen=True):
-    """The inputs of a snapshot. `confirmed_at` is the last time that a feed confirmed a unit."""
+@cache
+def _code_changed_at() -> int:
+    package = Path(dealer_agent.__file__).parent
+    return max(module.stat().st_mtime_ns for module in package.rglob("*.py"))
+
+
+class SnapshotLabel(Struct, frozen=True, omit_defaults=True):
+    """The inputs of a snapshot. `confirmed_at` is the last time that a feed confirmed a unit.
+
+    `boot` is the id of the machine's boot if the file may be incomplete after a power failure.
+    """
 
     inputs: str
     stock: StockMark
     made_at: datetime
     confirmed_at: datetime | None
+    boot: str = ""
 
 
 class LoadedSnapshot(NamedTuple):
-    """A searchable stock and its revision. `at` is the last time that a feed confirmed a unit."""
+    """A searchable stock of `size` bytes and its revision. `at` is the last time that a feed confirmed a unit."""
 
     catalogue: Catalogue
     revision: int
     at: datetime | None
+    size: int
 
     @classmethod
-    def of(cls, snapshot: FlatArrays) -> "LoadedSnapshot":
+    def of(cls, snapshot: FlatArrays, *, copies_listings: bool = True) -> "LoadedSnapshot":
         """Loads a snapshot. This version of the code must have written it."""
         label = label_of(snapshot)
-        return cls(Catalogue(snapshot), label.stock.revision, label.confirmed_at)
+        catalogue = Catalogue(snapshot, copies_listings=copies_listings)
+        return cls(catalogue, label.stock.revision, label.confirmed_at, len(snapshot.buffer))
 
 
 def label_of(snapshot: FlatArrays) -> SnapshotLabel:
@@ -75,7 +85,7 @@ def label_of(snapshot: FlatArrays) -> SnapshotLabel:
     return snapshot.json(_LABEL, SnapshotLabel)
 
 
-def write_stock(store: Store, inputs: SnapshotInputs, now: datetime, file: BinaryIO) -> None:
+def write_stock(store: Store, inputs: SnapshotInputs, now: datetime, file: BinaryIO, boot: str = "") -> None:
     """Writes a snapshot of the current stock. Keeps one listing at a time in memory. Raises StorageError."""
     with store.read(inputs.policy.dealer_id, now) as tx:
         stock = read_stock(tx, inputs.remember_days)
@@ -83,7 +93,7 @@ def write_stock(store: Store, inputs: SnapshotInputs, now: datetime, file: Binar
         listings = _Listings(stock, inputs.policy)
         writer = FlatWriter(file)
         write_snapshot(writer, listings, removed)
-    writer.json(_LABEL, SnapshotLabel(inputs.digest, stock.mark, now, listings.confirmed_at))
+    writer.json(_LABEL, SnapshotLabel(inputs.digest, stock.mark, now, listings.confirmed_at, boot))
     writer.finish()
 
 

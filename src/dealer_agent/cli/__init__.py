@@ -23,6 +23,7 @@ GROUPS = {
     "deliveries": "See whether leads arrived at their CRMs, and send them again.",
     "consent": "See, revoke, prove and verify the consent of customers.",
     "accesses": "See who looked at customer data.",
+    "dealers": "Add, change and remove the dealers of a service of many dealers.",
     "database": "Prepare a PostgreSQL database.",
     "tokens": "Create, list and revoke bearer tokens for buyer agents.",
 }
@@ -42,7 +43,11 @@ class _LazyCommands(TyperGroup):
             return None
         module = import_module(f"{__name__}.{cmd_name}")
         if cmd_name in GROUPS:
+            from dealer_agent.cli.open_dealer import add_dealer_option
+
             command: Any = get_group(module.app)
+            for each in command.commands.values():
+                add_dealer_option(each)
         else:
             single = typer.Typer(add_completion=False)
             single.command()(getattr(module, cmd_name))

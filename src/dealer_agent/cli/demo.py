@@ -12,7 +12,7 @@ from rich.markup import escape
 from dealer_agent.apidocs.examples import curl_command
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.cli.open_dealer import opened
-from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of
+from dealer_agent.cli.serve import LOOPBACK, PORT, HostOption, PortOption, address_of
 from dealer_agent.cli.terminal import fail, out
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
@@ -25,13 +25,14 @@ from dealer_agent.protocol.vocabulary import proto
 
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="The folder for the invented dealer.")] = Path("demo-store"),
-    host: HostOption = LOOPBACK,
-    port: PortOption = 8080,
+    host: HostOption = None,
+    port: PortOption = None,
 ) -> None:
     """Writes the invented dealer, imports its inventory, prints example requests, then serves."""
     # Imported here, as in `serve`.
     from dealer_agent.cli.uvicorn_server import listen, run
 
+    host, port = host or LOOPBACK, port or PORT
     listener = listen(host, port)
     _write_dealer(directory)
     # The invented dealer always uses its own database and key, not those of the environment.
@@ -56,7 +57,7 @@ def demo(
         out.print(command + "\n", soft_wrap=True)
     out.print(f"Each lead is written to {directory / 'leads'}. To list them: dealer-agent leads list --dir {directory}")
     out.print("Ctrl-C stops it.")
-    run(settings, listener, address, workers=1)
+    run(settings, settings.service, listener, address, workers=1)
 
 
 def _write_dealer(directory: Path) -> None:

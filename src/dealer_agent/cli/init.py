@@ -1,4 +1,4 @@
-"""`dealer-agent init`: creates the folder of a new dealer."""
+"""`dealer-agent init`: creates the folder of a new dealer, or of a new installation."""
 
 import os
 from pathlib import Path
@@ -7,28 +7,41 @@ from typing import Annotated
 import typer
 
 from dealer_agent.cli.terminal import fail, out
-from dealer_agent.config import write_dealer_toml
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, create_key_file, from_environment
+from dealer_agent.config.new_dealer_file import write_dealer_toml, write_installation_toml
 
 
 def init(
     directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to create, such as my-store.")],
     name: Annotated[str | None, typer.Option(help="The dealer's name. Default: the folder's name.")] = None,
+    installation: Annotated[
+        bool, typer.Option("--installation", help="Write installation.toml, for a service of many dealers.")
+    ] = False,
+    public_url: Annotated[
+        str, typer.Option(help="With --installation: the public address of the service.")
+    ] = "http://127.0.0.1:8080",
 ) -> None:
-    """Writes `dealer.toml`, and the key file if there is none."""
+    """Writes `dealer.toml` or `installation.toml`, and the key file if there is none."""
     default = directory.resolve().name.replace("-", " ").replace("_", " ").title()
     try:
-        path = write_dealer_toml(directory, default if name is None else name)
-    except FileExistsError:
+        if installation:
+            path = write_installation_toml(directory, public_url)
+        else:
+            path = write_dealer_toml(directory, default if name is None else name)
+    except FileExistsError as problem:
         if not directory.is_dir():
             raise
-        fail(f"{directory / 'dealer.toml'} is there already; edit it, or choose another folder")
+        fail(f"{problem.filename} is there already; edit it, or choose another folder")
     except ValueError as problem:
-        fail(f"{problem}; give one with --name")
+        fail(f"{problem}; give one with {'--public-url' if installation else '--name'}")
     keys = _keys_of(directory)
     out.print(f"Wrote {path}.\n{keys}\nNext:\n")
-    out.print(f"  1. Edit {path}: rooftops, hours, fees, what your feed's price means.")
-    out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {directory}")
+    if installation:
+        out.print(f"  1. Edit {path}: the public address, the mail server, limits. For PostgreSQL, set DATABASE_URL.")
+        out.print(f"  2. dealer-agent dealers add DEALER.toml --listed --dir {directory}")
+    else:
+        out.print(f"  1. Edit {path}: rooftops, hours, fees, what your feed's price means.")
+        out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {directory}")
     out.print(f"  3. dealer-agent serve --dir {directory}")
 
 

@@ -3,25 +3,94 @@
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
-from dealer_agent.cli.terminal import err
+from dealer_agent.cli.terminal import err, fail
 from dealer_agent.config import Settings, load_settings
+from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
+from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.storage.dealer_registry import all_dealers
+from dealer_agent.storage.errors import DealerUnknown
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
+MOST_NAMED = 10
+"""The most dealers that an error names."""
+
+
+@dataclass(frozen=True)
+class DealerFolder:
+    """Where the dealer of a command is. An installation has several; `dealer_id` is the value of `--dealer`."""
+
+    path: Path
+    dealer_id: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+def _folder(value: str | DealerFolder) -> DealerFolder:
+    # Typer also parses the default.
+    return value if isinstance(value, DealerFolder) else DealerFolder(Path(value))
+
+
+def _with_dealer(context: typer.Context, folder: DealerFolder) -> DealerFolder:
+    return replace(folder, dealer_id=context.meta.get(_CHOSEN))
+
+
+def _choose_dealer(context: typer.Context, dealer_id: str | None) -> None:
+    context.meta[_CHOSEN] = dealer_id
+
+
+_CHOSEN = "dealer_agent.dealer"
+
+FOLDER_HELP = (
+    "The folder that holds dealer.toml or installation.toml and, unless DATABASE_URL is set, the SQLite database."
+)
 DirOption = Annotated[
-    Path, typer.Option("--dir", help="The folder that holds dealer.toml and, unless DATABASE_URL is set, the database.")
+    DealerFolder,
+    typer.Option("--dir", metavar="FOLDER", parser=_folder, callback=_with_dealer, help=FOLDER_HELP),
 ]
-HERE = Path()
+HERE = DealerFolder(Path())
+
+FolderOption = Annotated[Path, typer.Option("--dir", help=FOLDER_HELP)]
+"""The folder of a command that is not about one dealer."""
+
+
+def _dealer_option(
+    dealer: Annotated[
+        str | None,
+        typer.Option(
+            "--dealer",
+            metavar="ID",
+            is_eager=True,  # It is read before `--dir`, whose value gets it.
+            expose_value=False,
+            callback=_choose_dealer,
+            help="The dealer, if installation.toml is in the folder and there are several.",
+        ),
+    ] = None,
+) -> None:
+    """A command that only declares the option."""
+
+
+def add_dealer_option(command: Any) -> None:
+    """Gives the option `--dealer` to a command that has a `DirOption`. Its parameter of that type gets the value."""
+    names = [parameter.name for parameter in command.params]
+    if "directory" in names:
+        declared = typer.Typer(add_completion=False)
+        declared.command()(_dealer_option)
+        command.params.insert(names.index("directory") + 1, get_command(declared).params[0])
 
 
 @dataclass(frozen=True)
@@ -49,14 +118,74 @@ class OpenDealer:
         return self.store.lock(self.profile.id, now)
 
 
-def find_settings(directory: Path) -> Settings:
-    """The dealer in a folder, else in its only subfolder with a dealer. Raises SettingsError."""
+@dataclass(frozen=True)
+class OpenInstallation:
+    """An installation whose database is open."""
+
+    installation: Installation
+    store: Store
+
+
+@contextmanager
+def open_installation(directory: Path) -> Iterator[OpenInstallation]:
+    """The installation in a folder, with its database, which is migrated first. Raises SettingsError, StorageError."""
+    installation = load_installation(directory, os.environ)
+    migrate(installation.database_url)
+    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
+        yield OpenInstallation(installation, store)
+
+
+def require_keys(installation: Installation) -> None:
+    """Ends the command if the installation has no key."""
+    if installation.cipher is None:
+        fail(f"There is no key: put {KEY_FILE_NAME} back from your backup, or set {KEYS_VARIABLE}")
+
+
+def is_installation(directory: Path) -> bool:
+    """Whether a folder holds an installation."""
+    return (directory / INSTALLATION_FILE).exists()
+
+
+def find_settings(folder: DealerFolder) -> Settings:
+    """The dealer in a folder, else in its only subfolder with a dealer; in an installation, the chosen dealer.
+
+    Raises SettingsError, StorageError, and BadParameter if no dealer or the wrong dealer is chosen.
+    """
+    directory = folder.path
+    if is_installation(directory):
+        with open_installation(directory) as opened_installation:
+            return _chosen_dealer(opened_installation, folder.dealer_id)
     if not (directory / FILE_NAME).exists():
         below = sorted(directory.glob(f"*/{FILE_NAME}"))
         if len(below) == 1:
             directory = below[0].parent
             err.print(f"Using the dealer in {directory}", style="dim")
-    return load_settings(directory, os.environ)
+    settings = load_settings(directory, os.environ)
+    if folder.dealer_id not in (None, settings.dealer.id):
+        raise typer.BadParameter(f"the dealer in {directory} is {settings.dealer.id}", param_hint="--dealer")
+    return settings
+
+
+def _chosen_dealer(opened: OpenInstallation, dealer_id: str | None) -> Settings:
+    if dealer_id is None:
+        with opened.store.installation() as tx:
+            known = [dealer.dealer_id for dealer in all_dealers(tx)]
+        if len(known) != 1:
+            raise typer.BadParameter(_which(known), param_hint="--dealer")
+        (dealer_id,) = known
+    try:
+        settings = load_dealer_settings(opened.installation, opened.store, dealer_id)
+    except DealerUnknown as problem:
+        raise typer.BadParameter(str(problem), param_hint="--dealer") from None
+    settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return settings
+
+
+def _which(known: list[str]) -> str:
+    if not known:
+        return "this installation has no dealer yet: dealer-agent dealers add FILE"
+    more = f" and {len(known) - MOST_NAMED:,} more (dealer-agent dealers list)" if len(known) > MOST_NAMED else ""
+    return f"name one of the {len(known):,} dealers with --dealer ID: {', '.join(known[:MOST_NAMED])}{more}"
 
 
 @contextmanager
@@ -72,6 +201,6 @@ def opened(settings: Settings, *, customers: bool = False) -> Iterator[OpenDeale
         yield OpenDealer(settings, store)
 
 
-def open_dealer(directory: Path, *, customers: bool = False) -> AbstractContextManager[OpenDealer]:
-    """The dealer in a folder, with its database as from `opened`. Raises also SettingsError."""
-    return opened(find_settings(directory), customers=customers)
+def open_dealer(folder: DealerFolder, *, customers: bool = False) -> AbstractContextManager[OpenDealer]:
+    """The dealer in a folder, with its database as from `opened`. Raises what `find_settings` raises."""
+    return opened(find_settings(folder), customers=customers)

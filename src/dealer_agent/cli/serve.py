@@ -1,34 +1,65 @@
 """`dealer-agent serve`: runs the service in the foreground."""
 
 import os
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 
-from dealer_agent.cli.open_dealer import HERE, DirOption, find_settings, opened
-from dealer_agent.cli.terminal import err, out
+from dealer_agent.cli.open_dealer import (
+    DealerFolder,
+    FolderOption,
+    find_settings,
+    is_installation,
+    open_installation,
+    opened,
+    require_keys,
+)
+from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets, is_this_machine
+from dealer_agent.storage.dealer_registry import all_dealers
+from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.stock import read_revision
 
-HostOption = Annotated[str, typer.Option(help="The IP address to listen on. 0.0.0.0 means all interfaces.")]
-PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
-WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Worker processes, at most one for each core.")]
+HostOption = Annotated[
+    str | None, typer.Option(help="The IP address to listen on, by default 127.0.0.1. 0.0.0.0 means all interfaces.")
+]
+PortOption = Annotated[int | None, typer.Option(min=1, max=65535, help="The port to listen on, by default 8080.")]
+WorkersOption = Annotated[
+    int | None, typer.Option(min=1, max=64, help="Worker processes, by default 1, at most one for each core.")
+]
 
 LOOPBACK = "127.0.0.1"
+PORT = 8080
 SET_PUBLIC_URL = (
     'Set public_url under [service] in dealer.toml to your proxy\'s address, such as "https://agent.example.com".'
+)
+SET_INSTALLATIONS_URL = (
+    "Set public_url under [installation] in installation.toml to your proxy's address, such as "
+    '"https://agents.example.com".'
 )
 
 
 def serve(
-    directory: DirOption = HERE, host: HostOption = LOOPBACK, port: PortOption = 8080, workers: WorkersOption = 1
+    folder: FolderOption = Path(), host: HostOption = None, port: PortOption = None, workers: WorkersOption = None
 ) -> None:
-    """Checks settings, keys and database, then serves in the foreground."""
+    """Checks settings, keys and database, then serves in the foreground.
+
+    With installation.toml in the folder, it serves all dealers of the installation. The section [installation] then has
+    the defaults of --host, --port and --workers.
+    """
+    if is_installation(folder):
+        serve_installation(folder, host, port, workers)
+    else:
+        _serve_dealer(folder, host or LOOPBACK, port or PORT, workers or 1)
+
+
+def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     # Imported here: the server takes a second, and `serve --help` does not need it.
     from dealer_agent.cli.uvicorn_server import listen, run
 
-    settings = find_settings(directory)
+    settings = find_settings(DealerFolder(folder))
     channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
     with opened(settings, customers=True) as dealer, dealer.read() as tx:
         stocked = read_revision(tx).stock > 0
@@ -41,14 +72,46 @@ def serve(
     problems = [problem_of_card(listener.getsockname()[0], settings.service.public_url or address)]
     if settings.mail.confirms_visits:
         problems.append(problem_of_links(base))
-    if not_isolated is not None:
-        problems.append(f"{not_isolated[0].upper()}{not_isolated[1:]}. One dealer may be served like this.")
+    _warn(*problems, _words_of(not_isolated))
+    if not stocked:
+        _warn(f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE")
+    run(settings, settings.service, listener, address, workers)
+
+
+def serve_installation(folder: Path, host: str | None, port: int | None, workers: int | None) -> None:
+    """Serves all dealers of an installation. An option that is None has the value of `installation.toml`."""
+    from dealer_agent.cli.uvicorn_server import listen, run
+
+    with open_installation(folder) as opened_installation:
+        installation, store = opened_installation.installation, opened_installation.store
+        require_keys(installation)
+        with store.installation() as tx:
+            dealers = sum(dealer.enabled for dealer in all_dealers(tx))
+        not_isolated = store.isolation_problem()
+    if not_isolated is not None and dealers > 1:
+        raise NotIsolated(not_isolated)
+    section = installation.file.installation
+    host, port = host or section.host, port or section.port
+    listener = listen(host, port)
+    out.print(f"{counted(dealers, 'dealer')}, listed at {installation.public_url}/")
+    _warn(
+        _words_of(not_isolated),
+        problem_of_card(listener.getsockname()[0], installation.public_url, SET_INSTALLATIONS_URL),
+    )
+    if not dealers:
+        _warn(f"No dealer is enabled: dealer-agent dealers add FILE --dir {folder}")
+    run(installation, installation.file.service, listener, address_of(host, port), workers or section.workers)
+
+
+def _words_of(not_isolated: str | None) -> str | None:
+    if not_isolated is None:
+        return None
+    return f"{not_isolated[0].upper()}{not_isolated[1:]}. One dealer may be served like this."
+
+
+def _warn(*problems: str | None) -> None:
     for problem in filter(None, problems):
         err.print(problem, style="yellow")
-    if not stocked:
-        words = f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE"
-        err.print(words, style="yellow")
-    run(settings, listener, address, workers)
 
 
 def address_of(host: str, port: int) -> str:
@@ -57,8 +120,8 @@ def address_of(host: str, port: int) -> str:
     return f"http://{shown}:{port}"
 
 
-def problem_of_card(listening: str, named: str) -> str | None:
-    """Why buyers on other machines cannot use the URL in the agent card; None if they can.
+def problem_of_card(listening: str, named: str, advice: str = SET_PUBLIC_URL) -> str | None:
+    """Why buyers on other machines cannot use the URL in the agent card, and the advice; None if they can.
 
     `listening` is the IP address of the socket. A service on a loopback address has no such problem.
     """
@@ -68,18 +131,18 @@ def problem_of_card(listening: str, named: str) -> str | None:
         f"The service listens on {listening}, but its agent card names {named}: no other machine can reach it."
     )
     unencrypted = f"The agent card names {named}: customers' data would travel without encryption."
-    return _problem_of(named, unreachable, unencrypted)
+    return _problem_of(named, unreachable, unencrypted, advice)
 
 
 def problem_of_links(begin: str) -> str | None:
     """Why customers cannot safely use the links in their mails; None if they can. The links begin with `begin`."""
     links = f"The links in mails to customers begin with {begin}"
     unencrypted = f"{links}: they would travel without encryption."
-    return _problem_of(begin, f"{links}: they work on this machine only.", unencrypted)
+    return _problem_of(begin, f"{links}: they work on this machine only.", unencrypted, SET_PUBLIC_URL)
 
 
-def _problem_of(address: str, unreachable: str, unencrypted: str) -> str | None:
+def _problem_of(address: str, unreachable: str, unencrypted: str, advice: str) -> str | None:
     parts = urlsplit(address)
     if is_this_machine(parts.hostname or ""):
-        return f"{unreachable} {SET_PUBLIC_URL}"
-    return f"{unencrypted} {SET_PUBLIC_URL}" if parts.scheme == "http" else None
+        return f"{unreachable} {advice}"
+    return f"{unencrypted} {advice}" if parts.scheme == "http" else None

@@ -13,6 +13,8 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
 from dealer_agent.cli.terminal import fail
 from dealer_agent.config import Settings
+from dealer_agent.config.installation import Installation
+from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.open_connections import RESERVED_FILES
 
@@ -78,12 +80,14 @@ class _Supervisor(Multiprocess):
         super().terminate_all()
 
 
-def run(settings: Settings, listener: socket.socket, address: str, workers: int) -> None:
+def run(
+    served: Settings | Installation, service: ServiceSettings, listener: socket.socket, address: str, workers: int
+) -> None:
     """Serves until SIGINT or SIGTERM. Ends the command with exit code 1 if the service does not start."""
-    _allow_many_connections(settings.service.max_connections)
-    os.environ[DIRECTORY_VARIABLE] = str(settings.directory.resolve())
+    _allow_many_connections(service.max_connections)
+    os.environ[DIRECTORY_VARIABLE] = str(served.directory.resolve())
     os.environ[ADDRESS_VARIABLE] = address
-    os.environ["DATABASE_URL"] = settings.database_url
+    os.environ["DATABASE_URL"] = served.database_url
     config = uvicorn.Config(
         "dealer_agent.bootstrap:app",
         factory=True,
@@ -99,7 +103,7 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         ws="none",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_worker_healthcheck=WORKER_START_SECONDS,
-        timeout_graceful_shutdown=settings.service.request_timeout_seconds + 10,
+        timeout_graceful_shutdown=service.request_timeout_seconds + 10,
     )
     if workers > 1:
         supervisor = _Supervisor(config, sockets=[listener])

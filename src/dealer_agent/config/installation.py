@@ -4,7 +4,7 @@ The sections of `dealer.toml` about the service may also be in `installation.tom
 A dealer cannot change values that give access to what others use, such as the mail server and its password.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,11 +81,14 @@ class Installation:
         """The folder of a dealer's files: folders that receive leads, and the heads of its event chains."""
         return self.directory / "dealers" / dealer_id
 
+    def address_of(self, dealer_id: str, hosts: Sequence[str]) -> str:
+        """The address of a dealer with these host names: its first host, else a path below the installation's."""
+        return "".join(self._address(dealer_id, hosts))
+
     def dealer_settings(self, text: str, hosts: tuple[str, ...] = (), cipher: Cipher | None = None) -> Settings:
         """The settings of a dealer whose `dealer.toml` has this text. `hosts` are its own host names.
 
-        Its URL has its first host, else a path below the URL of the installation. Raises SettingsError with all
-        problems.
+        Raises SettingsError with all problems.
         """
         name = "dealer.toml"
         data = read_toml(name, text, DealerFile)
@@ -93,7 +96,7 @@ class Installation:
         found = [*_keys_of_installation(data), *_problems_among_others(file)]
         if found:
             raise error_with_lines(name, text, found)
-        address, path = (f"https://{hosts[0]}", "") if hosts else (self.public_url, f"/d/{file.id}")
+        address, path = self._address(file.id, hosts)
         return Settings.of(
             file,
             directory=self.folder_of(file.id),
@@ -102,6 +105,9 @@ class Installation:
             cipher=cipher,
             in_installation=True,
         )
+
+    def _address(self, dealer_id: str, hosts: Sequence[str]) -> tuple[str, str]:
+        return (f"https://{hosts[0]}", "") if hosts else (self.public_url, f"/d/{dealer_id}")
 
     def _with_inherited(self, data: dict[str, Any]) -> dict[str, Any]:
         return data | {name: values | data.get(name, {}) for name, values in self.inherited.items()}

@@ -96,10 +96,13 @@ def from_environment(env: Mapping[str, str]) -> bool:
     return bool(env.get(KEYS_VARIABLE, "").strip())
 
 
-def create_key_file(directory: Path) -> Path:
-    """Creates the key file of a directory with a new key and mode 0600. Raises FileExistsError and OSError."""
+def create_key_file(directory: Path, keyring: Keyring | None = None) -> Path:
+    """Creates the key file of a directory with mode 0600, by default with a new key.
+
+    Raises FileExistsError and OSError.
+    """
     path = directory / KEY_FILE_NAME
-    with changing(path), _written_beside(path, Keyring((new_key(),), new_lasting_secret())) as made:
+    with changing(path), _written_beside(path, keyring or Keyring((new_key(),), new_lasting_secret())) as made:
         # A link, because a rename would replace an existing file.
         os.link(made, path)
     return path

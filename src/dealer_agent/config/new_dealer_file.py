@@ -1,4 +1,4 @@
-"""Writes the `dealer.toml` of a new dealer: a commented file that is valid without changes."""
+"""Writes the settings file of a new dealer or a new installation: commented, and valid without changes."""
 
 import json
 import re
@@ -7,7 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.loading import FILE_NAME, require_private
+from dealer_agent.config.settings import read_public_url
 
 
 def write_dealer_toml(directory: Path, name: str) -> Path:
@@ -16,21 +18,39 @@ def write_dealer_toml(directory: Path, name: str) -> Path:
     A new directory gets mode 0700. Raises FileExistsError if there is a file already, SettingsError if other users have
     access to the directory, and ValueError for an empty name.
     """
-    text = dealer_toml(name)
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    require_private(directory)
-    path = directory / FILE_NAME
-    with path.open("x", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-    return path
+    return _write_new(directory / FILE_NAME, dealer_toml(name))
+
+
+def write_installation_toml(directory: Path, public_url: str) -> Path:
+    """Writes `installation.toml` into the directory, and returns its path. It raises what `write_dealer_toml` raises.
+
+    An address that is none raises ValueError.
+    """
+    return _write_new(directory / INSTALLATION_FILE, installation_toml(public_url))
 
 
 def dealer_toml(name: str) -> str:
     """The text of a new `dealer.toml`. Raises ValueError for an empty name."""
     if not name.strip():
         raise ValueError("a store needs a name")
-    template = Template(files("dealer_agent.config").joinpath("template.toml").read_text("utf-8"))
-    return template.substitute(name=_quoted(name.strip()), id=_quoted(_slug(name)))
+    return _template("template.toml").substitute(name=_quoted(name.strip()), id=_quoted(_slug(name)))
+
+
+def installation_toml(public_url: str) -> str:
+    """The text of a new `installation.toml`. Raises ValueError for an address that is none."""
+    return _template("installation_template.toml").substitute(public_url=_quoted(read_public_url(public_url)))
+
+
+def _write_new(path: Path, text: str) -> Path:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    require_private(path.parent)
+    with path.open("x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    return path
+
+
+def _template(name: str) -> Template:
+    return Template(files("dealer_agent.config").joinpath(name).read_text("utf-8"))
 
 
 def _quoted(text: str) -> str:

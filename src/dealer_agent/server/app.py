@@ -5,6 +5,7 @@ The bindings (`/message:send` and `/rpc`) do not use the router: with middleware
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from time import perf_counter
 from typing import NamedTuple
 
 import structlog
@@ -97,6 +98,7 @@ class DealerApp:
                 service = await self.dealers.open(place.dealer_id)
             except DealerUnknown:
                 return Target(None, path, None)
+        service.used_at = perf_counter()
         return Target(service, place.path, BINDINGS.get(place.path) if place.is_below_root else None)
 
     async def _answer(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:

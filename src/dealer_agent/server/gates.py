@@ -78,7 +78,7 @@ class IncomingRequest:
     request: Request = field(init=False)
 
     def __post_init__(self) -> None:
-        self.started = perf_counter()
+        self.started = self.service.used_at = perf_counter()
         self.line = RequestLine(new_ulid(), self.binding.name)
         self.vocabulary = self.service.vocabularies.default
         self.address = client_address(self.peer, self.headers, self.service.settings.service.trusted_networks)

@@ -1,20 +1,50 @@
-"""The routes of an installation itself, outside its dealers: health, and the list of dealers."""
+"""The routes of an installation itself, outside its dealers: health, and the list of dealers for people and programs.
+
+The catalog has the format of Agentic Resource Discovery, version 0.91 (https://github.com/ards-project/ard-spec). Older
+clients request it at `/.well-known/ai-catalog.json` (docs/protocol.md#dealer-list).
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from dealer_agent.server.body import JSON
-from dealer_agent.server.routes import health
-from dealer_agent.server.served_dealers import BELOW, ServedDealers
+from dealer_agent.server.pages.dealers import CARD_PATH, dealers_page
+from dealer_agent.server.routes import (
+    PAGE_SECONDS,
+    Document,
+    answer_with,
+    health,
+    json_document,
+    page_document,
+    stylesheet_route,
+)
+from dealer_agent.server.served_dealers import BELOW, Addresses, ListedDealer, ServedDealers
 
 WHERE_DEALERS_ARE = f"Each dealer of this service answers below {BELOW}DEALER, or at its own host."
+CATALOG = "/.well-known/ard.json"
+FORMER_CATALOG = "/.well-known/ai-catalog.json"
+CARD_TYPE = "application/a2a-agent-card+json"
+DEALERS_ON_A_PAGE = 120
 
 
 def installation_routes() -> list[Route]:
     """The routes, by their path."""
-    return [Route("/healthz", health), Route("/readyz", _readiness)]
+    return [
+        Route("/", _list),
+        Route(CATALOG, _catalog),
+        Route(FORMER_CATALOG, _catalog),
+        stylesheet_route(),
+        Route("/healthz", health),
+        Route("/readyz", _readiness),
+    ]
 
 
 async def _readiness(request: Request) -> Response:
@@ -24,3 +54,67 @@ async def _readiness(request: Request) -> Response:
     status = "ready" if process.ready else "the database is away: stock, settings and tokens may be out of date"
     state = {"status": status, "dealers": len(dealers.addresses.dealers), "leads": process.leads}
     return Response(msgspec.json.encode(state), status_code=200 if process.ready else 503, media_type=JSON)
+
+
+async def _list(request: Request) -> Response:
+    addresses = _addresses(request)
+    page = request.query_params.get("page", "1")
+    pages = max(1, -(-len(addresses.listed) // DEALERS_ON_A_PAGE))
+    if not re.fullmatch("[1-9][0-9]{0,5}", page) or int(page) > pages:
+        raise HTTPException(404)
+    return answer_with(_kept(addresses, int(page), lambda: _list_page(addresses, int(page), pages)), request)
+
+
+async def _catalog(request: Request) -> Response:
+    addresses = _addresses(request)
+    return answer_with(_kept(addresses, CATALOG, lambda: json_document(_catalog_of(addresses))), request)
+
+
+def _addresses(request: Request) -> Addresses:
+    dealers: ServedDealers = request.scope["dealers"]
+    return dealers.addresses
+
+
+def _kept(addresses: Addresses, key: Any, make: Callable[[], Document]) -> Document:
+    """A document that stays the same while the addresses do."""
+    if key not in addresses.documents:
+        addresses.documents[key] = make()
+    document: Document = addresses.documents[key]
+    return document
+
+
+def _list_page(addresses: Addresses, page: int, pages: int) -> Document:
+    listed = addresses.listed
+    first = (page - 1) * DEALERS_ON_A_PAGE
+    html = dealers_page(
+        listed[first : first + DEALERS_ON_A_PAGE],
+        public_url=addresses.public_url,
+        catalog_path=CATALOG,
+        total=len(listed),
+        page=page,
+        pages=pages,
+    )
+    return page_document(html, PAGE_SECONDS)
+
+
+def _catalog_of(addresses: Addresses) -> dict[str, Any]:
+    host = urlsplit(addresses.public_url).hostname or ""
+    return {
+        "specVersion": "1.0",
+        "host": {"displayName": host},
+        "entries": [_entry(host, dealer) for dealer in addresses.listed],
+    }
+
+
+def _entry(host: str, dealer: ListedDealer) -> dict[str, Any]:
+    return {
+        "identifier": f"urn:air:{host}:dealer:{dealer.dealer_id}",
+        "displayName": dealer.name,
+        "type": CARD_TYPE,
+        "url": dealer.address + CARD_PATH,
+        "description": f"Inventory, leads and visits of the car dealer {dealer.name}.",
+        "representativeQueries": [
+            f"Which vehicles does {dealer.name} have in stock?",
+            f"When is {dealer.name} open, and can I book a test drive there?",
+        ],
+    }

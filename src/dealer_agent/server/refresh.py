@@ -21,6 +21,7 @@ from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import list_active_tokens
+from dealer_agent.storage.transaction import Transaction
 
 log = structlog.get_logger()
 
@@ -40,10 +41,14 @@ NEEDED_BY_ONE = NEEDED_BY_ALL | {"stock", "tokens", "settings"}
 """The same for a process with one dealer. A failure that concerns one of many dealers must not stop all of them."""
 
 
-def load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
-    """The valid tokens. Raises StorageError."""
+def token_registry(tx: Transaction) -> TokenRegistry:
+    """The valid tokens of a dealer."""
+    return TokenRegistry((token.token_id, token.token_hash) for token in list_active_tokens(tx))
+
+
+def _load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
     with store.read(dealer_id) as tx:
-        return TokenRegistry((token.token_id, token.token_hash) for token in list_active_tokens(tx))
+        return token_registry(tx)
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
@@ -159,15 +164,21 @@ class Refresher:
 
     def _check_opened(self, dealer_id: str) -> None:
         """A change may have been found while the dealer was being opened."""
-        if self._known.get(dealer_id) not in (None, self.dealers.opened[dealer_id].loaded):
+        known, opened = self._known.get(dealer_id), self.dealers.opened.get(dealer_id)
+        if known is not None and opened is not None and known != opened.loaded:
             self._mark([dealer_id])
             self._announced.set()
 
     async def _refresh_stock(self) -> None:
         async def refresh(service: Service, _: Revision) -> None:
             snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
+            replaced = [service.dealer]
             service.dealer = service.dealer.with_stock(snapshot.catalogue, snapshot.at)
+            service.stock_bytes = snapshot.size
             service.loaded = service.loaded._replace(stock=snapshot.revision)
+            self.dealers.loads += 1
+            # Freeing the pages of a large snapshot takes long.
+            await asyncio.to_thread(replaced.clear)
             log.info("stock refreshed", revision=snapshot.revision, vehicles=len(snapshot.catalogue))
 
         async with self._new_stock.take() as taken:
@@ -176,7 +187,7 @@ class Refresher:
 
     async def _refresh_tokens(self) -> None:
         async def refresh(service: Service, revision: Revision) -> None:
-            service.tokens = await asyncio.to_thread(load_tokens, self.store, service.dealer.profile.id)
+            service.tokens = await asyncio.to_thread(_load_tokens, self.store, service.dealer.profile.id)
             service.loaded = service.loaded._replace(tokens=revision.tokens)
             log.info("tokens refreshed")
 

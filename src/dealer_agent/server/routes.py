@@ -45,11 +45,11 @@ def routes() -> list[Route]:
     return [
         Route("/", _current(current_home)),
         Route("/docs", _kept(_docs)),
-        Route("/static/style.css", _fixed(stylesheet(), "text/css; charset=utf-8")),
+        stylesheet_route(),
         Route("/.well-known/agent-card.json", _kept(lambda service: _card(service, service.settings.service.revision))),
         Route("/cards/1.0.0.json", _kept(lambda service: _card(service, "1.0.0"))),
         Route("/cards/0.1.0.json", _kept(lambda service: _card(service, "0.1.0"))),
-        Route("/openapi.json", _kept(lambda service: _json(_openapi(service)))),
+        Route("/openapi.json", _kept(lambda service: json_document(_openapi(service)))),
         *(
             Route(f"/schemas/{name}", _fixed(msgspec.json.encode(schema), "application/schema+json"))
             for name, schema in published_schemas().items()
@@ -68,6 +68,11 @@ def routes() -> list[Route]:
     ]
 
 
+def stylesheet_route() -> Route:
+    """The stylesheet of all pages."""
+    return Route("/static/style.css", _fixed(stylesheet(), "text/css; charset=utf-8"))
+
+
 def service_of(request: Request) -> Service:
     """The service of the dealer that a request is for."""
     service: Service = request.scope["service"]
@@ -76,7 +81,7 @@ def service_of(request: Request) -> Service:
 
 def _card(service: Service, revision: str) -> Document:
     card = {"1.0.0": card_1_0_0, "0.1.0": card_0_1_0}[revision]
-    return _json(card(service.card, service.vocabularies))
+    return json_document(card(service.card, service.vocabularies))
 
 
 def _openapi(service: Service) -> Json:
@@ -84,10 +89,11 @@ def _openapi(service: Service) -> Json:
 
 
 def _docs(service: Service) -> Document:
-    return _page(docs_page(_openapi(service), service.card, service.vocabularies), CARD_SECONDS)
+    return page_document(docs_page(_openapi(service), service.card, service.vocabularies), CARD_SECONDS)
 
 
-def _json(content: Any) -> Document:
+def json_document(content: Any) -> Document:
+    """A JSON document, which pages of any origin may read."""
     return _document(msgspec.json.encode(content), JSON, CARD_SECONDS, READABLE_ANYWHERE)
 
 
@@ -97,7 +103,8 @@ def _document(body: bytes, media_type: str, seconds: int, headers: dict[str, str
     return Document(body, caching | headers)
 
 
-def _page(html: str, seconds: int) -> Document:
+def page_document(html: str, seconds: int) -> Document:
+    """A page of HTML, which caches may keep for so many seconds."""
     headers = {"content-security-policy": CONTENT_SECURITY_POLICY, "x-content-type-options": "nosniff"}
     return _document(html.encode(), "text/html; charset=utf-8", seconds, headers)
 
@@ -123,13 +130,18 @@ def _kept(make: Callable[[Service], Document]) -> Handler:
 def _current(document: Callable[[Service], Document]) -> Handler:
     # A coroutine, as all handlers: Starlette runs a plain function in a thread, which costs more than the response.
     async def respond(request: Request) -> Response:
-        body, headers = document(service_of(request))
-        cached = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
-        if headers["etag"] in cached or "*" in cached:
-            return Response(status_code=304, headers=headers)
-        return Response(body, headers=headers)
+        return answer_with(document(service_of(request)), request)
 
     return respond
+
+
+def answer_with(document: Document, request: Request) -> Response:
+    """The response with a document; 304 if the client has it already."""
+    body, headers = document
+    cached = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    if headers["etag"] in cached or "*" in cached:
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers)
 
 
 def current_home(service: Service) -> Document:
@@ -148,7 +160,7 @@ def current_home(service: Service) -> Document:
             updated_at=dealer.stock_at,
             now=minute,
         )
-        rendered = service.documents[current_home] = dealer, minute, _page(html, PAGE_SECONDS)
+        rendered = service.documents[current_home] = dealer, minute, page_document(html, PAGE_SECONDS)
     page: Document = rendered[2]
     return page
 

@@ -5,11 +5,12 @@ The dealer comes from the host or from the path, and from nothing else: not from
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from time import perf_counter
+from typing import Any, NamedTuple
 
 from starlette.types import Scope
 
@@ -37,17 +38,29 @@ class Place(NamedTuple):
     is_below_root: bool = True
 
 
+class ListedDealer(NamedTuple):
+    """An enabled dealer that wants to be in the public list. `address` is the root of its addresses."""
+
+    dealer_id: str
+    name: str
+    address: str
+
+
 @dataclass(frozen=True)
 class Addresses:
     """Where dealers answer. `hosts` maps a host name to a dealer. `dealers` are the enabled ones, by id.
 
-    `only` is the dealer that answers at every host; then `base_path` is the path of its service.
+    `only` is the dealer that answers at every host; then `base_path` is the path of its service. `listed` are the
+    dealers of the public list, by name. `documents` has the pages of that list that were requested.
     """
 
     dealers: frozenset[str]
     hosts: Mapping[str, str] = field(default_factory=dict)
     only: str | None = None
     base_path: str = ""
+    public_url: str = ""
+    listed: Sequence[ListedDealer] = ()
+    documents: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     def locate(self, host: str, path: str) -> Place | None:
         """The dealer at a host and path. None if no enabled dealer answers there.
@@ -66,15 +79,13 @@ class Addresses:
         """The host and the path of each root of a dealer. An empty host means all hosts that belong to no dealer."""
         if self.only is not None:
             return [(b"", self.base_path.encode())]
-        hosts = self.hosts_of.get(dealer_id, ())
-        return [(b"", f"{BELOW}{dealer_id}".encode()), *((host.encode(), b"") for host in hosts)]
+        return [(b"", f"{BELOW}{dealer_id}".encode()), *((host, b"") for host in self._hosts_of.get(dealer_id, ()))]
 
     @cached_property
-    def hosts_of(self) -> dict[str, list[str]]:
-        """The hosts of each dealer that has any."""
-        found: dict[str, list[str]] = {}
+    def _hosts_of(self) -> Mapping[str, list[bytes]]:
+        found = defaultdict(list)
         for host, owner in self.hosts.items():
-            found.setdefault(owner, []).append(host)
+            found[owner].append(host.encode())
         return found
 
     def _place_of_only(self, dealer_id: str, path: str) -> Place:
@@ -101,6 +112,7 @@ class ServedDealers:
     """The dealers of one process. `open_dealer` makes the service of one. Use it on the event loop only.
 
     `close_idle` is called after a dealer was opened. It may close others with `close`. Then `on_opened` is called.
+    `loads` counts the snapshots that were loaded.
     """
 
     process: Process
@@ -108,10 +120,17 @@ class ServedDealers:
     open_dealer: Callable[[str], Awaitable[Service]]
     close_idle: Callable[["ServedDealers"], None] = lambda _: None
     on_opened: Callable[[str], None] = lambda _: None
-    opened: OrderedDict[str, Service] = field(default_factory=OrderedDict)
+    opened: dict[str, Service] = field(default_factory=dict)
+    loads: int = 0
     _opening: dict[str, asyncio.Task[Service]] = field(default_factory=dict)
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_OPENING))
     _targets: dict[tuple[bytes, bytes], tuple[Service, Binding]] = field(default_factory=dict)
+    _roots: dict[str, list[tuple[bytes, bytes]]] = field(default_factory=dict)
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether a dealer is being opened."""
+        return bool(self._opening)
 
     def find_binding(self, host: bytes, path: bytes) -> tuple[Service, Binding] | None:
         """The opened service and the binding at a host and path. If it is None, use `Addresses.locate`."""
@@ -137,8 +156,11 @@ class ServedDealers:
         return service
 
     def _add(self, dealer_id: str, service: Service) -> None:
+        self.loads += 1
+        service.used_at = perf_counter()
         self.opened[dealer_id] = service
-        for host, root in self.addresses.roots(dealer_id):
+        self._roots[dealer_id] = self.addresses.roots(dealer_id)
+        for host, root in self._roots[dealer_id]:
             for path, binding in BINDINGS.items():
                 self._targets[host, root + path.encode()] = service, binding
         self.close_idle(self)
@@ -150,16 +172,16 @@ class ServedDealers:
         self.close(dealer_id)
         self._add(dealer_id, service)
 
-    def close(self, dealer_id: str) -> None:
-        """Removes the service of a dealer. Requests in progress continue to use it."""
-        service = self.opened.pop(dealer_id, None)
-        for target in [target for target, (owner, _) in self._targets.items() if owner is service]:
-            del self._targets[target]
+    def close(self, dealer_id: str) -> Service | None:
+        """Removes and returns the service of a dealer. Requests in progress continue to use it."""
+        for host, root in self._roots.pop(dealer_id, ()):
+            for path in BINDINGS:
+                del self._targets[host, root + path.encode()]
+        return self.opened.pop(dealer_id, None)
 
     def move(self, addresses: Addresses) -> None:
         """Replaces the addresses. Dealers that are no longer enabled, or answer elsewhere now, are closed."""
-        before, self.addresses = self.addresses, addresses
+        self.addresses = addresses
         for dealer_id in list(self.opened):
-            is_moved = before.hosts_of.get(dealer_id) != addresses.hosts_of.get(dealer_id)
-            if dealer_id not in addresses.dealers or is_moved:
+            if dealer_id not in addresses.dealers or self._roots[dealer_id] != addresses.roots(dealer_id):
                 self.close(dealer_id)

@@ -64,7 +64,8 @@ class Service:
     secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
     the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
     tenant that a request may name; None accepts any. `documents` has the cards and pages that were requested, by the
-    function that makes them.
+    function that makes them. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by
+    `perf_counter`.
     """
 
     process: Process
@@ -79,6 +80,8 @@ class Service:
     calendar: Callable[[bytes], bytes | None]
     customers: CustomerActions
     links: CustomerLinks
+    stock_bytes: int
+    used_at: float = 0.0
     shared_limits: SharedLimits | None = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)

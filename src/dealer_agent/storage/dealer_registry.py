@@ -3,6 +3,8 @@
 Every change increments the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
 """
 
+import tomllib
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -28,12 +30,13 @@ MOST_REMOVED = 1000
 
 
 class RegisteredDealer(NamedTuple):
-    """A dealer of the installation. `settings_number` is the number of its current settings."""
+    """A dealer of the installation. `settings_number` is the number of its current settings, which have its `name`."""
 
     dealer_id: str
     enabled: bool
     listed: bool
     settings_number: int
+    name: str
 
 
 class SettingsRecord(NamedTuple):
@@ -62,7 +65,9 @@ ADD_SETTINGS = insert(dealer_settings)
 NEXT_NUMBER = (
     update(registered_dealers)
     .where(of_dealer(registered_dealers), registered_dealers.c.settings_number == bindparam("expected"))
-    .values(settings_number=registered_dealers.c.settings_number + 1, changed_at=bindparam("at"))
+    .values(
+        settings_number=registered_dealers.c.settings_number + 1, name=bindparam("new_name"), changed_at=bindparam("at")
+    )
 )
 
 SET_STATE = (
@@ -126,21 +131,21 @@ FIND_CHANGED = (
 def add_dealer(
     tx: Transaction, document: bytes, *, actor: str, note: str = "", enabled: bool = True, listed: bool = False
 ) -> None:
-    """Registers the dealer of the transaction with its first settings. Raises DealerExists."""
-    row = {"enabled": enabled, "listed": listed, "settings_number": 1, "added_at": tx.now, "changed_at": tx.now}
-    if tx.execute(ADD_DEALER, row).one_or_none() is None:
+    """Registers the dealer of the transaction with its first settings, a valid `dealer.toml`. Raises DealerExists."""
+    state = {"enabled": enabled, "listed": listed, "name": _name_in(document), "settings_number": 1}
+    if tx.execute(ADD_DEALER, {**state, "added_at": tx.now, "changed_at": tx.now}).one_or_none() is None:
         raise DealerExists(f"the dealer {tx.dealer_id} is registered already")
     create_keys(tx)
     _add_settings(tx, 1, document, actor, note)
 
 
 def change_settings(tx: Transaction, document: bytes, *, expected: int, actor: str, note: str = "") -> int:
-    """Stores new settings and returns their number.
+    """Stores new settings, a valid `dealer.toml`, and returns their number.
 
     `expected` is the number of the settings that were edited. Raises SettingsConflict if these are not current any
     more, and DealerUnknown.
     """
-    if tx.execute(NEXT_NUMBER, {"expected": expected, "at": tx.now}).rowcount == 0:
+    if tx.execute(NEXT_NUMBER, {"expected": expected, "new_name": _name_in(document), "at": tx.now}).rowcount == 0:
         current = find_dealer(tx).settings_number
         raise SettingsConflict(
             f"somebody has changed the settings of {tx.dealer_id} meanwhile: number {current} is current, and number "
@@ -148,6 +153,11 @@ def change_settings(tx: Transaction, document: bytes, *, expected: int, actor: s
         )
     _add_settings(tx, expected + 1, document, actor, note)
     return expected + 1
+
+
+def _name_in(document: bytes) -> str:
+    name: str = tomllib.loads(document.decode())["name"]
+    return name
 
 
 def _add_settings(tx: Transaction, number: int, document: bytes, actor: str, note: str) -> None:
@@ -240,12 +250,14 @@ def changed_dealers(tx: InstallationTransaction, since: datetime) -> list[Dealer
     return [DealerChange(*row) for row in tx.execute(FIND_CHANGED, {"since": since})]
 
 
-def remove_dealer(store: Store, dealer_id: str) -> dict[str, int]:
+def remove_dealer(
+    store: Store, dealer_id: str, on_progress: Callable[[int], object] = lambda _: None
+) -> dict[str, int]:
     """Deletes all rows of a dealer, customer data too. Returns how many of each table it deleted.
 
     The dealer is disabled first, so that no process serves it. Each transaction deletes at most MOST_REMOVED rows, and
     a call that was interrupted can be repeated. Only the counters of `revisions` stay: other processes read there that
-    the dealer is gone. Raises DealerUnknown.
+    the dealer is gone. `on_progress` gets the number of rows after each transaction. Raises DealerUnknown.
     """
     with store.write(dealer_id) as tx:
         set_state(tx, enabled=False, listed=False)
@@ -256,6 +268,7 @@ def remove_dealer(store: Store, dealer_id: str) -> dict[str, int]:
             with store.write(dealer_id) as tx:
                 count = tx.execute(statement).rowcount
             removed[name] += count
+            on_progress(count)
             if count < MOST_REMOVED:
                 break
     with store.write(dealer_id) as tx:

@@ -189,11 +189,13 @@ clocks = _table("clocks", key="", times="trusted_at")
 revisions = _table("revisions", key="", numbers="stock_revision token_revision settings_revision", times="changed_at")
 
 # The dealers of an installation (`storage.dealer_registry`). A single dealer with a folder of its own has no row.
-# `settings_number` is the number of its current settings. `listed`: it wants to be in the list of dealers.
+# `settings_number` is the number of its current settings, and `name` is the name in them: the list of dealers reads no
+# documents. `listed`: the dealer wants to be in that list.
 registered_dealers = _table(
     "registered_dealers",
     key="",
     flags="enabled listed",
+    words="name",
     numbers="settings_number",
     times="added_at changed_at",
 )

@@ -171,6 +171,10 @@ READ_GONE_UNITS = current_units(*GoneUnit._fields, only=lambda table: table.c.so
     "vehicle_id"
 )
 
+COUNT_FOR_SALE = select(func.count()).select_from(
+    current_units("vehicle_id", only=lambda table: table.c.sold_at.is_(None)).subquery()
+)
+
 
 def read_revision(tx: Transaction) -> Revision:
     """The dealer's revisions; zeros before the first import and token. One row, read by its key."""
@@ -182,6 +186,11 @@ def read_mark(tx: Transaction) -> StockMark:
     """The mark of the current stock."""
     row = tx.execute(READ_STOCK_MARK).one_or_none()
     return StockMark(0, None) if row is None else StockMark(*row)
+
+
+def count_for_sale(tx: Transaction) -> int:
+    """How many units are for sale."""
+    return int(tx.execute(COUNT_FOR_SALE).scalar_one())
 
 
 def has_more_live_units(tx: Transaction, than: int) -> bool:

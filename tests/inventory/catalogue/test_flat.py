@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.inventory.catalogue.conftest import made
 
-from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit, flat_tables
+from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
-from dealer_agent.inventory.catalogue.flat_tables import DocumentWriter, Identifiers, SortedWords
+from dealer_agent.inventory.catalogue.flat_tables import Documents, DocumentWriter, Identifiers, SortedWords
 from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
 from dealer_agent.protocol.requests import Filters, Sort
 
@@ -26,16 +26,14 @@ def written(file: BytesIO) -> FlatArrays:
     return FlatArrays(file.getvalue())
 
 
-def test_a_mapped_file_answers_as_the_snapshot_in_memory_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mapped_file_answers_as_the_snapshot_in_memory_does(tmp_path: Path) -> None:
     with (tmp_path / "lot").open("wb") as file:
         writer = FlatWriter(file)
         write_snapshot(writer, LOT, GONE)
         writer.finish()
     here = Catalogue.build(LOT, GONE)
-    # As in a stock that is too large to load all listings.
-    monkeypatch.setattr(flat_tables, "_LOADED", 0)
     with (tmp_path / "lot").open("rb") as file:
-        mapped = Catalogue(FlatArrays(mmap(file.fileno(), 0, access=ACCESS_READ)))
+        mapped = Catalogue(FlatArrays(mmap(file.fileno(), 0, access=ACCESS_READ)), copies_listings=False)
     assert len(mapped) == len(here) == 90
     for filters in (Filters(), Filters(query="ford tow"), Filters(price_min=80), Filters(vin="vin00000000000007")):
         for sort in (Sort("price", "asc"), Sort("stock", "desc")):
@@ -68,9 +66,8 @@ def test_an_incomplete_snapshot_is_refused(spoiled: bytes | str) -> None:
         FlatArrays(data)
 
 
-def test_documents_are_numbered_by_an_order_and_can_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_are_numbered_by_an_order_and_can_be_empty() -> None:
     for at_hand in (0, 100):
-        monkeypatch.setattr(flat_tables, "_LOADED", at_hand)
         file = BytesIO()
         writer = FlatWriter(file)
         writer.text("before", b"xyz")
@@ -79,7 +76,7 @@ def test_documents_are_numbered_by_an_order_and_can_be_empty(monkeypatch: pytest
             taken.add(document)
         taken.finish(np.array([2, 0, 1]))
         writer.finish()
-        found = flat_tables.Documents(written(file), "some")
+        found = Documents(written(file), "some", most_copied=at_hand)
         assert (len(found), found.having([0, 1, 2]), found.having([2, 0])) == (3, [b"ccc", b"a", b""], [b"", b"ccc"])
 
 

@@ -18,7 +18,7 @@ from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.consent import EMAIL
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
-from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, staff_mail
+from dealer_agent.leads.mails import Mail, adf_mail_subject, staff_mail, visit_mail
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
 from dealer_agent.storage.outbox import DueDelivery
 
@@ -86,12 +86,12 @@ def _visit_mail(delivery: DueDelivery, view: LeadView, links: CustomerLinks, now
             raise DeliveryDropped("the visit is not cancelled")
         if (visit.times[0].end or visit.times[0].start) <= now:
             raise DeliveryDropped("the visit would be over")
-        return cancellation_mail(view, visit, links)
+        return visit_mail(view, visit, links)
     if visit is None or visit.status != CONFIRMED:
         raise DeliveryDropped("the visit is not confirmed any more")
     if visit.times[0].start <= now:
         raise DeliveryDropped("the visit has begun")
-    return confirmation_mail(view, visit, links)
+    return visit_mail(view, visit, links)
 
 
 def _headers(server: MailServer, delivery: DueDelivery, to: tuple[str, ...], subject: str) -> EmailMessage:

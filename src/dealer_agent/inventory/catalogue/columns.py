@@ -4,6 +4,7 @@ Rows are listings in the default order. Codes compare like their values, and an 
 range of values is an interval of codes, and no comparison can overflow.
 """
 
+import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
@@ -43,7 +44,11 @@ class Column(Generic[V]):
     __slots__ = ("absent", "by_code", "codes", "starts", "values")
 
     def __init__(self, flat: FlatArrays, name: str) -> None:
-        self.values: list[V] = flat.json(f"{name}.values", list[Any])
+        values: list[Any] = flat.json(f"{name}.values", list[Any])
+        if values and isinstance(values[0], str):
+            # A process may have thousands of catalogues with the same texts.
+            values = list(map(sys.intern, values))
+        self.values: list[V] = values
         self.codes: Codes = flat.array(f"{name}.codes")
         self.absent = len(self.values)
         self.by_code: Rows = flat.array(f"{name}.rows")
@@ -95,7 +100,7 @@ class Coded(NamedTuple, Generic[V]):
 
     def write(self, writer: FlatWriter, name: str) -> None:
         """Writes what `Column` reads."""
-        by_code = np.argsort(self.codes, kind="stable").astype(row_type(len(self.codes)))
+        by_code = np.argsort(self.codes, kind="stable").astype(np.int32)
         starts = np.searchsorted(self.codes[by_code], np.arange(len(self.values) + 2))
         writer.json(f"{name}.values", self.values)
         writer.array(f"{name}.codes", self.codes)

@@ -3,6 +3,7 @@
 A text is compared with each distinct value of a column once, when the snapshot opens, and never with each listing.
 """
 
+import sys
 from collections.abc import Collection, Mapping
 from operator import methodcaller
 from typing import Any, NamedTuple
@@ -34,22 +35,23 @@ class _ValueFinder:
     def __init__(self, row: VehicleField, column: Column[str]) -> None:
         self.column = column
         self._vocabulary = row.field.vocabulary
-        self._codes: dict[str, set[int]] = {}
+        found: dict[str, list[int]] = {}
         for code, value in enumerate(column.values):
             keys = colour_words(value) if self._vocabulary == "colour" else (value_key(self._vocabulary, value),)
             for key in filter(None, keys):
-                self._codes.setdefault(key, set()).add(code)
+                found.setdefault(key, []).append(code)
+        # A process may have thousands of catalogues with the same keys.
+        self._codes = {sys.intern(key): tuple(codes) for key, codes in found.items()}
 
     def codes(self, wanted: list[str]) -> Collection[int]:
         found: set[int] = set()
-        nothing: set[int] = set()
         for text in wanted:
             if self._vocabulary == "colour":
                 if words := wanted_colour_words(text):
-                    found.update(set.intersection(*(self._codes.get(word, nothing) for word in words)))
+                    found.update(set.intersection(*(set(self._codes.get(word, ())) for word in words)))
             else:
                 for key in wanted_keys(self._vocabulary, text):
-                    found.update(self._codes.get(key, nothing))
+                    found.update(self._codes.get(key, ()))
         return found
 
 

@@ -78,7 +78,7 @@ class FlatWriter:
 class FlatArrays:
     """Reads a snapshot from memory or from a mapped file. Raises ValueError for an incomplete one."""
 
-    __slots__ = ("_parts", "buffer")
+    __slots__ = ("_bytes", "_parts", "buffer")
 
     def __init__(self, buffer: bytes | mmap) -> None:
         end = len(buffer) - _END.size
@@ -88,13 +88,13 @@ class FlatArrays:
         if magic != _MAGIC or last != end:
             raise ValueError("no snapshot, or not the whole of one")
         self._parts = _DIRECTORY.decode(buffer[first:last])
+        self._bytes = np.frombuffer(buffer, np.uint8)
         self.buffer = buffer
 
     def array(self, name: str) -> NDArray[Any]:
         """A part of numbers, without a copy."""
         dtype, start, end = self._parts[name]
-        kind = np.dtype(dtype)
-        return np.frombuffer(self.buffer, kind, (end - start) // kind.itemsize, start)
+        return self._bytes[start:end].view(dtype)
 
     def numbers(self, name: str) -> memoryview:
         """The same as `array`, in a form from which single numbers are read faster."""

@@ -95,10 +95,6 @@ def _encoded(identifier: str) -> bytes:
     return identifier.encode(errors="surrogatepass")
 
 
-# Up to this many documents are loaded as objects at the start, which makes pages fastest.
-_LOADED = 20_000
-
-
 class DocumentWriter:
     """Writes documents in the order in which they come, and numbers them at the end."""
 
@@ -123,17 +119,17 @@ class DocumentWriter:
 
 
 class Documents:
-    """Reads the documents of that name."""
+    """Reads the documents of that name. Up to `most_copied` documents are kept as objects, which is faster."""
 
     __slots__ = ("_buffer", "_ends", "_first", "_loaded", "_starts")
 
-    def __init__(self, flat: FlatArrays, name: str) -> None:
+    def __init__(self, flat: FlatArrays, name: str, *, most_copied: int = 0) -> None:
         self._buffer = flat.buffer
         self._first, _ = flat.place(name)
         self._starts = flat.numbers(f"{name}.starts")
         self._ends = flat.numbers(f"{name}.ends")
         self._loaded: list[bytes] | None = None
-        if len(self) <= _LOADED:
+        if len(self) <= most_copied:
             self._loaded = self.having(range(len(self)))
 
     def __len__(self) -> int:

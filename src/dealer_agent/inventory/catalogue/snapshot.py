@@ -24,6 +24,8 @@ from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
 from dealer_agent.protocol.responses import Facets
 
+_MOST_COPIED = 20_000
+
 
 class Page(Struct, frozen=True, gc=False):
     """A page of the matching set, in order. `total` counts the whole set.
@@ -41,9 +43,12 @@ class Catalogue:
 
     __slots__ = ("_columns", "_facets", "_json", "_lookup", "_matcher", "_orders", "_text")
 
-    def __init__(self, flat: FlatArrays) -> None:
-        """Opens a snapshot that `write_snapshot` wrote."""
-        self._json = Documents(flat, "listings")
+    def __init__(self, flat: FlatArrays, *, copies_listings: bool = True) -> None:
+        """Opens a snapshot that `write_snapshot` wrote.
+
+        `copies_listings`: the listings of a small stock are also kept as objects, which makes pages a little faster.
+        """
+        self._json = Documents(flat, "listings", most_copied=_MOST_COPIED if copies_listings else 0)
         self._columns: dict[str, Column[Any]] = {name: Column(flat, f"columns.{name}") for name in FILTERED}
         self._orders = {
             (field, direction): Order.read(flat, f"orders.{field}.{direction}")

@@ -53,8 +53,8 @@ def orders_by(column: Coded[Any], by_id: Rows) -> dict[str, Order]:
 
 def _order(keys: NDArray[np.int_], by_id: Rows) -> Order:
     rows = by_id[np.argsort(keys[by_id], kind="stable")]
-    ranks = np.empty_like(rows)
-    ranks[rows] = np.arange(len(rows), dtype=rows.dtype)
+    ranks = np.empty(len(rows), np.int32)
+    ranks[rows] = np.arange(len(rows), dtype=np.int32)
     return Order(rows, ranks)
 
 

@@ -30,12 +30,17 @@ def stylesheet() -> bytes:
     return files(__package__).joinpath("style.css").read_bytes()
 
 
+def stylesheet_address(below: str) -> str:
+    """The path of the stylesheet of a service below a path."""
+    return f"{below}/static/style.css?v={hashlib.sha256(stylesheet()).hexdigest()[:12]}"
+
+
 class Site:
     """The URLs that pages link to. They are paths, so that they are valid under every name of the host."""
 
     def __init__(self, facts: CardFacts) -> None:
         self._below = urlsplit(server_root(facts)).path
-        self.stylesheet = self.to(f"/static/style.css?v={hashlib.sha256(stylesheet()).hexdigest()[:12]}")
+        self.stylesheet = stylesheet_address(self._below)
         self.schemas = [
             (payload_type, self.to(f"/schemas/{payload_type}.json"))
             for skill in facts.skills
@@ -103,5 +108,10 @@ _templates.filters |= {each.__name__: each for each in (with_code, coloured_json
 
 
 def render(template: str, facts: CardFacts, **shown: object) -> str:
+    """A page of a dealer, in HTML. The values are escaped."""
+    return render_page(template, site=Site(facts), facts=facts, **shown)
+
+
+def render_page(template: str, **shown: object) -> str:
     """A page of HTML. The values are escaped."""
-    return _templates.get_template(template).render(site=Site(facts), facts=facts, **shown)
+    return _templates.get_template(template).render(**shown)

@@ -12,6 +12,7 @@ TABLES = (
         dealer_id VARCHAR NOT NULL,
         enabled BOOLEAN NOT NULL,
         listed BOOLEAN NOT NULL,
+        name VARCHAR NOT NULL,
         settings_number BIGINT NOT NULL,
         added_at BIGINT NOT NULL,
         changed_at BIGINT NOT NULL,

@@ -1,0 +1,342 @@
+"""`dealer-agent dealers`: the dealers of an installation, their settings and their host names."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dealer_agent.cli.customer_data import actor
+from dealer_agent.cli.dealer_moves import export, import_
+from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
+from dealer_agent.cli.terminal import JsonOption, err, fail, moment, out, plain, print_table, progress
+from dealer_agent.config.loading import read_text
+from dealer_agent.config.settings_problems import SettingsError
+from dealer_agent.storage.dealer_registry import (
+    RegisteredDealer,
+    add_dealer,
+    add_host,
+    all_dealers,
+    all_hosts,
+    change_settings,
+    find_dealer,
+    list_hosts,
+    list_settings,
+    read_settings,
+    remove_dealer,
+    remove_host,
+    set_state,
+)
+from dealer_agent.storage.errors import SettingsConflict
+from dealer_agent.storage.stock import count_for_sale
+from dealer_agent.storage.transaction import Transaction
+
+app = typer.Typer(no_args_is_help=True)
+hosts = typer.Typer(no_args_is_help=True, help="Add, remove and list the host names of a dealer.")
+app.add_typer(hosts, name="host")
+app.command("export")(export)
+app.command("import")(import_)
+
+HERE = Path()
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The dealer's id, from `dealers list`.")]
+NoteOption = Annotated[str, typer.Option(help="Why, for the history of the settings.")]
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The dealer's dealer.toml.", exists=True, dir_okay=False)
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+@app.command("add")
+def add(
+    file: FileArgument,
+    listed: Annotated[
+        bool, typer.Option("--listed/--unlisted", help="Whether the public list of dealers shows this dealer.")
+    ] = False,
+    disabled: Annotated[
+        bool, typer.Option("--disabled", help="Do not serve the dealer before `dealers enable`.")
+    ] = False,
+    note: NoteOption = "",
+    folder: FolderOption = HERE,
+) -> None:
+    """Add a dealer with the settings of a dealer.toml. All processes serve it within two seconds.
+
+    A file with mistakes adds nothing. The command then lists all mistakes with their lines.
+    """
+    text = read_text(file)
+    with open_installation(folder) as opened:
+        require_keys(opened.installation)
+        dealer_id = opened.installation.dealer_settings(text).dealer.id
+        with opened.store.write(dealer_id) as tx:
+            add_dealer(tx, text.encode(), actor=actor(), note=note, enabled=not disabled, listed=listed)
+        address = _address(opened, dealer_id)
+    when = " after `dealers enable`" if disabled else ""
+    out.print(f"The dealer {dealer_id} is added. It answers{when} at {address}/")
+    out.print(f"Next: dealer-agent inventory import YOUR-EXPORT.csv --dealer {dealer_id} --dir {folder}")
+
+
+@app.command("list")
+def list_(folder: FolderOption = HERE, as_json: JsonOption = False) -> None:
+    """List all dealers: id, name, state, host names."""
+    with open_installation(folder) as opened, opened.store.installation() as tx:
+        dealers, owners = all_dealers(tx), all_hosts(tx)
+    names: dict[str, list[str]] = {}
+    for host, dealer_id in owners.items():
+        names.setdefault(dealer_id, []).append(host)
+    rows = [
+        (each.dealer_id, each.name, *_state(each), each.settings_number, ", ".join(names.get(each.dealer_id, ())))
+        for each in dealers
+    ]
+    columns = ("Id", "Name", "State", "List", "Settings", "Hosts")
+    empty = f"No dealers yet: dealer-agent dealers add FILE --dir {folder}"
+    print_table("Dealers", columns, rows, empty=empty, as_json=as_json)
+
+
+@app.command("show")
+def show(dealer_id: IdArgument, folder: FolderOption = HERE, as_json: JsonOption = False) -> None:
+    """Show a dealer: name, address, state, stock, settings and host names."""
+    with open_installation(folder) as opened:
+        with opened.store.read(dealer_id) as tx:
+            dealer, (newest, *_) = find_dealer(tx), list_settings(tx)
+            document, names, vehicles = read_settings(tx, newest.number), list_hosts(tx), count_for_sale(tx)
+        address = _address(opened, dealer_id)
+    state, listing = _state(dealer)
+    facts: dict[str, Any] = {
+        "id": dealer_id,
+        "name": dealer.name,
+        "address": address,
+        "state": state,
+        "list": listing,
+        "vehicles": vehicles,
+        "hosts": names,
+        "settings": {"number": newest.number, "at": newest.at, "actor": newest.actor, "note": newest.note},
+    }
+    if as_json:
+        facts["document"] = document.decode()
+        typer.echo(json.dumps(facts, indent=2, default=datetime.isoformat))
+        return
+    changed = f"number {newest.number}, of {moment(newest.at)} UTC, by {newest.actor}"
+    for name, value in (facts | {"hosts": ", ".join(names) or "-", "settings": changed}).items():
+        out.print(plain(f"{name.capitalize():<10}{value}"))
+    out.print(f"\nIts dealer.toml: dealer-agent dealers history {dealer_id} --number {newest.number}")
+
+
+@app.command("edit")
+def edit(
+    dealer_id: IdArgument,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", help="Store this dealer.toml, and open no editor.", exists=True, dir_okay=False),
+    ] = None,
+    expected: Annotated[
+        int | None,
+        typer.Option("--number", min=1, help="Refuse unless these settings are current. Default: those now current."),
+    ] = None,
+    listed: Annotated[
+        bool | None, typer.Option("--listed/--unlisted", help="Whether the public list of dealers shows this dealer.")
+    ] = None,
+    note: NoteOption = "",
+    folder: FolderOption = HERE,
+) -> None:
+    """Change the settings of a dealer in your editor ($EDITOR), or replace them with a file.
+
+    Invalid settings change nothing: the command lists all mistakes with their lines. With an editor, you can then
+    correct them. All processes use new settings within two seconds.
+    """
+    with open_installation(folder) as opened:
+        with opened.store.read(dealer_id) as tx:
+            current = find_dealer(tx).settings_number
+            before = read_settings(tx, current).decode()
+        if file is None and listed is None:
+            text = _edited(opened, dealer_id, before)
+        else:
+            text = before if file is None else _checked(opened, dealer_id, read_text(file))
+        number = None
+        with opened.store.write(dealer_id) as tx:
+            if listed is not None:
+                set_state(tx, listed=listed)
+            if text != before:
+                number = _store_settings(tx, text, expected or current, note)
+    if number is not None:
+        out.print(f"Stored as number {number}.")
+    elif listed is None:
+        out.print("Nothing has changed.")
+    if listed is not None:
+        out.print(f"The public list {'shows' if listed else 'does not show'} {dealer_id}.")
+
+
+@app.command("history")
+def history(
+    dealer_id: IdArgument,
+    number: Annotated[int | None, typer.Option(min=1, help="Print the dealer.toml with this number.")] = None,
+    folder: FolderOption = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """List the settings that a dealer has had, newest first: number, time, who, why."""
+    with open_installation(folder) as opened, opened.store.read(dealer_id) as tx:
+        find_dealer(tx)
+        if number is not None:
+            typer.echo(read_settings(tx, number).decode(), nl=False)
+            return
+        records = list_settings(tx)
+    columns = ("Number", "At (UTC)", "Who", "Note")
+    rows = [(each.number, each.at, each.actor, each.note) for each in records]
+    print_table(f"Settings of {dealer_id}", columns, rows, time=moment, as_json=as_json)
+
+
+@app.command("disable")
+def disable(dealer_id: IdArgument, folder: FolderOption = HERE) -> None:
+    """Stop serving a dealer within two seconds. Its data stays."""
+    with open_installation(folder) as opened, opened.store.write(dealer_id) as tx:
+        set_state(tx, enabled=False)
+    out.print(f"The dealer {dealer_id} is disabled. Its addresses answer like those of an unknown dealer.")
+
+
+@app.command("enable")
+def enable(dealer_id: IdArgument, folder: FolderOption = HERE) -> None:
+    """Serve a disabled dealer again."""
+    with open_installation(folder) as opened:
+        with opened.store.write(dealer_id) as tx:
+            set_state(tx, enabled=True)
+        address = _address(opened, dealer_id)
+    out.print(f"The dealer {dealer_id} is enabled. It answers at {address}/")
+
+
+@app.command("remove")
+def remove(dealer_id: IdArgument, yes: YesOption = False, folder: FolderOption = HERE) -> None:
+    """Delete a dealer with all its data. This cannot be undone. `dealers export` keeps a copy.
+
+    You may stop the command and repeat it. It deletes in small parts, so that leads of other dealers never wait long.
+    """
+    with open_installation(folder) as opened:
+        with opened.store.read(dealer_id) as tx:
+            name, vehicles = find_dealer(tx).name, count_for_sale(tx)
+        what = (
+            f"{name} ({dealer_id}): {vehicles:,} vehicles for sale, all leads, visits, deliveries, consent records, "
+            "tokens, settings and keys"
+        )
+        err.print(f"This deletes {plain(what)}.")
+        if not yes and not typer.confirm("Delete this dealer? This cannot be undone.", err=True):
+            fail("Nothing was deleted.")
+        removed = delete_dealer(opened, dealer_id)
+    out.print(f"The dealer {dealer_id} is removed: {sum(removed.values()):,} rows are deleted.")
+
+
+def delete_dealer(opened: OpenInstallation, dealer_id: str) -> dict[str, int]:
+    """Deletes a dealer, with a progress bar. Returns how many rows of each table."""
+    with progress() as bar:
+        task = bar.add_task("Deleting", total=None)
+        return remove_dealer(opened.store, dealer_id, lambda rows: bar.update(task, advance=rows))
+
+
+@hosts.command("add")
+def host_add(
+    dealer_id: IdArgument,
+    host: Annotated[str, typer.Argument(metavar="HOST", help="A host name, such as cars.example.com.")],
+    folder: FolderOption = HERE,
+) -> None:
+    """Let a dealer answer at a host name of its own. Its cards and mails then name the first of its hosts by alphabet.
+
+    DNS and your proxy must lead the host name to this service, and the proxy must keep the Host header.
+    """
+    with open_installation(folder) as opened:
+        try:
+            with opened.store.write_installation() as everything:
+                name = add_host(everything, dealer_id, host)
+        except ValueError as problem:
+            raise typer.BadParameter(str(problem), param_hint="HOST") from None
+        address = _address(opened, dealer_id)
+    out.print(f"The dealer {dealer_id} answers at https://{name}/. Its cards name {address}/")
+
+
+@hosts.command("remove")
+def host_remove(
+    dealer_id: IdArgument,
+    host: Annotated[str, typer.Argument(metavar="HOST", help="The host name, from `dealers host list`.")],
+    folder: FolderOption = HERE,
+) -> None:
+    """Take a host name from a dealer. It still answers at its other addresses."""
+    with open_installation(folder) as opened:
+        try:
+            with opened.store.write(dealer_id) as tx:
+                find_dealer(tx)
+                removed = remove_host(tx, host)
+        except ValueError as problem:
+            raise typer.BadParameter(str(problem), param_hint="HOST") from None
+        if not removed:
+            fail(f"The dealer {dealer_id} has no host {plain(host)}: see dealer-agent dealers host list")
+        address = _address(opened, dealer_id)
+    out.print(f"The host is removed. The cards of {dealer_id} name {address}/")
+
+
+@hosts.command("list")
+def host_list(folder: FolderOption = HERE, as_json: JsonOption = False) -> None:
+    """List the host names of all dealers."""
+    with open_installation(folder) as opened, opened.store.installation() as tx:
+        owners = all_hosts(tx)
+    empty = "No dealer has a host name of its own."
+    print_table("Hosts", ("Host", "Dealer"), list(owners.items()), empty=empty, as_json=as_json)
+
+
+def _address(opened: OpenInstallation, dealer_id: str) -> str:
+    with opened.store.read(dealer_id) as tx:
+        names = tuple(list_hosts(tx))
+    return opened.installation.address_of(dealer_id, names)
+
+
+def _state(dealer: RegisteredDealer) -> tuple[str, str]:
+    return "enabled" if dealer.enabled else "disabled", "listed" if dealer.listed else "unlisted"
+
+
+def _checked(opened: OpenInstallation, dealer_id: str, text: str) -> str:
+    """The text of a `dealer.toml` if it is valid for this dealer. Raises SettingsError."""
+    found = opened.installation.dealer_settings(text).dealer.id
+    if found != dealer_id:
+        raise SettingsError(f"dealer.toml: id: is {found} and must stay {dealer_id}; an id never changes")
+    return text
+
+
+def _edited(opened: OpenInstallation, dealer_id: str, text: str) -> str:
+    """The text after the user has edited it. After a mistake the user may edit it again."""
+    while True:
+        changed = _from_editor(text)
+        if changed == text:
+            fail("Nothing was changed.")
+        try:
+            return _checked(opened, dealer_id, changed)
+        except SettingsError as problem:
+            err.print(plain(str(problem)))
+            if not sys.stdin.isatty() or not typer.confirm("Edit it again?", default=True, err=True):
+                fail("Nothing was changed.")
+            text = changed
+
+
+def _from_editor(text: str) -> str:
+    """The text after the user's editor has ended."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8", newline="") as opened:
+        opened.write(text)
+        opened.flush()
+        try:
+            done = subprocess.run([*shlex.split(editor), opened.name], check=False)  # noqa: S603 - the user's editor
+        except OSError as problem:
+            fail(f"{editor} cannot be started: {problem.strerror}. Set EDITOR, or give the new file with --file")
+        if done.returncode != 0:
+            fail(f"{editor} ended with code {done.returncode}: nothing was changed")
+        # Some editors replace the file.
+        return read_text(Path(opened.name))
+
+
+def _store_settings(tx: Transaction, text: str, expected: int, note: str) -> int:
+    try:
+        return change_settings(tx, text.encode(), expected=expected, actor=actor(), note=note)
+    except SettingsConflict as problem:
+        fail(
+            f"{problem}. Nothing was changed: compare both (dealer-agent dealers history {tx.dealer_id} --number N), "
+            "then edit the current settings"
+        )

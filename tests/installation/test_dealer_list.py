@@ -1,0 +1,116 @@
+"""The list of dealers at the root of an installation, for people and for programs."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.acceptance.running import eventually
+from tests.installation.platform import DEALERS, PUBLIC_URL, add, dealer_toml, make_installation, run_installation
+from tests.server.dealership import Dealership
+
+from dealer_agent.config.installation import load_installation
+from dealer_agent.server.installation_routes import DEALERS_ON_A_PAGE
+from dealer_agent.storage.dealer_registry import change_settings, set_state
+from dealer_agent.storage.store import Store
+
+pytestmark = pytest.mark.requirement("dealer-list")
+
+NORTH, SOUTH = DEALERS
+HOST = "cars.north.example"
+HOSTILE = "<script>alert(1)</script> & Sons"
+CATALOGS = ("/.well-known/ard.json", "/.well-known/ai-catalog.json")
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[Dealership]:
+    installation = make_installation(tmp_path / "installation")
+    add(installation, NORTH, hosts=(HOST,))
+    add(installation, SOUTH)
+    with run_installation(installation) as running:
+        yield running
+
+
+def names(platform: Dealership) -> list[str]:
+    return [entry["displayName"] for entry in platform.get(CATALOGS[0]).json()["entries"]]
+
+
+def change(platform: Dealership, dealer_id: str, **state: bool) -> None:
+    installation = load_installation(platform.directory, {})
+    with Store.open(installation.database_url, installation.cipher) as store, store.write(dealer_id) as tx:
+        set_state(tx, **state)
+
+
+def test_the_page_links_to_each_dealer_and_its_card(platform: Dealership) -> None:
+    answer = platform.get("/")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    for name, root in (("North Motors", f"https://{HOST}"), ("South Motors", f"{PUBLIC_URL}/d/{SOUTH}")):
+        assert f'<a href="{root}/">{name}</a>' in answer.text
+        assert f'<a href="{root}/.well-known/agent-card.json">' in answer.text
+    stylesheet = re.search(r'rel="stylesheet" href="([^"]+)"', answer.text)
+    assert stylesheet is not None
+    assert platform.get(stylesheet[1]).headers["content-type"] == "text/css; charset=utf-8"
+    assert f'<link rel="ard" type="application/json" title="Catalog of the agents" href="{CATALOGS[0]}">' in answer.text
+
+
+@pytest.mark.parametrize("path", CATALOGS)
+def test_the_catalog_has_an_entry_for_each_dealer(platform: Dealership, path: str) -> None:
+    answer = platform.get(path)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    catalog = answer.json()
+    assert catalog["specVersion"] == "1.0"
+    north, south = catalog["entries"]
+    assert south["identifier"] == "urn:air:agents.example.com:dealer:south-motors"
+    assert (south["displayName"], south["type"]) == ("South Motors", "application/a2a-agent-card+json")
+    assert south["url"] == f"{PUBLIC_URL}/d/{SOUTH}/.well-known/agent-card.json"
+    assert north["url"] == f"https://{HOST}/.well-known/agent-card.json"
+    assert all(2 <= len(entry["representativeQueries"]) <= 5 for entry in (north, south))
+    card = platform.get(f"/d/{SOUTH}/.well-known/agent-card.json").json()
+    assert card["name"] == south["displayName"]
+
+
+def test_an_unchanged_list_is_not_sent_again(platform: Dealership) -> None:
+    for path in ("/", *CATALOGS):
+        tag = platform.get(path).headers["etag"]
+        assert platform.request("GET", path, headers={"if-none-match": tag}).status_code == 304
+
+
+def test_disabled_and_unlisted_dealers_are_absent(platform: Dealership) -> None:
+    change(platform, NORTH, enabled=False)
+    eventually("the list", lambda: names(platform) == ["South Motors"])
+    change(platform, SOUTH, listed=False)
+    eventually("the list", lambda: names(platform) == [])
+    assert "No dealer is listed here" in platform.get("/").text
+    assert platform.get(f"/d/{SOUTH}/healthz").status_code == 200
+    change(platform, NORTH, enabled=True)
+    eventually("the list", lambda: names(platform) == ["North Motors"])
+
+
+def test_the_list_shows_a_new_name_and_escapes_it(platform: Dealership) -> None:
+    installation = load_installation(platform.directory, {})
+    document = dealer_toml(NORTH).replace("North Motors", HOSTILE, 1).encode()
+    with Store.open(installation.database_url, installation.cipher) as store, store.write(NORTH) as tx:
+        change_settings(tx, document, expected=1, actor="test")
+    eventually("the list", lambda: HOSTILE in names(platform))
+    page = platform.get("/").text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; Sons" in page
+    assert "<script>" not in page
+
+
+def test_a_long_list_has_pages(platform: Dealership) -> None:
+    installation = load_installation(platform.directory, {})
+    for number in range(DEALERS_ON_A_PAGE):
+        add(installation, f"dealer-{number:03}")
+    eventually("the list", lambda: len(names(platform)) == DEALERS_ON_A_PAGE + 2)
+    first, second = platform.get("/").text, platform.get("/?page=2").text
+    assert (first.count('<li class="card">'), second.count('<li class="card">')) == (DEALERS_ON_A_PAGE, 2)
+    assert 'href="?page=2"' in first
+    assert 'href="?page=1"' in second
+    assert {platform.get(f"/?page={page}").status_code for page in ("0", "3", "x", "-1", "1.0", "9" * 30)} == {404}
+
+
+def test_a_dealers_own_pages_have_no_list(platform: Dealership) -> None:
+    for path in CATALOGS:
+        assert platform.get(f"/d/{SOUTH}{path}").status_code == 404
+        assert platform.request("GET", path, headers={"host": HOST}).status_code == 404

@@ -1,0 +1,128 @@
+"""A dealer moves from an installation into a folder of its own, and back, with all its data and keys."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from tests.acceptance.running import command_here, succeed_here
+from tests.installation.platform import DEALERS, add, dealer_toml, make_installation, run_installation
+from tests.server.dealership import message
+
+from dealer_agent.config.installation import Installation
+from dealer_agent.storage import dealer_copy
+from dealer_agent.storage.dealer_copy import count_rows
+from dealer_agent.storage.store import Store
+
+pytestmark = pytest.mark.outside_protocol("many dealers in one service")
+
+NORTH, SOUTH = DEALERS
+FEED = json.dumps(
+    [{"stock": f"N{number}", "year": 2020, "make": "Honda", "condition": "used"} for number in range(7)]
+).encode()
+LEADS = 3
+
+
+def customer(number: int) -> dict[str, str]:
+    return {"first_name": "Pat", "last_name": "Doe", "email": f"pat{number}@example.com"}
+
+
+@pytest.fixture
+def installation(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """An installation with a dealer that has stock, leads and a token."""
+    # Small parts, so that a table needs several transactions.
+    monkeypatch.setattr(dealer_copy, "ROWS", 2)
+    made = make_installation(tmp_path / "platform", env={"DATABASE_URL": database_url})
+    add(made, NORTH, FEED)
+    with run_installation(made) as running:
+        for number in range(LEADS):
+            sent = message("lead.submit", idempotency_key=f"key-number-{number}", customer=customer(number))
+            answer = running.post(sent, f"/d/{NORTH}/message:send")
+            assert answer.status_code == 200, answer.text
+    succeed_here("tokens", "create", "An agent", "--dir", made.directory, DATABASE_URL=database_url)
+    return made
+
+
+def rows(installation: Installation, dealer_id: str) -> dict[str, int]:
+    with (
+        Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
+        store.read(dealer_id) as tx,
+    ):
+        return count_rows(tx)
+
+
+def shown(*place: str | Path, url: str = "") -> list[str]:
+    """What commands show of a dealer: leads with their customers, imports, tokens; and the consent record is whole."""
+    found = [
+        succeed_here(*words, "--json", *place, DATABASE_URL=url)
+        for words in (("leads", "list"), ("inventory", "history"))
+    ]
+    found.append(succeed_here("tokens", "list", "--json", *place, DATABASE_URL=url))
+    assert f"whole: {LEADS}" in succeed_here("consent", "verify", *place, DATABASE_URL=url)
+    return found
+
+
+def test_a_dealer_moves_out_and_in_again(installation: Installation, tmp_path: Path) -> None:
+    url = installation.database_url
+    place = ("--dir", installation.directory)
+    before, counts = shown(*place, url=url), rows(installation, NORTH)
+    assert (counts["leads"], counts["units"] + counts["unit_changes"] > 0) == (LEADS, True)
+    folder = tmp_path / "north"
+    said = succeed_here("dealers", "export", NORTH, folder, "--move", *place, DATABASE_URL=url)
+    assert "all verified" in said
+    assert sum(rows(installation, NORTH).values()) == 0
+    assert (folder / "dealer.toml").read_text() == dealer_toml(NORTH)
+    assert shown("--dir", folder) == before
+
+    succeed_here("dealers", "import", folder, "--listed", *place, DATABASE_URL=url)
+    assert shown(*place, url=url) == before
+    again = rows(installation, NORTH)
+    assert {name for name in counts if counts[name] != again[name]} <= {"accesses"}
+    (dealer,) = json.loads(succeed_here("dealers", "list", "--json", *place, DATABASE_URL=url))
+    assert (dealer["state"], dealer["list"]) == ("enabled", "listed")
+    with run_installation(installation) as running:
+        assert running.get(f"/d/{NORTH}/readyz").json()["vehicles"] == 7
+        sent = message("lead.submit", idempotency_key="key-afterwards", customer=customer(LEADS))
+        assert running.post(sent, f"/d/{NORTH}/message:send").status_code == 200
+
+
+def test_a_copy_leaves_the_dealer_in_the_installation(installation: Installation, tmp_path: Path) -> None:
+    url = installation.database_url
+    place = ("--dir", installation.directory)
+    folder = tmp_path / "north"
+    succeed_here("dealers", "export", NORTH, folder, *place, DATABASE_URL=url)
+    assert rows(installation, NORTH)["leads"] == LEADS
+    refused = command_here("dealers", "export", NORTH, folder, *place, DATABASE_URL=url)
+    assert (refused.returncode, "is there already" in refused.stderr) == (1, True)
+    taken = command_here("dealers", "import", folder, *place, DATABASE_URL=url)
+    assert (taken.returncode, "has data of a dealer north-motors already" in taken.stderr) == (1, True)
+
+
+def test_settings_that_an_installation_does_not_allow_import_nothing(
+    installation: Installation, tmp_path: Path
+) -> None:
+    url = installation.database_url
+    folder = tmp_path / "south"
+    succeed_here("init", folder, "--name", "South Motors")
+    with (folder / "dealer.toml").open("a") as file:
+        file.write("\n[search]\ndefault_limit = 10\n\n[delivery]\nlease_seconds = 300\n")
+    written = (folder / "dealer.toml").read_text()
+    (folder / "dealer.toml").write_text(
+        written.replace("[service]\n", '[service]\npublic_url = "https://s.example"\n', 1)
+    )
+    refused = command_here("dealers", "import", folder, "--dir", installation.directory, DATABASE_URL=url)
+    assert (refused.returncode, "belongs to installation.toml" in refused.stderr) == (1, True)
+    assert sum(rows(installation, SOUTH).values()) == 0
+
+
+def test_a_broken_consent_record_is_not_copied(installation: Installation, tmp_path: Path) -> None:
+    url = installation.database_url
+    with (
+        Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
+        store.write(NORTH) as tx,
+    ):
+        tx.execute(text("UPDATE consent_events SET hash = commitment WHERE dealer_id = :dealer AND number = 2"))
+    folder = tmp_path / "north"
+    refused = command_here("dealers", "export", NORTH, folder, "--dir", installation.directory, DATABASE_URL=url)
+    assert (refused.returncode, "consent record is broken at event 2" in refused.stderr) == (1, True)
+    assert not folder.exists()
