@@ -14,6 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from benchmarks import engine, imports, plots, report, targets
 from benchmarks.leads import lead_figures
 from benchmarks.machine import circumstances
+from benchmarks.platform import extent_of, platform_figures
 from benchmarks.scale import scale_figures
 from benchmarks.wire import PLANS, QUICK_PLANS, wire_figures
 from benchmarks.wrk import require_wrk
@@ -24,19 +25,26 @@ FIGURES = RESULTS / "figures.json"
 Say = Callable[[str], None]
 
 
+class Options(NamedTuple):
+    """How much is measured: only a little, or everything. `dealers` is for the part `platform`."""
+
+    quick: bool
+    dealers: int | None
+
+
 class Part(NamedTuple):
     """A part of the benchmark: its subject, its longest duration in minutes, and its functions. They measure (in
     full or quickly), print and plot."""
 
     what: str
     minutes: float
-    measure: Callable[[bool, Say], Any]
+    measure: Callable[[Options, Say], Any]
     show: Callable[[Console, Any], None]
     plot: Callable[[Any, Path], None]
 
 
-def _wire(quick: bool, say: Say) -> Any:
-    return wire_figures(QUICK_PLANS if quick else PLANS, say)
+def _wire(options: Options, say: Say) -> Any:
+    return wire_figures(QUICK_PLANS if options.quick else PLANS, say)
 
 
 def _show_wire(console: Console, found: Any) -> None:
@@ -45,12 +53,12 @@ def _show_wire(console: Console, found: Any) -> None:
     console.print(report.target_table(targets.wire_targets(found)))
 
 
-def _scale(quick: bool, say: Say) -> Any:
-    return scale_figures((1_000,), 1, 1, say) if quick else scale_figures((1_000, 100_000), 3, 3, say)
+def _scale(options: Options, say: Say) -> Any:
+    return scale_figures((1_000,), 1, 1, say) if options.quick else scale_figures((1_000, 100_000), 3, 3, say)
 
 
-def _leads(quick: bool, say: Say) -> Any:
-    return lead_figures(1, 2, say) if quick else lead_figures(3, 4, say)
+def _leads(options: Options, say: Say) -> Any:
+    return lead_figures(1, 2, say) if options.quick else lead_figures(3, 4, say)
 
 
 def _show_leads(console: Console, found: Any) -> None:
@@ -59,9 +67,9 @@ def _show_leads(console: Console, found: Any) -> None:
     console.print(report.target_table(targets.lead_targets(found)))
 
 
-def _engine(quick: bool, say: Say) -> Any:
+def _engine(options: Options, say: Say) -> Any:
     say("ours, SQLite, DuckDB and Polars, a process each")
-    return engine.engine_figures((1_000, 10_000) if quick else engine.SIZES)
+    return engine.engine_figures((1_000, 10_000) if options.quick else engine.SIZES)
 
 
 def _show_engine(console: Console, found: Any) -> None:
@@ -69,9 +77,19 @@ def _show_engine(console: Console, found: Any) -> None:
     console.print(report.target_table(targets.engine_targets(found)))
 
 
-def _imports(quick: bool, say: Say) -> Any:
+def _imports(options: Options, say: Say) -> Any:
     say("a feed into the store, and the same file read by Polars")
-    return imports.import_figures((10_000,) if quick else imports.SIZES)
+    return imports.import_figures((10_000,) if options.quick else imports.SIZES)
+
+
+def _platform(options: Options, say: Say) -> Any:
+    return platform_figures(extent_of(options.dealers, quick=options.quick), say)
+
+
+def _show_platform(console: Console, found: Any) -> None:
+    for table in report.platform_tables(found):
+        console.print(table)
+    console.print(report.target_table(targets.platform_targets(found)))
 
 
 PARTS = {
@@ -92,6 +110,7 @@ PARTS = {
         lambda console, found: imports.print_figures(found, console),
         plots.plot_imports,
     ),
+    "platform": Part("many dealers in one service on PostgreSQL", 40, _platform, _show_platform, plots.plot_platform),
 }
 
 
@@ -101,27 +120,28 @@ def main() -> None:
     parts = "; ".join(f"{name}: {part.what}, about {part.minutes:g} minutes" for name, part in PARTS.items())
     parser.add_argument("--only", choices=PARTS, action="append", help=f"one part, or several. {parts}")
     parser.add_argument("--quick", action="store_true", help="a short look: few rounds, nothing written")
+    parser.add_argument("--dealers", type=int, help="the dealers of the part platform; 3,500 in a full run")
     arguments = parser.parse_args()
     require_wrk()
     console = Console()
     if not console.is_terminal:
         console.width = 120
     for name in arguments.only or PARTS:
-        run(console, name, quick=arguments.quick)
+        run(console, name, Options(arguments.quick, arguments.dealers))
 
 
-def run(console: Console, name: str, *, quick: bool) -> None:
+def run(console: Console, name: str, options: Options) -> None:
     """Measures and prints one part. Stores it too, unless the run is quick."""
     part = PARTS[name]
     load, started = os.getloadavg()[0], time.monotonic()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, refresh_per_second=2, transient=True) as progress:
         task = progress.add_task(name)
-        found = part.measure(quick, lambda words: progress.update(task, description=f"{name}: {words}"))
+        found = part.measure(options, lambda words: progress.update(task, description=f"{name}: {words}"))
     made_in = circumstances(load, time.monotonic() - started)
     console.print(f"\n[bold]{name}[/]: {part.what}\n{made_in}; took {made_in.seconds:.0f} s")
     part.show(console, found)
-    if not quick:
+    if not options.quick:
         keep(name, {"circumstances": made_in, "figures": found})
         part.plot(found, RESULTS)
 

@@ -1,8 +1,7 @@
 """An installation of many generated dealers on PostgreSQL, the same in every run.
 
 The stock of all dealers is made of one pool of units. It is copied to the server once, and each dealer's stock is a
-part of it: the server copies a million units in a minute or two. Then each dealer is opened once, because the first
-use of a dealer's keys is a transaction that a dealer has only once.
+part of it: the server copies a million units in a minute or two. Then each dealer gets its keys.
 """
 
 import random
@@ -23,6 +22,7 @@ from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.listing import listing_digest, vehicle_id_for
 from dealer_agent.server.refresh import note_first_time
+from dealer_agent.storage.dealer_keys import create_keys
 from dealer_agent.storage.schema import microseconds
 from dealer_agent.storage.stock_import import ImportRow, _file_unit
 from dealer_agent.storage.store import Store
@@ -120,7 +120,7 @@ def prepare(directory: Path, admin_url: str, service_url: str, sizes: dict[str, 
         _write(connection, sizes)
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute("ANALYZE")
-    _open_each(load_installation(directory, {"DATABASE_URL": service_url}), list(sizes))
+    _make_keys(load_installation(directory, {"DATABASE_URL": service_url}), list(sizes))
     return Prepared(len(sizes), sum(sizes.values()), max(sizes.values()), time.perf_counter() - started)
 
 
@@ -144,8 +144,8 @@ def _write(connection: psycopg.Connection, sizes: dict[str, int]) -> None:
             for row in _pool(max(sizes.values())):
                 copy.write_row(row)
         for statement in (
-            "INSERT INTO registered_dealers (dealer_id, enabled, listed, settings_number, added_at, changed_at)"
-            " SELECT dealer_id, true, true, 1, {now}, {now} FROM sizes",
+            "INSERT INTO registered_dealers (dealer_id, enabled, listed, name, settings_number, added_at, changed_at)"
+            " SELECT dealer_id, true, true, dealer_id, 1, {now}, {now} FROM sizes",
             "INSERT INTO dealer_settings (dealer_id, number, at, actor, note, document)"
             " SELECT dealer_id, 1, {now}, 'benchmark', '', document FROM sizes",
             "INSERT INTO units (dealer_id, vehicle_id, vin, stock, digest, document_hash, first_seen, changed_at,"
@@ -169,13 +169,15 @@ def _pool(count: int) -> Iterator[tuple[object, ...]]:
         yield number, file.vehicle_id, file.vin, file.stock, digest, file.document_hash, _to_json.encode(plain)
 
 
-def _open_each(installation: Installation, dealers: list[str]) -> None:
+def _make_keys(installation: Installation, dealers: list[str]) -> None:
     with (
-        Store.open(installation.database_url, installation.cipher) as store,
+        Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
         ThreadPoolExecutor(4) as threads,
     ):
 
         def once(dealer_id: str) -> None:
+            with store.write(dealer_id) as tx:
+                create_keys(tx)
             store.check_keys(dealer_id)
             note_first_time(store, dealer_id, datetime.now(UTC))
 

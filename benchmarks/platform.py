@@ -23,6 +23,7 @@ from msgspec import Struct
 from tests.storage.databases import fresh_schema, own_postgresql, with_system_folders
 from tests.storage.service_role import prepared_schema
 
+from benchmarks.answers import check_refusals
 from benchmarks.buyers import MIX, Ask, asks
 from benchmarks.imports import make_dealer, measured, write_feed
 from benchmarks.many_dealers import (
@@ -52,10 +53,11 @@ from dealer_agent.storage.dealer_registry import add_dealer, change_settings, se
 from dealer_agent.storage.store import Store
 
 WORKERS = 2
-CONNECTIONS = 32
+WARM_CONNECTIONS = 8
+"""So few that no worker is overloaded and refuses requests, also on a busy machine."""
 ROOMY_MIB = 8_192
 BUDGET_MIB = 256
-STEADY_RATE = 50
+WARM_RATE = 50
 """Requests a second to warm dealers while something else happens."""
 COLD_PER_SECOND = 5
 SECONDS_TO_IMPORT = 20.0
@@ -172,6 +174,20 @@ class Extent(Struct, frozen=True):
 
 FULL = Extent(dealers=3_500, rounds=3, seconds=5, changes=100, import_rows=1_000_000)
 QUICK = Extent(dealers=60, rounds=1, seconds=2, changes=3, import_rows=5_000)
+SMALL = 1_000
+"""With fewer dealers, everything else is less too."""
+
+
+def extent_of(dealers: int | None, *, quick: bool) -> Extent:
+    """What to measure with so many dealers, by default 3,500, or 60 in a quick run."""
+    extent = QUICK if quick else FULL
+    if dealers is None:
+        return extent
+    rows, changes = (
+        (extent.import_rows // 10, 30) if dealers < SMALL and not quick else (extent.import_rows, extent.changes)
+    )
+    return msgspec.structs.replace(extent, dealers=dealers, changes=min(changes, extent.changes), import_rows=rows)
+
 
 Say = Callable[[str], None]
 
@@ -309,11 +325,13 @@ class _Run:
     def _load(self, server: Server, asked: Sequence[Ask], dealers: Sequence[str]) -> Load:
         path = self.folder / "requests"
         write_requests(path, posts(asked, dealers))
-        return measure(server, path, seconds=self.extent.seconds, connections=CONNECTIONS, pinned=False)
+        load = measure(server, path, seconds=self.extent.seconds, connections=WARM_CONNECTIONS, pinned=False)
+        check_refusals(asked, load, WARM_CONNECTIONS)
+        return load
 
     def _steady(self, server: Server, seconds: float, dealers: Sequence[str] | None = None) -> Steady:
-        asked = [ask for ask in self.asked if ask.status == 200][: round(STEADY_RATE * seconds)]
-        return send_steadily(server.port, posts(asked, dealers or self.warm_ids), STEADY_RATE)
+        asked = [ask for ask in self.asked if ask.status == 200][: round(WARM_RATE * seconds)]
+        return send_steadily(server.port, posts(asked, dealers or self.warm_ids), WARM_RATE)
 
     def cold(self) -> list[ColdAnswers]:
         """First answers, while warm dealers answer."""
@@ -358,7 +376,7 @@ class _Run:
         with (
             self._serve() as server,
             a_client_of_each_worker(server) as clients,
-            Store.open(loaded.database_url, loaded.cipher) as store,
+            Store.open(loaded.database_url, loaded.cipher, many_dealers=True) as store,
         ):
             for number in range(self.extent.changes):
                 self.say(f"change {number} of {self.extent.changes}")

@@ -22,7 +22,7 @@ def main() -> None:
     folder, *dealers = sys.argv[1:]
     loaded = load_installation(Path(folder), os.environ)
     records = [{name: value for name, value in unit.items() if name != "rooftop"} for unit in feed_units(COLD[0])]
-    with Store.open(loaded.database_url, loaded.cipher) as store:
+    with Store.open(loaded.database_url, loaded.cipher, many_dealers=True) as store:
         for number in count():
             dealer_id = dealers[number % len(dealers)]
             for place, record in enumerate(records):

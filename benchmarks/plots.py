@@ -12,6 +12,7 @@ from benchmarks.engine import EngineFigures
 from benchmarks.imports import ImportFigure
 from benchmarks.leads import BARE as BARE_COMMITS
 from benchmarks.leads import LeadFigures
+from benchmarks.platform import PlatformFigures
 from benchmarks.scale import ScaleFigures
 from benchmarks.wire import BARE, OURS, SDK, SDK_ALONE, WireFigures
 
@@ -110,6 +111,36 @@ def plot_imports(figures: list[ImportFigure], folder: Path) -> None:
     rates = _Bars("Rows per second", [figure.per_second for figure in figures])
     memory = _Bars("Peak memory, MiB", [figure.peak_memory for figure in figures])
     _side_by_side(names, rates, memory, folder / "import.svg")
+
+
+def plot_platform(figures: PlatformFigures, folder: Path) -> None:
+    """platform.svg: memory by loaded dealers, and rate by warm dealers."""
+    with mpl.rc_context(STYLE):
+        drawing = Figure(figsize=(8, 2.8), layout="constrained")
+        left, right = drawing.subplots(1, 2)
+        left.plot(
+            [point.dealers for point in figures.memory],
+            [point.mib for point in figures.memory],
+            marker="o",
+            markersize=3,
+            color=COLOURS[OURS],
+        )
+        left.set_title("MiB of all processes (PSS)")
+        left.set_xlabel("dealers that each worker has loaded")
+        right.plot(
+            [row.dealers for row in figures.warm],
+            [row.cpu_ratio for row in figures.warm],
+            marker="o",
+            markersize=3,
+            color=COLOURS[OURS],
+        )
+        right.set_title("Rate by processor time, of one dealer's")
+        right.set_xscale("log")
+        right.set_xlabel("warm dealers that share the requests")
+        for axes in (left, right):
+            axes.set_ylim(bottom=0)
+            axes.grid(color="#e9ecef")
+        _save(drawing, folder / "platform.svg")
 
 
 class _Bars(NamedTuple):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from rich.table import Table
 
 from benchmarks.leads import BARE, CONNECTIONS, STEADY_RATE, WORKERS, LeadFigures
+from benchmarks.platform import BUDGET_MIB, WARM_CONNECTIONS, WARM_RATE, PlatformFigures
 from benchmarks.scale import ScaleFigures
 from benchmarks.targets import Target
 from benchmarks.wire import SDK, SERVERS, WireFigures
@@ -120,6 +121,65 @@ def lead_tables(leads: LeadFigures) -> Iterator[Table]:
             f"{found.database_cpu / 1000:.2f}",
         )
     yield steady
+
+
+def platform_tables(found: PlatformFigures) -> Iterator[Table]:
+    """Memory, starts, rates, first answers, imports and changes of many dealers."""
+    made = found.prepared
+    memory = _table(
+        f"{made.dealers:,} dealers, {made.units:,} units, at most {made.largest:,}; made in {made.seconds:,.0f} s",
+        *("Loaded by each worker", "Units", "MiB of all processes (PSS)"),
+    )
+    for point in found.memory:
+        memory.add_row(f"{point.dealers:,} dealers", f"{point.units:,}", f"{point.mib:,.0f}")
+    memory.add_row("a further dealer of 290 units", "290", f"{found.further_mib:.2f}")
+    memory.add_row(f"each dealer once, budget of {BUDGET_MIB} MiB", f"{made.units:,}", f"{found.within_budget:,.0f}")
+    yield memory
+    starts = _table("Start and idle time", "", "Seconds", "Processor time, s")
+    for start in found.starts:
+        starts.add_row(f"ready with {start.dealers:,} dealers", f"{start.seconds:,.1f}", f"{start.cpu_seconds:,.1f}")
+    starts.add_row("a second without requests: service", "", f"{found.idle.service:.4f}")
+    starts.add_row("a second without requests: database", "", f"{found.idle.database:.4f}")
+    yield starts
+    warm = _table(
+        f"The mix spread over warm dealers of 290 units, {WARM_CONNECTIONS} connections",
+        *("Dealers", "Requests/s", "Of one dealer's", "CPU µs", "By CPU", "p50 ms", "p99 ms"),
+    )
+    for row in found.warm:
+        warm.add_row(
+            f"{row.dealers:,}",
+            f"{row.load.per_second:,.0f}",
+            f"{row.rate_ratio:.2f}",
+            f"{row.load.cpu:,.0f}",
+            f"{row.cpu_ratio:.2f}",
+            f"{row.load.p50:,.2f}",
+            f"{row.load.p99:,.2f}",
+        )
+    yield warm
+    steady = _table(
+        f"{WARM_RATE} requests a second to warm dealers, alone and beside other work",
+        *("", "p50 ms", "p99 ms", "Longest ms"),
+    )
+    for cold in found.cold:
+        name = f"first answers of {cold.dealers} dealers with {cold.units:,} units"
+        steady.add_row(name, f"{cold.p50:,.1f}", f"{cold.p99:,.1f}", "")
+        for what, load in (("  warm dealers before", cold.alone), ("  warm dealers meanwhile", cold.beside)):
+            steady.add_row(what, f"{load.p50:,.1f}", f"{load.p99:,.1f}", f"{load.longest:,.1f}")
+    imports = found.imports
+    for what, load in (
+        ("before imports", imports.alone),
+        (f"{imports.imports} imports of 300 units: other dealers", imports.others),
+        ("  dealers that get imports", imports.fed),
+    ):
+        steady.add_row(what, f"{load.p50:,.1f}", f"{load.p99:,.1f}", f"{load.longest:,.1f}")
+    yield steady
+    large = found.large_import
+    changes = _table("Changes and a large import", "", "Times", "Within 2 s", "Longest s")
+    for each in found.visible:
+        changes.add_row(f"dealer {each.what}", str(each.times), str(each.in_time), f"{each.longest:.2f}")
+    rate = f"{large.per_second:,.0f} rows/s, {large.peak_memory:,.0f} MiB"
+    changes.add_row(f"import of {large.rows:,} rows into PostgreSQL: {rate}", "1", "", f"{large.seconds:,.1f}")
+    yield changes
 
 
 def _lead_cells(load: Load, of_bare: float, database_cpu: float) -> tuple[str, ...]:

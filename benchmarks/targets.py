@@ -8,6 +8,7 @@ from benchmarks import engine
 from benchmarks.databases import POSTGRESQL, SQLITE
 from benchmarks.engine import EngineFigures
 from benchmarks.leads import STEADY_RATE, LeadFigures
+from benchmarks.platform import BUDGET_MIB, WARM_RATE, PlatformFigures
 from benchmarks.wire import BARE, OURS, SDK, WireFigures
 
 COST_LIMIT = "the bare server is written in C; ours adds Python: checks, decoding, filters and the head of the response"
@@ -87,3 +88,41 @@ def engine_targets(found: EngineFigures) -> Iterator[Target]:
     for update in found.updates:
         if update.listings == LARGE:
             yield Target(f"{LARGE:,} vehicles: longest pause by a feed's update, ms", update.longest_ms, most=50)
+
+
+IMPORT_ROWS_BEFORE = 7_898
+"""Rows a second of an import into SQLite before imports were streamed (2026-11-21, the same machine)."""
+BUSY_LIMIT = "other work of the machine delays the service too: compare the load at the head of the part"
+
+
+def platform_targets(found: PlatformFigures) -> Iterator[Target]:
+    """Targets of many dealers in one service."""
+    loaded, dealers = found.memory[-1].mib, found.prepared.dealers
+    yield Target(f"memory with {dealers:,} dealers loaded, GiB", loaded / 1024, most=4)
+    yield Target(f"memory with a budget of {BUDGET_MIB} MiB, MiB", found.within_budget, most=600)
+    yield Target("memory of a further dealer of 290 units, MiB", found.further_mib, most=1)
+    for start in found.starts:
+        yield Target(f"ready with {start.dealers:,} dealers, seconds", start.seconds, most=5, limit=BUSY_LIMIT)
+    yield Target("idle processor time of the service, % of a core", found.idle.service * 100, most=1)
+    spread = found.warm[-1]
+    yield Target(f"requests to {spread.dealers} dealers: rate of one dealer's", spread.rate_ratio, least=0.9)
+    yield Target("the same by processor time of a request", spread.cpu_ratio, least=0.9)
+    for cold, most in zip(found.cold, (60, 400), strict=True):
+        name = f"first answer of a dealer with {cold.units:,} units"
+        yield Target(f"{name}: p99 of {cold.dealers}, ms", cold.p99, most=most, limit=BUSY_LIMIT)
+        ratio = cold.beside.p99 / cold.alone.p99
+        yield Target(f"p99 of warm dealers beside it, at {WARM_RATE}/s, times", ratio, most=1.5, limit=BUSY_LIMIT)
+    yield Target(
+        "imports: longest pause of another dealer, ms", found.imports.others.longest, most=50, limit=BUSY_LIMIT
+    )
+    yield Target(
+        "imports: longest pause of a dealer that gets one, ms", found.imports.fed.longest, most=50, limit=BUSY_LIMIT
+    )
+    yield Target("imports: rate by processor time, of that without", found.imports.cpu_ratio, least=0.9)
+    large = found.large_import
+    yield Target(f"import of {large.rows:,} rows: peak memory, MiB", large.peak_memory, most=1024)
+    times = large.per_second / IMPORT_ROWS_BEFORE
+    yield Target("rows a second, times those into SQLite before", times, least=3, limit=BUSY_LIMIT)
+    for change in found.visible:
+        share = change.in_time / change.times
+        yield Target(f"dealers {change.what}: share seen by all workers in 2 s", share, least=1, limit=BUSY_LIMIT)

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import NODEFAULT
 from msgspec import inspect as types
 
+from dealer_agent.config.installation import InstallationSettings
 from dealer_agent.config.settings import DealerFile
 
 NAMES_OF_TABLES = {"[rooftops.hours]": "DEPARTMENT", "[rooftops.visits]": "KIND"}
@@ -19,6 +20,7 @@ ROW = re.compile(r"\| `(\w+)` \|.*\| ([^|]*) \|")
 def settings_page(text: str) -> str:
     """The page with one row for each setting. A new setting has the meaning `UNDOCUMENTED`: replace it."""
     sections = typed_sections(types.type_info(DealerFile), "")
+    sections |= typed_sections(types.type_info(InstallationSettings), "[installation]")
     parts = re.split(r"(?m)^(?=##)", text)
     written = {_heading(part): part for part in parts[1:]}
     for heading, rows in sections.items():

@@ -8,7 +8,7 @@ from typing import Any
 from scripts.reference.markdown import code, page, table
 from tests.protocol.publishing import documents
 
-from dealer_agent.apidocs.examples import ERROR_DOCS, STATUSES
+from dealer_agent.apidocs.examples import STATUSES
 from dealer_agent.inventory.feeds.layouts import CANONICAL
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.requests import filter_members
@@ -52,8 +52,8 @@ def errors_page() -> str:
                 str(kind.json_rpc),
                 str(kind.json_rpc_autoagent or kind.json_rpc),
                 "yes" if kind.retryable else "no",
-                kind.meaning(),
-                ERROR_DOCS[kind.code].action,
+                kind.meaning,
+                kind.action,
             )
             for kind in ERRORS.values()
         ),

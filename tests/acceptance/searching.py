@@ -3,7 +3,7 @@
 import base64
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sqlalchemy import create_engine, select
 
 from dealer_agent.encryption import Keyring
+from dealer_agent.encryption.keyring import KEY_BYTES
 from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.schema import metadata
 
@@ -89,12 +90,14 @@ class Reader:
     No context is needed: without its tag, AES-GCM is AES in counter mode.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: Iterable[bytes] = ()) -> None:
+        """`more` are further keys, with unknown ids."""
         keyring = Keyring.parse((folder / "dealer-agent.keys").read_text())
         assert keyring.lasting is not None
         info = b"dealer-agent vault 1: encryption"
         every = [*keyring.keys, ("lasting", keyring.lasting)]
         self._keys = {key_id: HKDF(SHA256(), 32, salt=None, info=info).derive(key) for key_id, key in every}
+        self._keys |= {f"key {n}": HKDF(SHA256(), 32, None, info).derive(key) for n, key in enumerate(more)}
         self.values = 0
         """How many sealed values it has met."""
 
@@ -102,22 +105,44 @@ class Reader:
         """How it reads the customer somewhere in these bytes: in the clear, or by which key. None where it cannot."""
         if personal(content):
             return "in the clear"
-        for match in SEALED.finditer(content):
-            start = match.end() + match[1][0]
-            nonce, sealed = content[start : start + 12], content[start + 12 : start + 12 + LONGEST_READ]
-            if len(nonce) < 12 or not re.fullmatch(rb"[A-Za-z0-9._-]+", content[match.end() : start]):
-                continue
+        for _, nonce, sealed in _sealed_in(content):
             self.values += 1
             for key_id, key in self._keys.items():
-                plain = Cipher(AES(key), CTR(nonce + b"\0\0\0\2")).decryptor().update(sealed)
+                plain = _plain(key, nonce, sealed)
                 if MARK.lower().encode() in plain.lower() or b"2025550187" in plain:
                     return f"with {key_id}"
         return None
 
+    def wrapped_keys(self, content: bytes) -> set[bytes]:
+        """What may be keys of dealers in these bytes, as the keys of an installation decrypt them."""
+        return {
+            _plain(self._keys[key_id], nonce, sealed)[:KEY_BYTES]
+            for key_id, nonce, sealed in _sealed_in(content)
+            if key_id in self._keys
+        }
+
+
+def _sealed_in(content: bytes) -> Iterator[tuple[str, bytes, bytes]]:
+    """The key's id, the nonce and the encrypted bytes of each sealed value, and what follows it."""
+    for match in SEALED.finditer(content):
+        start = match.end() + match[1][0]
+        key_id, nonce = content[match.end() : start], content[start : start + 12]
+        if len(nonce) == 12 and re.fullmatch(rb"[A-Za-z0-9._-]+", key_id):
+            yield key_id.decode(), nonce, content[start + 12 : start + 12 + LONGEST_READ]
+
+
+def _plain(key: bytes, nonce: bytes, sealed: bytes) -> bytes:
+    return Cipher(AES(key), CTR(nonce + b"\0\0\0\2")).decryptor().update(sealed)
+
 
 def readable(folder: Path, url: str) -> list[str]:
     """The files in which a key that still exists reads the customer, and how."""
-    reader = Reader(folder)
+    wrapped: set[bytes] = set()
+    if (folder / "installation.toml").exists():
+        searching = Reader(folder)
+        wrapped = {key for _, content in files_of(folder, url) for key in searching.wrapped_keys(content)}
+        assert wrapped, "the search finds keys of dealers at all"
+    reader = Reader(folder, (key for key in wrapped if len(key) == KEY_BYTES))
     found = [f"{path}: {how}" for path, content in files_of(folder, url) if (how := reader.reads(content))]
     assert found or reader.values > 5, "the search finds sealed values at all"
     return found

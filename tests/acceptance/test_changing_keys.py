@@ -20,6 +20,7 @@ from tests.acceptance.key_files import LEADS, all_there, entries, ids_in, key_fi
 from tests.acceptance.running import Running, command_here, environment, eventually, serving, succeed
 
 from dealer_agent.config import load_settings
+from dealer_agent.config.keys import KeyFile
 from dealer_agent.encryption import Keyring, new_key, render
 from dealer_agent.server import key_rotation
 from dealer_agent.storage.reencryption import reencrypt
@@ -106,11 +107,13 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_rotate_encrypts
 STOPPED = """
 import os, signal, sys
 from dealer_agent.cli import main
+from dealer_agent.config import keys as files
 from dealer_agent.server import key_rotation as keys
 
 keys.VALUES_PER_TRANSACTION, keys.RELOAD_SECONDS = 1, 0.0
 times, name = int(sys.argv.pop(1)), sys.argv.pop(1)
-real = getattr(keys, name)
+module = files if name == "replace_key_file" else keys
+real = getattr(module, name)
 
 def count():
     global times
@@ -128,7 +131,7 @@ def stopping_in(*given):
         count()
         yield done
 
-setattr(keys, name, stopping_in if name == "reencrypt" else stopping)
+setattr(module, name, stopping_in if name == "reencrypt" else stopping)
 main()
 """
 """The command with a transaction for each value. It stops itself after some calls of a function, or steps of it."""
@@ -239,7 +242,7 @@ def let_the_key_become_due(folder: Path, env: Mapping[str, str], monkeypatch: py
         store.check_keys(settings.dealer.id)
         with store.write(settings.dealer.id) as tx:
             tx.connection.execute(text("UPDATE vault_key_uses SET since = 0"))
-        rotation = key_rotation.KeyRotation(store, cipher, settings.dealer.id, key_file(folder), days=30)
+        rotation = key_rotation.KeyRotation(store, cipher, settings.dealer.id, KeyFile(key_file(folder)), days=30)
         rotation.run_due_steps(datetime.now(UTC) - timedelta(days=1))
     assert len(ids_in(folder)) == 2
 

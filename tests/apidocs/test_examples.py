@@ -11,17 +11,13 @@ from pathlib import Path
 import pytest
 
 from dealer_agent.apidocs.examples import (
-    ERROR_DOCS,
     TOKEN_VARIABLE,
     curl_command,
-    error_description,
     example_body,
     example_call,
-    example_of,
     example_payload,
     json_text,
 )
-from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto
 
@@ -145,13 +141,3 @@ def test_json_for_people_is_the_same_json(value: object) -> None:
 
 def test_json_for_people_has_their_letters_in_it() -> None:
     assert json_text({"name": ["José", "Zoë"]}) == '{"name": ["José", "Zoë"]}'
-
-
-@pytest.mark.parametrize("kind", ERRORS.values(), ids=lambda kind: kind.code)
-def test_every_error_has_an_example_and_says_what_it_means(kind: type[ProtocolError]) -> None:
-    assert example_of(kind.code).message
-    assert len(error_description(kind)) > 20
-
-
-def test_only_known_errors_are_documented() -> None:
-    assert list(ERROR_DOCS) == list(ERRORS)

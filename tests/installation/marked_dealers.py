@@ -121,7 +121,7 @@ def make_marked(
     (directory / "installation.toml").write_text(toml, "utf-8")
     create_key_file(directory)
     installation = load_installation(directory, env)
-    with Store.open(installation.database_url, installation.cipher) as store:
+    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
         for number, dealer in enumerate(dealers):
             text = DEALER.format(
                 id=dealer.dealer_id, marker=dealer.marker, mode="bearer" if dealer.needs_token else "none"
@@ -165,7 +165,7 @@ def _units(number: int, marker: str) -> Iterator[dict[str, Any]]:
 
 def learn(url: str, installation: Installation, dealers: Sequence[MarkedDealer]) -> None:
     """Submits leads with visits to each dealer of a running service, and notes the ids that it answers with."""
-    with Store.open(installation.database_url, installation.cipher) as store:
+    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
         for dealer in dealers:
             client = DealerClient(url, dealer)
             vehicles = client.ask("inventory.search", pagination={"limit": 100})["vehicles"]

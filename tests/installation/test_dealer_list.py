@@ -37,7 +37,10 @@ def names(platform: Dealership) -> list[str]:
 
 def change(platform: Dealership, dealer_id: str, **state: bool) -> None:
     installation = load_installation(platform.directory, {})
-    with Store.open(installation.database_url, installation.cipher) as store, store.write(dealer_id) as tx:
+    with (
+        Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
+        store.write(dealer_id) as tx,
+    ):
         set_state(tx, **state)
 
 
@@ -90,7 +93,10 @@ def test_disabled_and_unlisted_dealers_are_absent(platform: Dealership) -> None:
 def test_the_list_shows_a_new_name_and_escapes_it(platform: Dealership) -> None:
     installation = load_installation(platform.directory, {})
     document = dealer_toml(NORTH).replace("North Motors", HOSTILE, 1).encode()
-    with Store.open(installation.database_url, installation.cipher) as store, store.write(NORTH) as tx:
+    with (
+        Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
+        store.write(NORTH) as tx,
+    ):
         change_settings(tx, document, expected=1, actor="test")
     eventually("the list", lambda: HOSTILE in names(platform))
     page = platform.get("/").text

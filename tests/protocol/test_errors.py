@@ -61,6 +61,12 @@ def test_the_docstring_draws_every_class() -> None:
     assert drawn == [kind.__name__ for kind in ERRORS.values()]
 
 
+@pytest.mark.parametrize("kind", ERRORS.values(), ids=lambda kind: kind.code)
+def test_every_class_has_an_example_and_says_what_it_means(kind: type[ProtocolError]) -> None:
+    assert kind(*kind.example).message
+    assert len(kind.description()) > 20
+
+
 def test_there_is_a_class_for_every_code_and_a_row_for_every_class() -> None:
     """See docs/protocol.md#errors."""
     assert set(KINDS) == set(ERRORS) == set(TABLE)

@@ -43,6 +43,9 @@ from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
 ABOUT_ALL_DEALERS = {
+    "dealer_keys.FIND_OTHERS",
+    "dealer_keys.LIST_AGES",
+    "dealer_keys.SET_WRAPPED",
     "dealer_registry.LIST_DEALERS",
     "dealer_registry.LIST_ALL_HOSTS",
     "dealer_registry.FIND_HOST",
@@ -50,6 +53,7 @@ ABOUT_ALL_DEALERS = {
     "dealer_registry.FIND_CHANGED",
     "outbox.FIND_DEALERS_WITH_DUE",
     "outbox.CALL_DEALERS_WITH_DUE",
+    "upkeep.FIND_DUE_UPKEEP",
 }
 """The only statements that are meant for a transaction of the whole installation."""
 

@@ -5,7 +5,7 @@ The people, phones and vehicles are invented. Replies are converted to the wire 
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from dealer_agent.apidocs.components import PARTS
 from dealer_agent.protocol.envelope import Request
-from dealer_agent.protocol.errors import ERRORS, ProtocolError, SchemaValidationFailed, UnsupportedSkill
+from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.replies import Answer, http_error_body, json_rpc_error_body, reply_pieces
 from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_SEARCH, INVENTORY_VEHICLE, SKILL_BY_ID, Skill
 from dealer_agent.protocol.vocabulary import Vocabulary
@@ -151,32 +151,6 @@ def example_json_rpc_reply(vocabulary: Vocabulary) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": "1", "result": example_reply(DEALER_INFORMATION, vocabulary)}
 
 
-class ErrorDocs(Struct, frozen=True):
-    """What the documentation says of one error code beside its meaning.
-
-    `action` is what the caller does next. Backquotes mark code. `example` are the arguments of an example.
-    """
-
-    action: str
-    example: tuple[Any, ...]
-
-
-ERROR_DOCS = msgspec.toml.decode(
-    files(__package__).joinpath("errors.toml").read_text("utf-8"), type=dict[str, ErrorDocs]
-)
-"""By error code."""
-
-
-def example_of(code: str) -> ProtocolError:
-    """An example of the error with this code."""
-    return ERRORS[code](*ERROR_DOCS[code].example)
-
-
-def error_description(kind: type[ProtocolError]) -> str:
-    """What an error code means, and what the caller does next."""
-    return f"{kind.meaning()} {ERROR_DOCS[kind.code].action}".strip()
-
-
 class Status(NamedTuple):
     """What a status means, and one error that has it."""
 
@@ -189,29 +163,13 @@ class Status(NamedTuple):
         return [kind] if status != kind.http else [other for other in ERRORS.values() if other.http == status]
 
 
-def _status_examples() -> Iterator[ProtocolError]:
-    yield from map(example_of, ERRORS)
-    for code in (
-        *("UNSUPPORTED_OPERATION", "CONTACT_CONSENT_REQUIRED", "VEHICLE_NOT_FOUND", "IDEMPOTENCY_CONFLICT"),
-        "SCHEMA_VALIDATION_FAILED",
-    ):
-        yield example_of(code)
-    yield UnsupportedSkill("This address takes POST.", http=405)
-    for http, message in (
-        (408, "The body did not arrive in time."),
-        (413, "The body is larger than 256 KiB."),
-        (415, "Send Content-Type: application/json."),
-    ):
-        yield SchemaValidationFailed(message, {"in": "envelope"}, http=http)
+def _status(http: int, code: str, meaning: str = "", example: Sequence[Any] = ()) -> Status:
+    kind = ERRORS[code]
+    return Status(meaning or kind.meaning, kind(*example, http=http) if example else kind(*kind.example))
 
 
-_BY_STATUS = {error.http: error for error in _status_examples()}
-
-STATUSES = {
-    http: Status(PARTS["meanings of statuses"].get(str(http), error.meaning()), error)
-    for http, error in sorted(_BY_STATUS.items())
-}
-"""Each HTTP status of errors (docs/protocol.md#errors), sorted. Of several errors, the last example is shown."""
+STATUSES = {int(http): _status(int(http), **row) for http, row in PARTS["statuses"].items()}
+"""Each HTTP status of errors (docs/protocol.md#errors), sorted."""
 
 
 def example_error(status: int, vocabulary: Vocabulary) -> dict[str, Any]:

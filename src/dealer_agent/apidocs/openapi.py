@@ -155,7 +155,7 @@ def _ok(description: str, media: Json) -> Json:
 
 
 def _refusal(status: examples.Status, schema: Json, example: Json) -> Json:
-    lines = [f"- `{kind.code}`: {examples.error_description(kind)}" for kind in status.kinds()]
+    lines = [f"- `{kind.code}`: {kind.description()}" for kind in status.kinds()]
     response: Json = {
         "description": "\n\n".join([status.meaning, "\n".join(lines)]),
         "content": _json_content({"schema": schema, "example": example}),

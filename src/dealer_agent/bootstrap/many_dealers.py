@@ -1,8 +1,11 @@
 """Composes the service of the dealers of an installation."""
 
 import asyncio
+import os
+import socket
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,12 +23,15 @@ from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
 from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.server.installation_keys import InstallationKeys
+from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDealers
 from dealer_agent.server.service import Process, Service
+from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
 from dealer_agent.storage.change_listener import LISTENING_CONNECTIONS
 from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers, count_changes
 from dealer_agent.storage.errors import NotIsolated
@@ -116,6 +122,12 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             links = customer_links(dealer_settings, shared.listens_at, cipher)
             return await open_service(shared, dealer_settings, snapshots, links, cipher)
 
+        def find_upkeep(dealer_id: str) -> Upkeep:
+            dealer_settings = load_dealer_settings(installation, store, dealer_id)
+            dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            privacy = dealer_settings.dealer.privacy
+            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file, rotate_keys=lambda _: None)
+
         process.ready = True
         budget = memory_budget(settings.installation.snapshot_memory_mib)
         memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
@@ -143,17 +155,42 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             installation.cipher,
             deliveries.forget,
         )
+        steps = RepeatedSteps()
+        upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
+        works = [refresher.run(steps), memory.run(dealers, steps), upkeep.run(steps), flush_logs(lines)]
+        if installation.cipher is not None:
+            stopped = threading.Event()
+            closing.callback(stopped.set)
+            keys = await asyncio.to_thread(_key_rotation, installation, store, wait_unless(stopped))
+            works.append(keys.run(steps))
         # Building a snapshot in a thread delays a request by this time, by default 5 ms, whenever the request waits.
         closing.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(SWITCH_SECONDS)
-        for work in (refresher.run(RepeatedSteps()), memory.run(dealers, RepeatedSteps()), flush_logs(lines)):
+        for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 
 
+def _key_rotation(installation: Installation, store: Store, wait: Callable[[float], None]) -> InstallationKeys:
+    """The rotation of all keys. Raises KeyMissing and WrongKey for wrong keys of the installation."""
+    rotation = KeyRotation(
+        store=store,
+        cipher=store.check_keys(ALL_DEALERS),
+        dealer_id=ALL_DEALERS,
+        place=changeable_key_file(installation.directory, os.environ),
+        days=installation.file.installation.rotate_keys_days,
+        machine=f"{socket.gethostname()}:{installation.directory}",
+        wait=wait,
+    )
+    return InstallationKeys(rotation, installation.folder_of, partial(load_dealer_settings, installation, store))
+
+
 @dataclass
 class Changes:
-    """Reads the revisions of the dealers that have changed since the last time."""
+    """Reads the revisions of the dealers that have changed since the last time.
+
+    Several steps of background work read them at about the same time, and share the result.
+    """
 
     store: Store
     _newest: datetime = EPOCH

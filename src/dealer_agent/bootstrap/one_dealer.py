@@ -83,7 +83,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             store=store,
             cipher=cipher,
             dealer_id=profile.id,
-            path=changeable_key_file(settings.directory, os.environ),
+            place=changeable_key_file(settings.directory, os.environ),
             days=profile.privacy.rotate_keys_days,
             machine=f"{socket.gethostname()}:{settings.directory}",
             wait=wait_unless(stopped),
@@ -97,7 +97,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             lambda: dealers.addresses,
             settings.cipher,
         )
-        upkeep = Upkeep(store, profile, settings.heads_file, rotation.run_due_steps)
+        upkeep = Upkeep(store, profile.id, profile.privacy, settings.heads_file, rotation.run_due_steps)
         for work in (refresher.run(steps), upkeep.run(steps), flush_logs(lines)):
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers

@@ -1,4 +1,4 @@
-"""`dealer-agent demo`: runs the service of an invented dealer with two rooftops."""
+"""`dealer-agent demo`: runs the service of an invented dealer with two rooftops, or of many invented dealers."""
 
 import os
 from contextlib import suppress
@@ -11,32 +11,55 @@ from rich.markup import escape
 
 from dealer_agent.apidocs.examples import curl_command
 from dealer_agent.catalogue_loading.feed_import import import_feed
-from dealer_agent.cli.open_dealer import opened
-from dealer_agent.cli.serve import LOOPBACK, PORT, HostOption, PortOption, address_of
-from dealer_agent.cli.terminal import fail, out
+from dealer_agent.cli.open_dealer import open_installation, opened
+from dealer_agent.cli.serve import LOOPBACK, PORT, HostOption, PortOption, address_of, serve_installation
+from dealer_agent.cli.terminal import fail, out, progress
 from dealer_agent.config import load_settings
+from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import FILE_NAME
+from dealer_agent.config.new_dealer_file import installation_toml
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
+from dealer_agent.demo.many import MOST_DEALERS, invented_dealers
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto
+from dealer_agent.storage.dealer_registry import add_dealer, all_dealers
+
+DEMO_INSTALLATION = "# Invented dealers. `dealer-agent demo --dealers` writes this file again.\n"
 
 
 def demo(
-    directory: Annotated[Path, typer.Option("--dir", help="The folder for the invented dealer.")] = Path("demo-store"),
+    directory: Annotated[
+        Path | None,
+        typer.Option("--dir", help="The folder to create. Default: demo-store, or demo-dealers with --dealers."),
+    ] = None,
     host: HostOption = None,
     port: PortOption = None,
+    dealers: Annotated[
+        int | None,
+        typer.Option("--dealers", min=1, max=MOST_DEALERS, help="Serve so many invented dealers in one service."),
+    ] = None,
 ) -> None:
     """Writes the invented dealer, imports its inventory, prints example requests, then serves."""
+    # The invented dealers always use their own database and key, not those of the environment.
+    os.environ.pop(KEYS_VARIABLE, None)
+    os.environ.pop("DATABASE_URL", None)
+    host, port = host or LOOPBACK, port or PORT
+    if dealers is None:
+        _serve_dealer(directory or Path("demo-store"), host, port)
+    else:
+        folder = directory or Path("demo-dealers")
+        _write_dealers(folder, address_of(host, port), dealers)
+        serve_installation(folder, host, port, workers=None)
+
+
+def _serve_dealer(directory: Path, host: str, port: int) -> None:
     # Imported here, as in `serve`.
     from dealer_agent.cli.uvicorn_server import listen, run
 
-    host, port = host or LOOPBACK, port or PORT
     listener = listen(host, port)
     _write_dealer(directory)
-    # The invented dealer always uses its own database and key, not those of the environment.
-    os.environ.pop(KEYS_VARIABLE, None)
     settings = load_settings(directory, {})
     now = datetime.now(UTC)
     feed = read_feed(demo_inventory())
@@ -70,3 +93,28 @@ def _write_dealer(directory: Path) -> None:
     path.write_text(text, encoding="utf-8")
     with suppress(FileExistsError):
         create_key_file(directory)
+
+
+def _write_dealers(folder: Path, address: str, count: int) -> None:
+    """Writes an installation with invented dealers. It never overwrites another installation."""
+    path = folder / INSTALLATION_FILE
+    if path.exists() and not path.read_text(encoding="utf-8").startswith(DEMO_INSTALLATION):
+        fail(f"{path} holds another installation; choose an empty folder with --dir")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text(DEMO_INSTALLATION + installation_toml(address), encoding="utf-8")
+    with suppress(FileExistsError):
+        create_key_file(folder)
+    with open_installation(folder) as opened_installation, progress() as bar:
+        installation, store = opened_installation.installation, opened_installation.store
+        with store.installation() as tx:
+            known = {dealer.dealer_id for dealer in all_dealers(tx)}
+        for dealer in bar.track(list(invented_dealers(count)), description="Inventing dealers"):
+            if dealer.dealer_id not in known:
+                with store.write(dealer.dealer_id) as tx:
+                    add_dealer(tx, dealer.dealer_toml.encode(), actor="dealer-agent demo", listed=True)
+                profile = installation.dealer_settings(dealer.dealer_toml).dealer
+                feed = read_feed(dealer.inventory)
+                import_feed(store, profile, feed, source="inventory.csv", at=datetime.now(UTC))
+    out.print(f"\nThe page that lists the invented dealers: {address}/")
+    out.print(f"The same list for programs: {address}/.well-known/ard.json")
+    out.print("Ctrl-C stops it.\n")

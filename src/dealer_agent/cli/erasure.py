@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -18,7 +19,7 @@ from dealer_agent.cli.customer_data import (
     is_known,
     record_access,
 )
-from dealer_agent.cli.keys import change_key, changing_keys, rotation_of
+from dealer_agent.cli.keys import change_key, changing_keys, rotations_of
 from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
 from dealer_agent.cli.terminal import Cell, fail, moment, out, plain, print_table
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
@@ -27,7 +28,7 @@ from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.records import StoredLead, additions_of
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.server.key_rotation import changeable_key_file
+from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import WrongKey
@@ -243,24 +244,35 @@ def _row(stored: StoredLead) -> tuple[Cell, ...]:
 
 
 def _make_final(dealer: OpenDealer) -> None:
-    """Replaces the key, and destroys every key that may have encrypted erased data. Ends the command if one is left."""
-    path = dealer.settings.directory / KEY_FILE_NAME
-    with rotation_of(dealer) as rotation, changing_keys(path):
+    """Replaces the key, and destroys every key that may have encrypted erased data. Ends the command if one is left.
+
+    In an installation, the dealer's key first: the key of the installation decrypts remains of it.
+    """
+    with rotations_of(dealer) as rotations:
+        for rotation in rotations:
+            left = _destroy_keys(rotation)
+            if left:
+                fail(
+                    f"The erasure is not final: the key {', '.join(left)} is still needed, because a value cannot be "
+                    "encrypted with the new key. dealer-agent consent verify says what was changed in the database"
+                )
+    out.print(
+        f"\nThe erasure is final: the old key is destroyed. Back up {_key_folder(dealer) / KEY_FILE_NAME} again, and "
+        "delete its older copies: with one of them, remains in the database's files and in its backups can be read."
+    )
+
+
+def _destroy_keys(rotation: KeyRotation) -> list[str]:
+    """Replaces the keys. Returns those that could not be destroyed."""
+    if rotation.place is None:
+        fail(f"The keys in {KEYS_VARIABLE} cannot be changed")
+    with changing_keys(rotation.place):
         rotation.cipher.refresh()
         before = set(rotation.cipher.keyring.ids)
         change_key(rotation, destroy=True)
         if rotation.cipher.keyring.active in before:  # It only completed a change that was interrupted.
             change_key(rotation, destroy=True)
-        left = before.intersection(rotation.cipher.keyring.ids)
-    if left:
-        fail(
-            f"The erasure is not final: the key {', '.join(sorted(left))} is still needed, because a value cannot be "
-            "encrypted with the new key. dealer-agent consent verify says what was changed in the database"
-        )
-    out.print(
-        f"\nThe erasure is final: the old key is destroyed. Back up {path} again, and delete its older copies: with "
-        "one of them, remains in the database's files and in its backups can be read."
-    )
+        return sorted(before.intersection(rotation.cipher.keyring.ids))
 
 
 def _tell_when_final(dealer: OpenDealer) -> None:
@@ -268,9 +280,9 @@ def _tell_when_final(dealer: OpenDealer) -> None:
     if from_environment(os.environ):
         when = f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
         when += "(dealer-agent keys rotate --help)"
-    elif changeable_key_file(dealer.settings.directory, os.environ) and dealer.profile.privacy.rotate_keys_days:
-        with rotation_of(dealer) as rotation:
-            by = rotation.final_by(datetime.now(UTC))
+        if by := _replaced_by(dealer):
+            when += f", after {by:%Y-%m-%d}: the running service replaces the dealer's own key by then"
+    elif changeable_key_file(_key_folder(dealer), os.environ) and (by := _replaced_by(dealer)):
         when = f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
     else:
         when = "when the key is destroyed. The service does not do this by itself here: "
@@ -279,3 +291,17 @@ def _tell_when_final(dealer: OpenDealer) -> None:
         f"\nThe erasure becomes final {when}. Until then, a person who has the key and the database's files can read "
         "remains in them."
     )
+
+
+def _replaced_by(dealer: OpenDealer) -> datetime | None:
+    """When the running service will have destroyed the keys that it may change; None if it leaves one of them."""
+    by = None
+    with rotations_of(dealer) as rotations:
+        for rotation in rotations:
+            if rotation.place is not None and (by := rotation.final_by(datetime.now(UTC), by)) is None:
+                return None
+    return by
+
+
+def _key_folder(dealer: OpenDealer) -> Path:
+    return dealer.settings.installation or dealer.settings.directory

@@ -1,21 +1,32 @@
 """`dealer-agent keys`: the keys that customer data is encrypted with."""
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, find_settings, open_dealer, opened
-from dealer_agent.cli.terminal import JsonOption, fail, out, print_table, progress
+from dealer_agent.cli.open_dealer import (
+    HERE,
+    DealerFolder,
+    DirOption,
+    OpenDealer,
+    find_settings,
+    is_installation,
+    open_installation,
+    opened,
+)
+from dealer_agent.cli.terminal import Cell, JsonOption, fail, out, print_table, progress
 from dealer_agent.config import Settings
-from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, changing, create_key_file, from_environment
+from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
-from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file
+from dealer_agent.server.key_rotation import KeyPlace, KeyRotation, KeyTable, changeable_key_file
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.keys import KeyUse, key_uses
 from dealer_agent.storage.reencryption import delete_unused_keys, keys_in_use
 from dealer_agent.storage.store import Store
@@ -33,54 +44,60 @@ def create(
         ),
     ] = False,
 ) -> None:
-    """Create the key file of a dealer that has none. `init` creates it too."""
+    """Create the key file of a dealer or an installation that has none. `init` creates it too."""
     if show:
         lasting = None if _has_lasting_secret(os.environ) else new_lasting_secret()
         out.print(",".join(render(Keyring((new_key(),), lasting)).split()), soft_wrap=True)
         return
-    settings = find_settings(directory)
+    if is_installation(directory.path):
+        owner: Settings | Installation = load_installation(directory.path, os.environ)
+        dealer_id = ALL_DEALERS
+    else:
+        owner = settings = find_settings(directory)
+        dealer_id = settings.dealer.id
     if from_environment(os.environ):
         fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
-    if settings.cipher is not None:
-        fail(f"{settings.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
-    _drop_lost_key(settings)
-    path = create_key_file(settings.directory)
+    if owner.cipher is not None:
+        fail(f"{owner.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
+    _drop_lost_key(owner.database_url, dealer_id)
+    path = create_key_file(owner.directory)
     out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
 
 
 @app.command("list")
 def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
-    """List the keys: id, use, since when, and the number of values that are encrypted with each."""
-    settings = find_settings(directory)
-    cipher = _cipher_of(settings)
-    with opened(settings, customers=True) as dealer, dealer.read() as tx:
-        used, uses = keys_in_use(tx), key_uses(tx)
-    rows = []
-    for key_id in cipher.keyring.ids:
-        use, active = uses.get(key_id), key_id == cipher.keyring.active
-        rows.append((key_id, _use_text(use, active=active), use.since if use else None, used.get(key_id, 0)))
-    print_table("Keys to customer data", ("Id", "Use", "Since (UTC)", "Values"), rows, as_json=as_json)
-    if as_json:
-        return
-    source = KEYS_VARIABLE if from_environment(os.environ) else settings.directory / KEY_FILE_NAME
-    out.print(f"They come from {source}.")
-    _show_due_date(settings, uses.get(cipher.keyring.active))
+    """List the keys: id, use, since when, and the number of values that are encrypted with each.
+
+    In an installation, the keys of the installation encrypt the keys of its dealers. --dealer lists also those.
+    """
+    with rotations_in(directory) as rotations:
+        rows = [row for rotation in rotations for row in _rows_of(rotation)]
+        columns: tuple[str, ...] = ("Of", "Id", "Use", "Since (UTC)", "Values")
+        if not is_installation(directory.path):
+            rows, columns = [row[1:] for row in rows], columns[1:]
+        print_table("Keys to customer data", columns, rows, as_json=as_json)
+        if not as_json:
+            out.print(f"They come from {_source_of(rotations)}.")
+            for rotation in rotations:
+                _show_due_date(rotation)
 
 
 @app.command("rotate")
 def rotate(
     directory: DirOption = HERE,
     forget_old: Annotated[
-        bool, typer.Option("--forget-old", help="Destroy the old keys in the file that nothing needs any more.")
+        bool, typer.Option("--forget-old", help="Destroy the old keys that nothing needs any more.")
     ] = False,
 ) -> None:
     """Replace the key: make a new one, and encrypt all customer data with it. The service may keep running.
 
-    You may stop the command at any point: the next run continues. With keys in DEALER_AGENT_KEYS, put the new key in
-    front, restart the service, run this command, then remove the old key from the variable.
+    In an installation, --dealer replaces the key of this dealer. Without --dealer, the command replaces the key of the
+    installation, and encrypts the keys of all dealers with it. You may stop the command at any point: the next run
+    continues. With keys in DEALER_AGENT_KEYS, put the new key in front, restart the service, run this command, then
+    remove the old key from the variable.
     """
-    with open_dealer(directory, customers=True) as dealer, rotation_of(dealer) as rotation:
-        if from_environment(os.environ):
+    with rotations_in(directory) as (rotation, *_):
+        if rotation.place is None:
             if values := rotation.reencrypt_all():
                 out.print(f"{values:,} values are encrypted with the new key.")
             else:
@@ -88,45 +105,107 @@ def rotate(
             if unused := rotation.unused():
                 out.print(f"Nothing needs {', '.join(unused)} any more: remove it from {KEYS_VARIABLE}.")
             return
-        path = dealer.settings.directory / KEY_FILE_NAME
-        with changing_keys(path):
+        with changing_keys(rotation.place):
             destroyed = change_key(rotation, destroy=forget_old)
             unused = rotation.unused()
     if destroyed:
         out.print(f"Destroyed: {', '.join(destroyed)}.")
     if unused:
         out.print(f"Nothing needs {', '.join(unused)} any more: --forget-old destroys such keys.")
-    out.print(
-        f"Back up {path} again. Delete its older copies together with the last backup of the database that needs them."
-    )
-
-
-@contextmanager
-def rotation_of(dealer: OpenDealer) -> Iterator[KeyRotation]:
-    """The rotation of a dealer's keys. A progress bar shows while values are encrypted."""
-    settings = dealer.settings
-    with progress() as bar:
-        task = bar.add_task("Encrypting", total=None)
-        yield KeyRotation(
-            store=dealer.store,
-            cipher=_cipher_of(settings),
-            dealer_id=dealer.profile.id,
-            path=None if from_environment(os.environ) else settings.directory / KEY_FILE_NAME,
-            days=dealer.profile.privacy.rotate_keys_days,
-            on_progress=lambda count: bar.update(task, advance=count),
+    if isinstance(rotation.place, KeyFile):
+        out.print(
+            f"Back up {rotation.place.path} again. Delete its older copies together with the last backup of the "
+            "database that needs them."
+        )
+    else:
+        out.print(
+            "The key is in the database, encrypted with the key of the installation. A person who has that key can "
+            "read destroyed keys in the database's files and backups: dealer-agent keys rotate without --dealer "
+            "replaces it."
         )
 
 
 @contextmanager
-def changing_keys(path: Path) -> Iterator[None]:
-    """Locks the key file for a `with` block. Ends the command if another process has the lock."""
+def rotations_in(folder: DealerFolder) -> Iterator[list[KeyRotation]]:
+    """The rotations of the dealer in a folder. In an installation without `--dealer`: only that of the installation."""
+    if is_installation(folder.path) and folder.dealer_id is None:
+        with open_installation(folder.path) as opened, _with_progress() as on_progress:
+            yield [_of_installation(opened.store, opened.installation, on_progress)]
+    else:
+        with opened_with_keys(folder) as dealer, rotations_of(dealer) as rotations:
+            yield rotations
+
+
+@contextmanager
+def rotations_of(dealer: OpenDealer) -> Iterator[list[KeyRotation]]:
+    """The rotation of a dealer's keys, then of those of its installation. A progress bar shows the encryption."""
+    settings, store, dealer_id = dealer.settings, dealer.store, dealer.profile.id
+    days, folder = dealer.profile.privacy.rotate_keys_days, settings.directory
+    with _with_progress() as on_progress:
+        if settings.installation is None:
+            place, cipher = _key_file(folder), _cipher_of(settings)
+            yield [KeyRotation(store, cipher, dealer_id, place, days, on_progress=on_progress)]
+            return
+        table, cipher = KeyTable(store, dealer_id, folder), store.check_keys(dealer_id)
+        installation = load_installation(settings.installation, os.environ)
+        yield [
+            KeyRotation(store, cipher, dealer_id, table, days, on_progress=on_progress),
+            _of_installation(store, installation, on_progress),
+        ]
+
+
+def opened_with_keys(folder: DealerFolder) -> AbstractContextManager[OpenDealer]:
+    """The dealer in a folder. Ends the command without keys."""
+    settings = find_settings(folder)
+    _cipher_of(settings)
+    return opened(settings, customers=True)
+
+
+@contextmanager
+def changing_keys(place: KeyPlace) -> Iterator[None]:
+    """Locks the keys for a `with` block. Ends the command if another process has the lock."""
     try:
-        with changing(path):
+        with place.changing():
             yield
     except BlockingIOError:
         fail("Another process is rotating the keys: try again later")
     except PermissionError:
-        fail(f"{path} belongs to another user, or its folder is not writable: run this command as the file's owner")
+        where = place.path if isinstance(place, KeyFile) else place.folder
+        fail(f"{where} belongs to another user, or its folder is not writable: run this command as the file's owner")
+
+
+def _of_installation(store: Store, installation: Installation, on_progress: Callable[[int], None]) -> KeyRotation:
+    days, place = installation.file.installation.rotate_keys_days, _key_file(installation.directory)
+    return KeyRotation(store, store.check_keys(ALL_DEALERS), ALL_DEALERS, place, days, on_progress=on_progress)
+
+
+@contextmanager
+def _with_progress() -> Iterator[Callable[[int], None]]:
+    with progress() as bar:
+        task = bar.add_task("Encrypting", total=None)
+        yield lambda count: bar.update(task, advance=count)
+
+
+def _key_file(folder: Path) -> KeyFile | None:
+    return None if from_environment(os.environ) else KeyFile(folder / KEY_FILE_NAME)
+
+
+def _rows_of(rotation: KeyRotation) -> Iterator[tuple[Cell, ...]]:
+    with rotation.store.read(rotation.dealer_id) as tx:
+        used, uses = keys_in_use(tx), key_uses(tx)
+    keyring = rotation.cipher.keyring
+    owner = "the installation" if rotation.dealer_id == ALL_DEALERS else rotation.dealer_id
+    for key_id in keyring.ids:
+        use = uses.get(key_id)
+        words = _use_text(use, active=key_id == keyring.active)
+        yield owner, key_id, words, use.since if use else None, used.get(key_id, 0)
+
+
+def _source_of(rotations: Sequence[KeyRotation]) -> str:
+    """Where the keys come from: the last rotation is that of the keys outside the database."""
+    place = rotations[-1].place
+    source = place.path if isinstance(place, KeyFile) else KEYS_VARIABLE
+    return str(source) if len(rotations) == 1 else f"the database and {source}"
 
 
 def change_key(rotation: KeyRotation, *, destroy: bool) -> list[str]:
@@ -145,12 +224,15 @@ def _use_text(use: KeyUse | None, *, active: bool) -> str:
     return "not needed" if use is not None and use.state == "unused" else "reads"
 
 
-def _show_due_date(settings: Settings, use: KeyUse | None) -> None:
-    days = settings.dealer.privacy.rotate_keys_days
-    if not days or use is None:
+def _show_due_date(rotation: KeyRotation) -> None:
+    with rotation.store.read(rotation.dealer_id) as tx:
+        use = key_uses(tx).get(rotation.cipher.keyring.active)
+    if not rotation.days or use is None:
         return
-    due = use.since + timedelta(days=days)
-    if changeable_key_file(settings.directory, os.environ) is not None:
+    due, place = use.since + timedelta(days=rotation.days), rotation.place
+    if isinstance(place, KeyTable):
+        out.print(f"The running service replaces the dealer's key on {due:%Y-%m-%d}.")
+    elif place is not None and changeable_key_file(place.path.parent, os.environ) is not None:
         out.print(f"The running service replaces the key on {due:%Y-%m-%d}. Back up the file before then.")
     elif due <= datetime.now(UTC):
         out.print(f"The key is due for replacement since {due:%Y-%m-%d}: see dealer-agent keys rotate --help.")
@@ -174,11 +256,11 @@ def _cipher_of(settings: Settings) -> Cipher:
     return settings.cipher
 
 
-def _drop_lost_key(settings: Settings) -> None:
+def _drop_lost_key(database_url: str, dealer_id: str) -> None:
     """Ends the command if the database has data that needs a lost key: a new key cannot decrypt it."""
     # Without a database, or with a database that has no keys yet, nothing is encrypted.
-    with suppress(DatabaseUnreachable, SchemaOutdated), Store.open(settings.database_url) as store:
-        with store.read(settings.dealer.id) as tx:
+    with suppress(DatabaseUnreachable, SchemaOutdated), Store.open(database_url) as store:
+        with store.read(dealer_id) as tx:
             used = keys_in_use(tx)
         if used:
             fail(
@@ -186,5 +268,5 @@ def _drop_lost_key(settings: Settings) -> None:
                 f"{KEY_FILE_NAME} back from your backup. Without a backup this data cannot be read again: rename the "
                 "database (with PostgreSQL, set DATABASE_URL to a new one), create a key, and import the inventory"
             )
-        with store.lock(settings.dealer.id) as tx:
+        with store.lock(dealer_id) as tx:
             delete_unused_keys(tx)

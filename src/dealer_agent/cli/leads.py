@@ -150,13 +150,13 @@ def dispose(
             with dealer.read(now) as tx:
                 if (problem := clock_problem(tx)) and not clock_is_right:
                     fail(problem)
-                done = erasure.disposable(tx, **erase_before(profile, now))
+                done = erasure.disposable(tx, **erase_before(profile.privacy, now))
         else:
             if clock_is_right:
                 with dealer.write(now) as tx:
                     confirm_clock(tx)
-            done = erasure.dispose(dealer.store, profile.id, **erase_before(profile, now), now=now)
-            purge(dealer.store, profile.id, **purge_before(profile, now), now=now)
+            done = erasure.dispose(dealer.store, profile.id, **erase_before(profile.privacy, now), now=now)
+            purge(dealer.store, profile.id, **purge_before(profile.privacy, now), now=now)
     rows = (
         ("Customers of leads, after their last use", profile.privacy.keep_leads_days, done.leads),
         ("Texts of consents, after their last event", profile.privacy.keep_consents_days, done.consents),

@@ -195,7 +195,7 @@ def opened(settings: Settings, *, customers: bool = False) -> Iterator[OpenDeale
     With `customers` it is for work with customer data: the keys are checked. Raises also KeyMissing and WrongKey.
     """
     migrate(settings.database_url)
-    with Store.open(settings.database_url, settings.cipher, many_dealers=settings.in_installation) as store:
+    with Store.open(settings.database_url, settings.cipher, many_dealers=settings.installation is not None) as store:
         if customers:
             store.check_keys(settings.dealer.id)
         yield OpenDealer(settings, store)

@@ -20,6 +20,7 @@ from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.stock import read_revision
 
 HostOption = Annotated[
@@ -85,6 +86,7 @@ def serve_installation(folder: Path, host: str | None, port: int | None, workers
     with open_installation(folder) as opened_installation:
         installation, store = opened_installation.installation, opened_installation.store
         require_keys(installation)
+        store.check_keys(ALL_DEALERS)
         with store.installation() as tx:
             dealers = sum(dealer.enabled for dealer in all_dealers(tx))
         not_isolated = store.isolation_problem()

@@ -41,7 +41,8 @@ OF_INSTALLATION = {
 class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The section `[installation]`. A process uses at most `database_connections` to PostgreSQL.
 
-    `snapshot_memory_mib` is for the stock of all dealers that a process has loaded.
+    `snapshot_memory_mib` is for the stock of all dealers that a process has loaded. The installation's key is replaced
+    and destroyed at the age `rotate_keys_days`; 0 means never.
     """
 
     public_url: Annotated[str, read_by(read_public_url)]
@@ -50,6 +51,7 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     snapshot_memory_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = 512
     database_connections: Annotated[int, Meta(ge=FEWEST_CONNECTIONS, le=MOST_CONNECTIONS)] = DATABASE_CONNECTIONS
+    rotate_keys_days: Annotated[int, Meta(ge=0, le=3650)] = 30
 
 
 class InstallationFile(Sections, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,7 +105,7 @@ class Installation:
             database_url=self.database_url,
             service=msgspec.structs.replace(file.service, public_url=address, base_path=path),
             cipher=cipher,
-            in_installation=True,
+            installation=self.directory,
         )
 
     def _address(self, dealer_id: str, hosts: Sequence[str]) -> tuple[str, str]:

@@ -6,7 +6,7 @@ Every write to the file is atomic and durable: after a crash a reader finds the 
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,30 +33,38 @@ class KeyFile:
     """The keyring in a file. It is read again only after the file has changed."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         # One attribute, because several threads may read at once.
         self._seen: tuple[tuple[int, ...], Keyring] | None = None
 
     def read(self) -> Keyring:
         """The keys that are in the file now. Raises InvalidKeys with advice."""
         try:
-            with self._path.open("rb") as file:
+            with self.path.open("rb") as file:
                 state = os.fstat(file.fileno())
                 # With the mode: the file is refused as soon as other users have access to it.
                 seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_mode)
                 if self._seen is not None and self._seen[0] == seen:
                     return self._seen[1]
                 if is_open_to_others(state.st_mode):
-                    raise InvalidKeys(advice("600", [self._path]))
+                    raise InvalidKeys(advice("600", [self.path]))
                 keyring = Keyring.parse(file.read().decode("utf-8-sig"))
                 self._seen = seen, keyring
                 return keyring
         except UnicodeDecodeError:
             raise InvalidKeys("is no text: put the file back from your backup") from None
         except FileNotFoundError:
-            raise InvalidKeys(f"is gone from {self._path.parent}: put it back from your backup") from None
+            raise InvalidKeys(f"is gone from {self.path.parent}: put it back from your backup") from None
         except OSError as error:
             raise InvalidKeys(f"cannot be read: {error.strerror}") from None
+
+    def changing(self) -> AbstractContextManager[None]:
+        """`changing` of the file."""
+        return changing(self.path)
+
+    def write(self, before: Keyring, keyring: Keyring) -> None:  # noqa: ARG002 - the lock protects `before`
+        """`replace_key_file`. Call it within `changing`."""
+        replace_key_file(self.path, keyring)
 
 
 def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:

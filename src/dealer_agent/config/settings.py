@@ -261,8 +261,9 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
 
     `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
-    only work without customer data is possible. A process has at most `database_connections` to PostgreSQL.
-    `rate_limit_url` is the store of the rate limits that machines share. If it is empty, each machine has its own.
+    only work without customer data is possible. `installation` is the folder of the dealer's installation, if any.
+    A process has at most `database_connections` to PostgreSQL. `rate_limit_url` is the store of the rate limits that
+    machines share. If it is empty, each machine has its own.
     """
 
     directory: Path
@@ -271,7 +272,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     database_connections: int = DATABASE_CONNECTIONS
     rate_limit_url: str = ""
     cipher: Cipher | None = None
-    in_installation: bool = False
+    installation: Path | None = None
 
     @classmethod
     def of(cls, file: DealerFile, **more: Any) -> "Settings":

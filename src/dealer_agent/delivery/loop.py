@@ -24,7 +24,7 @@ from dealer_agent.delivery.delivery_content import prepare_delivery
 from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId, NotDelivered, retry_wait
 from dealer_agent.delivery.slots import share_slots
 from dealer_agent.storage import outbox
-from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, StorageError
+from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, KeyMissing, StorageError, WrongKey
 from dealer_agent.storage.lead_writer import Job, LeadWriter
 from dealer_agent.storage.outbox import DueDelivery, Receiver
 from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
@@ -52,8 +52,8 @@ READ_AGAIN_SECONDS = 0.2
 """The due receivers of a dealer are read again after this time at the earliest: the query reads all that waits."""
 READS_AGAIN_A_SECOND = 50
 """How many dealers whose channels pause are read again in a second, at most."""
-WRONG_DEALER_SECONDS = 60.0
-"""When the outlets of a dealer are looked for again that could not be made."""
+WRONG_DEALER_SECONDS = 10.0
+"""When a dealer that could send nothing is tried again."""
 STOP_SECONDS = 5.0
 """The time for deliveries in progress when the loop stops."""
 RECORD_AGAIN_SECONDS = 1.0
@@ -183,7 +183,12 @@ class DeliveryLoop:
     async def _begin(self, dealer_id: str, limits: Mapping[Receiver, int]) -> None:
         """Leases deliveries of a dealer, and begins to send them."""
         due = self._due[dealer_id]
-        leased = await self._write(dealer_id, lambda tx: _lease(tx, due.dealer, limits))
+        try:
+            leased = await self._write(dealer_id, lambda tx: _lease(tx, due.dealer, limits))
+        except (KeyMissing, WrongKey) as fault:
+            self._put_off(dealer_id, fault)
+            return
+        self._wrong_until.pop(dealer_id, None)
         for delivery in leased:
             sending = Sending(due.dealer, delivery)
             task = asyncio.create_task(self._deliver(sending))
@@ -217,10 +222,9 @@ class DeliveryLoop:
                 self._found.pop(dealer_id, None)
         for dealer_id, found in read.items():
             if isinstance(found, Exception):
-                self._put_off(dealer_id, found, now)
+                self._put_off(dealer_id, found)
             elif forgotten == self._forgotten:
                 self._outlets.keep(dealer_id, found.dealer)
-                self._wrong_until.pop(dealer_id, None)
                 if found.receivers:
                     self._due[dealer_id] = found
         if len(chosen) >= READ_AT_ONCE:
@@ -258,12 +262,14 @@ class DeliveryLoop:
                 found[dealer_id] = DueReceivers(dealer, set(due), now)
         return found
 
-    def _put_off(self, dealer_id: str, fault: Exception, now: float) -> None:
+    def _put_off(self, dealer_id: str, fault: Exception) -> None:
         if dealer_id not in self._wrong_until:
             log.error(
                 "deliveries of a dealer wait", dealer=dealer_id, error=type(fault).__qualname__, **_details(fault)
             )
-        self._wrong_until[dealer_id] = now + WRONG_DEALER_SECONDS
+        self._wrong_until[dealer_id] = asyncio.get_running_loop().time() + WRONG_DEALER_SECONDS
+        self._outlets.forget(dealer_id)
+        self._due.pop(dealer_id, None)
 
     def _shares(self) -> dict[str, dict[Receiver, int]]:
         """How many deliveries may begin at each receiver, by dealer. A dealer that gets a turn comes last next time."""

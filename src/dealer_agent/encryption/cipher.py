@@ -63,7 +63,7 @@ class Cipher:
 
     A context says where a value belongs, such as table, column, dealer and row id. Only the same context, part by part,
     decrypts or verifies the value. `reload` returns the current keyring (the same object if nothing changed), or raises
-    InvalidKeys.
+    InvalidKeys or an error of its source.
     """
 
     def __init__(self, keyring: Keyring, reload: Callable[[], Keyring] | None = None) -> None:
@@ -91,6 +91,11 @@ class Cipher:
             raise InvalidKeys("has another lasting secret, or none: put the right one back from your backup")
         self._keys = _Keys(found)
         return True
+
+    @property
+    def header(self) -> bytes:
+        """The first bytes of every value that is encrypted with the active key, and of no other value."""
+        return self._keys.active.header
 
     def encrypt(self, plain: bytes, *context: str) -> bytes:
         """The bytes encrypted with the active key and a fresh random nonce."""

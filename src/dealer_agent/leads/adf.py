@@ -18,8 +18,7 @@ from msgspec import UNSET
 from dealer_agent.leads import wording
 from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView
 from dealer_agent.leads.plain_text import lines, one_line, wrapped
-from dealer_agent.leads.received_lead import names_a_vehicle
-from dealer_agent.leads.statuses import CONFIRMED
+from dealer_agent.leads.texts import render_lines
 from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.formats import in_zone
 from dealer_agent.protocol.requests import TradeIn, VehicleOfInterest
@@ -80,9 +79,9 @@ def render_adf(message: DeliveredMessage) -> bytes:
         case LeadView():
             at, vehicles, comments = message.submitted_at or message.received_at, _vehicles(message), _comments(message)
         case ErasedLead():
-            at, comments = message.erased_at, wording.erasure_words(message)
+            at, comments = message.erased_at, render_lines("erasure.txt", erased=message)
         case CancelledVisit():
-            at, comments = message.cancelled_at, wording.cancelled_visit_lines(message)
+            at, comments = message.cancelled_at, render_lines("visit_cancelled.txt", visit=message)
     lead = message if isinstance(message, LeadView) else None
     text = _template().render(
         lead=lead,
@@ -123,46 +122,15 @@ def _line(value: object) -> str:
 def _vehicles(view: LeadView) -> Iterator[_Vehicle]:
     """The vehicle of interest, then a trade-in. CRMs require the first, even if the customer named none."""
     interest = "test-drive" if any(visit.kind == "test_drive" for visit in view.visits) else "buy"
-    wanted = view.vehicle or view.interest
-    if wanted is UNSET:
-        yield _Vehicle(interest, VehicleOfInterest(), ["The customer named no vehicle."])
-    else:
-        certified = ["Certified pre-owned"] if wanted.condition == "cpo" else []
-        comments = _listing_comments(wanted, view) if isinstance(wanted, Vehicle) else _wish_comments(wanted, view)
-        yield _Vehicle(interest, wanted, certified + comments)
+    wanted = view.vehicle or view.interest or VehicleOfInterest()
+    yield _Vehicle(interest, wanted, render_lines("vehicle_comments.txt", view=view))
     if view.trade_in is not UNSET:
         yield _Vehicle("trade-in", view.trade_in, wording.described_facts(view.trade_in, view.trade_in_extras))
 
 
-def _listing_comments(vehicle: Vehicle, view: LeadView) -> list[str]:
-    """Includes the facts of the buyer's description that a listing cannot have."""
-    comments = [f"Stock status: {wording.STATUSES[vehicle.status]}, {one_line(vehicle.rooftop)}"]
-    comments += wording.listing_facts(vehicle)
-    if view.interest is not UNSET:
-        notes = one_line(view.interest.notes or "")
-        facts = [f"Notes: {notes}"] if notes else []
-        facts += wording.extra_facts(view.interest, view.interest_extras)
-        comments += [f"Buyer's agent: {fact}" for fact in facts]
-    return comments
-
-
-def _wish_comments(vehicle: VehicleOfInterest, view: LeadView) -> list[str]:
-    comments = [wording.NOT_IN_STOCK] if names_a_vehicle(vehicle) else []
-    # An id that is not in stock may be the id of anything, so it is only a comment.
-    if vehicle.vehicle_id and (vehicle_id := one_line(vehicle.vehicle_id)):
-        comments.append(f"Vehicle id: {vehicle_id}")
-    return comments + wording.described_facts(vehicle, view.interest_extras)
-
-
 def _comments(view: LeadView) -> Iterator[str]:
     """The facts that ADF has no element for. The service's text comes first, so the customer's cannot imitate it."""
-    for visit in view.visits:
-        yield from wording.visit_lines(visit)
-        if visit.kind == "test_drive" and view.trade_in is not UNSET and visit.status == CONFIRMED:
-            yield "The trade-in is to be appraised at the same visit."
-    yield from wording.same_person_words(view)
-    yield from wording.contact_words(view)
-    yield f"Sent on the customer's behalf by an AI shopping agent: {one_line(view.agent.name) or NOT_SPECIFIED}"
+    yield from render_lines("comments.txt", view=view)
     for visit in view.visits:
         if visit.request.notes and (notes := lines(visit.request.notes)):
             yield from ("Notes for the visit:", *notes)

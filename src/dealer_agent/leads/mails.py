@@ -5,15 +5,11 @@ looks like a name: anybody can send a lead with the e-mail address of another pe
 the sender is shortened. A line of the sender never starts at the margin, so it cannot imitate a line of the service.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import UNSET
 
 from dealer_agent.leads import wording
@@ -30,11 +26,10 @@ from dealer_agent.leads.lead_view import (
     VisitView,
 )
 from dealer_agent.leads.person_name import likely_name
-from dealer_agent.leads.plain_text import quoted, short, wrapped
-from dealer_agent.leads.received_lead import names_a_vehicle
+from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, PROPOSED, REQUESTED
-from dealer_agent.leads.us_formats import join_words, money, period_words, phone_number, time_words
-from dealer_agent.protocol.vehicle import VehicleMembers
+from dealer_agent.leads.texts import paragraph, render_lines, render_paragraphs
+from dealer_agent.leads.us_formats import join_words, period_words, phone_number, time_words
 
 
 class CalendarPart(NamedTuple):
@@ -52,10 +47,6 @@ class Mail:
     subject: str
     text: str
     calendars: tuple[CalendarPart, ...] = ()
-
-
-MOST_FACTS = 20
-"""The most facts from a described vehicle in a mail. ADF and JSON have all of them."""
 
 
 def adf_mail_subject(message: DeliveredMessage) -> str:
@@ -78,9 +69,10 @@ def staff_mail(message: DeliveredMessage) -> Mail:
         case LeadView():
             return _lead_mail(message)
         case ErasedLead():
-            lines = [_paragraph(" ".join([*wording.erasure_words(message), "Also delete the earlier mails about it."]))]
+            words = [*render_lines("erasure.txt", erased=message), "Also delete the earlier mails about it."]
+            lines = [paragraph(" ".join(words))]
         case CancelledVisit():
-            lines = [_paragraph(line, "  ") for line in wording.cancelled_visit_lines(message)]
+            lines = [paragraph(line, "  ") for line in render_lines("visit_cancelled.txt", visit=message)]
     return Mail(adf_mail_subject(message), "\n".join(lines) + "\n")
 
 
@@ -88,7 +80,7 @@ def _lead_mail(view: LeadView) -> Mail:
     name = " ".join(filter(None, (short(view.customer.first_name, 60), short(view.customer.last_name, 60))))
     vehicle = short(wording.wanted_words(view), 100)
     about, reason = _resend_reason(view)
-    text = _render(
+    text = render_paragraphs(
         "lead.txt",
         view=view,
         customer=view.customer,
@@ -124,29 +116,6 @@ def _phone_use(view: LeadView) -> str:
     return " and ".join(uses.values()) + (f", {uses[preferred]} preferred" if preferred in uses else "")
 
 
-def _numbers(vehicle: VehicleMembers) -> str:
-    known = (("Stock", vehicle.stock), ("VIN", vehicle.vin))
-    return ", ".join(f"{name} {number}" for name, text in known if text and (number := short(text, 60)))
-
-
-def _appearance(vehicle: VehicleMembers) -> str:
-    parts = [] if vehicle.mileage is UNSET else [f"{vehicle.mileage:,} miles"]
-    for text, suffix in (
-        (vehicle.exterior_color, " outside"),
-        (vehicle.interior_color, " inside"),
-        (vehicle.body, ""),
-        (vehicle.transmission, " transmission"),
-    ):
-        if text and (words := short(text.replace("_", " "), 60)):
-            parts.append(f"{words}{suffix}")
-    return ", ".join(parts)
-
-
-def _first_facts(facts: list[str]) -> str:
-    more = len(facts) - MOST_FACTS
-    return "\n".join([*map(short, facts[:MOST_FACTS]), *([f"... and {more} more"] if more > 0 else [])])
-
-
 def visit_mail(view: LeadView, visit: VisitView, links: CustomerLinks) -> Mail:
     """Tells the customer about a confirmed visit or a cancelled one that had a time, with an entry for calendars."""
     assert visit.appointment_id is not None, "a visit with a time has an id"
@@ -157,7 +126,7 @@ def visit_mail(view: LeadView, visit: VisitView, links: CustomerLinks) -> Mail:
     def link(purpose: LinkPurpose) -> str:
         return links.address(purpose, *target)
 
-    text = _render(
+    text = render_paragraphs(
         "visit.txt",
         view=view,
         visit=visit,
@@ -227,44 +196,3 @@ def _own_clock(visit: VisitView, time: VisitTime) -> str:
         return ""
     offsets = {time.start.astimezone(ZoneInfo(zone)).utcoffset() for zone in (own, visit.rooftop.zone)}
     return period_words(time, own) if len(offsets) > 1 else ""
-
-
-def _paragraph(text: str, hanging: str = "") -> str:
-    return "\n".join(wrapped(" ".join(text.split()), hanging=hanging))
-
-
-def _indented(text: str) -> str:
-    found = (wrapped(f"  {line.strip()}", hanging="    ") for line in text.split("\n") if line.strip())
-    return "\n".join(chain.from_iterable(found))
-
-
-@cache
-def _environment() -> Environment:
-    # The texts are no HTML.
-    environment = Environment(loader=PackageLoader("dealer_agent.leads"), undefined=StrictUndefined)  # noqa: S701
-    environment.tests["known"] = lambda value: value is not UNSET
-    environment.filters |= {
-        "paragraph": _paragraph,
-        "indented": _indented,
-        "hanging": lambda text: "\n".join(wrapped(text, hanging=" " * 10)),
-        "quoted": lambda text: "\n".join(quoted(text)),
-        "short": short,
-        "first_facts": _first_facts,
-        "money": money,
-        "phone_number": phone_number,
-        "names_a_vehicle": names_a_vehicle,
-        "vehicle_words": wording.vehicle_words,
-    }
-    environment.globals |= {
-        "wording": wording,
-        "numbers": _numbers,
-        "appearance": _appearance,
-        "time_words": time_words,
-        "period_words": period_words,
-    }
-    return environment
-
-
-def _render(template: str, **facts: Any) -> str:
-    text = _environment().get_template(template).render(facts)
-    return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"

@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 from msgspec import UNSET
 
 from dealer_agent.leads.consent import CHANNELS
-from dealer_agent.leads.lead_view import CancelledVisit, ErasedLead, LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.local_time import read_instant
 from dealer_agent.leads.plain_text import one_line, short
-from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, PROPOSED, REQUESTED, UNAVAILABLE, VisitStatus
-from dealer_agent.leads.us_formats import join_words, period_words, time_words
+from dealer_agent.leads.statuses import VisitStatus
+from dealer_agent.leads.us_formats import time_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType, Channel, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import FIELDS, ListingStatus, Vehicle, VehicleMembers
 
@@ -126,13 +126,6 @@ _STATUSES: Mapping[VisitStatus, str] = {
     "cancelled": "cancelled",
     "unavailable": "asked for, no time found",
 }
-_NEXT_STEPS: Mapping[VisitStatus, str] = {
-    PROPOSED: "Nothing is booked: the customer has yet to choose.",
-    UNAVAILABLE: "Nothing is booked: please find a time with the customer.",
-    REQUESTED: "Nothing is booked: please agree on a time with the customer.",
-}
-MOST_TIMES = 10
-"""The most requested windows that are listed."""
 
 
 def visit_name(kind: AppointmentType) -> str:
@@ -150,35 +143,6 @@ def visit_with_time(visit: VisitView) -> str:
     """`the test drive on Tuesday, March 3, 2026, 10:00 AM CST`."""
     when = f" on {time_words(visit.times[0].start, visit.rooftop.zone)}" if visit.times else ""
     return f"the {VISITS[visit.kind]}{when}"
-
-
-def visit_lines(visit: VisitView) -> list[str]:
-    """A visit for the dealer's staff: its status, its times on the rooftop's clock, and the next step."""
-    zone = visit.rooftop.zone
-    times = [period_words(time, zone) for time in visit.times]
-    text = [f"{visit_title(visit)}, at {short(visit.rooftop.name)}"]
-    if visit.status in (CONFIRMED, CANCELLED):
-        text += [f"When: {time}" for time in times]
-    else:
-        text += _listed_times(
-            "Asked for", [period_words(time, zone) for time in requested_periods(visit.request, zone)]
-        )
-    if visit.status == PROPOSED:
-        text += _listed_times("Proposed", times)
-    if visit.status in _NEXT_STEPS:
-        text.append(_NEXT_STEPS[visit.status])
-    if visit.status != CONFIRMED and visit.request.duration_minutes is not UNSET:
-        text.append(f"Length asked for: {visit.request.duration_minutes} minutes")
-    return text
-
-
-def cancelled_visit_lines(visit: CancelledVisit) -> list[str]:
-    """A visit that an erasure cancelled, for the staff who expect it."""
-    return [
-        f"{visit_name(visit.kind)} cancelled, at {short(visit.rooftop.name)}",
-        f"When: {period_words(visit.time, visit.rooftop.zone)}",
-        f"Nobody will come: the customer's data in lead {visit.lead_id} was erased at their request.",
-    ]
 
 
 def requested_periods(request: Appointment, zone: str) -> tuple[VisitTime, ...]:
@@ -200,57 +164,6 @@ def place_words(rooftop: RooftopView) -> str:
     return ", ".join(filter(None, map(short, parts)))
 
 
-def _listed_times(name: str, times: list[str]) -> list[str]:
-    more = len(times) - MOST_TIMES
-    return [f"{name}: {time}" for time in times[:MOST_TIMES]] + ([f"{name}: {more} more times"] if more > 0 else [])
-
-
-def erasure_words(erased: ErasedLead) -> list[str]:
-    """Asks a receiver to erase its copy of an erased lead."""
-    return [
-        f"The customer's data in lead {erased.lead_id} was erased at their request.",
-        "Erase your copy of this lead.",
-    ]
-
-
-def same_person_words(view: LeadView) -> list[str]:
-    """Names another sender's lead that may be of the same person. Empty if there is none."""
-    if view.may_be_same_person_as is None:
-        return []
-    return [
-        f"This may be the same person as lead {view.may_be_same_person_as}: an address or number and the vehicle are "
-        "the same. Nobody checked that the senders are."
-    ]
-
-
 def refused_channels(view: LeadView) -> list[Channel]:
     """The channels by which the customer must not be contacted."""
     return [channel for channel in CHANNELS if channel not in view.channels]
-
-
-def withdrawal_words(view: LeadView) -> list[str]:
-    """Names the channels that the customer has just withdrawn. Empty if there are none."""
-    if not view.withdrawn:
-        return []
-    channels = join_words([CHANNELS[channel].prose for channel in view.withdrawn], "or")
-    return [f"The customer withdrew the consent to be contacted by {channels}."]
-
-
-def refusal_words(view: LeadView) -> list[str]:
-    """Names the channels that must not be used. Empty if all may be used."""
-    refused = [CHANNELS[channel].prose for channel in refused_channels(view)]
-    return [f"Do not contact by {join_words(refused, 'or')}."] if refused else []
-
-
-def contact_words(view: LeadView) -> list[str]:
-    """The channels by which the customer may and must not be contacted."""
-    allowed = [words.prose for channel, words in CHANNELS.items() if channel in view.channels]
-    sentences = withdrawal_words(view)
-    if allowed:
-        sentences.append(f"The customer agreed to be contacted by {join_words(allowed, 'and')}.")
-    else:
-        sentences.append("The customer agrees to no channel: the consent was withdrawn or has expired.")
-    sentences += refusal_words(view)
-    if (preferred := view.customer.preferred_contact) in view.channels:
-        sentences.append(f"Prefers {CHANNELS[preferred].prose}.")
-    return sentences

@@ -1,7 +1,7 @@
 """Every error that the service answers with: one class for each error code (docs/protocol.md#errors). Pure.
 
-A class is the record of its code: its statuses, and its meaning as docstring, in which backquotes mark code. To add an
-error code, add a class, a line to this tree, and its documentation to `apidocs/errors.toml`::
+A class is the record of its code: statuses, meaning, what the caller does next, and an example. To add an error code,
+add a class, and a line to this tree::
 
     ProtocolError
     ├── SchemaValidationFailed
@@ -22,9 +22,8 @@ error code, add a class, a line to this tree, and its documentation to `apidocs/
     └── VersionNotSupported              A2A's own
 """
 
-# ruff: noqa: N818 - a class has the name of its code, without "Error".
+# ruff: noqa: D101, N818 - `meaning` describes a class. A class has the name of its code, without "Error".
 
-import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -41,30 +40,21 @@ class ProtocolError(Exception):
     code: ClassVar[str]
     http: int
     """The HTTP status."""
-    json_rpc: int
+    json_rpc: int = -32000
     """The number of JSON-RPC in the vocabulary `proto`."""
-    json_rpc_autoagent: int | None
+    json_rpc_autoagent: int | None = None
     """The number in the vocabulary `autoagent`, if it differs."""
-    retryable: ClassVar[bool]
+    retryable: ClassVar[bool] = False
     """Whether the same request may be sent again."""
-    is_a2a: ClassVar[bool]
+    is_a2a: ClassVar[bool] = False
     """Whether A2A defines the code. Then the error's domain is A2A's."""
+    meaning: ClassVar[str]
+    action: ClassVar[str]
+    """What the caller does next. Backquotes mark code, here and in `meaning`."""
+    example: ClassVar[tuple[Any, ...]]
+    """Arguments of the class that make an example."""
     headers: tuple[tuple[str, str], ...] = ()
     vocabulary: Vocabulary | None = None
-
-    def __init_subclass__(
-        cls,
-        *,
-        code: str,
-        http: int,
-        json_rpc: int = -32000,
-        json_rpc_autoagent: int | None = None,
-        retryable: bool = False,
-        is_a2a: bool = False,
-    ) -> None:
-        """Takes the record of an error code."""
-        cls.code, cls.retryable, cls.is_a2a = code, retryable, is_a2a
-        cls.http, cls.json_rpc, cls.json_rpc_autoagent = http, json_rpc, json_rpc_autoagent
 
     def __init__(
         self,
@@ -84,83 +74,189 @@ class ProtocolError(Exception):
         self.headers = headers or self.headers
 
     @classmethod
-    def meaning(cls) -> str:
-        """What the code means: the docstring on one line."""
-        return inspect.cleandoc(cls.__doc__ or "").replace("\n", " ")
+    def description(cls) -> str:
+        """What the code means, and what the caller does next."""
+        return f"{cls.meaning} {cls.action}".strip()
 
 
-class SchemaValidationFailed(ProtocolError, code="SCHEMA_VALIDATION_FAILED", http=422, json_rpc=-32602):
-    """The request does not have the right shape."""
+class SchemaValidationFailed(ProtocolError):
+    code = "SCHEMA_VALIDATION_FAILED"
+    http = 422
+    json_rpc = -32602
+    meaning = "The request does not have the right shape."
+    action = "`details.errors` lists every problem with its JSON pointer; repair them all and send again."
+    example = (
+        "/filters/year_min: must be an integer",
+        {
+            "in": "payload",
+            "instancePath": "/filters/year_min",
+            "received": "twenty twenty",
+            "errors": [
+                {
+                    "instancePath": "/filters/year_min",
+                    "keyword": "type",
+                    "message": "must be an integer",
+                    "received": "twenty twenty",
+                }
+            ],
+        },
+    )
 
 
-class MissingRequiredField(ProtocolError, code="MISSING_REQUIRED_FIELD", http=422, json_rpc=-32602):
-    """Only required members are missing, and nothing else is wrong."""
+class MissingRequiredField(ProtocolError):
+    code = "MISSING_REQUIRED_FIELD"
+    http = 422
+    json_rpc = -32602
+    meaning = "Only required members are missing, and nothing else is wrong."
+    action = "`details.errors` names each of them."
+    example = (
+        "/customer: is required",
+        {
+            "in": "payload",
+            "instancePath": "/customer",
+            "errors": [{"instancePath": "/customer", "keyword": "required", "message": "is required"}],
+        },
+    )
 
 
-class UnsupportedSkill(ProtocolError, code="UNSUPPORTED_SKILL", http=404, json_rpc=-32004, json_rpc_autoagent=-32601):
-    """`data.type` names no skill that this dealer offers, or the path or HTTP method does not exist."""
+class UnsupportedSkill(ProtocolError):
+    code = "UNSUPPORTED_SKILL"
+    http = 404
+    json_rpc = -32004
+    json_rpc_autoagent = -32601
+    meaning = "`data.type` names no skill that this dealer offers, or the path or HTTP method does not exist."
+    action = "See the agent card."
+    example = (
+        "This dealer does not offer inventory.facets.",
+        {"in": "payload", "instancePath": "/type"},
+    )
 
 
-class VehicleNotFound(ProtocolError, code="VEHICLE_NOT_FOUND", http=404):
-    """No listing has this VIN, stock number or vehicle id."""
+class VehicleNotFound(ProtocolError):
+    code = "VEHICLE_NOT_FOUND"
+    http = 404
+    meaning = "No listing has this VIN, stock number or vehicle id."
+    action = "Search again: the stock changes."
+    example = ("No vehicle here has this VIN.", {"instancePath": "/vin", "received": "1HGCY2F57RA000001"})
 
 
-class VehicleUnavailable(ProtocolError, code="VEHICLE_UNAVAILABLE", http=409):
-    """The dealer had this vehicle, but it is sold or gone."""
+class VehicleUnavailable(ProtocolError):
+    code = "VEHICLE_UNAVAILABLE"
+    http = 409
+    meaning = "The dealer had this vehicle, but it is sold or gone."
+    action = "Offer the buyer another one."
+    example = ("This vehicle is no longer available.", {"vehicle_id": "veh_1HGCY2F57RA000001"})
 
 
-class ContactConsentRequired(ProtocolError, code="CONTACT_CONSENT_REQUIRED", http=403):
-    """A customer came without consent, or the consent lacks the scope `lead_submission` or the channel that
-    `preferred_contact` names.
-    """
+class ContactConsentRequired(ProtocolError):
+    code = "CONTACT_CONSENT_REQUIRED"
+    http = 403
+    meaning = (
+        "A customer came without consent, or the consent lacks the scope `lead_submission` or the channel that "
+        "`preferred_contact` names."
+    )
+    action = "Ask the customer."
+    example = ("consent.scope must hold lead_submission.", {"instancePath": "/consent/scope"})
 
 
-class InvalidConsent(ProtocolError, code="INVALID_CONSENT", http=403):
-    """The consent is malformed, expired, or granted in the future."""
+class InvalidConsent(ProtocolError):
+    code = "INVALID_CONSENT"
+    http = 403
+    meaning = "The consent is malformed, expired, or granted in the future."
+    action = "Ask the customer again."
+    example = ("/consent/expires_at: has passed", {"in": "payload", "instancePath": "/consent/expires_at"})
 
 
-class AppointmentTimeUnavailable(ProtocolError, code="APPOINTMENT_TIME_UNAVAILABLE", http=409):
-    """None of the requested times is free, and no other time can be proposed."""
+class AppointmentTimeUnavailable(ProtocolError):
+    code = "APPOINTMENT_TIME_UNAVAILABLE"
+    http = 409
+    meaning = "None of the requested times is free, and no other time can be proposed."
+    action = "The lead itself is kept: `details.lead_id` names it. Do not send it again."
+    example = ("No time is free.", {"lead_id": "01KE7AQQ3R5T7V9X2Z4B6D8F1H"})
 
 
-class AuthRequired(ProtocolError, code="AUTH_REQUIRED", http=401):
-    """The bearer token is missing or invalid."""
-
+class AuthRequired(ProtocolError):
+    code = "AUTH_REQUIRED"
+    http = 401
+    meaning = "The bearer token is missing or invalid."
+    action = "The dealer hands out tokens."
+    example = ("This skill asks for a bearer token.",)
     headers = (("www-authenticate", "Bearer"),)
 
 
-class RateLimited(ProtocolError, code="RATE_LIMITED", http=429, json_rpc_autoagent=-32002, retryable=True):
-    """Too many requests."""
+class RateLimited(ProtocolError):
+    code = "RATE_LIMITED"
+    http = 429
+    json_rpc_autoagent = -32002
+    retryable = True
+    meaning = "Too many requests."
+    action = "Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats."
+    example = (12,)
 
     def __init__(self, seconds: int, *, because: str = "Too many requests.") -> None:
         details, headers = {"retry_after_seconds": seconds}, (("retry-after", str(seconds)),)
         super().__init__(f"{because} Try again in {seconds} s.", details, headers=headers)
 
 
-class InternalError(ProtocolError, code="INTERNAL_ERROR", http=500, json_rpc=-32603, retryable=True):
-    """Something went wrong on the dealer's side."""
+class InternalError(ProtocolError):
+    code = "INTERNAL_ERROR"
+    http = 500
+    json_rpc = -32603
+    retryable = True
+    meaning = "Something went wrong on the dealer's side."
+    action = "Try again later; quote `error_id` to the dealer."
+    example = ("Something went wrong on our side. Please try again.",)
 
 
-class IdempotencyConflict(ProtocolError, code="IDEMPOTENCY_CONFLICT", http=409):
-    """This `idempotency_key` was used with another payload."""
+class IdempotencyConflict(ProtocolError):
+    code = "IDEMPOTENCY_CONFLICT"
+    http = 409
+    meaning = "This `idempotency_key` was used with another payload."
+    action = "Use a new key for a new lead."
+    example = ("This idempotency_key was used with another payload.", {"instancePath": "/idempotency_key"})
 
 
-class TaskNotFound(ProtocolError, code="TASK_NOT_FOUND", http=404, json_rpc=-32001, is_a2a=True):
-    """A2A: this agent keeps no tasks."""
+class TaskNotFound(ProtocolError):
+    code = "TASK_NOT_FOUND"
+    http = 404
+    json_rpc = -32001
+    is_a2a = True
+    meaning = "A2A: this agent keeps no tasks."
+    action = "Send messages without a `taskId`."
+    example = (
+        "This agent keeps no tasks: send the message without a taskId.",
+        {"in": "envelope", "instancePath": "/message/taskId"},
+    )
 
 
-class PushNotificationNotSupported(
-    ProtocolError, code="PUSH_NOTIFICATION_NOT_SUPPORTED", http=400, json_rpc=-32003, is_a2a=True
-):
-    """A2A: this agent pushes no notifications."""
+class PushNotificationNotSupported(ProtocolError):
+    code = "PUSH_NOTIFICATION_NOT_SUPPORTED"
+    http = 400
+    json_rpc = -32003
+    is_a2a = True
+    meaning = "A2A: this agent pushes no notifications."
+    action = "Leave their configuration out."
+    example = ("This agent pushes no notifications.", {"in": "envelope"})
 
 
-class UnsupportedOperation(ProtocolError, code="UNSUPPORTED_OPERATION", http=400, json_rpc=-32004, is_a2a=True):
-    """A2A: the agent card does not declare this operation."""
+class UnsupportedOperation(ProtocolError):
+    code = "UNSUPPORTED_OPERATION"
+    http = 400
+    json_rpc = -32004
+    is_a2a = True
+    meaning = "A2A: the agent card does not declare this operation."
+    action = "Use SendMessage."
+    example = ("This agent does not offer this operation: it answers SendMessage.", {"in": "envelope"})
 
 
-class VersionNotSupported(ProtocolError, code="VERSION_NOT_SUPPORTED", http=400, json_rpc=-32009, is_a2a=True):
-    """A2A: send `A2A-Version: 1.0`, or leave the header out."""
+class VersionNotSupported(ProtocolError):
+    code = "VERSION_NOT_SUPPORTED"
+    http = 400
+    json_rpc = -32009
+    is_a2a = True
+    meaning = "A2A: send `A2A-Version: 1.0`, or leave the header out."
+    action = ""
+    example = ("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
 
 
 ERRORS: dict[str, type[ProtocolError]] = {kind.code: kind for kind in ProtocolError.__subclasses__()}

@@ -2,20 +2,26 @@
 
 A new key is added to the key file as the next key, which only decrypts. Later it becomes the active key. All values of
 the old key are encrypted again, and the old key is removed from the file. The next call continues after a kill.
+
+The keys of an installation are rotated in the same way: their dealer id is ALL_DEALERS, and their values are the keys
+of the dealers. Those are in a table.
 """
 
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import structlog
 
-from dealer_agent.config.keys import KEY_FILE_NAME, changing, from_environment, replace_key_file
-from dealer_agent.encryption import Cipher, new_key
+from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile, changing, from_environment
+from dealer_agent.encryption import Cipher, Keyring, new_key
+from dealer_agent.storage.dealer_keys import change_keyring
+from dealer_agent.storage.errors import KeysChanged
 from dealer_agent.storage.keys import KeyUse, key_uses, record_missing_key, record_next_key
 from dealer_agent.storage.reencryption import keys_in_use, reencrypt
 from dealer_agent.storage.store import Store
@@ -34,13 +40,42 @@ MARGIN = timedelta(days=1)
 """A running service destroys the old key within this time after the change is due."""
 
 
+@dataclass(frozen=True)
+class KeyTable:
+    """The keys of a dealer of an installation. `folder` is the dealer's: its lock holds on this machine.
+
+    Processes of other machines may rotate the same keys at once: then one of two writes fails.
+    """
+
+    store: Store
+    dealer_id: str
+    folder: Path
+
+    def changing(self) -> AbstractContextManager[None]:
+        """Keeps other processes of this machine from a rotation."""
+        return changing(self.folder / KEY_FILE_NAME)
+
+    def write(self, before: Keyring, keyring: Keyring) -> None:
+        """Replaces the keys. Raises KeysChanged if the table has other keys than `before`."""
+        with self.store.write(self.dealer_id) as tx:
+            change_keyring(tx, before.ids, keyring)
+
+
+KeyPlace = KeyFile | KeyTable
+"""Where the keys of a rotation are.
+
+Processes read the keys of a file again within RELOAD_SECONDS, and those of a table when they need them. The owner backs
+a file up before its next key becomes active. The table is in the backup of the database.
+"""
+
+
 class RotationStopped(Exception):  # noqa: N818 - not an error: the next call continues
     """The service stops during a key rotation."""
 
 
 @dataclass
 class KeyRotation:
-    """The keys of one dealer. `path` is their file; None if the operator changes them (`changeable_key_file`).
+    """The keys of one dealer. `place` is None if the operator changes them (`changeable_key_file`).
 
     `days` is the age at which the active key is replaced; 0 means never. `machine` is the name of this machine. `wait`
     sleeps, and raises RotationStopped to end early. `on_progress` gets the number of values of each transaction.
@@ -49,7 +84,7 @@ class KeyRotation:
     store: Store
     cipher: Cipher
     dealer_id: str
-    path: Path | None
+    place: KeyPlace | None
     days: int
     machine: str = field(default_factory=socket.gethostname)
     wait: Callable[[float], None] = time.sleep
@@ -62,13 +97,13 @@ class KeyRotation:
         """
         uses = self._uses()
         self._record_missing_keys(uses)
-        if self.path is None:
+        if self.place is None:
             self._advise_operator(uses, now)
-        elif self.days and (self._is_unfinished(uses) or self._due_at(uses, now, share=0.5) <= now):
+        elif self.days and (self._is_unfinished(uses) or self._due_at(uses, now, share=self._share) <= now):
             try:
-                with changing(self.path):
+                with self.place.changing():
                     self._run_due_steps(now)
-            except BlockingIOError:
+            except (BlockingIOError, KeysChanged):
                 pass
             except OSError as error:
                 why = f"the key file cannot be replaced ({error.strerror})"
@@ -113,13 +148,18 @@ class KeyRotation:
             self.cipher.refresh()
         return unused
 
-    def final_by(self, now: datetime) -> datetime | None:
-        """When a running service will have destroyed the current keys; None if it does not rotate them."""
-        if self.path is None or not self.days:
+    def final_by(self, now: datetime, at: datetime | None = None) -> datetime | None:
+        """When a running service will have destroyed the keys of the time `at`, by default the current ones.
+
+        None if it does not rotate them.
+        """
+        if self.place is None or not self.days:
             return None
         use = self._uses().get(self.cipher.keyring.active)
         since = now if use is None or use.state == "next" else use.since
-        return max(since + timedelta(days=self.days), now) + MARGIN
+        due = max(since + timedelta(days=self.days), now)
+        # At a later time, the active key is at most that old.
+        return (due if at is None or at <= due else at + timedelta(days=self.days)) + MARGIN
 
     def _run_due_steps(self, now: datetime) -> None:
         self._reload_keys()
@@ -127,7 +167,12 @@ class KeyRotation:
             self._finish()
         uses = self._uses()
         due = self._due_at(uses, now)
-        if self._due_at(uses, now, share=0.5) > now:
+        if self._due_at(uses, now, share=self._share) > now:
+            return
+        if not self._is_file:
+            self._add_next_key(now)
+            self._activate_next_key()
+            self._finish()
             return
         if not self._next_keys(uses):
             key_id = self._add_next_key(now)
@@ -147,7 +192,8 @@ class KeyRotation:
     def _finish(self) -> None:
         values, destroyed = self.reencrypt_all(), ", ".join(self.destroy_unused())
         active = self.cipher.keyring.active
-        log.info("key rotated: back up the key file", active=active, values=values, destroyed=destroyed)
+        event = "key rotated: back up the key file" if self._is_file else "key rotated"
+        log.info(event, dealer=self.dealer_id, active=active, values=values, destroyed=destroyed)
         if retired := ", ".join(key_id for key_id, use in self._uses().items() if use.state == "retired"):
             problem = f"{retired} seals what cannot be sealed anew: see dealer-agent consent verify"
             log.warning("old key not destroyed", problem=problem)
@@ -158,17 +204,24 @@ class KeyRotation:
         dropped = {*self.unused(), *self._next_keys(self._uses())}
         self._write((*(entry for entry in self.cipher.keyring.keys if entry[0] not in dropped), key))
         # Every worker must know a key before a value is encrypted with it.
-        self.wait(RELOAD_SECONDS)
+        self._wait_for_readers()
         self.cipher.refresh()
         with self.store.write(self.dealer_id, now) as tx:
             record_next_key(tx, key[0])
         return key[0]
 
     def _activate_next_key(self) -> None:
-        (key_id,) = self._next_keys(self._uses())
+        added = self._next_keys(self._uses())
+        if len(added) != 1:
+            raise KeysChanged(f"another process has changed the keys of {self.dealer_id}: try again")
+        (key_id,) = added
         self._write(tuple(sorted(self.cipher.keyring.keys, key=lambda entry: entry[0] != key_id)))
         self.cipher.refresh()
-        self.wait(RELOAD_SECONDS)
+        self._wait_for_readers()
+
+    def _wait_for_readers(self) -> None:
+        if self._is_file:
+            self.wait(RELOAD_SECONDS)
 
     def _reload_keys(self) -> None:
         """Reads the key file. Puts the active key first if an old copy of the file was restored."""
@@ -181,8 +234,18 @@ class KeyRotation:
             self.cipher.refresh()
 
     def _write(self, keys: tuple[tuple[str, bytes], ...]) -> None:
-        assert self.path is not None
-        replace_key_file(self.path, replace(self.cipher.keyring, keys=keys))
+        assert self.place is not None
+        before = self.cipher.keyring
+        self.place.write(before, replace(before, keys=keys))
+
+    @property
+    def _is_file(self) -> bool:
+        return isinstance(self.place, KeyFile)
+
+    @property
+    def _share(self) -> float:
+        """The share of its life after which a key gets the next one."""
+        return 0.5 if self._is_file else 1.0
 
     def _next_keys(self, uses: Mapping[str, KeyUse]) -> list[str]:
         return [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "next"]
@@ -234,10 +297,10 @@ def wait_unless(stopped: threading.Event) -> Callable[[float], None]:
     return wait
 
 
-def changeable_key_file(directory: Path, env: Mapping[str, str]) -> Path | None:
+def changeable_key_file(directory: Path, env: Mapping[str, str]) -> KeyFile | None:
     """The key file; None if the service may not change it: for keys in the environment, and for a symbolic link.
 
     The file behind a link may also have the keys of another dealer.
     """
     path = directory / KEY_FILE_NAME
-    return None if from_environment(env) or path.is_symlink() else path
+    return None if from_environment(env) or path.is_symlink() else KeyFile(path)

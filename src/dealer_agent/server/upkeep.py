@@ -1,27 +1,34 @@
-"""The upkeep of a dealer's data: old data is deleted, keys are rotated, and the heads of event chains are recorded."""
+"""The upkeep of the data of dealers: old data is deleted, keys are rotated, and heads of event chains are recorded."""
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import structlog
 
-from dealer_agent.dealers.profile import Profile
+from dealer_agent.config.settings_problems import SettingsError
+from dealer_agent.dealers.profile import Privacy
 from dealer_agent.dealers.retention import erase_before, purge_before
+from dealer_agent.encryption import EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
+from dealer_agent.server.log import places
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.erasure import dispose
+from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.retention import purge
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.upkeep import ClaimedUpkeep, DueUpkeep, claim_upkeep, find_due_upkeep, note_recorded_heads
 
 log = structlog.get_logger()
 
 UPKEEP_SECONDS = 3600.0
 FIRST_UPKEEP_SECONDS = 5.0
 """A service that restarts every day also deletes old data."""
+SEARCH_SECONDS = 20.0
+"""How often a process of an installation looks for dealers whose upkeep is due."""
 
 
 @dataclass
@@ -29,7 +36,8 @@ class Upkeep:
     """The upkeep of one dealer. `rotate_keys` runs the steps of a key rotation that are due."""
 
     store: Store
-    profile: Profile
+    dealer_id: str
+    privacy: Privacy
     heads_file: Path
     rotate_keys: Callable[[datetime], None]
 
@@ -43,16 +51,76 @@ class Upkeep:
 
     async def delete_old_data(self) -> None:
         """Deletes what is older than the dealer's settings allow."""
-        dealer, now = self.profile, datetime.now(UTC)
-        await asyncio.to_thread(partial(purge, self.store, dealer.id, now=now, **purge_before(dealer, now)))
-        done = await asyncio.to_thread(partial(dispose, self.store, dealer.id, now=now, **erase_before(dealer, now)))
+        kept, now = self.privacy, datetime.now(UTC)
+        await asyncio.to_thread(partial(purge, self.store, self.dealer_id, now=now, **purge_before(kept, now)))
+        done = await asyncio.to_thread(partial(dispose, self.store, self.dealer_id, now=now, **erase_before(kept, now)))
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
 
     async def record_heads(self) -> None:
         """Records the heads of the dealer's event chains outside the database."""
-        await asyncio.to_thread(record_heads, self.store, self.profile.id, self.heads_file, datetime.now(UTC))
+        await asyncio.to_thread(record_heads, self.store, self.dealer_id, self.heads_file, datetime.now(UTC))
 
     async def rotate_due_keys(self) -> None:
         """Runs the steps of a key rotation that are due, and logs their events."""
         await asyncio.to_thread(self.rotate_keys, datetime.now(UTC))
+
+
+@dataclass
+class UpkeepOfMany:
+    """The upkeep of the enabled dealers of an installation, each by one process of all machines at a time.
+
+    `count_dealers` returns their number. `find_upkeep` makes the upkeep of one; it raises StorageError and
+    SettingsError. A dealer is not opened for it.
+    """
+
+    store: Store
+    count_dealers: Callable[[], int]
+    find_upkeep: Callable[[str], Upkeep]
+    _failing: set[str] = field(default_factory=set)
+    _found: dict[str, tuple[int, Upkeep]] = field(default_factory=dict)
+
+    async def run(self, steps: RepeatedSteps) -> None:
+        """Repeats the upkeep of each dealer every hour until it is cancelled."""
+        await steps.repeat("upkeep", self.run_due, SEARCH_SECONDS, first=FIRST_UPKEEP_SECONDS)
+
+    async def run_due(self) -> None:
+        """Runs the upkeep of some dealers: at most twice as many as are due on average, which spreads them."""
+        most = 1 + round(2 * self.count_dealers() * SEARCH_SECONDS / UPKEEP_SECONDS)
+        for dealer_id, settings_number in await asyncio.to_thread(self._find_due, most):
+            try:
+                await self._run_one(dealer_id, settings_number)
+            except Exception as fault:  # noqa: BLE001 - the boundary: one dealer must not stop the upkeep of others.
+                if dealer_id not in self._failing:
+                    ours = isinstance(fault, StorageError | SettingsError | EncryptionError)
+                    cause = {"problem": str(fault)} if ours else {"places": places(fault)}
+                    log.error("upkeep failed", dealer=dealer_id, error=type(fault).__qualname__, **cause)
+                self._failing.add(dealer_id)
+            else:
+                self._failing.discard(dealer_id)
+
+    def _find_due(self, most: int) -> list[DueUpkeep]:
+        with self.store.installation() as tx:
+            return find_due_upkeep(tx, most)
+
+    async def _run_one(self, dealer_id: str, settings_number: int) -> None:
+        claimed = await asyncio.to_thread(self._claim, dealer_id)
+        if claimed is None:
+            return  # Another process has claimed it.
+        known, upkeep = self._found.get(dealer_id, (None, None))
+        if upkeep is None or known != settings_number:
+            upkeep = await asyncio.to_thread(self.find_upkeep, dealer_id)
+            self._found[dealer_id] = settings_number, upkeep
+        await upkeep.delete_old_data()
+        await upkeep.rotate_due_keys()
+        if claimed.heads_at is None or claimed.heads_at + timedelta(seconds=HEADS_SECONDS) <= datetime.now(UTC):
+            await upkeep.record_heads()
+            await asyncio.to_thread(self._note_heads, dealer_id)
+
+    def _claim(self, dealer_id: str) -> ClaimedUpkeep | None:
+        with self.store.write(dealer_id) as tx:
+            return claim_upkeep(tx, tx.now + timedelta(seconds=UPKEEP_SECONDS))
+
+    def _note_heads(self, dealer_id: str) -> None:
+        with self.store.write(dealer_id) as tx:
+            note_recorded_heads(tx)

@@ -7,11 +7,13 @@ process encrypts a dealer's key with a retired key of the installation.
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
+from typing import NamedTuple
 
-from sqlalchemy import Engine, bindparam, delete, insert, select, update
+from sqlalchemy import Engine, LargeBinary, bindparam, delete, func, insert, select, tuple_, update
 
 from dealer_agent.encryption import Cipher, Keyring, new_key, new_lasting_secret
 from dealer_agent.encryption.errors import DecryptionFailed, InvalidKeys, UnknownKey
@@ -23,12 +25,15 @@ from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.keys import READ_PROOFS, check_keys_to_encrypt, start_use
 from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import dealer_keys, of_dealer, revisions, upsert
-from dealer_agent.storage.transaction import OneCipher, Transaction
+from dealer_agent.storage.transaction import InstallationTransaction, OneCipher, Transaction
 
 MOST_CIPHERS = 4096
 """The most ciphers that a process keeps. Each takes a few kilobytes."""
 
 LASTING_POSITION = -1
+
+FIRST_KEY = ("", "")
+"""Less than the ids of a dealer and of its key."""
 
 READ_KEYS = Prepared(
     select(dealer_keys.c.key_id, dealer_keys.c.wrapped).where(of_dealer(dealer_keys)).order_by(dealer_keys.c.position)
@@ -44,6 +49,36 @@ MOVE_KEY = (
 
 DELETE_OTHER_KEYS = delete(dealer_keys).where(
     of_dealer(dealer_keys), dealer_keys.c.key_id.not_in(bindparam("kept", expanding=True))
+)
+
+_OTHERS = bindparam("header", type_=LargeBinary)
+_WRAPPED = dealer_keys.c.wrapped
+
+FIND_OTHERS = (
+    select(dealer_keys.c.dealer_id, dealer_keys.c.key_id, _WRAPPED)
+    .where(
+        tuple_(dealer_keys.c.dealer_id, dealer_keys.c.key_id) > tuple_(bindparam("dealer_id"), bindparam("key_id")),
+        func.substr(_WRAPPED, 1, func.length(_OTHERS)) != _OTHERS,
+    )
+    .order_by(dealer_keys.c.dealer_id, dealer_keys.c.key_id)
+    .limit(bindparam("most"))
+)
+"""The keys of all dealers that are not encrypted with the active key of the installation."""
+
+SET_WRAPPED = (
+    update(dealer_keys)
+    .where(dealer_keys.c.dealer_id == bindparam("owner"), dealer_keys.c.key_id == bindparam("of_key"))
+    .values(wrapped=bindparam("renewed"))
+)
+
+LIST_AGES = (
+    select(
+        dealer_keys.c.dealer_id,
+        func.max(dealer_keys.c.created_at).label("newest_at"),
+        func.max(dealer_keys.c.position).label("others"),
+    )
+    .group_by(dealer_keys.c.dealer_id)
+    .order_by(dealer_keys.c.dealer_id)
 )
 
 COUNT_CHANGE = upsert(revisions, "UPDATE SET settings_revision = revisions.settings_revision + 1").values(
@@ -109,22 +144,22 @@ def read_keyring(tx: Transaction, installation: Cipher) -> Keyring | None:
     rows = READ_KEYS.read(tx, {})
     if not rows:
         return None
-    keys = {row.key_id: _decrypted(tx, row.key_id, row.wrapped, installation) for row in rows}
+    keys = {row.key_id: _decrypted(tx.dealer_id, row.key_id, row.wrapped, installation) for row in rows}
     lasting = keys.pop(LASTING, None)
     return Keyring(tuple(keys.items()), lasting)
 
 
-def _decrypted(tx: Transaction, key_id: str, wrapped: bytes, installation: Cipher) -> bytes:
+def _decrypted(dealer_id: str, key_id: str, wrapped: bytes, installation: Cipher) -> bytes:
     try:
-        return installation.decrypt(wrapped, *_context(tx.dealer_id, key_id))
+        return installation.decrypt(wrapped, *_context(dealer_id, key_id))
     except UnknownKey as problem:
         raise KeyMissing(
-            f"the keys of the dealer {tx.dealer_id} are encrypted with the installation's key {problem.key_id}, which "
+            f"the keys of the dealer {dealer_id} are encrypted with the installation's key {problem.key_id}, which "
             "is not among the keys here: put it back from your backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
         ) from None
     except DecryptionFailed:
         raise WrongKey(
-            f"the key {key_id} of the dealer {tx.dealer_id} cannot be decrypted: it was changed in the database, or "
+            f"the key {key_id} of the dealer {dealer_id} cannot be decrypted: it was changed in the database, or "
             "the key of the installation is another one; put the right dealer-agent.keys or DEALER_AGENT_KEYS back "
             "from your backup"
         ) from None
@@ -173,6 +208,39 @@ def change_keyring(tx: Transaction, before: Sequence[str], keyring: Keyring) -> 
             tx.execute(ADD_KEY, row)
     tx.execute(COUNT_CHANGE)
     tx.changes_keys = True
+
+
+class KeyAge(NamedTuple):
+    """When the newest key of a dealer was made, and whether the dealer also has older keys."""
+
+    dealer_id: str
+    newest_at: datetime
+    has_others: bool
+
+
+def list_ages(tx: InstallationTransaction) -> list[KeyAge]:
+    """The ages of the keys of all dealers."""
+    return [KeyAge(row.dealer_id, row.newest_at, row.others > 0) for row in tx.execute(LIST_AGES)]
+
+
+def encrypt_keys_again(tx: Transaction, after: tuple[str, str], most: int) -> tuple[int, tuple[str, str] | None]:
+    """Encrypts keys of dealers with the active key of the installation: at most `most`, after this dealer and key.
+
+    Returns their number, and where to continue; None at the end. A key that cannot be decrypted stays as it is. The
+    transaction is that of ALL_DEALERS and holds its lock.
+    """
+    everything, cipher = InstallationTransaction(tx.connection, tx.now), tx.cipher
+    sought = {"dealer_id": after[0], "key_id": after[1], "header": cipher.header, "most": most}
+    rows = everything.execute(FIND_OTHERS, sought).all()
+    renewed = []
+    for row in rows:
+        with suppress(KeyMissing, WrongKey):
+            key = _decrypted(row.dealer_id, row.key_id, row.wrapped, cipher)
+            wrapped = cipher.encrypt(key, *_context(row.dealer_id, row.key_id))
+            renewed.append({"owner": row.dealer_id, "of_key": row.key_id, "renewed": wrapped})
+    if renewed:
+        tx.connection.execute(SET_WRAPPED, renewed)
+    return len(renewed), (rows[-1].dealer_id, rows[-1].key_id) if len(rows) == most else None
 
 
 def _lock_keys(tx: Transaction) -> Cipher:

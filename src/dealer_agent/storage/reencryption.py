@@ -7,14 +7,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Row, bindparam, delete, func, select, update
+from sqlalchemy import Column, ColumnElement, Row, bindparam, delete, func, select, true, update
 
 from dealer_agent.encryption.keyring import LASTING
+from dealer_agent.storage.dealer_keys import FIRST_KEY, encrypt_keys_again
 from dealer_agent.storage.event_chain import CHAINS, Chain, chain_end, end_is_valid, end_mac
 from dealer_agent.storage.idempotency import DELETE_REPLY, decrypted_reply, reply_row
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.keys import active_keys, check_keys, retire_others
 from dealer_agent.storage.leads import ADD_CONTACT, contact_row
 from dealer_agent.storage.schema import (
+    dealer_keys,
     idempotency,
     lead_contacts,
     metadata,
@@ -71,6 +74,8 @@ DELETE_OTHER_USES = delete(vault_key_uses).where(*_OTHER_USES)
 def reencrypt(store: Store, dealer_id: str, most: int) -> Iterator[int]:
     """Encrypts all values with the active key. Yields the number of values after each transaction, at most `most`.
 
+    The values of ALL_DEALERS are the keys of the dealers of an installation.
+
     It retires the other keys first, and ends their use after the last value. A caller that stops early leaves values
     under other keys, and another call continues. Leads wait for the encryption of `most` values only: slow reads lock
     nothing. Raises WrongKey for a value that cannot be decrypted. The message names the row; only erasing the lead
@@ -79,6 +84,25 @@ def reencrypt(store: Store, dealer_id: str, most: int) -> Iterator[int]:
     with store.lock(dealer_id) as tx:
         check_keys(tx)
         retire_others(tx)
+    values = _reencrypt_keys(store, most) if dealer_id == ALL_DEALERS else _reencrypt_values(store, dealer_id, most)
+    # A transaction may find nothing to do: an erasure may have been faster.
+    yield from filter(None, values)
+    with store.read(dealer_id) as tx:
+        used = keys_in_use(tx)
+    with store.lock(dealer_id) as tx:
+        tx.execute(END_USES, {"kept": list(used), "at": tx.now})
+        tx.execute(DELETE_OTHER_PROOFS, {"kept": [*used, *active_keys(tx), LASTING]})
+
+
+def _reencrypt_keys(store: Store, most: int) -> Iterator[int]:
+    after: tuple[str, str] | None = FIRST_KEY
+    while after is not None:
+        with store.lock(ALL_DEALERS) as tx:
+            done, after = encrypt_keys_again(tx, after, most)
+        yield done
+
+
+def _reencrypt_values(store: Store, dealer_id: str, most: int) -> Iterator[int]:
     for step in STEPS:
         first = None
         while True:
@@ -89,30 +113,29 @@ def reencrypt(store: Store, dealer_id: str, most: int) -> Iterator[int]:
             first = row_ids[0]
             with store.lock(dealer_id) as tx:
                 done = _reencrypt(tx, step, row_ids, most)
-            # An erasure may have been faster.
-            if done:
-                yield done
+            yield done
     with store.lock(dealer_id) as tx:
         done = sum(_reencrypt_end(tx, chain) for chain in CHAINS.values())
-    if done:
-        yield done
-    with store.read(dealer_id) as tx:
-        used = keys_in_use(tx)
-    with store.lock(dealer_id) as tx:
-        tx.execute(END_USES, {"kept": list(used), "at": tx.now})
-        tx.execute(DELETE_OTHER_PROOFS, {"kept": [*used, *active_keys(tx), LASTING]})
+    yield done
 
 
 def keys_in_use(tx: Transaction) -> dict[str, int]:
-    """The number of the dealer's values that each key encrypts. Needs no key."""
+    """The number of the dealer's values that each key encrypts. Needs no key.
+
+    For ALL_DEALERS: the number of keys of dealers that each key of the installation encrypts.
+    """
     used: Counter[str] = Counter()
-    for column in (*(step.column for step in STEPS), *(chain.mac for chain in CHAINS.values())):
+    columns = [*(step.column for step in STEPS), *(chain.mac for chain in CHAINS.values())]
+    if is_installation := tx.dealer_id == ALL_DEALERS:
+        columns = [dealer_keys.c.wrapped]
+    for column in columns:
+        counted_rows = true() if is_installation else of_dealer(column.table)
         # A value begins with a byte, the length of the key's id in one byte, and the id.
         length = func.substr(column, 2, 1)
-        sizes = tx.execute(select(length).where(of_dealer(column.table), column.is_not(None)).distinct()).all()
+        sizes = tx.execute(select(length).where(counted_rows, column.is_not(None)).distinct()).all()
         for (size,) in sizes:
             key_id = func.substr(column, 3, size[0])
-            counted = select(key_id, func.count()).where(of_dealer(column.table), length == size).group_by(key_id)
+            counted = select(key_id, func.count()).where(counted_rows, length == size).group_by(key_id)
             for found, count in tx.execute(counted):
                 used[found.decode("ascii", "replace")] += count
     return dict(used)
@@ -142,7 +165,7 @@ def _find_others(tx: Transaction, step: _Step, first: Any, most: int) -> list[An
 
 def _others(tx: Transaction, step: _Step) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """The conditions for the dealer's rows that are not encrypted with the active key."""
-    prefix = _prefix(tx)
+    prefix = tx.cipher.header
     return of_dealer(step.column.table), func.substr(step.column, 1, len(prefix)) != prefix
 
 
@@ -196,13 +219,7 @@ def _reencrypt_end(tx: Transaction, chain: Chain) -> int:
     """Makes the MAC of a chain's end with the active key. Returns how many it made."""
     stored = chain_end(tx, chain)
     # An invalid end stays as it is: a new MAC would hide the tampering.
-    if stored.mac is None or stored.mac.startswith(_prefix(tx)) or not end_is_valid(tx, stored, chain):
+    if stored.mac is None or stored.mac.startswith(tx.cipher.header) or not end_is_valid(tx, stored, chain):
         return 0
     tx.execute(chain.set_mac, {"new_mac": end_mac(tx, stored.end, chain)})
     return 1
-
-
-def _prefix(tx: Transaction) -> bytes:
-    """The first bytes of every value that is encrypted with the active key."""
-    encrypted = tx.cipher.encrypt(b"")
-    return encrypted[: 2 + len(tx.cipher.key_of(encrypted))]

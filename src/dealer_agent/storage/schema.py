@@ -43,7 +43,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 FIRST_REVISION = "0009"
 """The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0011"
+SCHEMA_REVISION = "0012"
 """The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -212,6 +212,9 @@ dealer_hosts = _table("dealer_hosts", key="host", text="host", times="added_at")
 # A dealer's own keys, each encrypted with a key of the installation. The key with position 0 is the active one. The
 # lasting secret has the id "lasting" and the position -1.
 dealer_keys = _table("dealer_keys", key="key_id", text="key_id", counts="position", data="wrapped", times="created_at")
+
+# When the upkeep of a dealer of an installation is due, and when the heads of its chains were recorded.
+upkeep = _table("upkeep", key="", times="due_at heads_at")
 
 # Every import changes these rows. The documents, which seldom change, have another table: PostgreSQL writes whole rows.
 units = _table(

@@ -61,7 +61,6 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
         envelope=examples.json_text(body),
         call=examples.json_text(examples.example_call(body)),
         errors=ERRORS.values(),
-        error_description=examples.error_description,
         error=examples.json_text(examples.example_error(422, vocabulary)),
         rpc_error=examples.json_text(examples.example_json_rpc_error(vocabulary)),
         nesting_limit=NESTING_LIMIT,

@@ -1,0 +1,121 @@
+"""A service of three dealers: the real commands and the real process, on SQLite and on PostgreSQL."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.acceptance.asking import ask, asked, lead
+from tests.acceptance.dealers import stock_of_three
+from tests.acceptance.running import COMMAND, Running, command, environment, eventually, free_port, serving, succeed
+from tests.installation.platform import dealer_toml
+from tests.storage.databases import fresh_schema
+from tests.storage.service_role import prepared_schema
+
+pytestmark = pytest.mark.outside_protocol("many dealers in one service")
+
+DEALERS = ("east-motors", "north-motors", "south-motors")
+URL = "https://agents.example.com"
+
+
+@contextmanager
+def database(request: pytest.FixtureRequest) -> Iterator[str]:
+    """DATABASE_URL: with PostgreSQL, that of the role that `database prepare` makes."""
+    if request.param == "sqlite":
+        yield ""
+        return
+    with prepared_schema(request.getfixturevalue("postgresql_server")) as (_, service):
+        yield service
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def platform(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """The folder of an installation with three dealers, and DATABASE_URL."""
+    folder = tmp_path / "platform"
+    with database(request) as url:
+        succeed("init", folder, "--installation", "--public-url", URL)
+        for number, dealer_id in enumerate(DEALERS):
+            settings, feed = tmp_path / "dealer.toml", tmp_path / "feed.json"
+            settings.write_text(dealer_toml(dealer_id))
+            feed.write_text(json.dumps(stock_of_three()[: number + 1]))
+            succeed("dealers", "add", settings, "--listed", "--dir", folder, DATABASE_URL=url)
+            succeed("inventory", "import", feed, "--dealer", dealer_id, "--dir", folder, DATABASE_URL=url)
+        yield folder, url
+
+
+def names(running: Running) -> list[str]:
+    entries = httpx.get(f"{running.url}/.well-known/ard.json").json()["entries"]
+    return [entry["displayName"] for entry in entries]
+
+
+def test_three_dealers_are_served_by_two_workers(platform: tuple[Path, str]) -> None:
+    folder, url = platform
+    with serving(folder, workers=2, DATABASE_URL=url) as running:
+        assert f"3 dealers, listed at {URL}/" in running.said.read_text()
+        assert names(running) == ["East Motors", "North Motors", "South Motors"]
+        for number, dealer_id in enumerate(DEALERS):
+            root = f"{running.url}/d/{dealer_id}"
+            assert asked(root, "inventory.search")["total"] == number + 1
+            assert asked(root, "lead.submit", **lead(number))["status"] == "received"
+            leads = json.loads(
+                succeed("leads", "list", "--json", "--dealer", dealer_id, "--dir", folder, DATABASE_URL=url)
+            )
+            assert len(leads) == 1
+
+        east, north, _ = DEALERS
+        succeed("dealers", "disable", east, "--dir", folder, DATABASE_URL=url)
+        succeed("dealers", "host", "add", north, "cars.north.example", "--dir", folder, DATABASE_URL=url)
+        eventually(
+            "a disabled dealer is gone", lambda: ask(f"{running.url}/d/{east}", "inventory.search").status_code == 404
+        )
+        eventually("the list changes", lambda: names(running) == ["North Motors", "South Motors"])
+        host = {"host": "cars.north.example"}
+        eventually("the host answers", lambda: httpx.get(f"{running.url}/docs", headers=host).status_code == 200)
+        assert "cars.north.example" in httpx.get(f"{running.url}/").text
+
+
+def test_the_settings_file_says_where_the_service_listens(platform: tuple[Path, str]) -> None:
+    folder, url = platform
+    file = folder / "installation.toml"
+    file.write_text(file.read_text().replace("port = 8080", 'port = "none"'))
+    wrong = command("serve", "--dir", folder, DATABASE_URL=url)
+    assert (wrong.returncode, "installation.toml, line" in wrong.stderr) == (1, True)
+
+
+def test_several_dealers_are_refused_if_the_database_does_not_isolate_them(
+    tmp_path: Path, postgresql_server: str
+) -> None:
+    with fresh_schema(postgresql_server) as url:
+        folder = tmp_path / "platform"
+        succeed("init", folder, "--installation")
+        for dealer_id in DEALERS[:2]:
+            settings = tmp_path / "dealer.toml"
+            settings.write_text(dealer_toml(dealer_id))
+            succeed("dealers", "add", settings, "--dir", folder, DATABASE_URL=url)
+        refused = command("serve", "--dir", folder, "--port", str(free_port()), DATABASE_URL=url)
+        assert (refused.returncode, "database prepare" in refused.stderr) == (1, True)
+        succeed("dealers", "disable", DEALERS[0], "--dir", folder, DATABASE_URL=url)
+        with serving(folder, DATABASE_URL=url) as running:
+            assert "One dealer may be served like this" in running.stderr()
+
+
+def test_the_demo_serves_many_invented_dealers(tmp_path: Path) -> None:
+    port = free_port()
+    arguments = [COMMAND, "demo", "--dealers", "3", "--dir", str(tmp_path / "demo"), "--port", str(port)]
+    said = tmp_path / "said"
+    with said.open("wb") as out:
+        demo = subprocess.Popen(arguments, env=environment(), stdout=out, stderr=out)
+    try:
+        eventually("it says where the list is", lambda: "3 dealers, listed at" in said.read_text())
+        catalog = httpx.get(f"http://127.0.0.1:{port}/.well-known/ard.json", timeout=60).json()
+        assert len(catalog["entries"]) == 3
+        for entry in catalog["entries"]:
+            card = httpx.get(entry["url"], timeout=60).json()
+            assert card["name"] == entry["displayName"]
+            assert asked(entry["url"].removesuffix("/.well-known/agent-card.json"), "inventory.search")["total"] >= 40
+    finally:
+        demo.terminate()
+        demo.wait(60)

@@ -1,0 +1,82 @@
+"""The installation of the benchmark, and what the benchmark makes of its figures."""
+
+from statistics import median
+
+import pytest
+from benchmarks.many_dealers import COLD, USUAL, Prepared, dealers_of
+from benchmarks.platform import (
+    FULL,
+    QUICK,
+    ColdAnswers,
+    FedDealers,
+    Idle,
+    LargeImport,
+    MemoryPoint,
+    PlatformFigures,
+    Start,
+    Visible,
+    WarmLoad,
+    extent_of,
+)
+from benchmarks.platform_clients import median_and_p99, post_to
+from benchmarks.steady import Steady
+from benchmarks.targets import platform_targets
+from benchmarks.wrk import Load
+from rich.console import Console
+
+from benchmarks import report
+
+STEADY = Steady(200, 0, 2.0, 6.0, 9.0)
+LOAD = Load(1_000.0, 4_000, 0, 0, p50=10.0, p99=20.0, cpu=650.0, kernel_cpu=100.0)
+FIGURES = PlatformFigures(
+    prepared=Prepared(3_500, 1_000_000, 11_000, 90.0),
+    starts=[Start(1, 2.0, 4.0), Start(3_500, 3.0, 4.5)],
+    memory=[MemoryPoint(0, 0, 200.0), MemoryPoint(3_480, 1_000_000, 3_000.0)],
+    further_mib=0.8,
+    within_budget=590.0,
+    idle=Idle(0.005, 0.002),
+    warm=[WarmLoad(1, LOAD, 1.0, 1.0), WarmLoad(500, LOAD, 0.92, 0.95)],
+    cold=[ColdAnswers(size, 100, 20.0, 50.0, STEADY, STEADY) for size in COLD],
+    imports=FedDealers(10, 3_000, STEADY, STEADY, STEADY, 0.97),
+    large_import=LargeImport(1_000_000, 40.0, 800.0),
+    visible=[Visible("added", 100, 100, 1.2)],
+)
+
+
+@pytest.mark.parametrize("count", [60, 300, 3_500])
+def test_an_installation_has_as_many_dealers_as_asked_for(count: int) -> None:
+    dealers = dealers_of(count)
+    assert len(dealers.sizes()) == count
+    assert set(dealers.warm.values()) == {USUAL}
+    assert all(dealers.cold[size] for size in COLD)
+
+
+def test_the_full_installation_has_a_million_units_of_log_normal_sizes() -> None:
+    dealers = dealers_of(FULL.dealers)
+    assert sum(dealers.sizes().values()) == pytest.approx(1_000_000, rel=0.001)
+    sizes = list(dealers.others.values())
+    assert median(sizes) < sum(sizes) / len(sizes) < max(sizes) / 10
+
+
+def test_fewer_dealers_mean_fewer_rows() -> None:
+    assert extent_of(None, quick=False) == FULL
+    assert extent_of(None, quick=True) == QUICK
+    small = extent_of(300, quick=False)
+    assert (small.dealers, small.rounds) == (300, FULL.rounds)
+    assert small.import_rows < FULL.import_rows
+
+
+def test_a_request_names_its_dealer_in_the_path() -> None:
+    assert post_to("north", b"{}").startswith(b"POST /d/north/message:send HTTP/1.1\r\n")
+
+
+def test_median_and_p99_are_of_the_values() -> None:
+    assert median_and_p99([7.0]) == (7.0, 7.0)
+    assert median_and_p99([float(number) for number in range(101)]) == (50.0, 99.0)
+
+
+def test_figures_within_the_bounds_meet_all_targets() -> None:
+    assert [target.what for target in platform_targets(FIGURES) if not target.met] == []
+    console = Console(width=200, record=True, file=None, quiet=True)
+    for table in report.platform_tables(FIGURES):
+        console.print(table)

@@ -1,0 +1,391 @@
+"""The keys of an installation and of its dealers are rotated and destroyed, by age and by command."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from tests.acceptance.running import command_here, environment, succeed_here
+from tests.acceptance.searching import EMAIL, MARK, readable
+from tests.installation.platform import DEALERS, add, make_installation
+from tests.storage.calls import read
+from tests.storage.samples import consent, lead
+from tests.storage.service_role import prepared_schema
+from tests.storage.test_erasure import known
+
+from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile
+from dealer_agent.encryption import Keyring, new_key, render
+from dealer_agent.server import key_rotation
+from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.server.installation_keys import InstallationKeys
+from dealer_agent.server.key_rotation import KeyRotation, KeyTable, RotationStopped
+from dealer_agent.storage.connections import database_url
+from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.errors import KeysChanged
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.leads import get_lead, record_lead
+from dealer_agent.storage.reencryption import keys_in_use
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
+
+pytestmark = pytest.mark.outside_protocol("many dealers in one service")
+
+NORTH, SOUTH = DEALERS
+DAYS = 30
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def installation(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
+    """Two dealers with a lead each, on each database."""
+    with ExitStack() as closing_all:
+        env = {}
+        if request.param == "postgresql":
+            schemas = prepared_schema(request.getfixturevalue("postgresql_server"))
+            _, env["DATABASE_URL"] = closing_all.enter_context(schemas)
+        made = make_installation(tmp_path / "installation", env=env)
+        for dealer_id in DEALERS:
+            add(made, dealer_id)
+        with opened(made) as store, closing(store.lead_writer()) as writer:
+            for dealer_id in DEALERS:
+                store.check_keys(dealer_id)
+                writer.submit(dealer_id, known("Sam", "L1")).result(60)
+        yield made
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No service runs that would have to read the keys again."""
+    monkeypatch.setattr(key_rotation, "RELOAD_SECONDS", 0.0)
+    monkeypatch.setattr(key_rotation, "PAUSE_SECONDS", 0.0)
+
+
+@contextmanager
+def opened(installation: Installation) -> Iterator[Store]:
+    found = load_installation(installation.directory, {"DATABASE_URL": installation.database_url})
+    with Store.open(found.database_url, found.cipher, many_dealers=True) as store:
+        yield store
+
+
+def key_file(installation: Installation) -> Path:
+    return installation.directory / KEY_FILE_NAME
+
+
+def ids_in_file(installation: Installation) -> tuple[str, ...]:
+    return Keyring.parse(key_file(installation).read_text()).ids
+
+
+def ids_of(installation: Installation) -> dict[str, tuple[str, ...]]:
+    """The ids of the keys of each dealer."""
+    with opened(installation) as store:
+        return {dealer_id: store.check_keys(dealer_id).keyring.ids for dealer_id in DEALERS}
+
+
+def used(installation: Installation, dealer_id: str) -> set[str]:
+    with opened(installation) as store:
+        return set(read(store, dealer_id, keys_in_use))
+
+
+def all_is_there(installation: Installation) -> None:
+    """Checks that a process that starts now reads everything of both dealers."""
+    with opened(installation) as store:
+        for dealer_id in DEALERS:
+            found = read(store, dealer_id, get_lead, "L1")
+            assert found is not None
+            assert found.lead.customer is not None
+            assert read(store, dealer_id, verify_chain).problem is None
+
+
+def run_due_steps(
+    installation: Installation, days: float, wait: Callable[[float], None] = lambda _: None
+) -> list[tuple[str, str]]:
+    """Runs the key rotation of a service that starts after these days. Returns the events and dealers that it logs."""
+    with opened(installation) as store:
+        cipher = store.check_keys(ALL_DEALERS)
+        of_installation = KeyRotation(store, cipher, ALL_DEALERS, KeyFile(key_file(installation)), DAYS, wait=wait)
+        settings_of = partial(load_dealer_settings, installation, store)
+        keys = InstallationKeys(of_installation, installation.folder_of, settings_of)
+        with capture_logs() as logged:
+            keys.run_due_steps(datetime.now(UTC) + timedelta(days=days))
+        return [(each["event"], each.get("dealer", "")) for each in logged]
+
+
+def test_all_keys_are_replaced_by_age_and_the_old_ones_destroyed(installation: Installation) -> None:
+    before, (first,) = ids_of(installation), ids_in_file(installation)
+    assert run_due_steps(installation, 14) == []
+    assert run_due_steps(installation, 16) == [("next key added: back up the key file", "")]
+    assert run_due_steps(installation, 31) == [
+        ("key rotated: back up the key file", ALL_DEALERS),
+        ("key rotated", NORTH),
+        ("key rotated", SOUTH),
+    ]
+    after, (active,) = ids_of(installation), ids_in_file(installation)
+    assert active != first
+    assert used(installation, ALL_DEALERS) == {active}
+    for dealer_id in DEALERS:
+        assert len(after[dealer_id]) == 1
+        assert after[dealer_id] != before[dealer_id]
+        assert used(installation, dealer_id) == set(after[dealer_id])
+    all_is_there(installation)
+    assert run_due_steps(installation, 1) == []
+
+
+def test_a_rotation_that_is_stopped_at_any_pause_loses_nothing_and_completes_later(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_rotation, "VALUES_PER_TRANSACTION", 2)
+    before, (first,) = ids_of(installation), ids_in_file(installation)
+    run_due_steps(installation, 16)
+    for number in count(1):
+        pauses = count(1)
+
+        def wait(_: float, pauses: "count[int]" = pauses, number: int = number) -> None:
+            if next(pauses) == number:
+                raise RotationStopped
+
+        with suppress(RotationStopped):
+            run_due_steps(installation, 31, wait)
+            break
+        if number % 4 == 0:
+            all_is_there(installation)
+    assert number > 10
+    assert first not in ids_in_file(installation)
+    assert not {*before[NORTH], *before[SOUTH]} & {*ids_of(installation)[NORTH], *ids_of(installation)[SOUTH]}
+    all_is_there(installation)
+
+
+KILLED = """
+import os, signal, sys
+from dealer_agent.cli import main
+from dealer_agent.config import keys as files
+from dealer_agent.server import key_rotation as keys
+
+keys.VALUES_PER_TRANSACTION, keys.RELOAD_SECONDS = 1, 0.0
+times, name = int(sys.argv.pop(1)), sys.argv.pop(1)
+module = files if name == "replace_key_file" else keys
+real = getattr(module, name)
+
+def count():
+    global times
+    times -= 1
+    if not times:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def killing(*given):
+    answer = real(*given)
+    count()
+    return answer
+
+def killing_in(*given):
+    for done in real(*given):
+        count()
+        yield done
+
+setattr(module, name, killing_in if name == "reencrypt" else killing)
+main()
+"""
+"""The command with a transaction for each value. It kills itself after some calls of a function, or steps of it."""
+
+
+def killed(installation: Installation, times: int, name: str, *options: str) -> None:
+    words = ["keys", "rotate", "--forget-old", *options, "--dir", str(installation.directory)]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(times), name, *words],
+        env=environment({"DATABASE_URL": installation.database_url}),
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def rotate(installation: Installation, *options: str) -> str:
+    words = ("keys", "rotate", "--forget-old", *options, "--dir", str(installation.directory))
+    return succeed_here(*words, DATABASE_URL=installation.database_url)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_rotation_of_the_installations_key_may_be_killed_at_each_step(installation: Installation) -> None:
+    (first,), dealers = ids_in_file(installation), ids_of(installation)
+    for times, name in ((1, "replace_key_file"), (1, "record_next_key"), (2, "replace_key_file"), (2, "reencrypt")):
+        killed(installation, times, name)
+        all_is_there(installation)
+    assert len(used(installation, ALL_DEALERS)) == 2, "some of the dealers' keys are encrypted with the new key"
+    assert "completed an earlier change" in rotate(installation)
+    (active,) = ids_in_file(installation)
+    assert active != first
+    assert used(installation, ALL_DEALERS) == {active}
+    assert ids_of(installation) == dealers, "the keys of the dealers are the same"
+    all_is_there(installation)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_rotation_of_one_dealers_key_may_be_killed_at_each_step_and_changes_no_other_key(
+    installation: Installation,
+) -> None:
+    before, in_file = ids_of(installation), ids_in_file(installation)
+    steps = ((1, "change_keyring"), (1, "record_next_key"), (2, "change_keyring"), (3, "reencrypt"))
+    for times, name in steps:
+        killed(installation, times, name, "--dealer", NORTH)
+        all_is_there(installation)
+    rotate(installation, "--dealer", NORTH)
+    after = ids_of(installation)
+    if before[NORTH][0] in after[NORTH] or len(after[NORTH]) > 1:
+        rotate(installation, "--dealer", NORTH)
+        after = ids_of(installation)
+    assert len(after[NORTH]) == 1
+    assert after[NORTH] != before[NORTH]
+    assert used(installation, NORTH) == set(after[NORTH])
+    assert after[SOUTH] == before[SOUTH]
+    assert ids_in_file(installation) == in_file
+    all_is_there(installation)
+
+
+def test_two_machines_that_rotate_a_dealers_key_at_once_lose_nothing(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No lock holds on both. At each pause of the first, the second rotates the key too."""
+    monkeypatch.setattr(key_rotation, "VALUES_PER_TRANSACTION", 10)
+    folder = installation.folder_of(NORTH)
+    now = datetime.now(UTC)
+    with opened(installation) as here, opened(installation) as there:
+
+        def rotation(store: Store, wait: Callable[[float], None]) -> KeyRotation:
+            cipher, place = store.check_keys(NORTH), KeyTable(store, NORTH, folder)
+            return KeyRotation(store, cipher, NORTH, place, DAYS, wait=wait)
+
+        other = rotation(there, lambda _: None)
+
+        def wait(_: float) -> None:
+            with suppress(KeysChanged):
+                other.rotate(now)
+                other.destroy_unused()
+
+        for _ in range(3):
+            with suppress(KeysChanged):
+                first = rotation(here, wait)
+                first.rotate(now)
+                first.destroy_unused()
+            all_is_there(installation)
+        other.rotate(now)
+        other.destroy_unused()
+    assert used(installation, NORTH) <= set(ids_of(installation)[NORTH])
+    all_is_there(installation)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_keys_list_shows_both_levels(installation: Installation) -> None:
+    def listed(*options: str) -> list[dict[str, Any]]:
+        words = ("keys", "list", "--json", *options, "--dir", str(installation.directory))
+        found: list[dict[str, Any]] = json.loads(succeed_here(*words, DATABASE_URL=installation.database_url))
+        return found
+
+    (of_installation,) = ids_in_file(installation)
+    (row,) = listed()
+    assert (row["of"], row["id"], row["values"]) == ("the installation", of_installation, 4)
+    (of_north,) = ids_of(installation)[NORTH]
+    assert [(each["of"], each["id"]) for each in listed("--dealer", NORTH)] == [
+        (NORTH, of_north),
+        ("the installation", of_installation),
+    ]
+
+
+def test_keys_of_the_environment_are_changed_by_the_operator_and_a_dealers_key_by_command(
+    installation: Installation, at_once: None
+) -> None:
+    first = Keyring.parse(key_file(installation).read_text())
+    key_file(installation).unlink()
+    new = new_key()
+    both = Keyring((new, *first.keys), first.lasting)
+
+    def run(keyring: Keyring, *words: str) -> str:
+        keys = ",".join(render(keyring).split())
+        env: dict[str, Any] = {"DATABASE_URL": installation.database_url, "DEALER_AGENT_KEYS": keys}
+        return succeed_here(*words, "--dir", installation.directory, **env)
+
+    assert f"Nothing needs {first.active}" in run(both, "keys", "rotate")
+    only_new = Keyring((new,), first.lasting)
+    assert "The new key is k-" in run(only_new, "keys", "rotate", "--dealer", NORTH, "--forget-old")
+    assert "L1" in run(only_new, "leads", "list", "--dealer", SOUTH)
+    told = run(only_new, "leads", "erase", "L1", "--dealer", SOUTH, "--yes")
+    assert "when you have replaced the key in DEALER_AGENT_KEYS" in told
+
+
+def test_a_wrong_key_of_the_installation_is_refused_and_the_error_says_what_to_do(installation: Installation) -> None:
+    before = Keyring.parse(key_file(installation).read_text())
+    key_file(installation).write_text(render(Keyring((new_key(),), before.lasting)))
+    for words in (("keys", "list"), ("leads", "list", "--dealer", NORTH), ("serve",)):
+        done = command_here(*words, "--dir", installation.directory, DATABASE_URL=installation.database_url)
+        assert done.returncode == 1
+        said = " ".join(done.stderr.split())
+        assert before.active in said
+        assert "put it back from your backup, into dealer-agent.keys or DEALER_AGENT_KEYS" in said
+
+
+def test_a_lost_key_of_the_installation_is_not_replaced_by_a_new_one(installation: Installation) -> None:
+    (lost,) = ids_in_file(installation)
+    key_file(installation).unlink()
+    done = command_here("keys", "create", "--dir", installation.directory, DATABASE_URL=installation.database_url)
+    assert done.returncode == 1
+    assert lost in done.stderr
+    assert not key_file(installation).exists()
+
+
+def store_marked(installation: Installation, lead_id: str) -> None:
+    """Stores a lead of a customer that a search can find."""
+    customer = {"first_name": f"{MARK}first", "last_name": "Sample", "email": EMAIL}
+
+    def job(tx: Transaction) -> None:
+        record = lead(lead_id, tx.now, customer=json.dumps(customer).encode(), rooftop="North Motors")
+        agreed = consent(tx.now, consent_text=f"{MARK}consent")
+        record_lead(tx, record, agreed, contacts=[f"email:{EMAIL.lower()}"], vehicle_key=None)
+
+    with opened(installation) as store, closing(store.lead_writer()) as writer:
+        store.check_keys(NORTH)
+        writer.submit(NORTH, job, datetime.now(UTC)).result(60)
+
+
+def searched_url(url: str) -> str:
+    """The URL of a user who may write a checkpoint: the service role may not."""
+    if url.startswith("sqlite"):
+        return url
+    return database_url(url).set(drivername="postgresql", username=None).render_as_string(hide_password=False)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.skipif("TEST_DATABASE_URL" in os.environ, reason="the files of that server are not ours")
+def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_database(
+    installation: Installation,
+) -> None:
+    """Remains of a dealer's key are in pages and WAL too. So the key of the installation is destroyed as well."""
+    store_marked(installation, "L9")
+    place = installation.directory, searched_url(installation.database_url)
+    before = ids_of(installation)
+    assert readable(*place), "the search finds the lead by the keys in the database"
+
+    def erase(*options: str) -> str:
+        words = ("leads", "erase", "--email", EMAIL, "--yes", "--consent-too", *options, "--dealer", NORTH)
+        return succeed_here(*words, "--dir", installation.directory, DATABASE_URL=installation.database_url)
+
+    told = erase()
+    by = re.search(r"becomes\s+final\s+by\s+(\d{4}-\d\d-\d\d)", told)
+    assert by is not None, told
+    # The dealer's key, and then the next one of the installation.
+    assert timedelta(days=58) < date.fromisoformat(by[1]) - datetime.now(UTC).date() < timedelta(days=64)
+    assert "The erasure is final" in erase("--final")
+    assert readable(*place) == []
+    after = ids_of(installation)
+    assert after[NORTH] != before[NORTH]
+    assert after[SOUTH] == before[SOUTH]
+    all_is_there(installation)

@@ -1,0 +1,130 @@
+"""The upkeep of the dealers of an installation: old data is deleted, and heads are recorded, for each dealer."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+from tests.acceptance.running import eventually
+from tests.installation.platform import add, dealer_toml, make_installation, run_installation
+from tests.storage.calls import write, write_at
+from tests.storage.service_role import prepared_schema
+
+from dealer_agent.config.installation import Installation
+from dealer_agent.server import upkeep as upkeeps
+from dealer_agent.server.chain_heads import read_heads
+from dealer_agent.storage.dealer_registry import change_settings, set_state
+from dealer_agent.storage.leads import record_refusal
+from dealer_agent.storage.schema import refusals
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.upkeep import claim_upkeep, find_due_upkeep, note_recorded_heads
+
+pytestmark = pytest.mark.outside_protocol("many dealers in one service")
+
+NORTH, SOUTH, WEST = "north-motors", "south-motors", "west-motors"
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def installation(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
+    """Three dealers on each database. The last one is disabled."""
+    with ExitStack() as closing:
+        env = {}
+        if request.param == "postgresql":
+            schemas = prepared_schema(request.getfixturevalue("postgresql_server"))
+            _, env["DATABASE_URL"] = closing.enter_context(schemas)
+        made = make_installation(tmp_path / "installation", env=env)
+        for dealer_id in (NORTH, SOUTH, WEST):
+            add(made, dealer_id)
+        with open_store(made) as store:
+            write(store, WEST, set_state, enabled=False)
+        yield made
+
+
+def open_store(installation: Installation) -> Store:
+    return Store.open(installation.database_url, installation.cipher, many_dealers=True)
+
+
+@pytest.fixture
+def store(installation: Installation) -> Iterator[Store]:
+    with open_store(installation) as opened:
+        yield opened
+
+
+def due(store: Store, most: int = 10) -> list[str]:
+    with store.installation() as tx:
+        return [each.dealer_id for each in find_due_upkeep(tx, most)]
+
+
+def refusals_of(store: Store, dealer_id: str) -> int:
+    with store.read(dealer_id) as tx:
+        return len(tx.connection.execute(select(refusals).where(refusals.c.dealer_id == dealer_id)).all())
+
+
+def test_upkeep_is_claimed_once_until_it_is_due_again(store: Store) -> None:
+    now = datetime.now(UTC)
+    assert due(store) == [NORTH, SOUTH]
+    claimed = write_at(now, store, NORTH, claim_upkeep, now + HOUR)
+    assert claimed is not None
+    assert claimed.heads_at is None
+    assert write_at(now, store, NORTH, claim_upkeep, now + HOUR) is None
+    assert due(store) == [SOUTH]
+    write_at(now, store, NORTH, note_recorded_heads)
+    again = write_at(now + HOUR, store, NORTH, claim_upkeep, now + 2 * HOUR)
+    assert again is not None
+    assert again.heads_at == now
+
+
+def test_the_longest_overdue_dealer_comes_first(store: Store) -> None:
+    long_ago = datetime.now(UTC) - 10 * HOUR
+    write_at(long_ago, store, NORTH, claim_upkeep, long_ago + 2 * HOUR)
+    write_at(long_ago, store, SOUTH, claim_upkeep, long_ago + HOUR)
+    assert due(store) == [SOUTH, NORTH]
+    assert due(store, 1) == [SOUTH]
+
+
+def test_of_processes_that_claim_at_once_one_succeeds(installation: Installation) -> None:
+    now = datetime.now(UTC)
+
+    def claim(_: int) -> bool:
+        with open_store(installation) as own:
+            return write_at(now, own, NORTH, claim_upkeep, now + HOUR) is not None
+
+    with ThreadPoolExecutor(4) as processes:
+        assert sorted(processes.map(claim, range(8))) == [False] * 7 + [True]
+
+
+def test_old_data_of_each_dealer_is_deleted_and_heads_are_recorded(
+    installation: Installation, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeeps, "FIRST_UPKEEP_SECONDS", 0)
+    monkeypatch.setattr(upkeeps, "SEARCH_SECONDS", 0.05)
+    years_ago = datetime.now(UTC) - timedelta(days=3000)
+    for dealer_id in (NORTH, SOUTH, WEST):
+        write(store, dealer_id, record_refusal, "INVALID_REQUEST")
+        write_at(years_ago, store, dealer_id, record_refusal, "INVALID_REQUEST")
+    with run_installation(installation) as platform:
+        eventually("the old refusals are deleted", lambda: refusals_of(store, NORTH) == refusals_of(store, SOUTH) == 1)
+        files = [installation.folder_of(dealer_id) / "consent-heads.log" for dealer_id in (NORTH, SOUTH)]
+        eventually("heads are recorded", lambda: all(file.exists() and list(read_heads(file)) for file in files))
+        assert platform.app.dealers.opened == {}
+        assert due(store) == []
+    # A disabled dealer has no upkeep.
+    assert refusals_of(store, WEST) == 2
+    assert not installation.folder_of(WEST).exists()
+
+
+def test_a_dealer_whose_upkeep_fails_does_not_stop_that_of_others(
+    installation: Installation, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeeps, "FIRST_UPKEEP_SECONDS", 0)
+    monkeypatch.setattr(upkeeps, "SEARCH_SECONDS", 0.05)
+    wrong = dealer_toml(NORTH) + '\n[unknown]\nkey = "value"\n'
+    write(store, NORTH, change_settings, wrong.encode(), expected=1, actor="test")
+    with run_installation(installation):
+        file = installation.folder_of(SOUTH) / "consent-heads.log"
+        eventually("heads of the other dealer are recorded", lambda: file.exists() and list(read_heads(file)))
+    assert not (installation.folder_of(NORTH) / "consent-heads.log").exists()
