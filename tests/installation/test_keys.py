@@ -16,12 +16,14 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from tests.acceptance.asking import lead as lead_members
 from tests.acceptance.running import command_here, environment, succeed_here
 from tests.acceptance.searching import EMAIL, MARK, readable
-from tests.installation.platform import DEALERS, add, make_installation
+from tests.installation.platform import DEALERS, add, make_installation, run_installation
+from tests.server.dealership import message
 from tests.storage.calls import read
 from tests.storage.samples import consent, lead
-from tests.storage.service_role import prepared_schema
+from tests.storage.service_role import as_role, prepared_schema
 from tests.storage.test_erasure import known
 
 from dealer_agent.config.installation import Installation, load_installation
@@ -31,7 +33,6 @@ from dealer_agent.server import key_rotation
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.server.installation_keys import InstallationKeys
 from dealer_agent.server.key_rotation import KeyRotation, KeyTable, RotationStopped
-from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.errors import KeysChanged
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -252,6 +253,29 @@ def test_a_rotation_of_one_dealers_key_may_be_killed_at_each_step_and_changes_no
     all_is_there(installation)
 
 
+@pytest.mark.usefixtures("at_once")
+def test_a_running_service_takes_leads_while_keys_are_replaced(installation: Installation) -> None:
+    requests = [message("lead.submit", **lead_members(number, idempotency_key=f"key-{number}")) for number in range(5)]
+
+    def submit(number: int) -> str:
+        response = platform.post(requests[number], f"/d/{NORTH}/message:send")
+        assert response.status_code == 200, response.text
+        told: str = response.json()["message"]["parts"][0]["data"]["data"]["lead_id"]
+        return told
+
+    with run_installation(installation) as platform:
+        lead_ids = [submit(1)]
+        for number, options in enumerate((("--dealer", NORTH), (), ("--dealer", NORTH)), start=2):
+            rotate(installation, *options)
+            assert submit(number - 1) == lead_ids[-1], "the stored response is found with the new key"
+            lead_ids.append(submit(number))
+    assert len(set(lead_ids)) == 4
+    assert used(installation, NORTH) == set(ids_of(installation)[NORTH])
+    with opened(installation) as store:
+        assert all(read(store, NORTH, get_lead, lead_id) for lead_id in lead_ids)
+    all_is_there(installation)
+
+
 def test_two_machines_that_rotate_a_dealers_key_at_once_lose_nothing(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,13 +380,6 @@ def store_marked(installation: Installation, lead_id: str) -> None:
         writer.submit(NORTH, job, datetime.now(UTC)).result(60)
 
 
-def searched_url(url: str) -> str:
-    """The URL of a user who may write a checkpoint: the service role may not."""
-    if url.startswith("sqlite"):
-        return url
-    return database_url(url).set(drivername="postgresql", username=None).render_as_string(hide_password=False)
-
-
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.skipif("TEST_DATABASE_URL" in os.environ, reason="the files of that server are not ours")
 def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_database(
@@ -370,7 +387,9 @@ def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_data
 ) -> None:
     """Remains of a dealer's key are in pages and WAL too. So the key of the installation is destroyed as well."""
     store_marked(installation, "L9")
-    place = installation.directory, searched_url(installation.database_url)
+    url = installation.database_url
+    # The service role may not write a checkpoint.
+    place = installation.directory, url if url.startswith("sqlite") else as_role(url, "postgres")
     before = ids_of(installation)
     assert readable(*place), "the search finds the lead by the keys in the database"
 
@@ -383,6 +402,9 @@ def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_data
     assert by is not None, told
     # The dealer's key, and then the next one of the installation.
     assert timedelta(days=58) < date.fromisoformat(by[1]) - datetime.now(UTC).date() < timedelta(days=64)
+    rotate(installation, "--dealer", NORTH)
+    if not url.startswith("sqlite"):
+        assert readable(*place), "the key of the installation decrypts remains of the dealer's destroyed key"
     assert "The erasure is final" in erase("--final")
     assert readable(*place) == []
     after = ids_of(installation)

@@ -52,6 +52,15 @@ def test_two_dealers_have_different_keys(store: Store) -> None:
     assert read(store, NORTH, get_lead, "L1") is not None
 
 
+def test_a_dealer_has_its_cipher_while_another_thread_forgets_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cipher is kept, as if each were forgotten at once."""
+    wanted = keyring_of(store, NORTH)
+    monkeypatch.setattr("dealer_agent.storage.dealer_keys.MOST_CIPHERS", 0)
+    for dealer_id in (NORTH, SOUTH):
+        store.forget_keys(dealer_id)
+    assert keyring_of(store, NORTH) == wanted
+
+
 def test_the_keys_of_another_dealer_and_of_the_installation_read_nothing(store: Store) -> None:
     north = Cipher(keyring_of(store, NORTH))
     plain = north.encrypt(b"a name", "leads", "customer", NORTH, "L1")

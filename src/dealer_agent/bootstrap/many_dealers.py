@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,9 +16,11 @@ from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_c
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
+from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
+from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
 from dealer_agent.server.dealer_settings import load_dealer_settings
@@ -44,7 +45,6 @@ from dealer_agent.storage.transaction import InstallationTransaction
 SNAPSHOTS = "snapshots"
 """The folder with the snapshots of all dealers. It may be deleted while the service is stopped."""
 BUSIEST_FILE = "busiest-dealers.json"
-SWITCH_SECONDS = 0.0005
 EPOCH = datetime.fromtimestamp(0, UTC)
 USUAL_TRANSACTION = timedelta(seconds=10)
 """A transaction commits its change with an earlier time. Changes are read again for this long."""
@@ -109,12 +109,15 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
 
         closing.callback(end_loading)
 
+        def prepare_dealer(dealer_id: str) -> tuple[Settings, Cipher]:
+            dealer_settings = load_dealer_settings(installation, store, dealer_id)
+            cipher = store.check_keys(dealer_id)
+            note_first_time(store, dealer_id, datetime.now(UTC))
+            dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return dealer_settings, cipher
+
         async def open_dealer(dealer_id: str) -> Service:
-            dealer_settings = await asyncio.to_thread(load_dealer_settings, installation, store, dealer_id)
-            cipher = await asyncio.to_thread(store.check_keys, dealer_id)
-            await asyncio.to_thread(note_first_time, store, dealer_id, datetime.now(UTC))
-            folder = dealer_settings.directory
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            dealer_settings, cipher = await asyncio.to_thread(prepare_dealer, dealer_id)
             snapshots = SnapshotLoader(
                 store, installation.database_url, dealer_settings.dealer, files.file_of(dealer_id), files
             )
@@ -163,9 +166,6 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             closing.callback(stopped.set)
             keys = await asyncio.to_thread(_key_rotation, installation, store, wait_unless(stopped))
             works.append(keys.run(steps))
-        # Building a snapshot in a thread delays a request by this time, by default 5 ms, whenever the request waits.
-        closing.callback(sys.setswitchinterval, sys.getswitchinterval())
-        sys.setswitchinterval(SWITCH_SECONDS)
         for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers

@@ -119,7 +119,7 @@ class SnapshotLoader:
 
     def _small(self, now: datetime, boot: str = "") -> bytes:
         content = BytesIO()
-        with self._folder.building if self._folder else nullcontext():
+        with self._folder.building() if self._folder else nullcontext():
             write_stock(self._store, self._inputs, now, content, boot)
         return content.getvalue()
 

@@ -19,7 +19,7 @@ import msgspec
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import ServedDealers
 
-OPENED_BYTES = 160 * 1024
+OPENED_BYTES = 128 * 1024
 """The memory of an opened dealer besides its snapshot. Measured with 290 units."""
 NOTE_SECONDS = 10.0
 WRITE_SECONDS = 60.0

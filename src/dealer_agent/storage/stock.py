@@ -131,13 +131,13 @@ READ_LIVE_UNITS = (
     select(unit_documents.c.unit, units.c.vehicle_id, units.c.first_seen, units.c.changed_at, units.c.updated_at)
     .join_from(units, unit_documents)
     .where(*_unchanged, units.c.sold_at.is_(None))
-    .execution_options(yield_per=5000)
+    .execution_options(yield_per=1000)
 )
 
 READ_LIVE_CHANGES = (
     select(*(unit_changes.c[name] for name in LiveUnit._fields))
     .where(*applied_changes, unit_changes.c.sold_at.is_(None))
-    .execution_options(yield_per=5000)
+    .execution_options(yield_per=1000)
 )
 
 # The newest import of each scope, newest first.

@@ -151,11 +151,11 @@ class Store:
                 with self.write(dealer_id) as tx:
                     create_keys(tx)
         with self.read(dealer_id) as tx:
-            recorded = check_keys(tx)
+            recorded, cipher = check_keys(tx), tx.unchecked_cipher
         if not recorded:
             with self.write(dealer_id) as tx:
                 start_use(tx)
-        return tx.unchecked_cipher
+        return cipher
 
     def forget_keys(self, dealer_id: str) -> None:
         """Reads the keys of a dealer of an installation again when they are needed next: they may have changed."""

@@ -71,8 +71,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER = -(2**62)
 
-_BATCH = 5_000
-"""Listings that are read together: filling a column with many values at once is faster."""
+_BATCH = 500
+"""Listings that are read together: filling a column with many values at once is faster. More would delay requests."""
 
 
 class _Collected(NamedTuple):
