@@ -440,3 +440,12 @@ def test_another_url_of_a_shared_store_is_refused_and_not_shown(tmp_path: Path, 
     with pytest.raises(SettingsError, match="RATE_LIMIT_URL: write valkey://host:6379") as refused:
         load_settings(tmp_path, {"RATE_LIMIT_URL": url})
     assert "secret" not in str(refused.value)
+
+
+def test_the_environment_limits_the_connections(tmp_path: Path) -> None:
+    (tmp_path / "dealer.toml").write_text(LEAST)
+    assert load_settings(tmp_path, {}).database_connections == 10
+    assert load_settings(tmp_path, {"DATABASE_CONNECTIONS": "3"}).database_connections == 3
+    for wrong in ("2", "1001", "-5", "ten", "99999"):
+        with pytest.raises(SettingsError, match=r"DATABASE_CONNECTIONS: '.+' must be a number from 3 to 1000"):
+            load_settings(tmp_path, {"DATABASE_CONNECTIONS": wrong})

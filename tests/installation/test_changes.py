@@ -29,8 +29,8 @@ def feed(*numbers: str) -> bytes:
 
 
 @pytest.fixture
-def platform(tmp_path: Path) -> Iterator[Dealership]:
-    installation = make_installation(tmp_path / "installation")
+def platform(tmp_path: Path, environment: dict[str, str]) -> Iterator[Dealership]:
+    installation = make_installation(tmp_path / "installation", env=environment)
     add(installation, NORTH, feed("N1"))
     with run_installation(installation) as running:
         assert running.get(f"/d/{NORTH}/readyz").json()["vehicles"] == 1
@@ -38,8 +38,8 @@ def platform(tmp_path: Path) -> Iterator[Dealership]:
 
 
 @pytest.fixture
-def installation(platform: Dealership) -> Installation:
-    return load_installation(platform.directory, {})
+def installation(platform: Dealership, environment: dict[str, str]) -> Installation:
+    return load_installation(platform.directory, environment)
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from typing import Any
 import uvicorn
 from tests.server.dealership import LISTENS_AT
 
-from dealer_agent.bootstrap import application
+from dealer_agent.bootstrap import application, installation_application
 from dealer_agent.config import load_settings
+from dealer_agent.config.installation import load_installation
 from dealer_agent.server.connection import BoundedConnection
 
 TARGETS = ("/message:send", "/rpc")
@@ -21,9 +22,12 @@ TARGETS = ("/message:send", "/rpc")
 
 @contextmanager
 def on_a_port(directory: Path, protocol: type[BoundedConnection] = BoundedConnection, **options: Any) -> Iterator[int]:
-    """Runs the dealer in a directory under uvicorn. Yields the port. `options` are uvicorn's."""
+    """Runs the dealer or the installation in a directory under uvicorn. Yields the port. `options` are uvicorn's."""
     listener = socket.create_server(("127.0.0.1", 0))
-    app = application(load_settings(directory, {}), LISTENS_AT)
+    if (directory / "installation.toml").exists():
+        app = installation_application(load_installation(directory, {}))
+    else:
+        app = application(load_settings(directory, {}), LISTENS_AT)
     config = uvicorn.Config(app, http=protocol, log_level="critical", ws="none", server_header=False, **options)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, make_installation
 from tests.server.dealership import NO_LIMITS, message, set_up
 from tests.server.sockets import TARGETS, body_of, connected, on_a_port, request
 
@@ -301,6 +302,21 @@ def test_a_request_that_only_mentions_a_lead_gets_no_priority(port: int, monkeyp
     disguised = [request(target, body_of(target, mentioning)) for target in TARGETS] * 20
     statuses = Counter(status for status, _, _ in answers_to(port, [search] * 30 + disguised)[30:])
     assert statuses[429] > 20
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.requirement("overload")
+def test_a_crawler_of_one_dealer_does_not_use_up_the_place_of_others(tmp_path: Path) -> None:
+    installation = make_installation(tmp_path / "installation", INSTALLATION_TOML + NO_LIMITS)
+    north, south = (request(f"/d/{dealer_id}/message:send", body_of("", SEARCH)) for dealer_id in DEALERS)
+    for dealer_id in DEALERS:
+        add(installation, dealer_id)
+    with on_a_port(installation.directory, Watched) as port:
+        for opens in (north, south):
+            answers_to(port, [opens])
+        seen = [[status for status, _, _ in answers_to(port, [*[north] * 40, south])] for _ in range(5)]
+    assert {statuses[-1] for statuses in seen} == {200}
+    assert sum(statuses.count(429) for statuses in seen) > 100
 
 
 def test_the_number_of_requests_that_wait_for_the_database_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ class PgBouncer(ServerProcess):
     def __init__(self, folder: Path, direct_url: str, user: str | None) -> None:
         port = free_port()
         program = installed_program("pgbouncer", "pgbouncer")
-        settings = folder / "pgbouncer.ini"
+        self._settings = settings = folder / "pgbouncer.ini"
         settings.write_text(_settings(direct_url, port), "utf-8")
         settings.chmod(0o600)
         if user is not None:
@@ -36,9 +36,15 @@ class PgBouncer(ServerProcess):
         given = conninfo_to_dict(direct_url)
         self.url = f"postgresql://{given.get('user', 'postgres')}@127.0.0.1:{port}/{given['dbname']}"
 
+    def log_in_as(self, role: str) -> None:
+        """Restarts the pooler. It uses PostgreSQL as this role from now on, for all clients."""
+        self.kill()
+        self._settings.write_text(_settings(self.direct_url, self.port, user=role), "utf-8")
+        self.start()
 
-def _settings(direct_url: str, port: int) -> str:
-    server = conninfo_to_dict(direct_url)
+
+def _settings(direct_url: str, port: int, **other: str) -> str:
+    server = conninfo_to_dict(direct_url) | other
     names = ("host", "port", "user", "password", "dbname")
     target = " ".join(f"{name}='{server[name]}'" for name in names if server.get(name))
     return f"""

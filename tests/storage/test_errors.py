@@ -11,7 +11,7 @@ from tests.storage.samples import DEALER, VAULT, lead, storing
 
 from dealer_agent.storage import connections, errors
 from dealer_agent.storage.connections import database_url as parse
-from dealer_agent.storage.connections import reader_engine, writer_engine
+from dealer_agent.storage.connections import open_engines, writer_engine
 from dealer_agent.storage.errors import (
     AlreadyStored,
     BadDatabaseUrl,
@@ -114,7 +114,7 @@ def test_a_lock_that_is_held_for_too_long_is_busy(
 
 def test_readers_cannot_write(database_url: str) -> None:
     migrate(database_url)
-    engine = reader_engine(parse(database_url))
+    _, engine = open_engines(parse(database_url))
     with pytest.raises(DatabaseReadOnly), errors.translating(), engine.begin() as connection:
         connection.execute(text("INSERT INTO dealers (dealer_id) VALUES ('ridgeline')"))
     engine.dispose()

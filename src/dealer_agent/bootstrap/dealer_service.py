@@ -1,7 +1,7 @@
 """Makes the service of one dealer from its settings, for a dealer with a folder and for a dealer of an installation."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,6 +18,7 @@ from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.refresh import token_registry
 from dealer_agent.server.service import RPC, Process, Service
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
@@ -32,7 +33,8 @@ from dealer_agent.storage.store import Store
 class Shared:
     """What the dealers of a process share. `on_stored` gets the id of a dealer that may have new deliveries.
 
-    A dealer without a `public_url` has the URL `listens_at`.
+    A dealer without a `public_url` has the URL `listens_at`. `all_dealers_limits` are the limits of an installation
+    that machines share.
     """
 
     store: Store
@@ -41,6 +43,7 @@ class Shared:
     listens_at: str
     on_stored: Callable[[str], None]
     has_many_dealers: bool = False
+    all_dealers_limits: SharedLimits | None = None
 
 
 @asynccontextmanager
@@ -76,6 +79,8 @@ async def open_service(
         return revision, tokens, snapshots.load(datetime.now(UTC))
 
     revision, tokens, snapshot = await asyncio.to_thread(read)
+    rules = settings.rate_limits.by_rule
+    limits = shared.process.limits.of_dealer(profile.id, rules) if shared.has_many_dealers else shared.process.limits
     return Service(
         process=shared.process,
         snapshots=snapshots,
@@ -83,8 +88,10 @@ async def open_service(
         dealer=dealer_of(profile, intake, settings.search, snapshot.catalogue, snapshot.at),
         tokens=tokens,
         vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
-        limits=shared.process.limits,
-        shared_limits=_shared_limits(shared.process, settings, cipher),
+        limits=limits,
+        shared_limits=shared_limits(
+            shared.process.limit_store, limits, profile.id, rules, cipher, shared.all_dealers_limits
+        ),
         settings=settings,
         card=_card_facts(settings, shared.listens_at),
         calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
@@ -105,11 +112,18 @@ def customer_links(settings: Settings, listens_at: str, cipher: Cipher) -> Custo
     )
 
 
-def _shared_limits(process: Process, settings: Settings, cipher: Cipher) -> SharedLimits | None:
-    if process.limit_store is None:
+def shared_limits(
+    store: LimitStore | None,
+    machine: RateLimits | DealerLimits,
+    dealer_id: str,
+    rules: Mapping[str, str],
+    cipher: Cipher,
+    all_dealers: SharedLimits | None = None,
+) -> SharedLimits | None:
+    """The limits of a dealer in the store that machines share. None without a store."""
+    if store is None:
         return None
-    key = cipher.lasting_key("rate limits")
-    return SharedLimits(process.limit_store, process.limits, settings.dealer.id, settings.rate_limits.by_rule, key)
+    return SharedLimits(store, machine, dealer_id, rules, cipher.lasting_key("rate limits"), all_dealers)
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:

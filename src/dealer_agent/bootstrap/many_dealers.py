@@ -1,11 +1,9 @@
 """Composes the service of the dealers of an installation."""
 
 import asyncio
-import math
 import os
 import socket
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from weakref import WeakSet
 
-from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
+from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
@@ -28,29 +26,28 @@ from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.server.installation_keys import InstallationKeys
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
-from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.limits import INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDealers
 from dealer_agent.server.service import Process, Service
 from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
-from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers
+from dealer_agent.storage.change_listener import LISTENING_CONNECTIONS
+from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers, count_changes
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.outbox import dealers_with_due
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import InstallationTransaction
 
 SNAPSHOTS = "snapshots"
 """The folder with the snapshots of all dealers. It may be deleted while the service is stopped."""
 BUSIEST_FILE = "busiest-dealers.json"
 EPOCH = datetime.fromtimestamp(0, UTC)
-LONGEST_TRANSACTION = timedelta(minutes=10)
+USUAL_TRANSACTION = timedelta(seconds=10)
 """A transaction commits its change with an earlier time. Changes are read again for this long."""
-
-SHARED_SECONDS = 0.2
-"""How old revisions may be that another step has read."""
 
 LONGEST_LEASE = timedelta(seconds=LONGEST_LEASE_SECONDS)
 MOST_DUE = 100_000
@@ -69,13 +66,20 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         closing.callback(lines.flush)
         closing.callback(end_interval)
         store = await asyncio.to_thread(
-            partial(Store.open, installation.database_url, installation.cipher, many_dealers=True)
+            partial(
+                Store.open,
+                installation.database_url,
+                installation.cipher,
+                many_dealers=True,
+                most_connections=settings.installation.database_connections - LISTENING_CONNECTIONS,
+            )
         )
         closing.callback(store.close)
         addresses = await asyncio.to_thread(read_addresses, installation, store)
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
-        limits = RateLimits(installation.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
+        rules = settings.rate_limits.by_rule
+        limits = RateLimits(installation.directory / RATE_LIMITS_FILE, rules, blocks=INSTALLATION_BLOCKS)
         closing.callback(limits.close)
         process = Process(
             settings=settings.service,
@@ -132,7 +136,19 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
         dealers = ServedDealers(process, addresses, open_dealer, memory.close_idle)
         deliveries = await closing.enter_async_context(delivering(store, writer, find_due_dealers, find_outlets))
-        shared = Shared(store, writer, process, installation.public_url, deliveries.wake, has_many_dealers=True)
+        cipher = installation.cipher
+        shared = Shared(
+            store,
+            writer,
+            process,
+            installation.public_url,
+            deliveries.wake,
+            has_many_dealers=True,
+            # Without keys, no dealer can be opened.
+            all_dealers_limits=shared_limits(process.limit_store, limits, ALL_DEALERS, rules, cipher)
+            if cipher
+            else None,
+        )
         refresher = Refresher(
             store,
             writer,
@@ -178,30 +194,29 @@ class Changes:
 
     store: Store
     _newest: datetime = EPOCH
-    _newest_seen: float = 0.0
-    _read_at: float = -math.inf
-    _found: dict[str, Revision] = field(default_factory=dict)
-    _reading: threading.Lock = field(default_factory=threading.Lock)
+    _counted: int = -1
+    _seen: dict[str, Revision] = field(default_factory=dict)
 
     def read(self) -> dict[str, Revision]:
         """The revisions by dealer. The first call returns those of all dealers. Raises StorageError."""
-        with self._reading:
-            now = time.monotonic()
-            if now - self._read_at >= SHARED_SECONDS:
-                self._found = self._read(now)
-                self._read_at = now
-            return self._found
-
-    def _read(self, now: float) -> dict[str, Revision]:
-        again = LONGEST_TRANSACTION - timedelta(seconds=now - self._newest_seen)
-        since = EPOCH if self._newest == EPOCH else self._newest - max(again, timedelta())
         with self.store.installation() as tx:
-            changes = changed_dealers(tx, since)
-        if changes and changes[-1].changed_at != self._newest:
-            # At the start, the newest change may be old.
-            age = datetime.now(UTC) - changes[-1].changed_at if self._newest == EPOCH else timedelta()
-            self._newest, self._newest_seen = changes[-1].changed_at, now - max(age, timedelta()).total_seconds()
-        return {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
+            count = count_changes(tx)
+            if count == self._counted:
+                return {}
+            found = self._read_since(tx, max(self._newest, EPOCH + USUAL_TRANSACTION) - USUAL_TRANSACTION)
+            if count != sum(map(sum, self._seen.values())):
+                # A long transaction has committed a change with an earlier time.
+                found = self._read_since(tx, EPOCH)
+        self._counted = count
+        return found
+
+    def _read_since(self, tx: InstallationTransaction, since: datetime) -> dict[str, Revision]:
+        changes = changed_dealers(tx, since)
+        if changes:
+            self._newest = changes[-1].changed_at
+        found = {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
+        self._seen.update(found)
+        return found
 
 
 def read_addresses(installation: Installation, store: Store) -> Addresses:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
@@ -21,6 +22,7 @@ from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process
 from dealer_agent.server.upkeep import Upkeep
+from dealer_agent.storage.change_listener import LISTENING_CONNECTIONS
 from dealer_agent.storage.store import Store
 
 RATE_LIMITS_FILE = "rate-limits.bin"
@@ -37,7 +39,14 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
         closing.callback(end_interval)
-        store = await asyncio.to_thread(Store.open, settings.database_url, settings.cipher)
+        store = await asyncio.to_thread(
+            partial(
+                Store.open,
+                settings.database_url,
+                settings.cipher,
+                most_connections=settings.database_connections - LISTENING_CONNECTIONS,
+            )
+        )
         closing.callback(store.close)
         cipher = await asyncio.to_thread(store.check_keys, profile.id)
         # Before the first lead. Otherwise a lead that is stored while the clock is wrong would make that time trusted.

@@ -14,7 +14,15 @@ from msgspec import UNSET, Meta, Struct
 
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.loading import database_of, rate_limit_url, read_text, read_toml, require_private
-from dealer_agent.config.settings import DealerFile, Sections, Settings, read_public_url
+from dealer_agent.config.settings import (
+    DATABASE_CONNECTIONS,
+    FEWEST_CONNECTIONS,
+    MOST_CONNECTIONS,
+    DealerFile,
+    Sections,
+    Settings,
+    read_public_url,
+)
 from dealer_agent.config.settings_problems import error_with_lines
 from dealer_agent.dealers.profile_checks import read_by, read_host
 from dealer_agent.encryption import Cipher
@@ -42,7 +50,7 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     port: Annotated[int, Meta(ge=1, le=65535)] = 8080
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     snapshot_memory_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = 512
-    database_connections: Annotated[int, Meta(ge=3, le=1000)] = 10
+    database_connections: Annotated[int, Meta(ge=FEWEST_CONNECTIONS, le=MOST_CONNECTIONS)] = DATABASE_CONNECTIONS
     rotate_keys_days: Annotated[int, Meta(ge=0, le=3650)] = 30
 
 

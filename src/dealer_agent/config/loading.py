@@ -9,11 +9,18 @@ from typing import Any
 import msgspec
 
 from dealer_agent.config.keys import load_cipher
-from dealer_agent.config.settings import DealerFile, Settings
+from dealer_agent.config.settings import (
+    DATABASE_CONNECTIONS,
+    FEWEST_CONNECTIONS,
+    MOST_CONNECTIONS,
+    DealerFile,
+    Settings,
+)
 from dealer_agent.config.settings_problems import SettingsError, error_with_lines, find_problems
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
+CONNECTIONS_VARIABLE = "DATABASE_CONNECTIONS"
 RATE_LIMIT_VARIABLE = "RATE_LIMIT_URL"
 _RATE_LIMIT_URL = re.compile(
     r"(redis|valkey)s?://([^@/\s]*@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/[0-9]*)?(\?\S*)?"
@@ -34,6 +41,7 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
         file,
         directory=directory,
         database_url=database_of(directory, env),
+        database_connections=database_connections(env),
         rate_limit_url=rate_limit_url(env),
         service=msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/")),
         cipher=load_cipher(directory, env),
@@ -43,6 +51,16 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
 def database_of(directory: Path, env: Mapping[str, str]) -> str:
     """The URL of the database: `DATABASE_URL`, by default the SQLite file in the directory."""
     return env.get("DATABASE_URL") or f"sqlite:///{directory / 'dealer-agent.db'}"
+
+
+def database_connections(env: Mapping[str, str]) -> int:
+    """The most connections of a process to PostgreSQL: `DATABASE_CONNECTIONS`. Raises SettingsError."""
+    given = env.get(CONNECTIONS_VARIABLE) or str(DATABASE_CONNECTIONS)
+    if not re.fullmatch("[0-9]{1,4}", given) or not FEWEST_CONNECTIONS <= int(given) <= MOST_CONNECTIONS:
+        raise SettingsError(
+            f"{CONNECTIONS_VARIABLE}: '{given}' must be a number from {FEWEST_CONNECTIONS} to {MOST_CONNECTIONS}"
+        )
+    return int(given)
 
 
 def rate_limit_url(env: Mapping[str, str]) -> str:

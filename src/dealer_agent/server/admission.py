@@ -6,6 +6,10 @@ So every turn also handles new connections, new bytes and health checks.
 When the queue is not empty for a while, the process is overloaded. Then it queues a request only if the queue is
 short, and refuses all others at once (the rule of CoDel: Nichols and Jacobson, "Controlling Queue Delay").
 
+In an overload, no dealer takes the place of others. While a dealer has fewer requests in the queue than the average of
+the dealers that have any, its requests may wait twice as long before they are refused. So the clients of a dealer with
+too many requests are refused first.
+
 Refusals take time, too. After many refusals, a turn stops reading from each further connection that it refuses, and
 later turns read from them again, in order. So clients that repeat refused requests at once cannot use up the process.
 """
@@ -56,7 +60,9 @@ class Admission:
     """Decides for each request of one process: answer now, queue, or refuse."""
 
     def __init__(self) -> None:
-        self._queue: deque[Callable[[], None]] = deque()
+        self._queue: deque[tuple[str, Callable[[], None]]] = deque()
+        # How many requests of each dealer are in the queue.
+        self._waiting: dict[str, int] = {}
         self._stopped: deque[Callable[[], None]] = deque()
         self._now = 0.0
         # When the turn began; 0 before its first request. While it is not 0, `_next_turn` is scheduled.
@@ -82,13 +88,15 @@ class Admission:
         self._answered += 1
         return True
 
-    def is_full(self, refused_at: float = NEVER, *, is_lead: bool = False) -> bool:
+    def is_full(self, dealer_id: str, refused_at: float = NEVER, *, is_lead: bool = False) -> bool:
         """Whether one more request would wait too long. Call it only after `has_time` has returned False.
 
         `refused_at` is when the process last refused a request of this client. In an overload, leads may wait longer.
         """
         waiting = len(self._queue)
         factor = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2
+        if self._waiting.get(dealer_id, 0) * len(self._waiting) < waiting:
+            factor *= 2
         if waiting < (SHORT_QUEUE_FOR_LEADS if is_lead else SHORT_QUEUE * factor):
             return False
         overloaded = (
@@ -98,11 +106,12 @@ class Admission:
         longest = STANDING_SECONDS * factor if overloaded and not is_lead else BURST_SECONDS
         return waiting * self._pace_seconds > longest * self._pace_requests
 
-    def enqueue(self, answer: Callable[[], None]) -> None:
+    def enqueue(self, dealer_id: str, answer: Callable[[], None]) -> None:
         """Adds a request to the queue. `answer` is called when its turn comes."""
         if not self._queue:
             self._queued_since = self._now
-        self._queue.append(answer)
+        self._queue.append((dealer_id, answer))
+        self._waiting[dealer_id] = self._waiting.get(dealer_id, 0) + 1
 
     def refuse(self) -> float:
         """Records a refusal. Returns its time, for `is_full`."""
@@ -118,14 +127,17 @@ class Admission:
         self._stopped.append(resume)
         return True
 
-    async def wait_for_turn(self, *, is_lead: bool = False) -> None:
-        """Waits until a request may be answered; it is the last one of its turn. Raises RateLimited for a long wait."""
+    async def wait_for_turn(self, dealer_id: str, *, is_lead: bool = False) -> None:
+        """Waits until a request may be answered; it is the last one of its turn. Raises RateLimited for a long wait.
+
+        `dealer_id` is empty for a request without a dealer.
+        """
         if not self.has_time():
-            if self.is_full(is_lead=is_lead):
+            if self.is_full(dealer_id, is_lead=is_lead):
                 self.refuse()
                 raise too_busy()
             turn = asyncio.get_running_loop().create_future()
-            self.enqueue(partial(self._wake, turn))
+            self.enqueue(dealer_id, partial(self._wake, turn))
             await turn
         self._turn_is_over = True
 
@@ -160,7 +172,12 @@ class Admission:
         ends = now + TURN_SECONDS
         while self._queue and not self._turn_is_over:
             self._answered += 1
-            self._queue.popleft()()
+            dealer_id, answer = self._queue.popleft()
+            if self._waiting[dealer_id] == 1:
+                del self._waiting[dealer_id]
+            else:
+                self._waiting[dealer_id] -= 1
+            answer()
             if perf_counter() > ends:
                 break
         for _ in range(min(REFUSED_PER_TURN, len(self._stopped))):

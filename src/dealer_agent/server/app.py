@@ -20,11 +20,12 @@ from dealer_agent.server.cross_origin import PREFLIGHT, is_preflight
 from dealer_agent.server.error_replies import as_protocol_error, error_response, http_error_response, where_to_send
 from dealer_agent.server.fast_path import DEALERS, OVERLOAD_REPLIES
 from dealer_agent.server.installation_routes import WHERE_DEALERS_ARE, installation_routes
+from dealer_agent.server.limits import ADDRESS_RULE
 from dealer_agent.server.overload_replies import OverloadReplies
 from dealer_agent.server.request_pipeline import handle_post
 from dealer_agent.server.routes import HEALTH_PATHS, routes
 from dealer_agent.server.served_dealers import BINDINGS, ServedDealers, host_of
-from dealer_agent.server.service import ADDRESS_RULE, HEALTH_RULE, Service
+from dealer_agent.server.service import HEALTH_RULE, Service
 from dealer_agent.storage.errors import DealerUnknown
 
 log = structlog.get_logger()
@@ -115,7 +116,7 @@ class DealerApp:
         if target.binding is not None:
             raise HTTPException(405, headers={"Allow": "POST"})
         if not is_health_check:
-            await process.load.wait_for_turn()
+            await process.load.wait_for_turn("" if target.service is None else target.service.dealer_id)
         router = self._of_installation if target.service is None else self._of_dealer
         below = {**scope, "path": target.path, "app": self, "service": target.service, "dealers": self.dealers}
         await router(below, receive, send)

@@ -117,7 +117,7 @@ class FastPathConnection(HttpToolsProtocol):
     def _handle(self, service: Service, binding: Binding) -> bool:
         """Answers, queues or refuses a request. False if it must use the path over ASGI."""
         has_time = self._load.has_time()
-        is_refused = not has_time and self._load.is_full(self._refused_at)
+        is_refused = not has_time and self._load.is_full(service.dealer_id, self._refused_at)
         if is_refused and LEAD not in self._body:
             self._refuse_as_busy(binding)
             return True
@@ -134,7 +134,7 @@ class FastPathConnection(HttpToolsProtocol):
         else:
             queued = QueuedRequest(self, incoming)
             self.cycle = cast(RequestResponseCycle, queued)
-            self._load.enqueue(queued.answer)
+            self._load.enqueue(service.dealer_id, queued.answer)
         return True
 
     def send_reply(self, incoming: IncomingRequest, *, keep_alive: bool = True) -> None:

@@ -24,8 +24,9 @@ from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, too_large, wrong_media_type
 from dealer_agent.server.client_address import client_address
+from dealer_agent.server.limits import ADDRESS_RULE
 from dealer_agent.server.log import RequestLine
-from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
+from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
 from dealer_agent.server.tokens import bearer_token
 
 COUNTED_BYTES = 8 * 1024

@@ -8,6 +8,10 @@ The counters are in one memory-mapped file of fixed size: a table of blocks, eac
 client are in one block, and its counters for one rule are in one set of it. A process uses a block under the kernel's
 lock on its bytes. When a set is full, the new counter replaces the one that expires first. So very many IP
 addresses need no more memory. The file holds keyed hashes, never an IP address or a token.
+
+In an installation, each dealer has its own rules and its own counters (`RateLimits.of_dealer`), in a block for each
+dealer and client. The rule of IP addresses also applies to all dealers together. Otherwise a client could multiply its
+rate by the number of dealers.
 """
 
 import fcntl
@@ -19,6 +23,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -38,11 +43,16 @@ _OWNER_BYTES = _OWNER.size
 _SET_BYTES = MOST_WINDOWS * _COUNTER_BYTES
 _BLOCK_SETS = 8
 _BLOCK_BYTES = _BLOCK_SETS * _SET_BYTES
-_BLOCKS = 1024
-_TABLE_BYTES = _HEADER_BYTES + _BLOCKS * _BLOCK_BYTES
+BLOCKS = 1024
+INSTALLATION_BLOCKS = 8192
+"""The blocks of a table of 16 MiB, because each dealer counts the same clients again."""
 # A window that ends later than a new one would was started before the clock was set back. Smaller differences are
 # corrections of the clock.
 _CLOCK_GRACE_SECONDS = 1.0
+
+
+ADDRESS_RULE = "address"
+"""The rule that counts every request for the address of its client."""
 
 
 class Refusal(NamedTuple):
@@ -60,6 +70,21 @@ class _Limit(NamedTuple):
     owner: bytes
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Rules:
+    """The rules of a dealer by name. `owner` is part of the names of its counters."""
+
+    owner: str
+    windows: dict[str, list[tuple[int, int]]]
+
+
+def _rules(owner: str, rules: Mapping[str, str]) -> _Rules:
+    return _Rules(owner, {name: _windows_of(rule) for name, rule in rules.items()})
+
+
+_windows_of = lru_cache(maxsize=1024)(windows_of)
+
+
 class RateLimits:
     """The counters in the file at `path`, and the rules by name. The file is created when it does not exist.
 
@@ -68,8 +93,11 @@ class RateLimits:
     invalid rule, and for a file with other content.
     """
 
-    def __init__(self, path: Path, rules: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> None:
-        self._limits = {name: windows_of(rule) for name, rule in rules.items()}
+    def __init__(
+        self, path: Path, rules: Mapping[str, str], *, blocks: int = BLOCKS, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._rules = _rules("", rules)
+        self._blocks = blocks
         self._clock = clock
         self._threads = threading.Lock()
         # No mode of `open` sets the permissions of a new file and keeps the content of an existing one.
@@ -99,7 +127,15 @@ class RateLimits:
 
     def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> Refusal | None:
         """Counts a request under each rule until one refuses it, all under one lock."""
-        block, counters = self._block_of(rules, client)
+        return self.acquire_for(self._rules, rules, client, cost)
+
+    def of_dealer(self, dealer_id: str, rules: Mapping[str, str]) -> "DealerLimits":
+        """The limits of a dealer of an installation, in the same file."""
+        return DealerLimits(self, _rules(dealer_id, rules))
+
+    def acquire_for(self, owner: _Rules, rules: tuple[str, ...], client: str, cost: int) -> Refusal | None:
+        """`acquire_in_order` with the rules and the counters of an owner."""
+        block, counters = self._block_of(owner, rules, client)
         with self._threads:
             fcntl.lockf(self._file, fcntl.LOCK_EX, _BLOCK_BYTES, block)
             try:
@@ -113,16 +149,20 @@ class RateLimits:
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, _BLOCK_BYTES, block)
 
-    def _located(self, rules: tuple[str, ...], client: str) -> tuple[int, list[tuple[str, int, list[_Limit]]]]:
+    def _located(
+        self, owner: _Rules, rules: tuple[str, ...], client: str
+    ) -> tuple[int, list[tuple[str, int, list[_Limit]]]]:
         """The offset of a client's block; for each rule with limits: its name, the offset of its set, its limits."""
+        client = f"{owner.owner}\0{client}"
         digest = blake2b(client.encode(errors="surrogatepass"), digest_size=4, key=self._key).digest()
-        block = _HEADER_BYTES + int.from_bytes(digest) % _BLOCKS * _BLOCK_BYTES
+        block = _HEADER_BYTES + int.from_bytes(digest) % self._blocks * _BLOCK_BYTES
         counters = []
         for rule in rules:
-            if self._limits[rule]:
+            windows = owner.windows[rule]
+            if windows:
                 name = f"{rule}\0{client}".encode(errors="surrogatepass")
                 digest = blake2b(name, digest_size=12, key=self._key).digest()
-                limits = [_Limit(amount, window, _OWNER.pack(digest, window)) for amount, window in self._limits[rule]]
+                limits = [_Limit(amount, window, _OWNER.pack(digest, window)) for amount, window in windows]
                 counters.append((rule, block + digest[0] % _BLOCK_SETS * _SET_BYTES, limits))
         return block, counters
 
@@ -163,6 +203,7 @@ class RateLimits:
         return min(offsets, key=lambda offset: _COUNTED.unpack_from(self._table, offset + _OWNER_BYTES)[0])
 
     def _open_table(self, path: Path) -> mmap.mmap:
+        size = _HEADER_BYTES + self._blocks * _BLOCK_BYTES
         fcntl.lockf(self._file, fcntl.LOCK_EX, _HEADER_BYTES)
         try:
             magic = os.pread(self._file, len(_MAGIC), 0)
@@ -171,9 +212,30 @@ class RateLimits:
                 if any(magic):
                     raise ValueError(f"{path} is not a table of rate limits of this version; delete or move it")
                 # Write the zeros: in a file with a hole, a full disk would kill the worker at its first access.
-                os.pwrite(self._file, bytes(_TABLE_BYTES), 0)
+                os.pwrite(self._file, bytes(size), 0)
                 os.pwrite(self._file, secrets.token_bytes(_KEY_BYTES), len(_MAGIC))
                 os.pwrite(self._file, _MAGIC, 0)
-            return mmap.mmap(self._file, _TABLE_BYTES)
+            return mmap.mmap(self._file, size)
         finally:
             fcntl.lockf(self._file, fcntl.LOCK_UN, _HEADER_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class DealerLimits:
+    """The limits of one dealer of an installation. A request also counts for all dealers, by the rule of addresses."""
+
+    all_dealers: RateLimits
+    rules: _Rules
+
+    def acquire(self, rule: str, client: str, cost: int = 1) -> int | None:
+        """As `RateLimits.acquire`."""
+        refusal = self.acquire_in_order((rule,), client, cost)
+        return None if refusal is None else refusal.wait
+
+    def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> Refusal | None:
+        """As `RateLimits.acquire_in_order`, but under two locks if the rule of addresses is one of the rules."""
+        if ADDRESS_RULE in rules:
+            refusal = self.all_dealers.acquire_in_order((ADDRESS_RULE,), client, cost)
+            if refusal is not None:
+                return refusal
+        return self.all_dealers.acquire_for(self.rules, rules, client, cost)

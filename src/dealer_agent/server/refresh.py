@@ -1,8 +1,8 @@
 """Background work of a process: it loads new stock, tokens, settings and keys within two seconds."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -26,9 +26,19 @@ from dealer_agent.storage.transaction import Transaction
 log = structlog.get_logger()
 
 POLL_SECONDS = 0.5
+LISTENING_POLL_SECONDS = 2.0
+"""The pause between polls while PostgreSQL announces changes. An announcement ends it."""
+SHORTEST_PAUSE_SECONDS = 0.05
+RECONNECT_SECONDS = 5.0
+RETRY_SECONDS = 0.2
+"""How soon a step runs again, also after a failure."""
+MOST_REFRESHING = 2
+"""How many dealers each step refreshes at the same time."""
 PROBE_SECONDS = 2.0
-NEEDED = {"stock", "tokens", "settings"}
+NEEDED_BY_ALL = {"changes"}
 """The steps that reading skills need: when one fails, a process answers from older data."""
+NEEDED_BY_ONE = NEEDED_BY_ALL | {"stock", "tokens", "settings"}
+"""The same for a process with one dealer. A failure that concerns one of many dealers must not stop all of them."""
 
 
 def token_registry(tx: Transaction) -> TokenRegistry:
@@ -56,12 +66,38 @@ def revision_of(store: Store, dealer_id: str) -> Revision:
         return read_revision(tx)
 
 
+class MarkedDealers:
+    """The dealers that one step must look at."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._marked = asyncio.Event()
+
+    def add(self, dealer_ids: Iterable[str]) -> None:
+        """Marks dealers."""
+        self._ids.update(dealer_ids)
+        self._marked.set()
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[set[str]]:
+        """Waits for marked dealers. They are marked again if the `async with` block fails."""
+        await self._marked.wait()
+        self._marked.clear()
+        taken, self._ids = self._ids, set()
+        try:
+            yield taken
+        except BaseException:
+            self.add(taken)
+            raise
+
+
 @dataclass
 class Refresher:
-    """Polls the store, and replaces what has changed in the services of the opened dealers.
+    """Polls the database, and replaces what has changed in the services of the opened dealers.
 
-    `read_revisions` returns the revisions in the store, by dealer. It may leave out dealers without recent changes.
-    `read_addresses` returns where the dealers answer. `on_settings` gets each dealer whose settings have changed.
+    On PostgreSQL, an announced change causes a poll at once. `read_revisions` returns revisions in the database, by
+    dealer. It may leave out dealers that have not changed since the last call. `read_addresses` returns where the
+    dealers answer. `on_settings` gets each dealer whose settings have changed.
     """
 
     store: Store
@@ -71,66 +107,123 @@ class Refresher:
     read_addresses: Callable[[], Addresses]
     cipher: Cipher | None
     on_settings: Callable[[str], None] = lambda _: None
+    _known: dict[str, Revision] = field(default_factory=dict)
     _settings: dict[str, int] = field(default_factory=dict)
+    _new_stock: MarkedDealers = field(default_factory=MarkedDealers)
+    _new_tokens: MarkedDealers = field(default_factory=MarkedDealers)
+    _new_settings: MarkedDealers = field(default_factory=MarkedDealers)
+    _announced: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_listening: bool = False
 
     async def run(self, steps: RepeatedSteps) -> None:
         """Repeats all steps until it is cancelled. Tokens do not wait while a large stock is loading."""
+        self.dealers.on_opened = self._check_opened
         await asyncio.gather(
-            steps.repeat("stock", self._refresh_stock, POLL_SECONDS),
-            steps.repeat("tokens", self._refresh_tokens, POLL_SECONDS),
-            steps.repeat("settings", self._refresh_settings, POLL_SECONDS),
+            steps.repeat("announcements", self._listen, RECONNECT_SECONDS, first=0),
+            steps.repeat("changes", self._poll, POLL_SECONDS, wait=self._wait_for_change),
+            steps.repeat("stock", self._refresh_stock, RETRY_SECONDS),
+            steps.repeat("tokens", self._refresh_tokens, RETRY_SECONDS),
+            steps.repeat("settings", self._refresh_settings, RETRY_SECONDS),
             steps.repeat("keys", self._refresh_keys, POLL_SECONDS),
             steps.repeat("leads", self._probe_leads, PROBE_SECONDS),
             steps.repeat("readiness", partial(self._note_readiness, steps), POLL_SECONDS),
         )
 
     async def _note_readiness(self, steps: RepeatedSteps) -> None:
-        self.dealers.process.ready = not steps.failing & NEEDED
+        has_one_dealer = self.dealers.addresses.only is not None
+        self.dealers.process.ready = not steps.failing & (NEEDED_BY_ONE if has_one_dealer else NEEDED_BY_ALL)
+
+    async def _listen(self) -> None:
+        try:
+            async for _ in self.store.announcements():
+                self._is_listening = True
+                self._announced.set()
+        finally:
+            self._is_listening = False
+            self._announced.set()
+        # There are no announcements. Only the poll finds changes.
+        await asyncio.Event().wait()
+
+    async def _wait_for_change(self, seconds: float) -> None:
+        await asyncio.sleep(SHORTEST_PAUSE_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LISTENING_POLL_SECONDS if self._is_listening else seconds):
+                await self._announced.wait()
+        self._announced.clear()
+
+    async def _poll(self) -> None:
+        found = await asyncio.to_thread(self.read_revisions)
+        changed = [dealer_id for dealer_id, revision in found.items() if self._known.get(dealer_id) != revision]
+        self._known.update(found)
+        if changed:
+            self._mark(changed)
+
+    def _mark(self, dealer_ids: Iterable[str]) -> None:
+        for step in (self._new_stock, self._new_tokens, self._new_settings):
+            step.add(dealer_ids)
+
+    def _check_opened(self, dealer_id: str) -> None:
+        """A change may have been found while the dealer was being opened."""
+        known, opened = self._known.get(dealer_id), self.dealers.opened.get(dealer_id)
+        if known is not None and opened is not None and known != opened.loaded:
+            self._mark([dealer_id])
+            self._announced.set()
 
     async def _refresh_stock(self) -> None:
-        for service, revision in await self._opened():
-            if revision.stock != service.loaded.stock:
-                snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
-                replaced = [service.dealer]
-                service.dealer = service.dealer.with_stock(snapshot.catalogue, snapshot.at)
-                service.stock_bytes = snapshot.size
-                service.loaded = service.loaded._replace(stock=snapshot.revision)
-                self.dealers.loads += 1
-                # Freeing the pages of a large snapshot takes long.
-                await asyncio.to_thread(replaced.clear)
-                log.info("stock refreshed", revision=snapshot.revision, vehicles=len(snapshot.catalogue))
+        async def refresh(service: Service, _: Revision) -> None:
+            snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
+            replaced = [service.dealer]
+            service.dealer = service.dealer.with_stock(snapshot.catalogue, snapshot.at)
+            service.stock_bytes = snapshot.size
+            service.loaded = service.loaded._replace(stock=snapshot.revision)
+            self.dealers.loads += 1
+            # Freeing the pages of a large snapshot takes long.
+            await asyncio.to_thread(replaced.clear)
+            log.info("stock refreshed", revision=snapshot.revision, vehicles=len(snapshot.catalogue))
+
+        async with self._new_stock.take() as taken:
+            changed = [each for each in self._opened(taken) if each[0].loaded.stock != each[1].stock]
+            await _refresh_each(changed, refresh)
 
     async def _refresh_tokens(self) -> None:
-        for service, revision in await self._opened():
-            if revision.tokens != service.loaded.tokens:
-                service.tokens = await asyncio.to_thread(_load_tokens, self.store, service.dealer.profile.id)
-                service.loaded = service.loaded._replace(tokens=revision.tokens)
-                log.info("tokens refreshed")
+        async def refresh(service: Service, revision: Revision) -> None:
+            service.tokens = await asyncio.to_thread(_load_tokens, self.store, service.dealer.profile.id)
+            service.loaded = service.loaded._replace(tokens=revision.tokens)
+            log.info("tokens refreshed")
+
+        async with self._new_tokens.take() as taken:
+            changed = [each for each in self._opened(taken) if each[0].loaded.tokens != each[1].tokens]
+            await _refresh_each(changed, refresh)
 
     async def _refresh_settings(self) -> None:
         """Reads where all dealers answer when the settings of any have changed, and opens changed dealers again."""
-        found = await asyncio.to_thread(self.read_revisions)
-        changed = {dealer_id: revision.settings for dealer_id, revision in found.items()}
-        if changed.items() <= self._settings.items():
-            return
-        for dealer_id, number in changed.items():
-            if self._settings.get(dealer_id) != number:
-                self.store.forget_keys(dealer_id)
-        self.dealers.move(await asyncio.to_thread(self.read_addresses))
-        for dealer_id, number in changed.items():
-            if self._settings.get(dealer_id) != number:
-                self.on_settings(dealer_id)
-            opened = self.dealers.opened.get(dealer_id)
-            if opened is not None and opened.loaded.settings != number:
-                await self.dealers.open_again(dealer_id)
-                log.info("settings refreshed", dealer=dealer_id, revision=number)
-        self._settings |= changed
 
-    async def _opened(self) -> list[tuple[Service, Revision]]:
-        """The opened dealers that may have changed, with their revisions in the store."""
-        revisions = await asyncio.to_thread(self.read_revisions)
+        async def open_again(service: Service, revision: Revision) -> None:
+            dealer_id = service.dealer.profile.id
+            await self.dealers.open_again(dealer_id)
+            log.info("settings refreshed", dealer=dealer_id, revision=revision.settings)
+
+        async with self._new_settings.take() as taken:
+            numbers = {dealer_id: self._known[dealer_id].settings for dealer_id in taken}
+            changed = {
+                dealer_id: number for dealer_id, number in numbers.items() if self._settings.get(dealer_id) != number
+            }
+            for dealer_id in changed:
+                self.store.forget_keys(dealer_id)
+            if changed:
+                self.dealers.move(await asyncio.to_thread(self.read_addresses))
+            for dealer_id in changed:
+                self.on_settings(dealer_id)
+            self._settings.update(changed)
+            opened = [
+                each for each in self._opened(taken) if each[0].loaded.settings != numbers[each[0].dealer.profile.id]
+            ]
+            await _refresh_each(opened, open_again)
+
+    def _opened(self, dealer_ids: Iterable[str]) -> list[tuple[Service, Revision]]:
+        """Those of the dealers that are opened, with their revisions in the database."""
         opened = self.dealers.opened
-        return [(opened[dealer_id], revision) for dealer_id, revision in revisions.items() if dealer_id in opened]
+        return [(opened[dealer_id], self._known[dealer_id]) for dealer_id in dealer_ids if dealer_id in opened]
 
     async def _refresh_keys(self) -> None:
         if self.cipher is not None and await asyncio.to_thread(self.cipher.refresh):
@@ -155,6 +248,25 @@ class Refresher:
             self.dealers.process.leads = f"unavailable: {words}"
             raise
         self.dealers.process.leads = LEADS_TAKEN
+
+
+async def _refresh_each(
+    dealers: Iterable[tuple[Service, Revision]], refresh: Callable[[Service, Revision], Awaitable[None]]
+) -> None:
+    """Refreshes a few dealers at a time. One that fails or takes long keeps no other from its refresh.
+
+    Raises the first failure, when all are done.
+    """
+    slots = asyncio.Semaphore(MOST_REFRESHING)
+
+    async def refresh_one(service: Service, revision: Revision) -> None:
+        async with slots:
+            await refresh(service, revision)
+
+    results = await asyncio.gather(*(refresh_one(*each) for each in dealers), return_exceptions=True)
+    for failure in results:
+        if failure is not None:
+            raise failure
 
 
 async def flush_logs(lines: BufferedLines) -> None:

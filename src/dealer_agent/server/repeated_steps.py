@@ -24,12 +24,18 @@ class RepeatedSteps:
     failing: set[str] = field(default_factory=set)
 
     async def repeat(
-        self, name: str, step: Callable[[], Awaitable[None]], seconds: float, *, first: float | None = None
+        self,
+        name: str,
+        step: Callable[[], Awaitable[None]],
+        seconds: float,
+        *,
+        first: float | None = None,
+        wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Repeats a step until it is cancelled. `first` is the wait before the first time."""
+        """Repeats a step until it is cancelled. `first` is the wait before the first time. `wait` may return early."""
         pause = seconds if first is None else first
         while True:
-            await asyncio.sleep(pause)
+            await wait(pause)
             pause = seconds
             try:
                 await step()

@@ -53,7 +53,7 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
         await pass_gates(HEAD_GATES, incoming)
         incoming.body = await read_body(receive, settings.largest_body_bytes, settings.request_timeout_seconds)
         await pass_gates(BODY_GATES, incoming)
-        await service.load.wait_for_turn(is_lead=incoming.is_lead)
+        await service.load.wait_for_turn(service.dealer_id, is_lead=incoming.is_lead)
         await pass_gates(REQUEST_GATES, incoming)
         if incoming.request.skill.is_lead:
             return _success(incoming, await _submit_lead(incoming))

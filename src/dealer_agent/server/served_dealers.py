@@ -111,14 +111,15 @@ def host_of(scope: Scope) -> bytes:
 class ServedDealers:
     """The dealers of one process. `open_dealer` makes the service of one. Use it on the event loop only.
 
-    `close_idle` is called after a dealer was opened. It may close others with `close`. `loads` counts the snapshots
-    that were loaded.
+    `close_idle` is called after a dealer was opened. It may close others with `close`. Then `on_opened` is called.
+    `loads` counts the snapshots that were loaded.
     """
 
     process: Process
     addresses: Addresses
     open_dealer: Callable[[str], Awaitable[Service]]
     close_idle: Callable[["ServedDealers"], None] = lambda _: None
+    on_opened: Callable[[str], None] = lambda _: None
     opened: dict[str, Service] = field(default_factory=dict)
     loads: int = 0
     _opening: dict[str, asyncio.Task[Service]] = field(default_factory=dict)
@@ -163,6 +164,7 @@ class ServedDealers:
             for path, binding in BINDINGS.items():
                 self._targets[host, root + path.encode()] = service, binding
         self.close_idle(self)
+        self.on_opened(dealer_id)
 
     async def open_again(self, dealer_id: str) -> None:
         """Replaces the service of an opened dealer. The older one answers until then. Raises StorageError."""

@@ -16,13 +16,12 @@ from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address
-from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
 from dealer_agent.storage.stock import Revision
 
-ADDRESS_RULE = "address"
 BAD_TOKENS_RULE = "bad_tokens"
 MALFORMED_LEADS_RULE = "malformed_leads"
 HEALTH_RULE = "health"
@@ -75,7 +74,7 @@ class Service:
     dealer: Dealer
     tokens: TokenRegistry
     vocabularies: Vocabularies
-    limits: RateLimits
+    limits: RateLimits | DealerLimits
     settings: Settings
     card: CardFacts
     calendar: Callable[[bytes], bytes | None]
@@ -86,6 +85,11 @@ class Service:
     shared_limits: SharedLimits | None = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def dealer_id(self) -> str:
+        """The id of the dealer."""
+        return self.settings.dealer.id
 
     @property
     def load(self) -> Admission:

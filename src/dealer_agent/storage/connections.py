@@ -9,6 +9,10 @@ moved, deleted or replaced: data written to such a file is lost.
 PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too). Writers are READ COMMITTED and lock rows. They
 turn `synchronous_commit` on if the server has it off: an answered lead survives a power cut
 (docs/protocol.md#durable-before-answer).
+
+Both share one pool, whose size is the most connections of the process. A transaction sets all that it needs itself, and
+nothing lasts longer. So a pooler such as PgBouncer may give each transaction another session. That session does not
+have the statements that the driver prepared in an earlier one. So a connection through a pooler prepares none.
 """
 
 import errno
@@ -48,6 +52,17 @@ _LOCK_IMPORTS = text("SELECT pg_advisory_xact_lock(hashtextextended(current_sche
 
 SPACE_BYTES = 256 * 1024
 """The free disk space that a SQLite database needs: more than a usual group of leads."""
+
+MOST_CONNECTIONS = 10
+"""The connections of a process to PostgreSQL, if no setting has another number."""
+
+POOL_SECONDS = 10
+"""How long a transaction waits for a connection of the pool."""
+
+CONNECT_SECONDS = 10
+
+READ_PROCESS = "SELECT pg_backend_pid()"
+"""The server's process of a connection. A pooler has told the driver another one, because it may change."""
 
 TURN_SECONDS = 0.001
 """How often a waiting SQLite writer tries again."""
@@ -102,6 +117,16 @@ def require_private(url: URL) -> None:
         raise DatabaseExposed(f"the database {advice('600', exposed)}")
 
 
+def open_engines(url: URL, most: int = MOST_CONNECTIONS) -> tuple[Engine, Engine]:
+    """The engines of the writers and of the readers. On PostgreSQL they have at most `most` connections together."""
+    if url.get_backend_name() == "sqlite":
+        return writer_engine(url), _sqlite_reader(url)
+    pool = _postgresql_engine(url, most)
+    reader = pool.execution_options()
+    _begin_with_dealer(reader, _BEGIN_TO_READ)
+    return _writer_of(pool), reader
+
+
 def writer_engine(url: URL) -> Engine:
     """Connections whose committed transactions are durable."""
     if url.get_backend_name() == "sqlite":
@@ -116,26 +141,33 @@ def writer_engine(url: URL) -> Engine:
             "PRAGMA temp_store=MEMORY",
         )
         _queue_writers(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
-    else:
-        engine = _postgresql_engine(url)
-        _begin_with_dealer(engine, _BEGIN_TO_WRITE)
+        _write_collected_first(engine)
+        return engine
+    return _writer_of(_postgresql_engine(url, MOST_CONNECTIONS))
 
+
+def _writer_of(pool: Engine) -> Engine:
+    engine = pool.execution_options()
+    _begin_with_dealer(engine, _BEGIN_TO_WRITE)
+    _write_collected_first(engine)
+    return engine
+
+
+def _write_collected_first(engine: Engine) -> None:
     @event.listens_for(engine, "before_cursor_execute")
     def write_first(connection: Connection, *_: object) -> None:
         write_collected(connection)
 
-    return engine
 
-
-def reader_engine(url: URL) -> Engine:
+def _sqlite_reader(url: URL) -> Engine:
     """Connections whose transactions see one snapshot and cannot write."""
-    if url.get_backend_name() == "sqlite":
-        engine = _sqlite_engine(url)
-        _on_connect(engine, f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA query_only=ON")
-        _on_begin(engine, "BEGIN")
-        return engine
-    engine = _postgresql_engine(url)
-    _begin_with_dealer(engine, _BEGIN_TO_READ)
+    engine = _sqlite_engine(url)
+    _on_connect(engine, f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA query_only=ON")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
     return engine
 
 
@@ -247,8 +279,26 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _postgresql_engine(url: URL) -> Engine:
-    return create_engine(url, hide_parameters=True, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+def _postgresql_engine(url: URL, most: int) -> Engine:
+    engine = create_engine(
+        url,
+        hide_parameters=True,
+        pool_pre_ping=True,
+        pool_size=most,
+        max_overflow=0,
+        pool_timeout=POOL_SECONDS,
+        connect_args={"connect_timeout": CONNECT_SECONDS},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare_nothing_through_pooler(connection: Any, _record: ConnectionPoolEntry) -> None:
+        connection.autocommit = True
+        (process,) = connection.execute(READ_PROCESS).fetchone()
+        connection.autocommit = False
+        if process != connection.info.backend_pid:
+            connection.prepare_threshold = None
+
+    return engine
 
 
 def _on_connect(engine: Engine, *pragmas: str) -> None:
@@ -320,9 +370,3 @@ def _begin_with_dealer(engine: Engine, statements: str) -> None:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         begin_transaction(connection, statements, connection.get_execution_options().get(_DEALER))
-
-
-def _on_begin(engine: Engine, statement: str) -> None:
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql(statement)

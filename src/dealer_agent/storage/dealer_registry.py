@@ -111,6 +111,10 @@ DELETE_HOST = delete(dealer_hosts).where(of_dealer(dealer_hosts), dealer_hosts.c
 LOCK_HOSTS = text("SELECT pg_advisory_xact_lock(4919150214103306)")
 """Any number works if it never changes. On SQLite the writer's transaction is the lock."""
 
+COUNT_CHANGES = select(
+    func.coalesce(func.sum(revisions.c.stock_revision + revisions.c.token_revision + revisions.c.settings_revision), 0)
+)
+
 FIND_CHANGED = (
     select(
         revisions.c.dealer_id,
@@ -230,6 +234,11 @@ def all_dealers(tx: InstallationTransaction) -> list[RegisteredDealer]:
 def all_hosts(tx: InstallationTransaction) -> dict[str, str]:
     """The dealer of each host name."""
     return {row.host: row.dealer_id for row in tx.execute(LIST_ALL_HOSTS)}
+
+
+def count_changes(tx: InstallationTransaction) -> int:
+    """The sum of the counters of all dealers. It grows with every change."""
+    return int(tx.execute(COUNT_CHANGES).scalar_one())
 
 
 def changed_dealers(tx: InstallationTransaction, since: datetime) -> list[DealerChange]:

@@ -185,7 +185,9 @@ POSTGRESQL_ERRORS: dict[str, _Meaning] = {
 def translated(error: SQLAlchemyError) -> StorageError:
     """The StorageError for an error of SQLAlchemy."""
     if isinstance(error, PoolTimeout):
-        return DatabaseBusy(BUSY[1])
+        return DatabaseBusy(
+            "the database is busy: all connections of this process are in use for too long; allow more of them"
+        )
     if isinstance(error, PendingRollbackError):
         return DatabaseUnreachable("the connection to the database broke")
     if isinstance(error, DBAPIError) and error.orig is not None:

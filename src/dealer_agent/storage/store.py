@@ -1,6 +1,6 @@
 """An open database: its connections, and its transactions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Self
@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import connections
+from dealer_agent.storage.change_listener import listen
 from dealer_agent.storage.dealer_keys import DealerCiphers, create_keys
 from dealer_agent.storage.errors import translating
 from dealer_agent.storage.event_chain import lock_dealer
@@ -38,17 +39,25 @@ class Store:
         self._ciphers = ciphers
 
     @classmethod
-    def open(cls, url: str, cipher: Cipher | None = None, *, many_dealers: bool = False) -> Self:
+    def open(
+        cls,
+        url: str,
+        cipher: Cipher | None = None,
+        *,
+        many_dealers: bool = False,
+        most_connections: int = connections.MOST_CONNECTIONS,
+    ) -> Self:
         """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError.
 
         With `many_dealers`, the cipher has the keys of the installation, and each dealer has keys of its own. Without a
-        cipher, a transaction that needs customer data raises KeyMissing.
+        cipher, a transaction that needs customer data raises KeyMissing. With PostgreSQL, the store has at most
+        `most_connections`. A transaction that waits too long for one raises DatabaseBusy.
         """
         parsed = connections.database_url(url)
         connections.require_private(parsed)
-        reader = connections.reader_engine(parsed)
+        writer, reader = connections.open_engines(parsed, most_connections)
         ciphers: Ciphers = DealerCiphers(reader, cipher) if many_dealers else OneCipher(cipher)
-        store = cls(connections.writer_engine(parsed), reader, ciphers)
+        store = cls(writer, reader, ciphers)
         try:
             with translating(), store._reader.begin() as connection:
                 check_schema(connection)
@@ -107,6 +116,10 @@ class Store:
         """A transaction that writes data of several dealers."""
         with translating(), connections.begin(self._writer, ALL_DEALERS) as connection:
             yield InstallationTransaction(connection, datetime.now(UTC))
+
+    def announcements(self) -> AsyncIterator[None]:
+        """Yields once when it listens to changes, and then after each one. See `listen`, also for its errors."""
+        return listen(self._reader)
 
     def isolation_problem(self) -> str | None:
         """Why the database does not isolate dealers, and what to do; None if it does."""

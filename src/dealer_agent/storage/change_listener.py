@@ -1,0 +1,42 @@
+"""Listens to the changes that triggers announce on PostgreSQL (migration 0011)."""
+
+from collections.abc import AsyncIterator
+
+from sqlalchemy import Engine
+
+from dealer_agent.storage.connections import CONNECT_SECONDS, READ_PROCESS
+from dealer_agent.storage.errors import translated_driver_error
+
+CHANNEL = "dealer_agent_changes"
+
+LISTENING_CONNECTIONS = 1
+"""The connections of a listener. They are not in the pool of the store."""
+
+KEEPALIVES = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3}
+"""A connection that a firewall has cut is found after 35 seconds."""
+
+
+async def listen(engine: Engine) -> AsyncIterator[None]:
+    """Yields once when it listens, and then after each announced change.
+
+    Ends at once on SQLite, and behind a pooler, which forwards no announcements. Raises DatabaseUnreachable when the
+    connection breaks, and other StorageErrors.
+    """
+    if engine.dialect.name != "postgresql":
+        return
+    # Imported here: SQLite does not need the driver.
+    import psycopg
+
+    _, given = engine.dialect.create_connect_args(engine.url)
+    options = {"connect_timeout": CONNECT_SECONDS, **KEEPALIVES, **given}
+    try:
+        async with await psycopg.AsyncConnection.connect(autocommit=True, **options) as connection:
+            process = await (await connection.execute(READ_PROCESS)).fetchone()
+            if process != (connection.info.backend_pid,):
+                return
+            await connection.execute(f"LISTEN {CHANNEL}")
+            yield
+            async for _ in connection.notifies():
+                yield
+    except psycopg.Error as error:
+        raise translated_driver_error(error) from None

@@ -1,0 +1,42 @@
+"""The databases of an installation."""
+
+from collections.abc import Iterator
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import URL
+from tests.servers.pgbouncer import PgBouncer
+from tests.storage.service_role import drop_roles, prepared_schema, roles_of
+
+from dealer_agent.storage.database_roles import prepare_database
+
+
+@pytest.fixture
+def postgresql_service(postgresql_server: str) -> Iterator[str]:
+    """The URL of a prepared schema for its service role."""
+    with prepared_schema(postgresql_server) as (_, service):
+        yield service
+
+
+@pytest.fixture
+def pooled_service(pgbouncer_server: PgBouncer, postgresql_server: str) -> Iterator[str]:
+    """The URL of a prepared database for its service role, through a pooler in transaction mode."""
+    given = conninfo_to_dict(pgbouncer_server.direct_url)
+    place = {"host": str(given["host"]), "port": str(given["port"])}
+    direct = URL.create("postgresql", str(given["user"]), database=str(given["dbname"]), query=place)
+    url = direct.render_as_string(hide_password=False)
+    roles = roles_of(pgbouncer_server.url)
+    prepare_database(url, roles)
+    pgbouncer_server.log_in_as(roles.service)
+    yield pgbouncer_server.url
+    pgbouncer_server.kill()
+    drop_roles(url, roles)
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "pgbouncer"])
+def environment(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The environment of an installation on each kind of database."""
+    fixtures = {"postgresql": "postgresql_service", "pgbouncer": "pooled_service"}
+    if request.param not in fixtures:
+        return {}
+    return {"DATABASE_URL": request.getfixturevalue(fixtures[request.param])}
