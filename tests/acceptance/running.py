@@ -123,8 +123,11 @@ class Running:
         self.process.wait(PATIENCE_SECONDS)
 
     def logged(self) -> list[dict[str, Any]]:
-        """The log's lines so far. The last one may be half written: it is left for the next look."""
-        whole = [line for line in self.stderr().splitlines(keepends=True) if line.endswith("\n")]
+        """The log's lines so far. The last one may be half written: it is left for the next look.
+
+        Before the service starts, the command itself may print a warning in words.
+        """
+        whole = [line for line in self.stderr().splitlines(keepends=True) if line.endswith("\n") and line[0] == "{"]
         return [json.loads(line) for line in whole]
 
     def refuses_connections(self) -> bool:

@@ -20,7 +20,7 @@ HELP = {
     (): ("init", "inventory", "serve", "demo", "leads", "tokens", "dealer-agent demo"),
     ("init",): ("FOLDER", "dealer.toml", "--name"),
     ("inventory",): ("import",),
-    ("inventory", "import"): ("--dry-run", "--allow-shrink", "--format", "vauto", "--dir", "one transaction"),
+    ("inventory", "import"): ("--dry-run", "--allow-shrink", "--format", "vauto", "--dir", "never a mixture"),
     ("serve",): ("--host", "--port", "8080", "--workers", "--dir"),
     ("demo",): ("--host", "--port", "--dir", "300 vehicles"),
     ("keys",): ("create", "list", "rotate"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -19,7 +19,6 @@ from dealer_agent.cli.customer_data import (
     is_known,
     record_access,
 )
-from dealer_agent.cli.keys import change_key, changing_keys, rotations_of
 from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
 from dealer_agent.cli.terminal import Cell, fail, moment, out, plain, print_table
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
@@ -28,7 +27,6 @@ from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.records import StoredLead, additions_of
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import WrongKey
@@ -38,6 +36,9 @@ from dealer_agent.storage.notices import CancelledVisit
 from dealer_agent.storage.notices import erase as erase_and_notify
 from dealer_agent.storage.outbox import list_deliveries
 from dealer_agent.storage.proofs import newest_proof, proven_leads
+
+if TYPE_CHECKING:
+    from dealer_agent.server.key_rotation import KeyRotation
 
 KEPT = {
     "Lead id, time, vehicle, rooftop; times of visits and deliveries": (
@@ -248,6 +249,9 @@ def _make_final(dealer: OpenDealer) -> None:
 
     In an installation, the dealer's key first: the key of the installation decrypts remains of it.
     """
+    # Imported here: the other commands of the group need no key rotation.
+    from dealer_agent.cli.keys import rotations_of
+
     with rotations_of(dealer) as rotations:
         for rotation in rotations:
             left = _destroy_keys(rotation)
@@ -262,8 +266,10 @@ def _make_final(dealer: OpenDealer) -> None:
     )
 
 
-def _destroy_keys(rotation: KeyRotation) -> list[str]:
+def _destroy_keys(rotation: "KeyRotation") -> list[str]:
     """Replaces the keys. Returns those that could not be destroyed."""
+    from dealer_agent.cli.keys import change_key, changing_keys
+
     if rotation.place is None:
         fail(f"The keys in {KEYS_VARIABLE} cannot be changed")
     with changing_keys(rotation.place):
@@ -277,6 +283,8 @@ def _destroy_keys(rotation: KeyRotation) -> list[str]:
 
 def _tell_when_final(dealer: OpenDealer) -> None:
     """Shows when the erasure becomes final, or what makes it final."""
+    from dealer_agent.server.key_rotation import changeable_key_file
+
     if from_environment(os.environ):
         when = f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
         when += "(dealer-agent keys rotate --help)"
@@ -295,6 +303,8 @@ def _tell_when_final(dealer: OpenDealer) -> None:
 
 def _replaced_by(dealer: OpenDealer) -> datetime | None:
     """When the running service will have destroyed the keys that it may change; None if it leaves one of them."""
+    from dealer_agent.cli.keys import rotations_of
+
     by = None
     with rotations_of(dealer) as rotations:
         for rotation in rotations:
