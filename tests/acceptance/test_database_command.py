@@ -9,6 +9,8 @@ from tests.acceptance.running import command_here, serving, succeed_here
 from tests.storage.databases import fresh_schema
 from tests.storage.service_role import as_role, drop_roles, roles_of
 
+pytestmark = pytest.mark.outside_protocol("the command `database`")
+
 SERVE_WARNING = "row-level security does not apply to this service"
 
 

@@ -260,11 +260,11 @@ def open_shop(url: str, more_settings: str = "", *, rooftop_settings: str = "", 
         settings = load_settings(Path(folder), {"DATABASE_URL": url, "DEALER_AGENT_KEYS": KEYS})
         if stocked:
             make_current(url)
-            with Store.open(url) as store:
+            with Store.open(url, settings.cipher) as store:
                 import_stock(store, settings.dealer, [*_LOT, _SOLD])
                 import_stock(store, settings.dealer, _LOT)
         secret = new_token()
-        with Store.open(url) as store:
+        with Store.open(url, settings.cipher) as store:
             token = secret.text(
                 write_at(datetime.now(UTC), store, "ridgeline", create_token, "buyer", secret.secret_hash)
             )
