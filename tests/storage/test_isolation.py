@@ -50,6 +50,7 @@ ABOUT_ALL_DEALERS = {
     "dealer_registry.LIST_ALL_HOSTS",
     "dealer_registry.FIND_HOST",
     "dealer_registry.LOCK_HOSTS",
+    "dealer_registry.COUNT_CHANGES",
     "dealer_registry.FIND_CHANGED",
     "outbox.FIND_DEALERS_WITH_DUE",
     "outbox.CALL_DEALERS_WITH_DUE",
