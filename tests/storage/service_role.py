@@ -1,5 +1,6 @@
 """A PostgreSQL schema that `prepare_database` has prepared, and the URL of its service role."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +10,9 @@ from tests.storage.databases import fresh_schema
 
 from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.database_roles import Roles, prepare_database
+
+ATTEMPTS = 20
+"""How often roles are dropped that another session uses."""
 
 
 def roles_of(url: str) -> Roles:
@@ -36,5 +40,18 @@ def drop_roles(server: str, roles: Roles) -> None:
     """Drops the roles, and all that they own."""
     with psycopg.connect(server, autocommit=True) as connection:
         for role in map(sql.Identifier, roles):
-            connection.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(role))
+            _drop_owned(connection, role)
             connection.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+def _drop_owned(connection: psycopg.Connection, role: sql.Identifier) -> None:
+    """Tries again while another session of the server, such as that of a killed command, changes the same catalogs."""
+    for attempt in range(ATTEMPTS):
+        try:
+            connection.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(role))
+        except psycopg.errors.InternalError_:
+            if attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(0.2)
+        else:
+            return
