@@ -1,6 +1,5 @@
 """A PostgreSQL schema that `prepare_database` has prepared, and the URL of its service role."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,10 +8,7 @@ from psycopg import sql
 from tests.storage.databases import fresh_schema
 
 from dealer_agent.storage.connections import database_url
-from dealer_agent.storage.database_roles import Roles, prepare_database
-
-ATTEMPTS = 20
-"""How often roles are dropped that another session uses."""
+from dealer_agent.storage.database_roles import LOCK_ROLES, Roles, prepare_database
 
 
 def roles_of(url: str) -> Roles:
@@ -37,21 +33,9 @@ def prepared_schema(server: str) -> Iterator[tuple[str, str]]:
 
 
 def drop_roles(server: str, roles: Roles) -> None:
-    """Drops the roles, and all that they own."""
-    with psycopg.connect(server, autocommit=True) as connection:
+    """Drops the roles, and all that they own. Waits while another test or command changes roles."""
+    with psycopg.connect(server) as connection:
+        connection.execute(LOCK_ROLES.text.encode())
         for role in map(sql.Identifier, roles):
-            _drop_owned(connection, role)
-            connection.execute(sql.SQL("DROP ROLE {}").format(role))
-
-
-def _drop_owned(connection: psycopg.Connection, role: sql.Identifier) -> None:
-    """Tries again while another session of the server, such as that of a killed command, changes the same catalogs."""
-    for attempt in range(ATTEMPTS):
-        try:
             connection.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(role))
-        except psycopg.errors.InternalError_:
-            if attempt == ATTEMPTS - 1:
-                raise
-            time.sleep(0.2)
-        else:
-            return
+            connection.execute(sql.SQL("DROP ROLE {}").format(role))

@@ -50,6 +50,10 @@ class Roles(NamedTuple):
     service: str
 
 
+LOCK_ROLES = text("SELECT pg_advisory_xact_lock(4919150214103307)")
+"""One command at a time changes the roles of a database: PostgreSQL refuses changes of one catalog row at once."""
+
+
 def prepare_database(url: str, roles: Roles, password: str | None = None) -> str | None:
     """Makes the roles that are missing, migrates the database as the owner, and grants the service what it needs.
 
@@ -70,6 +74,7 @@ def prepare_database(url: str, roles: Roles, password: str | None = None) -> str
 
 
 def _prepare(connection: Connection, roles: Roles, password: str | None) -> str | None:
+    connection.execute(LOCK_ROLES)
     quote = connection.dialect.identifier_preparer.quote_identifier
     owner, service = map(quote, roles)
     database, schema = map(quote, connection.execute(READ_PLACE).one())
