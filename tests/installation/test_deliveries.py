@@ -174,7 +174,7 @@ def test_what_waits_at_the_start_is_delivered_for_every_dealer(
 def test_a_dealer_with_a_missing_secret_delays_only_itself(
     installation: Installation, receivers: dict[str, HttpReceiver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    variable = "DEALER_REFUSING_MOTORS_KEY"
+    variable = "DEALER_REFUSING_MOTORS__KEY"
     receivers[REFUSES].behaviour = always("take")
     wrong = dealer_toml(REFUSES, crm(receivers[REFUSES].url, f'secret_env = "{variable}"\n')).encode()
     logged: list[dict[str, Any]] = []

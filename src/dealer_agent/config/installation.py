@@ -133,9 +133,13 @@ def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
     )
 
 
-def variables_of(dealer_id: str) -> str:
-    """The prefix of the names of a dealer's environment variables. A dealer cannot read those of other dealers."""
-    return f"DEALER_{dealer_id.upper().replace('-', '_')}_"
+def variable_prefix(dealer_id: str) -> str:
+    """The part of a dealer's environment variables before the last two underscores.
+
+    It is another one for each dealer. With one underscore, `a` could read the variables of `a-b`, and `agent` could
+    read DEALER_AGENT_KEYS.
+    """
+    return f"DEALER_{dealer_id.upper().replace('-', '_')}"
 
 
 def _keys_of_installation(data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -146,13 +150,13 @@ def _keys_of_installation(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
-    begin = variables_of(file.id)
+    prefix = variable_prefix(file.id)
     for number, rooftop in enumerate(file.rooftops):
         here = ("rooftops", number, "deliver")
         for place, channel in enumerate(rooftop.deliver.http):
             for key, name in (("secret_env", channel.secret_env), ("authorization_env", channel.authorization_env)):
-                if name is not UNSET and not name.startswith(begin):
-                    yield Problem((*here, "http", place, key), f"'{name}' must begin with {begin}")
+                if name is not UNSET and name.rpartition("__")[0] != prefix:
+                    yield Problem((*here, "http", place, key), f"'{name}' must be a name such as {prefix}__SECRET")
         for place, folder in enumerate(rooftop.deliver.directory):
             if Path(folder.path).is_absolute() or ".." in Path(folder.path).parts:
                 problem = f"'{folder.path}' must be a folder below the dealer's own"

@@ -1,0 +1,86 @@
+"""What a dealer of an installation inherits, and what it cannot set."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.installation.platform import INSTALLATION_TOML, dealer_toml
+
+from dealer_agent.config.installation import Installation, load_installation, variable_prefix
+from dealer_agent.config.settings_problems import SettingsError
+
+pytestmark = pytest.mark.outside_protocol("settings of many dealers")
+
+CRM = '\n[[rooftops.deliver.http]]\nname = "crm"\nurl = "https://crm.example.com/"\nsecret_env = "{}"\n'
+IDS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,6}[a-z0-9])?", fullmatch=True)
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Installation:
+    folder = tmp_path / "installation"
+    folder.mkdir(mode=0o700)
+    (folder / "installation.toml").write_text(INSTALLATION_TOML + "\n[search]\ndefault_limit = 7\n", encoding="utf-8")
+    return load_installation(folder, {})
+
+
+def test_a_dealer_inherits_single_keys(installation: Installation) -> None:
+    assert installation.dealer_settings(dealer_toml("north")).search.default_limit == 7
+    own = installation.dealer_settings(dealer_toml("north", "\n[search]\nlimit_cap = 50\n")).search
+    assert (own.default_limit, own.limit_cap) == (7, 50)
+
+
+@pytest.mark.parametrize(
+    ("dealer_id", "variable", "allowed"),
+    [
+        ("north-motors", "DEALER_NORTH_MOTORS__CRM", True),
+        ("north", "DEALER_NORTH__MOTORS_CRM", True),
+        # Another dealer's, and the installation's own.
+        ("north", "DEALER_NORTH_MOTORS__CRM", False),
+        ("north", "DEALER_NORTH__MOTORS__CRM", False),
+        ("agent", "DEALER_AGENT_KEYS", False),
+        ("agent", "DEALER_AGENT_SMTP_PASSWORD", False),
+        ("north", "DATABASE_URL", False),
+        ("north", "PATH", False),
+    ],
+)
+def test_a_dealer_reads_its_own_environment_variables_only(
+    installation: Installation, dealer_id: str, variable: str, allowed: bool
+) -> None:
+    text = dealer_toml(dealer_id, CRM.format(variable))
+    if allowed:
+        installation.dealer_settings(text)
+    else:
+        with pytest.raises(SettingsError, match=rf"secret_env: '{variable}' must be a name such as DEALER_"):
+            installation.dealer_settings(text)
+
+
+@given(IDS, IDS)
+def test_no_two_dealers_have_the_same_variables(one: str, other: str) -> None:
+    assume(one != other)
+    assert variable_prefix(one) != variable_prefix(other)
+
+
+@pytest.mark.parametrize(
+    ("toml", "key"),
+    [
+        ('[mail]\nhost = "smtp.attacker.example"\nfrom_address = "a@example.com"', "mail.host"),
+        ('[mail]\npassword_env = "DATABASE_URL"', "mail.password_env"),
+        ('[service]\npublic_url = "https://other.example.com"', "service.public_url"),
+        ('[service]\ntrusted_proxies = ["0.0.0.0/0"]', "service.trusted_proxies"),
+        ('[privacy]\nheads_file = "../south/consent-heads.log"', "privacy.heads_file"),
+        ('[privacy]\nheads_file = "/etc/heads"', "privacy.heads_file"),
+        (
+            '[[rooftops.deliver.directory]]\nname = "inbox"\npath = "../south/inbox"',
+            "rooftops[0].deliver.directory[0].path",
+        ),
+        (
+            '[[rooftops.deliver.directory]]\nname = "inbox"\npath = "/srv/inbox"',
+            "rooftops[0].deliver.directory[0].path",
+        ),
+    ],
+)
+def test_a_dealer_cannot_set_what_gives_access_to_others(installation: Installation, toml: str, key: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        installation.dealer_settings(dealer_toml("north", f"\n{toml}\n"))
+    assert f" {key}: " in str(refused.value)
