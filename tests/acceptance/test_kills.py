@@ -142,7 +142,7 @@ def test_a_worker_that_cannot_start_does_not_stop_the_workers_that_serve(tmp_pat
             failed = '"start failed"'
             eventually(
                 "both workers miss the table",
-                lambda: failed in running.stderr() or running.stderr().count('"what":"tokens"') >= 2,
+                lambda: failed in running.stderr() or running.stderr().count('"what":"changes"') >= 2,
             )
             if failed not in running.stderr():
                 os.kill(first, signal.SIGKILL)
