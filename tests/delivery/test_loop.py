@@ -4,6 +4,7 @@ import asyncio
 import io
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -273,11 +274,9 @@ class Logs:
 
 
 @pytest.fixture
-def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
-    made = Logs()
-    # A logger keeps the first place that it was told to write to.
-    monkeypatch.setattr(loops, "log", structlog.get_logger())
-    return made
+def logs() -> Iterator[Logs]:
+    yield Logs()
+    structlog.reset_defaults()
 
 
 def test_a_fault_counts_as_one_attempt_and_logs_no_customer_data(shop: Shop, logs: Logs) -> None:

@@ -9,7 +9,6 @@ from tests.storage.calls import lock_at
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, MONDAY, VAULT
 
-from dealer_agent.server import chain_heads as heads_module
 from dealer_agent.server.chain_heads import read_heads, record_heads
 from dealer_agent.storage.accesses import log_access
 from dealer_agent.storage.errors import StorageError
@@ -28,12 +27,8 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.mark.requirement("recorded-head")
-def test_heads_are_written_to_the_log_and_to_a_private_file(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_heads_are_written_to_the_log_and_to_a_private_file(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "heads.log"
-    # A logger keeps its first destination.
-    monkeypatch.setattr(heads_module, "log", structlog.get_logger())
     with structlog.testing.capture_logs() as lines:
         heads = record_heads(store, DEALER, file, MONDAY)
     assert [line["head"] for line in lines] == [str(head) for head in heads] == file.read_text().splitlines()

@@ -42,6 +42,9 @@ a second Content-Length or Transfer-Encoding.
 """
 RETRY_SECONDS = 5
 """When a client may retry that found no free connection."""
+LAST_REQUEST_SECONDS = 2.0
+"""How long a connection without a request stays open when the server stops. A load balancer may have sent a request
+before it sees the stop."""
 NOTHING = memoryview(b"")
 
 
@@ -67,6 +70,7 @@ class BoundedConnection(FastPathConnection):
         "_held",
         "_is_last",
         "_is_scheduled",
+        "_is_stopping",
         "_message_open",
         "_other_bytes",
         "_refusal",
@@ -90,8 +94,10 @@ class BoundedConnection(FastPathConnection):
         self._refusal: str | None = None
         # The open request is answered, and the rest of its body is discarded.
         self._discards = False
-        # The client has closed its sending direction, or the server stops.
+        # No request is read after the one in progress.
         self._is_last = False
+        # The server stops: the connection closes after the next response.
+        self._is_stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """Called by the event loop."""
@@ -152,9 +158,13 @@ class BoundedConnection(FastPathConnection):
         self._parse_later()
 
     def shutdown(self) -> None:
-        """Called when the server stops. Requests in progress are answered."""
-        self._is_last = True
-        super().shutdown()
+        """Called when the server stops. Requests in progress are answered, and one that arrives soon."""
+        self._is_stopping = True
+        if self._is_answering():
+            self._is_last = True
+            super().shutdown()
+        else:
+            self.loop.call_later(LAST_REQUEST_SECONDS, self._close_if_idle)
 
     def send_400_response(self, msg: str) -> None:
         """Refuses invalid HTTP, and closes."""
@@ -190,8 +200,10 @@ class BoundedConnection(FastPathConnection):
         if b"expect" in fields:
             self.expect_100_continue = fields[b"expect"].lower() == b"100-continue"
         self._binding = self._dealers.find_binding(fields.get(b"host", b""), self.url) if self._dealers else None
-        if self._binding is None or not self._may_take_fast_path():
+        if self._binding is None or self._is_stopping or not self._may_take_fast_path():
             self._continue_over_asgi()
+            if self._is_stopping:
+                self.cycle.keep_alive = False
         self._head_open = False
 
     def on_body(self, body: bytes) -> None:
@@ -362,6 +374,10 @@ class BoundedConnection(FastPathConnection):
         line = STATUS_LINE[response.status_code]
         self.transport.write(b"%b%bconnection: close\r\n\r\n%b" % (line, head, bytes(response.body)))
         self.transport.close()
+
+    def _close_if_idle(self) -> None:
+        if not self._message_open and not self._is_answering():
+            self.transport.close()
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

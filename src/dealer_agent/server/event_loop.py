@@ -57,34 +57,39 @@ class Acceptor:
         loop.add_reader(listener, self._accept)
 
     def close(self) -> None:
-        """Stops accepting. The owner of the socket closes it."""
+        """Stops accepting, after all clients that have connected already. The owner of the socket closes it."""
         if self._closed:
             return
         self._closed = True
+        self._loop.remove_reader(self._listener)
         if self._resume is None:
-            self._loop.remove_reader(self._listener)
-        else:
+            # The kernel resets connections that nobody has accepted when the socket closes.
+            while self._accept():
+                pass
+        if self._resume is not None:
             self._resume.cancel()
 
     async def wait_closed(self) -> None:
         """Waits until the last accepted connections are set up."""
         await asyncio.gather(*self._connecting)
 
-    def _accept(self) -> None:
+    def _accept(self) -> bool:
+        """Accepts the next clients. True if there may be more."""
         for _ in range(ACCEPTED_PER_TURN):
             try:
                 accepted, _ = self._listener.accept()
             except BlockingIOError:
-                return
+                return False
             except OSError as problem:
                 if problem.errno in _EXHAUSTED:
                     self._pause(problem)
-                    return
+                    return False
                 # accept(2) reports an error of this client or its network. The next client may have none.
                 continue
             task = self._loop.create_task(self._connect(accepted))
             self._connecting.add(task)
             task.add_done_callback(self._connecting.discard)
+        return True
 
     async def _connect(self, accepted: socket.socket) -> None:
         with suppress(OSError):  # The client has closed its connection already.

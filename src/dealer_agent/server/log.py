@@ -171,7 +171,6 @@ def configure_logs(level: str, lines: BufferedLines | None = None) -> BufferedLi
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *_: lines,
-        cache_logger_on_first_use=True,
     )
     return lines
 
