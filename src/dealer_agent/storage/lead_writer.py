@@ -204,7 +204,7 @@ class LeadWriter:
                 for tx in locked:
                     lock_dealer(tx)
                     _prepare_keys(tx, [submitted for submitted in group if submitted.dealer_id == tx.dealer_id])
-                # Sorted, so that PostgreSQL gets each dealer's id once.
+                # Sort the jobs by dealer, so that the dealer is set once for all its jobs.
                 runnable = sorted((each for each in group if each.failure is None), key=lambda each: each.dealer_id)
                 started = [each for each in runnable if each.start()]
                 if not _run_together(started, connection, rows, locked):
