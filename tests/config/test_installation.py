@@ -70,6 +70,7 @@ def test_no_two_dealers_have_the_same_variables(one: str, other: str) -> None:
         ('[service]\ntrusted_proxies = ["0.0.0.0/0"]', "service.trusted_proxies"),
         ('[privacy]\nheads_file = "../south/consent-heads.log"', "privacy.heads_file"),
         ('[privacy]\nheads_file = "/etc/heads"', "privacy.heads_file"),
+        ('[service]\nbase_path = "/agent"', "service.base_path"),
         (
             '[[rooftops.deliver.directory]]\nname = "inbox"\npath = "../south/inbox"',
             "rooftops[0].deliver.directory[0].path",
@@ -84,3 +85,13 @@ def test_a_dealer_cannot_set_what_gives_access_to_others(installation: Installat
     with pytest.raises(SettingsError) as refused:
         installation.dealer_settings(dealer_toml("north", f"\n{toml}\n"))
     assert f" {key}: " in str(refused.value)
+
+
+@pytest.mark.parametrize(("key", "value"), [("public_url", "https://other.example.com"), ("base_path", "/agent")])
+def test_the_public_address_is_set_in_one_place(tmp_path: Path, key: str, value: str) -> None:
+    folder = tmp_path / "installation"
+    folder.mkdir(mode=0o700)
+    (folder / "installation.toml").write_text(f'{INSTALLATION_TOML}\n[service]\n{key} = "{value}"\n', encoding="utf-8")
+    words = rf"installation.toml, line 6: service.{key}: the public address is public_url under \[installation\]"
+    with pytest.raises(SettingsError, match=words):
+        load_installation(folder, {})

@@ -280,6 +280,10 @@ max_shrink = 0.2
         ("[[rooftops.deliver.smtp]]\nname = 'crm'\nto = []", "line 9: rooftops[0].deliver.smtp[0].to: needs at least 1 "
          "entry"),
         ("[privacy]\nkeep_leads_days = 0", "line 8: privacy.keep_leads_days: 0 is too small; the least is 1"),
+        ("[privacy]\nheads_file = '..'", "line 8: privacy.heads_file: '..' is no file; write a file's name or path, "
+         "such as 'consent-heads.log'"),
+        ("[privacy]\nheads_file = 'heads/'", "line 8: privacy.heads_file: 'heads/' is no file; write a file's name "
+         "or path, such as 'consent-heads.log'"),
         ("[mail]\nfrom_address = 'me'", "line 8: mail.from_address: 'me' is no e-mail address: An email address must "
          "have an @-sign."),
         ("[policies]\nmax_shrink = 30", "line 8: policies.max_shrink: 30 is too large; the most is 1"),

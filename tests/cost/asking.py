@@ -25,6 +25,7 @@ class Sent(NamedTuple):
     path: str = "/message:send"
     headers: tuple[tuple[bytes, bytes], ...] = JSON_HEADERS
     query: bytes = b""
+    method: str = "POST"
 
 
 class Kind(NamedTuple):

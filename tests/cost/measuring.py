@@ -52,7 +52,7 @@ def cost(dealership: Dealership, make: Callable[[random.Random], Sent], repeats:
 async def _milliseconds(dealership: Dealership, sent: Sent) -> float:
     scope = {
         "type": "http",
-        "method": "POST",
+        "method": sent.method,
         "path": sent.path,
         "raw_path": sent.path.encode(),
         "query_string": sent.query,

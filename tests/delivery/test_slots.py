@@ -15,65 +15,65 @@ DEALERS = [f"dealer-{number}" for number in range(12)]
 RECEIVERS: list[Receiver] = [("North", "crm"), ("North", "hook"), ("South", "crm")]
 
 receivers = st.dictionaries(st.sampled_from(RECEIVERS), st.integers(0, 2 * OF_DEALER), min_size=1)
-rooms = st.dictionaries(st.sampled_from(DEALERS), receivers, max_size=len(DEALERS))
+capacities = st.dictionaries(st.sampled_from(DEALERS), receivers, max_size=len(DEALERS))
 used_slots = st.dictionaries(st.sampled_from(DEALERS), st.integers(0, OF_DEALER)).filter(
     lambda used: sum(used.values()) <= TOTAL
 )
 
 
-def shared(rooms: Mapping[str, Mapping[Receiver, int]], used: Mapping[str, int]) -> Counter[str]:
-    shares = share_slots(rooms, used, total=TOTAL, of_dealer=OF_DEALER)
+def shared(capacities: Mapping[str, Mapping[Receiver, int]], used: Mapping[str, int]) -> Counter[str]:
+    shares = share_slots(capacities, used, total=TOTAL, of_dealer=OF_DEALER)
     return Counter({dealer_id: sum(share.values()) for dealer_id, share in shares.items()})
 
 
-@given(rooms, used_slots)
+@given(capacities, used_slots)
 def test_no_receiver_dealer_or_process_gets_more_than_it_may(
-    rooms: dict[str, dict[Receiver, int]], used: dict[str, int]
+    capacities: dict[str, dict[Receiver, int]], used: dict[str, int]
 ) -> None:
-    shares = share_slots(rooms, used, total=TOTAL, of_dealer=OF_DEALER)
+    shares = share_slots(capacities, used, total=TOTAL, of_dealer=OF_DEALER)
     for dealer_id, share in shares.items():
-        assert all(0 < count <= rooms[dealer_id][receiver] for receiver, count in share.items())
+        assert all(0 < count <= capacities[dealer_id][receiver] for receiver, count in share.items())
         assert used.get(dealer_id, 0) + sum(share.values()) <= OF_DEALER
     assert sum(used.values()) + sum(sum(share.values()) for share in shares.values()) <= TOTAL
 
 
-@given(rooms, used_slots)
+@given(capacities, used_slots)
 def test_no_dealer_gets_a_slot_while_one_with_fewer_waits(
-    rooms: dict[str, dict[Receiver, int]], used: dict[str, int]
+    capacities: dict[str, dict[Receiver, int]], used: dict[str, int]
 ) -> None:
-    shares = shared(rooms, used)
-    for waiting in (dealer_id for dealer_id in rooms if shares[dealer_id] < sum(rooms[dealer_id].values())):
+    shares = shared(capacities, used)
+    for waiting in (dealer_id for dealer_id in capacities if shares[dealer_id] < sum(capacities[dealer_id].values())):
         has = used.get(waiting, 0) + shares[waiting]
         assert all(used.get(other, 0) + count <= has + 1 for other, count in shares.items())
 
 
-@given(rooms, used_slots)
+@given(capacities, used_slots)
 def test_a_dealer_without_deliveries_in_progress_gets_a_slot_while_one_is_free(
-    rooms: dict[str, dict[Receiver, int]], used: dict[str, int]
+    capacities: dict[str, dict[Receiver, int]], used: dict[str, int]
 ) -> None:
-    shares = shared(rooms, used)
+    shares = shared(capacities, used)
     free = TOTAL - sum(used.values()) - sum(shares.values())
-    idle = [each for each in rooms if not used.get(each) and any(rooms[each].values())]
+    idle = [each for each in capacities if not used.get(each) and any(capacities[each].values())]
     assert free == 0 or all(shares[dealer_id] for dealer_id in idle)
 
 
 @given(st.integers(1, 8))
 def test_dealers_whose_receivers_hang_leave_slots_to_the_others(hanging: int) -> None:
     """Nothing ends, and the dealers claim again and again."""
-    rooms = {dealer_id: dict.fromkeys(RECEIVERS, TOTAL) for dealer_id in DEALERS[:hanging]}
+    capacities = {dealer_id: dict.fromkeys(RECEIVERS, TOTAL) for dealer_id in DEALERS[:hanging]}
     used: Counter[str] = Counter()
     for _ in range(3):
-        used.update(shared(rooms, used))
+        used.update(shared(capacities, used))
     free = TOTAL - sum(used.values())
     assert max(used.values()) <= free + 1
     assert shared({"new": {RECEIVERS[0]: TOTAL}}, used)["new"] > 0
 
 
-@given(rooms, used_slots)
-def test_the_receivers_of_a_dealer_take_turns(rooms: dict[str, dict[Receiver, int]], used: dict[str, int]) -> None:
-    for dealer_id, share in share_slots(rooms, used, total=TOTAL, of_dealer=OF_DEALER).items():
-        for receiver, room in rooms[dealer_id].items():
-            if share.get(receiver, 0) < room:
+@given(capacities, used_slots)
+def test_the_receivers_of_a_dealer_take_turns(capacities: dict[str, dict[Receiver, int]], used: dict[str, int]) -> None:
+    for dealer_id, share in share_slots(capacities, used, total=TOTAL, of_dealer=OF_DEALER).items():
+        for receiver, capacity in capacities[dealer_id].items():
+            if share.get(receiver, 0) < capacity:
                 assert max(share.values()) <= share.get(receiver, 0) + 1
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.running import eventually
+from tests.cost.asking import Sent
+from tests.cost.measuring import cost
 from tests.installation.platform import DEALERS, PUBLIC_URL, add, dealer_toml, make_installation, run_installation
 from tests.server.dealership import Dealership
 
@@ -19,6 +21,7 @@ pytestmark = pytest.mark.requirement("dealer-list")
 NORTH, SOUTH = DEALERS
 HOST = "cars.north.example"
 HOSTILE = "<script>alert(1)</script> & Sons"
+MOST_MS = 5.0
 CATALOGS = ("/.well-known/ard.json", "/.well-known/ai-catalog.json")
 
 
@@ -114,6 +117,14 @@ def test_a_long_list_has_pages(platform: Dealership) -> None:
     assert 'href="?page=2"' in first
     assert 'href="?page=1"' in second
     assert {platform.get(f"/?page={page}").status_code for page in ("0", "3", "x", "-1", "1.0", "9" * 30)} == {404}
+
+
+@pytest.mark.requirement("request-cost")
+@pytest.mark.parametrize("parameter", [b"a=1&", b"page&", b"%70age=2&"])
+def test_a_long_query_costs_little(platform: Dealership, parameter: bytes) -> None:
+    query = parameter * (64 * 1024 // len(parameter)) + b"page=1"
+    took, _ = cost(platform, lambda _: Sent(b"", "/", query=query, method="GET"), repeats=5)
+    assert took < MOST_MS, f"{took:.1f} ms"
 
 
 def test_a_dealers_own_pages_have_no_list(platform: Dealership) -> None:

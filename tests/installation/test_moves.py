@@ -111,7 +111,7 @@ def test_settings_that_an_installation_does_not_allow_import_nothing(
         written.replace("[service]\n", '[service]\npublic_url = "https://s.example"\n', 1)
     )
     refused = command_here("dealers", "import", folder, "--dir", installation.directory, DATABASE_URL=url)
-    assert (refused.returncode, "belongs to installation.toml" in refused.stderr) == (1, True)
+    assert (refused.returncode, "public_url under [installation]" in refused.stderr) == (1, True)
     assert sum(rows(installation, SOUTH).values()) == 0
 
 

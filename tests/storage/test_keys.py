@@ -264,6 +264,39 @@ def test_a_writer_whose_key_was_retired_takes_the_one_that_its_source_has_now(
     assert {lead.lead_id for lead in read(renewed, DEALER, list_leads, 9)} == {"L1", "L2", "L3", "L4"}
 
 
+def test_a_repeat_is_found_while_another_thread_drops_the_old_key(database_url: str, renewed: Store) -> None:
+    reencrypt_all(renewed, DEALER, 100)
+    source = [NEW.keyring]
+    shared = Cipher(NEW.keyring, lambda: source[0])
+
+    def contacts() -> Iterator[str]:
+        yield "email:jo@example.com"
+        source[0] = ONLY_NEW.keyring
+        assert shared.refresh()
+        yield "email:sam.sample@example.com"
+
+    with Store.open(database_url, shared) as store, closing(store.lead_writer()) as writer:
+        found = writer.submit(DEALER, lambda tx: find_duplicate(tx, contacts(), VEHICLES["Sam"], MONDAY))
+        assert found.result(60) == "L1"
+
+
+def test_a_job_encrypts_with_the_keys_that_were_checked_for_it(database_url: str, filled: Store) -> None:
+    source = [KEYRING]
+    shared = Cipher(KEYRING, lambda: source[0])
+
+    def refreshed_by_another_thread(tx: Transaction) -> None:
+        source[0] = NEW.keyring
+        assert shared.refresh()
+        storing("L3")(tx)
+
+    with Store.open(database_url, shared) as store, closing(store.lead_writer()) as writer:
+        writer.submit(DEALER, refreshed_by_another_thread).result(60)
+        assert set(read(filled, DEALER, keys_in_use)) == {"k-first"}
+        writer.submit(DEALER, storing("L4")).result(60)
+    with Store.open(database_url, NEW) as ahead:
+        assert set(read(ahead, DEALER, keys_in_use)) == {"k-first", "k-second"}
+
+
 def test_who_has_not_read_a_new_key_yet_finds_what_others_stored_under_it_and_no_repeat_becomes_a_second_lead(
     database_url: str, store: Store
 ) -> None:

@@ -31,11 +31,14 @@ from dealer_agent.protocol.problems import Problem
 FILE_NAME = "installation.toml"
 
 OF_INSTALLATION = {
-    "service": ("public_url", "base_path", "trusted_proxies", "max_connections", "max_connections_per_address"),
+    "service": ("trusted_proxies", "max_connections", "max_connections_per_address"),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
 }
 """The keys that a dealer of an installation cannot set, by section."""
+ADDRESS_KEYS = ("public_url", "base_path")
+ADDRESS_IS_SET = f"the public address is public_url under [installation] in {FILE_NAME}; remove this key"
+"""What to do with a key of ADDRESS_KEYS, under `[service]` of a dealer or of the installation."""
 
 
 class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,7 +98,7 @@ class Installation:
         name = "dealer.toml"
         data = read_toml(name, text, DealerFile)
         file = msgspec.convert(self._with_inherited(data), DealerFile)
-        found = [*_keys_of_installation(data), *_problems_among_others(file)]
+        found = [*_address_problems(data), *_keys_of_installation(data), *_problems_among_others(file)]
         if found:
             raise error_with_lines(name, text, found)
         address, path = self._address(file.id, hosts)
@@ -121,7 +124,10 @@ def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
     Raises SettingsError with all problems of the file, and if other users have access to the directory.
     """
     directory = directory.resolve()
-    data = read_toml(FILE_NAME, read_text(directory / FILE_NAME), InstallationFile)
+    text = read_text(directory / FILE_NAME)
+    data = read_toml(FILE_NAME, text, InstallationFile)
+    if found := list(_address_problems(data)):
+        raise error_with_lines(FILE_NAME, text, found)
     require_private(directory)
     return Installation(
         directory=directory,
@@ -140,6 +146,13 @@ def variable_prefix(dealer_id: str) -> str:
     read DEALER_AGENT_KEYS.
     """
     return f"DEALER_{dealer_id.upper().replace('-', '_')}"
+
+
+def _address_problems(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """The keys of a dealer's address in a section that dealers inherit. Each dealer has another address."""
+    for key in ADDRESS_KEYS:
+        if key in data.get("service", {}):
+            yield Problem(("service", key), ADDRESS_IS_SET)
 
 
 def _keys_of_installation(data: Mapping[str, Any]) -> Iterator[Problem]:

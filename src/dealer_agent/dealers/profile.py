@@ -154,7 +154,7 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep_accesses_days: Annotated[int, Meta(ge=1, le=3650)] = 730
     keep_refusals_days: Annotated[int, Meta(ge=1, le=3650)] = 90
     rotate_keys_days: Annotated[int, Meta(ge=0, le=3650)] = 30
-    heads_file: Text = "consent-heads.log"
+    heads_file: Annotated[Text, read_by(checks.read_file_path)] = "consent-heads.log"
 
 
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -133,6 +133,13 @@ def _shown(value: str) -> str:
     return "the value" if "@" in _decoded(value) else f"'{value}'"
 
 
+def read_file_path(value: str) -> str:
+    """The path of a file."""
+    if value.rpartition("/")[2] in ("", ".", ".."):
+        raise ValueError(f"{_shown(value)} is no file; write a file's name or path, such as 'consent-heads.log'")
+    return value
+
+
 def read_host(value: str) -> str:
     """A host name or an IP address, without a port."""
     with suppress(ValueError):

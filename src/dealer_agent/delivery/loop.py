@@ -274,23 +274,23 @@ class DeliveryLoop:
     def _shares(self) -> dict[str, dict[Receiver, int]]:
         """How many deliveries may begin at each receiver, by dealer. A dealer that gets a turn comes last next time."""
         used, at_failing, at_receiver = self._slots_in_use()
-        rooms: dict[str, dict[Receiver, int]] = {}
+        healthy: dict[str, dict[Receiver, int]] = {}
         failing: dict[str, dict[Receiver, int]] = {}
         shares: dict[str, dict[Receiver, int]] = defaultdict(dict)
         for dealer_id, due in self._due.items():
             for receiver in random.sample(sorted(due.receivers), len(due.receivers)):
                 if receiver in due.dealer.outlets:
                     breaker = self._breaker(due.dealer, receiver)
-                    group = failing if breaker.failures else rooms
-                    room = self._room(breaker, at_receiver[dealer_id, receiver])
-                    group.setdefault(dealer_id, {})[receiver] = room
+                    group = failing if breaker.failures else healthy
+                    capacity = self._capacity(breaker, at_receiver[dealer_id, receiver])
+                    group.setdefault(dealer_id, {})[receiver] = capacity
                 else:
                     # They are parked, which needs no slot.
                     shares[dealer_id][receiver] = CONCURRENCY
-        healthy = share_slots(rooms, used, total=PROCESS_CONCURRENCY, of_dealer=CONCURRENCY)
-        left = PROCESS_CONCURRENCY - used.total() - _count(healthy)
+        granted = share_slots(healthy, used, total=PROCESS_CONCURRENCY, of_dealer=CONCURRENCY)
+        left = PROCESS_CONCURRENCY - used.total() - _count(granted)
         total = min(FAILING_CONCURRENCY, at_failing.total() + left)
-        for group in (healthy, share_slots(failing, at_failing, total=total, of_dealer=CONCURRENCY)):
+        for group in (granted, share_slots(failing, at_failing, total=total, of_dealer=CONCURRENCY)):
             for dealer_id, share in group.items():
                 shares[dealer_id] |= share
                 self._due.move_to_end(dealer_id)
@@ -312,7 +312,7 @@ class DeliveryLoop:
                 at_receiver[sending.receiver] += 1
         return used, at_failing, at_receiver
 
-    def _room(self, breaker: Breaker, in_progress: int) -> int:
+    def _capacity(self, breaker: Breaker, in_progress: int) -> int:
         at_once = FAILING_CHANNEL_CONCURRENCY if breaker.failures else CHANNEL_CONCURRENCY
         return breaker.capacity(asyncio.get_running_loop().time(), in_progress, at_once)
 

@@ -92,6 +92,21 @@ class Cipher:
         self._keys = _Keys(found)
         return True
 
+    def pinned(self) -> "Cipher":
+        """A cipher with these keys. It keeps them while another thread refreshes this one.
+
+        Refreshing it refreshes this one too.
+        """
+
+        def reload() -> Keyring:
+            self.refresh()
+            return self.keyring
+
+        pinned = Cipher.__new__(Cipher)
+        pinned._keys = self._keys
+        pinned._reload = reload if self.follows_its_source else None
+        return pinned
+
     @property
     def header(self) -> bytes:
         """The first bytes of every value that is encrypted with the active key, and of no other value."""

@@ -18,10 +18,9 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.cross_origin import PREFLIGHT, is_preflight
 from dealer_agent.server.error_replies import as_protocol_error, error_response, http_error_response, where_to_send
-from dealer_agent.server.fast_path import DEALERS, OVERLOAD_REPLIES
+from dealer_agent.server.fast_path import DEALERS
 from dealer_agent.server.installation_routes import WHERE_DEALERS_ARE, installation_routes
 from dealer_agent.server.limits import ADDRESS_RULE
-from dealer_agent.server.overload_replies import OverloadReplies
 from dealer_agent.server.request_pipeline import handle_post
 from dealer_agent.server.routes import HEALTH_PATHS, routes
 from dealer_agent.server.served_dealers import BINDINGS, ServedDealers, host_of
@@ -73,18 +72,18 @@ class DealerApp:
             await self._route(host.decode("latin-1"), path, scope, receive, send)
 
     async def _route(self, host: str, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        process, where = self.dealers.process, WHERE_DEALERS_ARE
+        process, where, vocabulary = self.dealers.process, WHERE_DEALERS_ARE, None
         try:
             target = await self._find(host, path, scope)
             if target.service is not None:
-                where = where_to_send(target.service)
+                where, vocabulary = where_to_send(target.service), target.service.vocabularies.default
             await self._answer(target, scope, receive, send)
         except HTTPException as problem:
-            await http_error_response(problem, process, where)(scope, receive, send)
+            await http_error_response(problem, process, where, vocabulary)(scope, receive, send)
         except Exception as fault:  # noqa: BLE001 - the boundary: logged, and answered as INTERNAL_ERROR.
             request_id = new_ulid()
             error = as_protocol_error(fault, request_id)
-            await error_response(error, process, request_id)(scope, receive, send)
+            await error_response(error, process, vocabulary, request_id)(scope, receive, send)
 
     async def _find(self, host: str, path: str, scope: Scope) -> Target:
         """What a request is for. A request that opens a dealer is counted first, because this is expensive."""
@@ -126,8 +125,7 @@ class DealerApp:
         try:
             async with self._start() as dealers:
                 self.dealers = dealers
-                replies = OverloadReplies(BINDINGS.values(), dealers.process.vocabularies.default)
-                scope.get("state", {}).update({DEALERS: dealers, OVERLOAD_REPLIES: replies})
+                scope.get("state", {})[DEALERS] = dealers
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as fault:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from dealer_agent.protocol.errors import InternalError, ProtocolError, UnsupportedSkill
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import http_error_body
+from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.log import RequestLine, log_request, places
@@ -29,14 +30,16 @@ def as_protocol_error(fault: Exception, request_id: str) -> ProtocolError:
     return InternalError("Something failed on the dealer's side. The same request may be sent again.")
 
 
-def error_response(error: ProtocolError, process: Process, request_id: str | None = None) -> Response:
-    """An error outside the bindings, in the default vocabulary. Its id is in the log."""
+def error_response(
+    error: ProtocolError, process: Process, vocabulary: Vocabulary | None = None, request_id: str | None = None
+) -> Response:
+    """An error outside the bindings, in the vocabulary of a dealer, or in that of the process. Its id is in the log."""
     request_id = request_id or new_ulid()
     error_id = f"err_{request_id}"
     if process.logs_access:
         # The path is not logged: it may contain anything.
         log_request(RequestLine(request_id, status=error.http, code=error.code, error_id=error_id))
-    body = http_error_body(error, process.vocabularies.default, error_id, datetime.now(UTC))
+    body = http_error_body(error, vocabulary or process.vocabularies.default, error_id, datetime.now(UTC))
     return Response(body, error.http, media_type=JSON, headers=READABLE_ANYWHERE | dict(error.headers))
 
 
@@ -46,11 +49,13 @@ def where_to_send(service: Service) -> str:
     return f"Send messages to POST {card.http_json_url}{MESSAGE_SEND}, or as JSON-RPC to POST {card.json_rpc_url}."
 
 
-def http_error_response(problem: HTTPException, process: Process, where: str) -> Response:
+def http_error_response(
+    problem: HTTPException, process: Process, where: str, vocabulary: Vocabulary | None
+) -> Response:
     """The error for an unknown path or a wrong method. `where` is `where_to_send`."""
     if problem.status_code == 405:
         allowed = (problem.headers or {}).get("Allow", "")
         error = UnsupportedSkill(f"{where} This address takes {allowed}.", http=405, headers=(("allow", allowed),))
     else:
         error = UnsupportedSkill(f"There is nothing at this address. {where}")
-    return error_response(error, process)
+    return error_response(error, process, vocabulary)

@@ -25,14 +25,13 @@ from dealer_agent.server.admission import NEVER, Admission
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.client_transport import OVERLOAD, ClientTransport
 from dealer_agent.server.gates import IncomingRequest
-from dealer_agent.server.overload_replies import OverloadReplies
+from dealer_agent.server.overload_replies import overload_reply
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_reply
 from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.service import Service
 
-DEALERS, OVERLOAD_REPLIES = "dealers", "overload_replies"
-"""What the application leaves for its connections in the lifespan's state: the dealers of the process, and the replies
-of an overloaded process."""
+DEALERS = "dealers"
+"""What the application leaves for its connections in the lifespan's state: the dealers of the process."""
 
 FAST_BODY_BYTES = 4 * 1024
 """The largest body on the fast path. Most reading requests are smaller. They are decoded before their rate limits are
@@ -70,7 +69,6 @@ class FastPathConnection(HttpToolsProtocol):
         "_dealers",
         "_fields",
         "_load",
-        "_overload_replies",
         "_refused_at",
         "_server_headers",
         "_server_lines",
@@ -78,7 +76,6 @@ class FastPathConnection(HttpToolsProtocol):
 
     transport: ClientTransport
     _load: Admission
-    _overload_replies: OverloadReplies
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -99,7 +96,7 @@ class FastPathConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self._dealers = self.app_state.get(DEALERS)
         if self._dealers is not None:
-            self._load, self._overload_replies = self._dealers.process.load, self.app_state[OVERLOAD_REPLIES]
+            self._load = self._dealers.process.load
 
     def _may_take_fast_path(self) -> bool:
         parser, fields = self.parser, self._fields
@@ -119,7 +116,7 @@ class FastPathConnection(HttpToolsProtocol):
         has_time = self._load.has_time()
         is_refused = not has_time and self._load.is_full(service.dealer_id, self._refused_at)
         if is_refused and LEAD not in self._body:
-            self._refuse_as_busy(binding)
+            self._refuse_as_busy(service, binding)
             return True
         if service.shared_limits is not None:
             return False
@@ -130,7 +127,7 @@ class FastPathConnection(HttpToolsProtocol):
         if has_time:
             self.send_reply(incoming)
         elif is_refused:
-            self._refuse_as_busy(binding)
+            self._refuse_as_busy(service, binding)
         else:
             queued = QueuedRequest(self, incoming)
             self.cycle = cast(RequestResponseCycle, queued)
@@ -149,12 +146,12 @@ class FastPathConnection(HttpToolsProtocol):
         self.on_response_complete()
         log_reply(incoming, reply)
 
-    def _refuse_as_busy(self, binding: Binding) -> None:
+    def _refuse_as_busy(self, service: Service, binding: Binding) -> None:
         self._refused_at = self._load.refuse()
         transport = self.transport
         if not transport.paused & OVERLOAD and self._load.stops_reading(partial(transport.resume_reading, OVERLOAD)):
             transport.pause_reading(OVERLOAD)
-        transport.write(self._overload_replies.reply(binding, self._body, self._current_server_lines()))
+        transport.write(overload_reply(service, binding, self._body, self._current_server_lines()))
         self.on_response_complete()
 
     def _current_server_lines(self) -> bytes:

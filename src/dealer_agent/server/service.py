@@ -63,9 +63,9 @@ class Service:
     `loaded` are the revisions of both. `calendar` makes the file of the dealer's visits for the hash of a calendar's
     secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
     the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
-    tenant that a request may name; None accepts any. `documents` has the cards and pages that were requested, by the
-    function that makes them. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by
-    `perf_counter`.
+    tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that were needed, by
+    the function that makes them. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request,
+    by `perf_counter`.
     """
 
     process: Process

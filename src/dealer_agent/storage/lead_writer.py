@@ -36,7 +36,7 @@ from dealer_agent.storage.isolation import forget_dealer
 from dealer_agent.storage.keys import prepare_to_encrypt
 from dealer_agent.storage.prepared_statements import CollectedRows, collect_rows, run_plainly
 from dealer_agent.storage.schema import of_dealer, revisions
-from dealer_agent.storage.transaction import Ciphers, Transaction
+from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
 
 GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
@@ -203,15 +203,8 @@ class LeadWriter:
                 locked = [submitted.transaction(connection) for _, submitted in sorted(by_dealer.items())]
                 for tx in locked:
                     lock_dealer(tx)
-                    try:
-                        if tx.given_cipher is not None:
-                            prepare_to_encrypt(tx)
-                    except (KeyMissing, WrongKey) as error:
-                        # The jobs of other dealers run.
-                        for submitted in group:
-                            if submitted.dealer_id == tx.dealer_id:
-                                submitted.failure = error
-                # The jobs of a dealer together: PostgreSQL is told the dealer once.
+                    _prepare_keys(tx, [submitted for submitted in group if submitted.dealer_id == tx.dealer_id])
+                # Sort the jobs by dealer, so that the dealer is set once for all its jobs.
                 runnable = sorted((each for each in group if each.failure is None), key=lambda each: each.dealer_id)
                 started = [each for each in runnable if each.start()]
                 if not _run_together(started, connection, rows, locked):
@@ -224,6 +217,24 @@ class LeadWriter:
                 submitted.failure = submitted.failure or error
         for submitted in group:
             submitted.settle()
+
+
+def _prepare_keys(tx: Transaction, jobs: Iterable[_Submitted[Any]]) -> None:
+    """Lets a dealer's jobs encrypt with keys that may encrypt. Without such keys they fail. Those of others run.
+
+    Another thread may refresh the keys meanwhile: the jobs keep the keys that were checked here.
+    """
+    try:
+        if tx.given_cipher is None:
+            return
+        prepare_to_encrypt(tx)
+    except (KeyMissing, WrongKey) as error:
+        for submitted in jobs:
+            submitted.failure = error
+    else:
+        ciphers = OneCipher(tx.unchecked_cipher, tx.ciphers.installation)
+        for submitted in jobs:
+            submitted.ciphers = ciphers
 
 
 def _run_together(

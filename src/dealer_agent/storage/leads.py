@@ -151,7 +151,7 @@ def is_known(tx: Transaction, contacts: Iterable[str]) -> bool:
     )
 
 
-def find_duplicate(tx: Transaction, contacts: Sequence[str], vehicle_key: str | None, since: datetime) -> str | None:
+def find_duplicate(tx: Transaction, contacts: Iterable[str], vehicle_key: str | None, since: datetime) -> str | None:
     """The first lead since `since` with any of `contacts` and the same vehicle, or without a vehicle in both.
 
     `contacts` are contact points (normalised) or senders. It never finds a lead whose customer is erased.

@@ -38,7 +38,8 @@ class CancelledVisit(NamedTuple):
 class Erased(NamedTuple):
     """Who must be notified of the erasure of a lead.
 
-    `copies`: the receivers; True if the lead arrived there, False if nobody knows. `visits`: those that were cancelled.
+    `copies`: the receivers; True if the lead arrived there, False if this is unknown. `visits`: the visits that were
+    cancelled.
     """
 
     copies: dict[Receiver, bool]

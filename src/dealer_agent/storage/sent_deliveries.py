@@ -39,7 +39,7 @@ class StoredDocument(Struct, frozen=True):
 
 
 class Copy(NamedTuple):
-    """A receiver's copy of a lead. If `arrived` is False, nobody knows whether it arrived.
+    """A receiver's copy of a lead. If `arrived` is False, it may have arrived.
 
     `being_sent` is the id of a delivery in progress.
     """

@@ -151,7 +151,8 @@ class Store:
                 with self.write(dealer_id) as tx:
                     create_keys(tx)
         with self.read(dealer_id) as tx:
-            recorded, cipher = check_keys(tx), tx.unchecked_cipher
+            recorded, cipher = check_keys(tx), tx.given_cipher
+        assert cipher is not None, "check_keys needs one"
         if not recorded:
             with self.write(dealer_id) as tx:
                 start_use(tx)

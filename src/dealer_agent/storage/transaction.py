@@ -66,6 +66,7 @@ class Transaction:
     """Whether it erases customer data. Then the store also empties SQLite's write-ahead log after the commit."""
     changes_keys: bool = field(default=False, init=False)
     """Whether it changes the dealer's own keys (`storage.dealer_keys`)."""
+    _pinned: Cipher | None = field(default=None, init=False)
     _checked: Cipher | None = field(default=None, init=False)
 
     @property
@@ -85,7 +86,13 @@ class Transaction:
 
     @property
     def unchecked_cipher(self) -> Cipher:
-        """The cipher, without a check of its keys. Raises KeyMissing without keys."""
+        """The cipher, without a check of its keys. Raises KeyMissing without keys.
+
+        Its keys stay the same during the transaction while another thread refreshes them. Otherwise the hashes of one
+        row could be made with different keys.
+        """
+        if self._pinned is not None:
+            return self._pinned
         cipher = self.given_cipher
         if cipher is None:
             raise KeyMissing(
@@ -93,7 +100,8 @@ class Transaction:
                 "dealer-agent.keys beside dealer.toml or installation.toml; if there never was one, `dealer-agent keys "
                 "create` makes it"
             )
-        return cipher
+        self._pinned = cipher.pinned()
+        return self._pinned
 
     def execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> CursorResult[*tuple[Any, ...]]:
         """Executes a statement for this dealer."""

@@ -1,0 +1,62 @@
+"""The errors of a dealer are in the vocabulary that its settings choose, also outside the skills."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, make_installation, run_installation
+from tests.server.dealership import Dealership, error_of, message
+
+from dealer_agent.server.bindings import Binding
+from dealer_agent.server.overload_replies import overload_reply
+from dealer_agent.server.served_dealers import BINDINGS
+
+pytestmark = pytest.mark.requirement("default-vocabulary")
+
+NORTH, SOUTH = DEALERS
+TYPES = {NORTH: "aap.error", SOUTH: "proto.error"}
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[Dealership]:
+    """An installation whose default is `proto`. Its first dealer has chosen `autoagent`."""
+    limits = """[rate_limits]\naddress = "20/hour"\n"""
+    installation = make_installation(tmp_path / "installation", INSTALLATION_TOML + limits)
+    add(installation, NORTH, more="""\n[service]\nvocabulary = "autoagent"\n""")
+    add(installation, SOUTH)
+    with run_installation(installation) as running:
+        yield running
+
+
+def error_type(response: httpx.Response) -> str:
+    return str(error_of(response)["type"])
+
+
+@pytest.mark.parametrize("dealer_id", DEALERS)
+def test_unknown_paths_and_methods_and_operations_not_offered(platform: Dealership, dealer_id: str) -> None:
+    for path, status in (("/nothing", 404), ("/message:send", 405), ("/message:stream", 400), ("/tasks/1", 404)):
+        refused = platform.get(f"/d/{dealer_id}{path}")
+        assert (refused.status_code, error_type(refused)) == (status, TYPES[dealer_id]), refused.text
+
+
+@pytest.mark.parametrize("dealer_id", DEALERS)
+def test_too_many_requests(platform: Dealership, dealer_id: str) -> None:
+    platform.get(f"/d/{dealer_id}/readyz")
+    answers = [platform.get(f"/d/{dealer_id}/docs") for _ in range(21)]
+    assert answers[-1].status_code == 429
+    assert error_type(answers[-1]) == TYPES[dealer_id]
+
+
+@pytest.mark.parametrize("dealer_id", DEALERS)
+@pytest.mark.parametrize("binding", BINDINGS.values(), ids=lambda binding: str(binding.name))
+def test_a_refusal_in_an_overload(platform: Dealership, dealer_id: str, binding: Binding) -> None:
+    platform.post(message("dealer.information"), f"/d/{dealer_id}/message:send")
+    service = platform.app.dealers.opened[dealer_id]
+    refused = overload_reply(service, binding, b"{}", b"")
+    assert TYPES[dealer_id].encode() in refused
+
+
+def test_what_is_at_no_dealer(platform: Dealership) -> None:
+    """The answer is in the vocabulary of the installation."""
+    assert error_type(platform.get("/nothing")) == "proto.error"
