@@ -61,7 +61,7 @@ def test_dealers_answer_from_tables_that_are_partitioned_by_dealer(tmp_path: Pat
                     sent = message("lead.submit", idempotency_key=f"key-number-{number}", customer=customer(number))
                     assert running.post(sent, f"/d/{dealer_id}/message:send").status_code == 200
         with psycopg.connect(owner) as connection:
-            kinds = dict(connection.execute("SELECT relname, relkind::text FROM pg_class").fetchall())
+            kinds: dict[str, str] = dict(connection.execute("SELECT relname, relkind::text FROM pg_class").fetchall())
             assert {kinds[table] for table in (*metadata.tables, *INSTALLATION_TABLES)} == {"p"}
             counted = "SELECT dealer_id, count(*) FROM leads GROUP BY dealer_id"
             assert dict(connection.execute(counted).fetchall()) == dict.fromkeys(DEALERS, LEADS)

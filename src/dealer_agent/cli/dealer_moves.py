@@ -26,7 +26,7 @@ from dealer_agent.storage.store import Store
 
 HERE = Path()
 OF_DEALER = {"DATABASE_URL": "DEALER_DATABASE_URL", KEYS_VARIABLE: "DEALER_KEYS"}
-"""The variables of a dealer's own service, and those that `import` reads instead: it needs both for the installation."""
+"""The variables of a dealer's own service, and those that `import` reads for them: it has an environment of its own."""
 SECONDS_TO_NOTICE = 3
 """After this time, no process serves a dealer that was disabled."""
 
