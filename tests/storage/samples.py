@@ -65,7 +65,7 @@ def import_rows(
     store: Store, rows: Sequence[ImportRow], at: datetime = MONDAY, dealer: str = DEALER, **more: Any
 ) -> ImportOutcome:
     """An import of a full file, without checks unless asked for."""
-    options = {"source": "stock.csv", "layout": "canonical", "dry_run": False, "remember_days": 90}
+    options: dict[str, Any] = {"source": "stock.csv", "layout": "canonical", "dry_run": False, "remember_days": 90}
     return apply_import(store, dealer, rows, lambda position: rows[position].unit, at=at, **options | more)
 
 

@@ -7,27 +7,29 @@ from functools import partial
 from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
+import msgspec
 import typer
 from msgspec import UNSET
 
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
-from dealer_agent.cli.terminal import Cell, JsonOption, fail, out, plain, print_table, progress
+from dealer_agent.cli.terminal import JsonOption, fail, minute, out, plain, print_table, progress
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feed_checks import CHECK_BY_ID, EVERY_CHECK, Finding, refusals
 from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, FeedError, Remark, Repeat
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
-from dealer_agent.storage.refused_imports import list_refused_imports
-from dealer_agent.storage.stock import list_imports
+from dealer_agent.storage.refused_imports import RefusedImport, list_refused_imports
+from dealer_agent.storage.stock import ImportRecord, list_imports
 
 if TYPE_CHECKING:
     from dealer_agent.catalogue_loading.feed_import import ImportResult
 
 app = typer.Typer(no_args_is_help=True)
 
+_COUNTED = ("Added", "Changed", "Unchanged", "Sold", "Back")
 _SHRINKING = ("units_lost", "rooftop_lost")
 REMARKS_SHOWN = 20
 COLUMNS_SHOWN = 50
@@ -168,31 +170,26 @@ def history(
     """List the imports: when, from which file, what each changed, and why one was refused."""
     with open_dealer(directory) as dealer, dealer.read() as tx:
         imported, refused = list_imports(tx, limit), list_refused_imports(tx, limit)
-    columns = ["At (UTC)", "File", "Layout", "Added", "Changed", "Unchanged", "Sold", "Back", "Rooftops"]
-    columns += ["Outcome", "Findings"]
-    rows: list[tuple[Cell, ...]] = [
+    both: list[ImportRecord | RefusedImport] = [*imported, *refused]
+    imports = sorted(both, key=lambda each: each.at, reverse=True)[:limit]
+    columns = ["At (UTC)", "File", "Layout", "Outcome", *_COUNTED, "Rooftops"]
+    rows: list[tuple[Any, ...]] = [
         (
-            *(each.at, each.source, each.layout, each.added, each.changed, each.unchanged, each.sold, each.back),
-            *_scope_and_findings(each.rooftops, "imported", each.findings),
+            *(each.at, each.source, each.layout, "imported" if isinstance(each, ImportRecord) else "refused"),
+            *(getattr(each, name.lower(), None) for name in _COUNTED),
+            ", ".join(each.rooftops or ("all",)),
         )
-        for each in imported
+        for each in imports
     ]
-    rows += [
-        (
-            *(each.at, each.source, each.layout, None, None, None, None, None),
-            *_scope_and_findings(each.rooftops, "refused", each.findings),
-        )
-        for each in refused
-    ]
-    rows.sort(key=lambda row: str(row[0]), reverse=True)
-    print_table("Imports", columns, rows[:limit], empty="Nothing was imported yet.", as_json=as_json)
-
-
-def _scope_and_findings(
-    rooftops: Sequence[str] | None, outcome: str, findings: Sequence[Finding]
-) -> tuple[str, str, str]:
-    said = " ".join(f"{finding.check}: {finding.sentence}" for finding in findings)
-    return ", ".join(rooftops or ("all",)), outcome, said
+    if as_json:
+        columns.append("Findings")
+        rows = [(*row, msgspec.to_builtins(each.findings)) for row, each in zip(rows, imports, strict=True)]
+    print_table("Imports", columns, rows, empty="Nothing was imported yet.", as_json=as_json)
+    for each in () if as_json else imports:
+        if each.findings:
+            out.print(f"\n{minute(each.at)} {plain(each.source)}")
+            for finding in each.findings:
+                out.print(f"  {finding.check}: {plain(finding.sentence)}")
 
 
 def _refusal_text(findings: Sequence[Finding], command: Sequence[str], accepted: Sequence[str]) -> str:

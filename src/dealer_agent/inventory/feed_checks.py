@@ -165,7 +165,7 @@ class Judge:
     def share(self, check_id: str, count: int, total: int, **words: object) -> None:
         """Adds a finding if `count` of `total` is more than the check allows."""
         check = CHECK_BY_ID[check_id]
-        if count >= min(check.least, max(total, 1)) and count > self._settings.threshold(check) * total:
+        if count >= check.least and count > self._settings.threshold(check) * total:
             self.found(check_id, count=f"{count:,}", total=f"{total:,}", **words)
 
     def found(self, check_id: str, **words: object) -> None:
