@@ -26,7 +26,7 @@ from tests.inventory.feeds.test_feed_layouts import REAL_VAUTO
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 
-NAMES = [each.name for each in (*DELIMITED_MUTATIONS, *JSON_MUTATIONS, *FIRST_MUTATIONS)]
+NAMES = [each.name for each in (*DELIMITED_MUTATIONS, *FIRST_MUTATIONS)] + [each.name for each in JSON_MUTATIONS]
 
 
 @cache

@@ -1,8 +1,10 @@
 """The thresholds and actions of the checks of a feed (docs/explanation/feed-checks.md)."""
 
 import string
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dealer_agent.inventory.feed_checks import CHECK_BY_ID, CHECKS, Action, FeedChecks, Finding, Judge, refusals
 from dealer_agent.inventory.feed_counts import Comparison, FileCounts
@@ -42,7 +44,7 @@ def test_a_check_finds_more_than_its_share_and_more_than_a_few(count: int, total
         (FeedChecks(), (), "refuse"),
         (FeedChecks(), ("units_lost",), "warn"),
         (FeedChecks(), ("prices_lost",), "refuse"),
-        (FeedChecks(units_lost=0.6), (), None),
+        (replace(FeedChecks(), units_lost=0.6), (), None),
         (FeedChecks(actions={"units_lost": "warn"}), (), "warn"),
         (FeedChecks(actions={"units_lost": "off"}), (), None),
         (FeedChecks(actions={"units_lost": "off"}), ("units_lost",), None),
@@ -86,8 +88,9 @@ def test_every_check_has_a_sentence_and_a_threshold_that_is_a_setting() -> None:
     assert len(CHECK_BY_ID) == len(CHECKS)
 
 
-def car(**members: object) -> Unit:
-    return Unit(**{"vin": "1HGCM82633A004352", "year": 2003, "make": "Honda", "model": "Accord"} | members)
+def car(**members: Any) -> Unit:
+    identity: dict[str, Any] = {"vin": "1HGCM82633A004352", "year": 2003, "make": "Honda", "model": "Accord"}
+    return Unit(**identity | members)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,7 @@ def test_known_units_are_compared_member_by_member(
 
 def test_units_that_do_not_change_count_as_known_units() -> None:
     """Of 100 units, 10 change and lose the mileage that all have: that is a tenth."""
-    comparison, file, judge = Comparison(), FileCounts(), Judge(FeedChecks(values_lost=0.09))
+    comparison, file, judge = Comparison(), FileCounts(), Judge(replace(FeedChecks(), values_lost=0.09))
     for _ in range(10):
         comparison.add(car(mileage=5), car(), moves=False)
     for number in range(100):
