@@ -6,10 +6,10 @@ nothing more about the feed (LeaseLost), and no import either: the transaction o
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import Update, bindparam, delete, func, or_, select, update
+from sqlalchemy import Row, Update, bindparam, delete, func, or_, select, update
 
 from dealer_agent.storage.errors import LeaseLost
 from dealer_agent.storage.schema import feed_dealers, feed_files, feeds, of_dealer, registered_dealers, upsert
@@ -200,6 +200,8 @@ NEWEST_FILES_OF_FEED = NEWEST_FILES.where(feed_files.c.feed == bindparam("feed_n
 
 COUNT_ATTEMPT = update(feed_files).where(*_of_file).values(attempts=feed_files.c.attempts + 1)
 
+UNCOUNT_ATTEMPT = update(feed_files).where(*_of_file).values(attempts=feed_files.c.attempts - 1)
+
 FINISH_FILE = (
     update(feed_files)
     .where(*_of_file, feed_files.c.state == "waiting")
@@ -302,8 +304,14 @@ def note_fetch_problem(tx: Transaction, feed: ClaimedFeed, problem: str) -> None
 
 
 def note_file_problem(tx: Transaction, feed: ClaimedFeed, problem: str) -> None:
-    """Stores why a file could not be imported now. It stays waiting. Raises LeaseLost."""
+    """Stores a problem with a file. Raises LeaseLost."""
     _with_lease(tx, NOTE_FILE_PROBLEM, feed, words=problem)
+
+
+def uncount_attempt(tx: Transaction, feed: ClaimedFeed, file: FeedFile) -> None:
+    """Stores that an import of the file ended for a reason that is not in the file. Raises LeaseLost."""
+    renew_lease(tx, feed)
+    tx.execute(UNCOUNT_ATTEMPT, {"feed_name": feed.name, "of_file": file.file_id})
 
 
 def add_file(
@@ -385,13 +393,11 @@ def list_files(tx: Transaction, feed: str | None, most: int) -> list[FeedFile]:
 
 def feed_states(tx: Transaction) -> list[FeedState]:
     """The dealer's feeds by name, as of the time of the transaction."""
-    waiting = {feed: count for feed, count in tx.execute(COUNT_WAITING)}
-    return [
-        FeedState(
-            *row[:-3],
-            problem=row.fetch_problem or row.file_problem,
-            is_late=tx.now > (row.new_at or row.since) + timedelta(hours=row.late_hours),
-            waiting=waiting.get(row.name, 0),
-        )
-        for row in tx.execute(READ_STATES)
-    ]
+    waiting = {feed: count for (feed, count) in tx.execute(COUNT_WAITING)}  # noqa: C416 - rows are no pairs for mypy.
+    return [_state(row, tx.now, waiting.get(row.name, 0)) for row in tx.execute(READ_STATES)]
+
+
+def _state(row: Row[Any], now: datetime, waiting: int) -> FeedState:
+    problem = row.fetch_problem or row.file_problem
+    is_late = now > (row.new_at or row.since) + timedelta(hours=row.late_hours)
+    return FeedState._make((*row[:-3], problem, is_late, waiting))

@@ -70,4 +70,3 @@ def upgrade() -> None:
                 this_dealer += " OR current_setting('dealer_agent.dealer', true) = '*'"
             op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
             op.execute(f"CREATE POLICY one_dealer ON {table} USING ({this_dealer})")
-    op.execute("CREATE INDEX ix_feeds_next_at ON feeds (next_at)")
