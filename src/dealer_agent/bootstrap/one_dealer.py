@@ -12,6 +12,7 @@ from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
+from dealer_agent.feed_collection.collector import Collector, FolderFeeds
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
@@ -100,7 +101,14 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
         upkeep = Upkeep(store, profile.id, profile.privacy, settings.heads_file)
         replica = ReplicaRecord(store, profile.id, rotation.machine, settings_hash(settings))
         closing.push_async_callback(replica.end)
-        works = (refresher.run(steps), upkeep.run(steps, rotation.run_due_steps), replica.run(steps), flush_logs(lines))
+        collector = Collector(FolderFeeds(store, settings))
+        works = (
+            refresher.run(steps),
+            upkeep.run(steps, rotation.run_due_steps),
+            replica.run(steps),
+            collector.run(),
+            flush_logs(lines),
+        )
         for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers

@@ -80,7 +80,7 @@ class Stock:
 class ImportRecord(NamedTuple):
     """An import in the history. `source` is the file's name. `rooftops` are its scope: None for all rooftops.
 
-    `findings` are those of the checks of the feed.
+    `findings` are those of the checks of the feed. `feed` is the name of the feed that the file was part of, if any.
     """
 
     revision: int
@@ -95,6 +95,7 @@ class ImportRecord(NamedTuple):
     back: int
     rooftops: tuple[str, ...] | None = None
     findings: tuple[Finding, ...] = ()
+    feed: str | None = None
 
 
 READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision, revisions.c.settings_revision).where(
@@ -233,6 +234,6 @@ def findings_of(stored: bytes | None) -> tuple[Finding, ...]:
 def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
     """The newest imports first."""
     return [
-        ImportRecord(*row)._replace(rooftops=rooftops_of(row[-2]), findings=findings_of(row[-1]))
+        ImportRecord(*row)._replace(rooftops=rooftops_of(row.rooftops), findings=findings_of(row.findings))
         for row in tx.execute(LIST_IMPORTS, {"limit": limit})
     ]
