@@ -13,6 +13,7 @@ from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
+from dealer_agent.feed_collection.collector import Collector, FolderFeeds
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
@@ -98,7 +99,13 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             settings.cipher,
         )
         upkeep = Upkeep(store, profile.id, profile.privacy, settings.heads_file)
-        for work in (refresher.run(steps), upkeep.run(steps, rotation.run_due_steps), flush_logs(lines)):
+        collector = Collector(FolderFeeds(store, settings))
+        for work in (
+            refresher.run(steps),
+            upkeep.run(steps, rotation.run_due_steps),
+            collector.run(),
+            flush_logs(lines),
+        ):
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 

@@ -12,6 +12,7 @@ from dealer_agent.inventory.feeds.feed import MOST_REPORTED, Feed, Remark
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.stock_import import ImportOutcome, ImportRow, Scope, apply_import
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 MOST_UNKNOWN_ROOFTOPS = 5
 _PROGRESS_ROWS = 200
@@ -44,10 +45,14 @@ def import_feed(
     allow_shrink: bool = False,
     dry_run: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
+    max_shrink: float | None = None,
+    feed_name: str | None = None,
+    on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportResult:
     """Replaces the stock with a full feed. With `rooftops`, which are names, replaces the stock of these rooftops.
 
-    Raises StorageError, and StockShrinks if more than the dealer's limit would be removed, unless `allow_shrink`.
+    Raises StorageError, and StockShrinks if more than the share `max_shrink` would be removed, by default the dealer's
+    limit, unless `allow_shrink`. `on_commit` is that of `apply_import`.
     """
     rows = _Rows(feed, listing_policy(profile), tuple(dict.fromkeys(rooftops)), at, on_progress)
     outcome = apply_import(
@@ -58,10 +63,12 @@ def import_feed(
         at=at,
         source=source,
         layout=feed.layout,
-        max_shrink=None if allow_shrink else profile.policies.max_shrink,
+        max_shrink=None if allow_shrink else profile.policies.max_shrink if max_shrink is None else max_shrink,
         dry_run=dry_run,
         remember_days=profile.policies.remember_sold_days,
         scope=Scope(rows.rooftops, rows.covers) if rooftops else None,
+        feed=feed_name,
+        on_commit=on_commit,
     )
     return ImportResult(
         outcome,

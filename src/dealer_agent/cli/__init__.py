@@ -17,6 +17,7 @@ COMMANDS = {
 }
 GROUPS = {
     "inventory": "Import the inventory, and see what it contains.",
+    "feeds": "See and run the feeds that are imported without a person.",
     "keys": "Create, list and replace the keys to customer data.",
     "leads": "See, export and erase the leads that buyers sent.",
     "appointments": "See, cancel and subscribe to the visits that buyers asked for.",

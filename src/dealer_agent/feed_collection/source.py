@@ -52,7 +52,7 @@ class Fetched:
 class FeedSource(Protocol):
     """A place that the collector fetches files from. It is made from the settings of one feed, with its secrets."""
 
-    async def fetch(self, seen: Seen, incoming: Path, most_bytes: int) -> Fetched:
+    async def fetch(self, seen: Seen, incoming: Path, most_bytes: int, /) -> Fetched:
         """Fetches the new complete files into the folder `incoming`, each with `part_file` and `finish_file`.
 
         `seen` is the result of the last fetch that ended well; at first it is empty. A file has at most `most_bytes`;

@@ -77,7 +77,10 @@ class Stock:
 
 
 class ImportRecord(NamedTuple):
-    """An import in the history. `source` is the file's name. `rooftops` are its scope: None for all rooftops."""
+    """An import in the history. `source` is the file's name. `rooftops` are its scope: None for all rooftops.
+
+    `feed` is the name of the feed that the file was part of, if any.
+    """
 
     revision: int
     at: datetime
@@ -90,6 +93,7 @@ class ImportRecord(NamedTuple):
     sold: int
     back: int
     rooftops: tuple[str, ...] | None = None
+    feed: str | None = None
 
 
 READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision, revisions.c.settings_revision).where(
@@ -222,5 +226,6 @@ def _rooftops(stored: bytes | None) -> tuple[str, ...] | None:
 def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
     """The newest imports first."""
     return [
-        ImportRecord(*row)._replace(rooftops=_rooftops(row[-1])) for row in tx.execute(LIST_IMPORTS, {"limit": limit})
+        ImportRecord(*row)._replace(rooftops=_rooftops(row.rooftops))
+        for row in tx.execute(LIST_IMPORTS, {"limit": limit})
     ]
