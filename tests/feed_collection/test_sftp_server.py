@@ -17,18 +17,18 @@ async def test_a_file_is_complete_when_it_is_closed(tmp_path: Path) -> None:
             await file.write(FEED)
             assert running.files() == {}
         assert running.files() == {"feed.csv": FEED}
-        assert [path.read_bytes() for path in running.received] == [FEED]
+        assert [path.read_bytes() for path in running.received()] == [FEED]
 
 
 async def test_a_file_with_a_temporary_name_is_complete_when_it_is_renamed(tmp_path: Path) -> None:
     async with uploading(tmp_path) as running, running.session() as client:
-        for _ in range(2):
+        for number in range(2):
             async with client.open("feed.csv.tmp", "wb") as file:
                 await file.write(FEED)
-            assert len(running.received) == len(list(running.incoming().glob("[!.]*")))
+            assert len(running.received()) == number
             await client.rename("feed.csv.tmp", "feed.csv")
         assert running.files() == {"feed.csv": FEED}
-        assert len(running.received) == 2
+        assert len(running.received()) == 2
         assert running.leftovers() == []
 
 
@@ -36,7 +36,7 @@ async def test_a_client_sees_size_and_time_of_what_it_uploaded_also_when_the_fil
     (tmp_path / "feed.csv").write_bytes(FEED)
     async with uploading(tmp_path) as running, running.session() as client:
         await client.put(str(tmp_path / "feed.csv"), preserve=True)
-        for path in running.received:
+        for path in running.received():
             path.unlink()
         seen = await client.stat("/feed.csv")
         assert seen.size == len(FEED)
@@ -71,7 +71,7 @@ async def test_scp_of_openssh_uploads(tmp_path: Path) -> None:
             words = ["-s", str(tmp_path / "feed.csv"), f"{USER}@127.0.0.1:feed.csv"]
             code, said = await openssh(running, [], "scp", *words)
             assert code == 0, said
-        assert len(running.received) == 2
+        assert len(running.received()) == 2
         assert running.files() == {"feed.csv": FEED}
 
 
@@ -196,7 +196,7 @@ async def test_no_path_leads_out_of_the_folder(tmp_path: Path, path: bytes) -> N
         await client.rename("feed.csv.tmp", "../../feed.csv")
         assert running.files() == {"feed.csv": FEED}
         assert sorted(path.name for path in tmp_path.rglob("*")) == sorted(
-            [USER, "incoming", *(path.name for path in running.received)]
+            [USER, "incoming", *(path.name for path in running.received())]
         )
 
 
@@ -225,16 +225,15 @@ async def test_what_is_no_upload_is_refused(tmp_path: Path, request_of: object) 
         with pytest.raises(asyncssh.SFTPError):
             await request_of(client)
         await client.chmod("feed.csv", 0o777)
-        assert running.received[0].stat().st_mode & 0o777 == 0o600
+        assert running.received()[0].stat().st_mode & 0o777 == 0o600
         assert running.files() == {"feed.csv": FEED}
 
 
 async def test_bytes_cannot_be_read_from_a_file_that_is_open_for_writing(tmp_path: Path) -> None:
-    async with uploading(tmp_path) as running, running.session() as client:
-        async with client.open("feed.csv", "w+b") as file:
-            await file.write(FEED)
-            with pytest.raises(asyncssh.SFTPPermissionDenied):
-                await file.read(10, 0)
+    async with uploading(tmp_path) as running, running.session() as client, client.open("feed.csv", "w+b") as file:
+        await file.write(FEED)
+        with pytest.raises(asyncssh.SFTPPermissionDenied):
+            await file.read(10, 0)
 
 
 def test_every_method_of_the_library_is_replaced() -> None:
@@ -276,7 +275,7 @@ async def test_the_files_and_bytes_of_an_account_are_bounded(tmp_path: Path) -> 
                 await two.write(b"x" * 500)
             with pytest.raises(asyncssh.SFTPError, match="2 files wait already"):
                 await client.open("three.csv", "wb")
-            running.received[0].unlink()
+            running.received()[0].unlink()
             async with client.open("three.csv", "wb") as three:
                 await three.write(b"x" * 1000)
         async with running.session(OTHER_USER) as rival, rival.open("one.csv", "wb") as one:

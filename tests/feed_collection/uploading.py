@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +25,24 @@ FEED = b"vin,price\n1HGCY2F57RA000001,20000\n" * 1000
 
 @dataclass
 class Uploading:
-    """A server on a port of this machine, with the accounts USER and OTHER_USER. `received` has its complete files."""
+    """A server on a port of this machine, with the accounts USER and OTHER_USER."""
 
     folder: Path
     port: int
     server: UploadServer
     client_key: asyncssh.SSHKey
-    received: list[Path] = field(default_factory=list)
 
     def incoming(self, user: str = USER) -> Path:
         """The folder of an account."""
         return self.folder / user / "incoming"
 
+    def received(self, user: str = USER) -> list[Path]:
+        """The complete files of an account, in the order of their arrival."""
+        return sorted(self.incoming(user).glob("[!.]*"))
+
     def files(self, user: str = USER) -> dict[str, bytes]:
         """The complete files of an account, by the name that the client gave."""
-        found = sorted(self.incoming(user).glob("[!.]*")) if self.incoming(user).exists() else []
-        return {name_at_source(path): path.read_bytes() for path in found}
+        return {name_at_source(path): path.read_bytes() for path in self.received(user)}
 
     def leftovers(self, user: str = USER) -> list[Path]:
         """The files of an account that are not complete."""
@@ -79,16 +81,14 @@ async def uploading(folder: Path, *, limits: UploadLimits | None = None, **setti
         )
 
     listener = socket.create_server(("127.0.0.1", 0))
-    received: list[Path] = []
     server = UploadServer(
         SftpSettings(**settings),
         asyncssh.generate_private_key("ssh-ed25519"),
         find_account,
-        lambda dealer, feed, path: received.append(path),
     )
     await server.listen(listener)
     try:
-        yield Uploading(folder, listener.getsockname()[1], server, client_key, received)
+        yield Uploading(folder, listener.getsockname()[1], server, client_key)
     finally:
         await server.close()
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import asyncssh
@@ -17,7 +18,6 @@ import structlog
 
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.encryption.passwords import NO_PASSWORD, is_password
-from dealer_agent.feed_collection.source import Receive
 from dealer_agent.feed_collection.upload_limits import ConnectionLimits
 from dealer_agent.feed_collection.upload_sessions import UploadStream
 from dealer_agent.feed_collection.uploads import UploadFolder, UploadLimits
@@ -79,12 +79,11 @@ class _Folder:
 
 @dataclass(eq=False)
 class UploadServer:
-    """The server, in the running event loop. `receive` gets every complete file."""
+    """The server, in the running event loop. The collector finds the complete files in the incoming folders."""
 
     settings: SftpSettings
     key: asyncssh.SSHKey
     find_account: FindAccount
-    receive: Receive
     limits: "ConnectionLimits[Client]" = field(init=False)
     threads: ThreadPoolExecutor = field(init=False)
     _folders: dict[tuple[str, str], _Folder] = field(default_factory=dict)
@@ -167,8 +166,7 @@ class UploadServer:
         key = (account.dealer_id, account.feed)
         found = self._folders.get(key)
         if found is None:
-            folder = UploadFolder(account.incoming, account.limits, lambda path: self._received(account, path))
-            found = self._folders[key] = _Folder(folder)
+            found = self._folders[key] = _Folder(UploadFolder(account.incoming, account.limits, partial(_log, account)))
         if found.connections >= MOST_CONNECTIONS_OF_ACCOUNT:
             return None
         found.connections += 1
@@ -189,10 +187,6 @@ class UploadServer:
         found = self._folders.pop((account.dealer_id, account.feed))
         self.threads.submit(found.folder.end)
 
-    def _received(self, account: Account, path: Path) -> None:
-        log.info("feed file received", dealer=account.dealer_id, feed=account.feed)
-        self.receive(account.dealer_id, account.feed, path)
-
     async def _sweep(self) -> None:
         """Closes idle connections."""
         while True:
@@ -204,6 +198,10 @@ class UploadServer:
 
     async def _in_thread(self, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self.threads, work)
+
+
+def _log(account: Account, size: int) -> None:
+    log.info("feed file received", dealer=account.dealer_id, feed=account.feed, bytes=size)
 
 
 class Client(asyncssh.SSHServer):
@@ -250,9 +248,7 @@ class Client(asyncssh.SSHServer):
 
     def has_to_go(self, now: float, idle_seconds: float) -> bool:
         """Whether the client is idle too long, or sends too many variables."""
-        return now - self._active > idle_seconds or any(
-            stream.variables > MOST_VARIABLES for stream in self._streams
-        )
+        return now - self._active > idle_seconds or any(stream.variables > MOST_VARIABLES for stream in self._streams)
 
     def begin_auth(self, username: str) -> bool:  # noqa: ARG002
         """Every client must log in."""

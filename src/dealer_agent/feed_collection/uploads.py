@@ -113,12 +113,15 @@ def file_name(path: bytes) -> str:
 
 
 class UploadFolder:
-    """The files of one account. The sessions of the account share the object, from any thread. All methods block."""
+    """The files of one account. The sessions of the account share the object, from any thread. All methods block.
 
-    def __init__(self, incoming: Path, limits: UploadLimits, announce: Callable[[Path], None]) -> None:
+    `on_complete` gets the size of each complete file.
+    """
+
+    def __init__(self, incoming: Path, limits: UploadLimits, on_complete: Callable[[int], None]) -> None:
         self._incoming = incoming
         self._limits = limits
-        self._announce = announce
+        self._on_complete = on_complete
         self._lock = threading.Lock()
         self._open: set[Upload] = set()
         # Complete files that wait for their final name, and complete files that are in the collector's hands.
@@ -260,7 +263,7 @@ class UploadFolder:
             self._held[upload.name] = upload
             return
         try:
-            final = finish_file(upload.part, upload.name)
+            finish_file(upload.part, upload.name)
         except OSError:
             self._discard(upload)
             raise
@@ -269,7 +272,7 @@ class UploadFolder:
         self._taken[upload.name] = upload.shown
         if len(self._taken) > MOST_SHOWN:
             del self._taken[next(iter(self._taken))]
-        self._announce(final)
+        self._on_complete(upload.shown.size)
 
     def _find_open(self, name: str) -> Upload:
         for upload in self._open:
