@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from dealer_agent.catalogue_loading.snapshots import listing_policy
@@ -45,7 +46,7 @@ def import_feed(
     allow_shrink: bool = False,
     dry_run: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
-    max_shrink: float | None = None,
+    max_shrink: float | UnsetType = UNSET,
     feed_name: str | None = None,
     on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportResult:
@@ -63,7 +64,7 @@ def import_feed(
         at=at,
         source=source,
         layout=feed.layout,
-        max_shrink=None if allow_shrink else profile.policies.max_shrink if max_shrink is None else max_shrink,
+        max_shrink=None if allow_shrink else profile.policies.max_shrink if max_shrink is UNSET else max_shrink,
         dry_run=dry_run,
         remember_days=profile.policies.remember_sold_days,
         scope=Scope(rows.rooftops, rows.covers) if rooftops else None,

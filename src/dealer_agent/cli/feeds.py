@@ -40,7 +40,7 @@ def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
 def show(name: NameArgument, directory: DirOption = HERE, as_json: JsonOption = False) -> None:
     """Show the settings and the state of a feed."""
     with open_dealer(directory) as dealer:
-        feed = _named(dealer, name)
+        feed = feed_named(dealer, name)
         state = _states(dealer)[name]
     columns = (
         *("Feed", "Source", "State", "In settings since (UTC)", "Checked (UTC)", "Answered (UTC)"),
@@ -73,7 +73,7 @@ def files(
     """List the files of the feeds: when each arrived, its result, and why it was refused."""
     with open_dealer(directory) as dealer:
         if name is not None:
-            _named(dealer, name)
+            feed_named(dealer, name)
         with dealer.read() as tx:
             found = list_files(tx, name, limit)
         folder = dealer.settings.directory / "feeds"
@@ -103,7 +103,7 @@ def run(
     from dealer_agent.feed_collection.collection import FeedCollection, feed_rows, import_here
 
     with open_dealer(directory) as dealer:
-        _named(dealer, name)
+        feed_named(dealer, name)
         with dealer.write() as tx:
             put_feeds(tx, feed_rows(dealer.settings))
 
@@ -127,11 +127,12 @@ def run(
         asyncio.run(collect())
 
 
-def _named(dealer: OpenDealer, name: str) -> FeedSettings:
+def feed_named(dealer: OpenDealer, name: str, option: str = "NAME") -> FeedSettings:
+    """A feed of the settings. Raises BadParameter, about the option, for another name."""
     known = {feed.name: feed for feed in dealer.settings.feeds}
     if name not in known:
         named = f"The feeds are: {', '.join(known)}." if known else NO_FEEDS
-        raise typer.BadParameter(f"{name!r} is no feed. {named}", param_hint="NAME")
+        raise typer.BadParameter(f"{name!r} is no feed. {named}", param_hint=option)
     return known[name]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from msgspec import UNSET
 
+from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
 from dealer_agent.cli.terminal import JsonOption, fail, out, plain, print_table, progress
 from dealer_agent.dealers.profile import Profile
@@ -62,6 +63,14 @@ def import_(
     allow_shrink: Annotated[
         bool, typer.Option("--allow-shrink", help="Import the file even if it removes much of the stock.")
     ] = False,
+    feed_name: Annotated[
+        str | None,
+        typer.Option(
+            "--feed",
+            metavar="NAME",
+            help="Read the file with the layout, columns, rooftops and max_shrink of this feed of dealer.toml.",
+        ),
+    ] = None,
     rooftop: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,11 +90,15 @@ def import_(
     from dealer_agent.inventory.feeds.reader import read_feed
 
     with TemporaryFile() as spool, open_dealer(directory) as dealer, progress() as bar:
-        rooftops = _known_rooftops(dealer.profile, rooftop or [])
+        settings = None if feed_name is None else feed_named(dealer, feed_name, "--feed")
+        rooftops = _known_rooftops(dealer.profile, rooftop or ([] if settings is None else list(settings.rooftops)))
+        if settings is not None:
+            layout = layout or (settings.layout or None)
         reading = bar.add_task("Reading", total=None)
         feed = read_feed(
             _content(file),
             layout=layout,
+            columns={} if settings is None else settings.columns,
             on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
             spool=spool,
         )
@@ -102,6 +115,8 @@ def import_(
                 allow_shrink=allow_shrink,
                 dry_run=dry_run,
                 on_progress=lambda n, _: bar.update(storing, completed=n),
+                max_shrink=UNSET if settings is None else settings.max_shrink,
+                feed_name=feed_name,
             )
         except StockShrinks as problem:
             bar.stop()
@@ -131,11 +146,12 @@ def history(
     """List the imports: when, from which file, and what each changed."""
     with open_dealer(directory) as dealer, dealer.read() as tx:
         records = list_imports(tx, limit)
-    columns = ["At (UTC)", "File", "Layout", "Added", "Changed", "Unchanged", "Sold", "Back", "Rooftops"]
+    columns = ["At (UTC)", "File", "Layout", "Added", "Changed", "Unchanged", "Sold", "Back", "Rooftops", "Feed"]
     rows = [
         (
             *(each.at, each.source, each.layout, each.added, each.changed, each.unchanged, each.sold, each.back),
             ", ".join(each.rooftops or ("all",)),
+            each.feed,
         )
         for each in records
     ]

@@ -92,7 +92,10 @@ def _import(store: Store, job: ImportJob) -> None:
     settings = job.settings
     with TemporaryFile() as spool:
         feed = read_feed(
-            partial(FileIO, job.path), layout=None if settings.layout is UNSET else settings.layout, spool=spool
+            partial(FileIO, job.path),
+            layout=None if settings.layout is UNSET else settings.layout,
+            columns=settings.columns,
+            spool=spool,
         )
         import_feed(
             store,
@@ -101,7 +104,7 @@ def _import(store: Store, job: ImportJob) -> None:
             source=job.file.name,
             at=datetime.now(UTC),
             rooftops=settings.rooftops,
-            max_shrink=None if settings.max_shrink is UNSET else settings.max_shrink,
+            max_shrink=settings.max_shrink,
             feed_name=settings.name,
             on_commit=lambda tx, revision: finish_file(tx, job.feed, job.file, "imported", revision=revision),
         )

@@ -1,6 +1,6 @@
 """Reads a feed: bytes to units and a report. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from io import BytesIO
 from operator import itemgetter
@@ -22,7 +22,7 @@ from dealer_agent.inventory.feeds.feed import (
     Units,
 )
 from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records, ready_members
-from dealer_agent.inventory.feeds.layouts import Columns, Layout, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.layouts import Columns, Layout, layout_of, named_layout, understand
 from dealer_agent.inventory.feeds.units import Reading, read_unit
 
 Progress = Callable[[int, int], None]
@@ -118,11 +118,13 @@ def read_feed(
     feed: Opener | bytes,
     *,
     layout: str | None = None,
+    columns: Mapping[str, str] = {},
     on_progress: Progress | None = None,
     spool: BinaryIO | None = None,
 ) -> Feed:
     """Reads an inventory file. The layout is recognised from it, unless `layout` is one of `LAYOUT_NAMES`.
 
+    `columns` are columns that no layout knows, each with the member of the canonical layout that it gives.
     `spool` is an empty file for the units, by default in memory. The caller closes it after the use of the feed.
     `on_progress(done, all)` counts lines of a delimited file, or records of JSON. Raises only FeedError, for a file
     that cannot be read. A row that cannot be read is refused, and a cell that cannot be read is absent.
@@ -139,14 +141,20 @@ def read_feed(
         check_size(feed, "A file of JSON or HTML", MOST_JSON_MIB)
         # A program that joins files can leave a second byte order mark, which is not JSON.
         with open_text(feed, encoding) as text:
-            return _read_json(text.read().lstrip("\ufeff"), units, encoding, layout, on_progress)
-    return _read_delimited(feed, units, encoding, head, layout, on_progress)
+            return _read_json(text.read().lstrip("\ufeff"), units, encoding, layout, columns, on_progress)
+    return _read_delimited(feed, units, encoding, head, layout, columns, on_progress)
 
 
 def _read_delimited(
-    feed: Opener, units: Units, encoding: str, head: str, layout_name: str | None, on_progress: Progress | None
+    feed: Opener,
+    units: Units,
+    encoding: str,
+    head: str,
+    layout_name: str | None,
+    columns: Mapping[str, str],
+    on_progress: Progress | None,
 ) -> Feed:
-    table = read_table(feed, encoding, head, layout_name)
+    table = read_table(feed, encoding, head, layout_name, columns)
     ends = [(piece.count(b"\n"), piece.count(b"\r")) for piece in pieces_of(feed)]
     tally = _Tally(units, on_progress, max(map(sum, zip(*ends, strict=True))) + 1)
     for row in table.rows:
@@ -161,10 +169,17 @@ def _read_delimited(
     return tally.feed(table.layout, encoding, table.delimiter, table.columns)
 
 
-def _read_json(text: str, units: Units, encoding: str, layout_name: str | None, on_progress: Progress | None) -> Feed:
+def _read_json(
+    text: str,
+    units: Units,
+    encoding: str,
+    layout_name: str | None,
+    more: Mapping[str, str],
+    on_progress: Progress | None,
+) -> Feed:
     records = read_records(text)
     paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
-    layout = named_layout(layout_name, "json") if layout_name else recognise(list(paths), "json")
+    layout = layout_of(list(paths), "json", named_layout(layout_name, "json") if layout_name else None, more)
     tally = _Tally(units, on_progress, len(records))
     reader = _RecordReader(layout)
     for done, record in enumerate(records, 1):
