@@ -11,7 +11,6 @@ import re
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -29,7 +28,7 @@ from dealer_agent.config.loading import load_settings
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.encryption.core_dumps import forbid_core_dumps
-from dealer_agent.feed_collection.host_key import HostKeyError, host_key
+from dealer_agent.feed_collection.host_key import host_key
 from dealer_agent.feed_collection.sftp_server import Account, FindAccount, UploadServer
 from dealer_agent.feed_collection.source import incoming_folder
 from dealer_agent.feed_collection.uploads import UploadLimits
@@ -120,7 +119,7 @@ def run() -> None:
             key = host_key(directory / sftp.host_key_file)
             listener = closing.enter_context(socket.socket(fileno=job.listener))
             asyncio.run(_serve(partial(UploadServer, sftp, key, find_account), listener, level))
-    except (SettingsError, StorageError, EncryptionError, HostKeyError) as problem:
+    except (SettingsError, StorageError, EncryptionError) as problem:
         sys.exit(f"The SFTP server does not start: {problem}")
 
 
@@ -130,16 +129,16 @@ async def _serve(make_server: Callable[[], UploadServer], listener: socket.socke
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
 
     def watch() -> None:
-        while sys.stdin.buffer.read(1024):
-            pass
-        loop.call_soon_threadsafe(stopped.set)
+        if not os.read(0, 1024):
+            stopped.set()
 
-    threading.Thread(target=watch, name="service-watch", daemon=True).start()
+    loop.add_reader(0, watch)
     server = make_server()
     flushing = asyncio.create_task(flush_logs(lines))
     await server.listen(listener)
     await stopped.wait()
     await server.close()
+    loop.remove_reader(0)
     flushing.cancel()
     lines.flush()
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import asyncssh
 
+from dealer_agent.encryption import EncryptionError
 from dealer_agent.encryption.file_permissions import advice, is_open_to_others
 
 ALGORITHM = "ssh-ed25519"
 
 
-class HostKeyError(Exception):
+class HostKeyError(EncryptionError):
     """The host key cannot be used. The message says what to do, and has nothing of the key."""
 
 

@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 MOST_PASSWORDS = 3
 MOST_KEYS = 10
-"""Attempts to log in on a connection."""
+"""Wrong attempts to log in on a connection."""
 MOST_SESSIONS = 2
 """Open channels of a connection."""
 MOST_CONNECTIONS_OF_ACCOUNT = 8
@@ -264,6 +264,7 @@ class Client(asyncssh.SSHServer):
 
     async def validate_password(self, username: str, password: str) -> bool:
         """Whether the client may log in with this password."""
+        # Counted before it is checked: a client may send several at once.
         self._passwords += 1
         if self._passwords > MOST_PASSWORDS:
             raise asyncssh.PermissionDenied("Too many passwords")
@@ -275,13 +276,13 @@ class Client(asyncssh.SSHServer):
 
     async def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         """Whether the client may log in with this key. asyncssh checks the client's signature after it."""
-        self._keys += 1
-        if self._keys > MOST_KEYS:
+        if self._keys >= MOST_KEYS:
             raise asyncssh.PermissionDenied("Too many keys")
         account = await self._find(username)
         offered = " ".join(key.export_public_key().decode().split()[:2])
         if account is not None and offered in account.public_keys:
             return True
+        self._keys += 1
         if self._keys == MOST_KEYS:
             self._refuse("key")
         return False

@@ -20,7 +20,7 @@ from dealer_agent.feed_collection.uploads import FOLDER_ATTRS, ShownFile, Upload
 SFTP_VERSION = 3
 """The version that all clients speak."""
 MOST_UNREAD_BYTES = 1 << 20
-"""Answers that a client has not read. Then its session ends."""
+"""Answers that a client has not read. Then its connection is closed."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -187,6 +187,8 @@ class UploadHandler(SFTPServerHandler):
     async def _process_packet(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
         self._on_request()
         if self._session.channel.get_write_buffer_size() > MOST_UNREAD_BYTES:
+            # The end of the session alone would wait until the client has read them.
+            self._session.connection.abort()
             raise asyncssh.SFTPConnectionLost("The client does not read the answers")
         # A client may send many small requests at once. The other clients come between them.
         await asyncio.sleep(0)
