@@ -135,7 +135,7 @@ def test_an_import_of_one_rooftop_sells_only_units_of_this_rooftop(store: Store)
     assert (outcome.sold, outcome.changed, outcome.unchanged) == (("id-V1",), ("id-V2",), ())
     assert (outcome.before, outcome.after) == (2, 1)
     assert prices(store) == {"id-V2": 5, "id-V3": 30_000}
-    assert read(store, DEALER, list_imports, 1)[0][-1] == ("North",)
+    assert read(store, DEALER, list_imports, 1)[0].rooftops == ("North",)
 
 
 def test_an_import_confirms_the_units_of_its_rooftops(store: Store) -> None:
@@ -237,7 +237,7 @@ def test_the_history_of_imports_keeps_the_counts_and_only_the_name_of_the_file(s
     import_rows(store, [row("V1"), row("V2")], at=MONDAY)
     import_rows(store, [row("V1", price=1)], at=TUESDAY, source="/home/someone/feeds/vauto.csv", layout="vauto")
     latest, first = read(store, DEALER, list_imports, 10)
-    assert latest == (2, TUESDAY, "vauto.csv", "vauto", True, 0, 1, 0, 1, 0, None)
+    assert latest == (2, TUESDAY, "vauto.csv", "vauto", True, 0, 1, 0, 1, 0, None, None)
     assert (first.revision, first.at, first.added) == (1, MONDAY, 2)
     assert read(store, DEALER, list_imports, 1) == [latest]
 

@@ -66,7 +66,10 @@ _FETCH_SECONDS = 7200
 
 @dataclass
 class Collected:
-    """The result of a collection. `files` have their results. `problem` is why the source or a file must wait."""
+    """The result of a collection. `files` have their results. `problem` is why the source or a file must wait.
+
+    `busy`: another process works on the feed, or has done so.
+    """
 
     outcome: Literal["done", "busy", "unknown"]
     files: list[FeedFile] = field(default_factory=list)
@@ -119,16 +122,19 @@ class FeedCollection:
         if self._client is not None:
             await self._client.aclose()
 
-    async def collect(self, settings: Settings, name: str, *, fetches: bool = True, again: bool = False) -> Collected:
-        """Collects a feed now, due or not. Without `fetches`, only the files that wait. Raises StorageError, OSError.
+    async def collect(
+        self, settings: Settings, name: str, *, fetches: bool = True, if_due: bool = False, again: bool = False
+    ) -> Collected:
+        """Collects a feed now, or with `if_due` only if it is due. Raises StorageError and OSError.
 
-        With `again`, a file is fetched and imported also if it has not changed.
+        Without `fetches`, only the files that wait are imported. With `again`, a file is fetched and imported also if
+        it has not changed.
         """
         feed = next((each for each in settings.feeds if each.name == name), None)
         if feed is None:
             return Collected("unknown")
         work = _Work(self.store, settings, feed, self._run_import)
-        claimed = await work.write(claim_feed, name, secrets.token_hex(8))
+        claimed = await work.write(claim_feed, name, secrets.token_hex(8), if_due=if_due)
         if claimed is None:
             return Collected("busy")
         work.claimed = claimed._replace(seen={}, imported_hash=None) if again else claimed

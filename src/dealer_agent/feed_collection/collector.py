@@ -183,7 +183,7 @@ class Collector:
     async def _collect(self, work: Work) -> None:
         try:
             settings = await asyncio.to_thread(self._feeds.settings_of, work)
-            done = await self._collection.collect(settings, work.feed, fetches=work.fetches)
+            done = await self._collection.collect(settings, work.feed, fetches=work.fetches, if_due=work.fetches)
             feed = {"dealer": work.dealer_id, "feed": work.feed}
             for file in done.files:
                 log.info("feed file", **feed, file=file.file_id, state=file.state, problem=file.problem)

@@ -149,6 +149,8 @@ CLAIM_FEED = (
     .returning(feeds.c.seen, feeds.c.imported_hash, feeds.c.failures)
 )
 
+CLAIM_DUE_FEED = CLAIM_FEED.where(*_due)
+
 RENEW_LEASE = update(feeds).where(*_leased).values(leased_until=bindparam("until"))
 
 RELEASE_FEED = update(feeds).where(*_leased).values(lease=None, leased_until=None, next_at=bindparam("due_at"))
@@ -268,11 +270,13 @@ def _limits(now: datetime) -> dict[str, datetime]:
     return {"at": now, "longest_lease": now + 2 * LEASE, "longest_wait": now + LONGEST_WAIT}
 
 
-def claim_feed(tx: Transaction, name: str, lease: str) -> ClaimedFeed | None:
-    """Takes the lease of a feed, due or not. None if another process has it, or if there is no such feed."""
+def claim_feed(tx: Transaction, name: str, lease: str, *, if_due: bool = False) -> ClaimedFeed | None:
+    """Takes the lease of a feed. None if another process has it, or if there is no such feed.
+
+    With `if_due`, also None if the feed is not due.
+    """
     values = {"feed_name": name, "new_lease": lease, "until": tx.now + LEASE, **_limits(tx.now)}
-    del values["longest_wait"]
-    row = tx.execute(CLAIM_FEED, values).one_or_none()
+    row = tx.execute(CLAIM_DUE_FEED if if_due else CLAIM_FEED, values).one_or_none()
     if row is None:
         return None
     seen = {} if row.seen is None else _seen.decode(row.seen)

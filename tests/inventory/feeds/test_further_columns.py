@@ -15,9 +15,7 @@ ROW = "1HGCY2F57RA000001,2024,Honda,Accord,28040,x"
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
-@pytest.mark.parametrize(
-    "layout", [None, *(name for name in LAYOUT_NAMES if "delimited" in named_layout(name).kinds)]
-)
+@pytest.mark.parametrize("layout", [None, *(name for name in LAYOUT_NAMES if "delimited" in named_layout(name).kinds)])
 def test_a_named_column_gives_its_member_in_every_layout(layout: str | None, delimiter: str) -> None:
     content = f"{HEADER}\n{ROW}\n".replace(",", delimiter).encode()
     feed = read_feed(content, layout=layout, columns=COLUMNS)
