@@ -6,6 +6,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
+from msgspec import UNSET
 
 from dealer_agent.cli.open_dealer import (
     DealerFolder,
@@ -59,6 +60,7 @@ def serve(
 
 def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     # Imported here: the server takes a second, and `serve --help` does not need it.
+    from dealer_agent.cli.upload_supervisor import receiving_uploads
     from dealer_agent.cli.uvicorn_server import listen, run
 
     settings = find_settings(DealerFolder(folder))
@@ -77,11 +79,15 @@ def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     _warn(*problems, _words_of(not_isolated))
     if not stocked:
         _warn(f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE")
-    run(settings, settings.service, listener, address, workers)
+    if not settings.sftp.enabled and any(feed.upload is not UNSET for feed in settings.feeds):
+        _warn("A feed waits for uploads, but the SFTP server is off: write enabled = true under [sftp] in dealer.toml.")
+    with receiving_uploads(settings.directory, settings.database_url, settings.sftp):
+        run(settings, settings.service, listener, address, workers)
 
 
 def serve_installation(folder: Path, host: str | None, port: int | None, workers: int | None) -> None:
     """Serves all dealers of an installation. An option that is None has the value of `installation.toml`."""
+    from dealer_agent.cli.upload_supervisor import receiving_uploads
     from dealer_agent.cli.uvicorn_server import listen, run
 
     with open_installation(folder) as opened_installation:
@@ -103,7 +109,8 @@ def serve_installation(folder: Path, host: str | None, port: int | None, workers
     )
     if not dealers:
         _warn(f"No dealer is enabled: dealer-agent dealers add FILE --dir {folder}")
-    run(installation, installation.file.service, listener, address_of(host, port), workers or section.workers)
+    with receiving_uploads(installation.directory, installation.database_url, installation.file.sftp):
+        run(installation, installation.file.service, listener, address_of(host, port), workers or section.workers)
 
 
 def _words_of(not_isolated: str | None) -> str | None:

@@ -26,6 +26,7 @@ from dealer_agent.config.settings import (
     read_public_url,
 )
 from dealer_agent.config.settings_problems import error_with_lines
+from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile_checks import read_by, read_host
 from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.problems import Problem
@@ -36,6 +37,7 @@ OF_INSTALLATION = {
     "service": ("trusted_proxies", "max_connections", "max_connections_per_address"),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
+    "sftp": SftpSettings.__struct_fields__,
 }
 """The keys that a dealer of an installation cannot set, by section."""
 ADDRESS_KEYS = ("public_url", "base_path")
@@ -187,8 +189,11 @@ def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
 def _problems_of_feeds(file: DealerFile, prefix: str) -> Iterator[Problem]:
     """A feed reads only the variables of its dealer, and only folders below the dealer's own."""
     for number, feed in enumerate(file.feeds):
-        if feed.folder is not UNSET and (problem := _problem_of_folder(feed.folder.path)):
-            yield Problem(("feeds", number, "folder", "path"), problem)
+        key_file = feed.sftp.key_file if feed.sftp is not UNSET else UNSET
+        path = feed.folder.path if feed.folder is not UNSET else UNSET
+        for kind, key, value in (("folder", "path", path), ("sftp", "key_file", key_file)):
+            if value is not UNSET and (problem := _problem_of_folder(value)):
+                yield Problem(("feeds", number, kind, key), problem)
         for kind in SOURCES:
             source = getattr(feed, kind, UNSET)
             for key in source.__struct_fields__ if source is not UNSET else ():

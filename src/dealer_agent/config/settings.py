@@ -15,6 +15,7 @@ from msgspec.structs import asdict, fields
 
 from dealer_agent.config.feeds import Feeds, feeds_name_rooftops
 from dealer_agent.config.rates import windows_of
+from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
     Text,
@@ -236,6 +237,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     mail: MailSettings = MailSettings()
     delivery: DeliverySettings = DeliverySettings()
     checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
+    sftp: SftpSettings = SftpSettings()
 
 
 if TYPE_CHECKING:
