@@ -22,6 +22,7 @@ from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.counting import Counting
 from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.server.installation_keys import InstallationKeys
@@ -160,7 +161,15 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         )
         steps = RepeatedSteps()
         upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
-        works = [refresher.run(steps), memory.run(dealers, steps), upkeep.run(steps), flush_logs(lines)]
+        counting = Counting(store, process.counts, dealers.find_catalogue)
+        closing.push_async_callback(counting.close)
+        works = [
+            refresher.run(steps),
+            memory.run(dealers, steps),
+            upkeep.run(steps),
+            counting.run(steps),
+            flush_logs(lines),
+        ]
         if installation.cipher is not None:
             stopped = threading.Event()
             closing.callback(stopped.set)

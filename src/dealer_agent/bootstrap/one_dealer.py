@@ -14,6 +14,7 @@ from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_c
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.counting import Counting
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
@@ -98,7 +99,14 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             settings.cipher,
         )
         upkeep = Upkeep(store, profile.id, profile.privacy, settings.heads_file)
-        for work in (refresher.run(steps), upkeep.run(steps, rotation.run_due_steps), flush_logs(lines)):
+        counting = Counting(store, process.counts, dealers.find_catalogue)
+        closing.push_async_callback(counting.close)
+        for work in (
+            refresher.run(steps),
+            upkeep.run(steps, rotation.run_due_steps),
+            counting.run(steps),
+            flush_logs(lines),
+        ):
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 
