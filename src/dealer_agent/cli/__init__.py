@@ -14,6 +14,7 @@ COMMANDS = {
     "init": "Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves.",
     "serve": "Answer buyer agents until Ctrl-C or SIGTERM. Requests in progress are answered first.",
     "demo": "Serve an invented dealer with more than 300 vehicles, and show example requests.",
+    "report": "Show what agents asked in a month, and what they did not find. Counts only.",
 }
 GROUPS = {
     "inventory": "Import the inventory, and see what it contains.",
@@ -28,6 +29,8 @@ GROUPS = {
     "tokens": "Create, list and revoke bearer tokens for buyer agents.",
 }
 HELP = COMMANDS | GROUPS
+OF_ONE_DEALER = {"report"}
+"""The commands outside groups that are about one dealer. All commands of groups that have the option --dir are."""
 
 
 class _LazyCommands(TyperGroup):
@@ -52,6 +55,10 @@ class _LazyCommands(TyperGroup):
             single = typer.Typer(add_completion=False)
             single.command()(getattr(module, cmd_name))
             command = get_command(single)
+            if cmd_name in OF_ONE_DEALER:
+                from dealer_agent.cli.open_dealer import add_dealer_option
+
+                add_dealer_option(command)
         command.name, command.help = cmd_name, HELP[cmd_name]
         _join_lines(command)
         return command

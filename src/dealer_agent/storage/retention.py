@@ -25,12 +25,11 @@ MOST_REFUSALS = 100_000
 
 
 class Purged(NamedTuple):
-    """How many rows were deleted, and how many days of counts."""
+    """How many rows were deleted, besides counts."""
 
     idempotency: int
     refusals: int
     accesses: int
-    count_days: int = 0
 
 
 def _delete_old(key: Column[object], at: Column[datetime]) -> Delete:
@@ -78,17 +77,12 @@ def purge(
             if done < MOST_ROWS:
                 return total
 
-    def delete_counts() -> int:
-        days = 0
-        while True:
-            with store.write(dealer_id, now) as tx:
-                if not delete_oldest_day(tx, counts_before.date()):
-                    return days
-            days += 1
-
+    found = True
+    while found:
+        with store.write(dealer_id, now) as tx:
+            found = delete_oldest_day(tx, counts_before.date())
     return Purged(
         in_batches(store.write, lambda tx: tx.execute(DELETE_OLD_REPLIES, {"before": now - IDEMPOTENCY_KEPT}).rowcount),
         in_batches(store.write, delete_refusals),
         in_batches(store.lock, lambda tx: delete_accesses(tx, accesses_before, MOST_ROWS)),
-        delete_counts(),
     )
