@@ -91,9 +91,12 @@ class Counting:
         await self.read()
         await self.save()
 
-    async def read(self) -> None:
-        """Counts the words of the last requests, and analyses the price limits of one search."""
-        taken, now = self.requests.take(), datetime.now(UTC)
+    async def read(self, now: datetime | None = None) -> None:
+        """Counts the words of the last requests, and analyses the price limits of one search.
+
+        They count for the day of `now`, by default of the current time.
+        """
+        taken, now = self.requests.take(), now or datetime.now(UTC)
         catalogues = {counted.dealer_id: self.find_catalogue(counted.dealer_id) for counted in taken}
         checked = next(iter(self._to_check), None)
         if checked is not None:
