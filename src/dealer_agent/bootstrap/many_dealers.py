@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
+from dealer_agent.bootstrap.monthly_mail import send_monthly_report
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
@@ -130,7 +131,8 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             dealer_settings = load_dealer_settings(installation, store, dealer_id)
             dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             privacy = dealer_settings.dealer.privacy
-            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file)
+            send_report = partial(send_monthly_report, store, dealer_settings, os.environ)
+            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file, send_report)
 
         process.ready = True
         budget = memory_budget(settings.installation.snapshot_memory_mib)

@@ -11,6 +11,7 @@ from functools import partial
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
+from dealer_agent.bootstrap.monthly_mail import send_monthly_report
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.protocol.vocabulary import vocabularies_of
@@ -98,7 +99,13 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             lambda: dealers.addresses,
             settings.cipher,
         )
-        upkeep = Upkeep(store, profile.id, profile.privacy, settings.heads_file)
+        upkeep = Upkeep(
+            store,
+            profile.id,
+            profile.privacy,
+            settings.heads_file,
+            partial(send_monthly_report, store, settings, os.environ),
+        )
         counting = Counting(store, process.counts, dealers.find_catalogue)
         closing.push_async_callback(counting.close)
         for work in (
