@@ -12,14 +12,14 @@ from typing import NamedTuple
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from dealer_agent.leads.plain_text import WIDTH
+from dealer_agent.leads.texts import paragraph
 from dealer_agent.reports.month import Month
 from dealer_agent.reports.report import Figure, Line, Report
 
 CHART_HEIGHT = 100
 """The height of the chart of days, in units of its picture."""
 DAY_WIDTH = 20
-WIDTH = 76
-"""Columns of the text."""
 
 
 def render_json(report: Report) -> str:
@@ -132,6 +132,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "number": _number,
+        "paragraph": paragraph,
         "change": _change,
         "share": _share,
         "percent": _percent,
