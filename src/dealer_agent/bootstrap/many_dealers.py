@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
+from dealer_agent.bootstrap.monthly_mail import send_monthly_report
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
@@ -22,6 +23,7 @@ from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.encryption import Cipher
 from dealer_agent.feed_collection.collector import Collector, InstallationFeeds
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.counting import Counting
 from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.server.installation_keys import InstallationKeys
@@ -130,7 +132,8 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             dealer_settings = load_dealer_settings(installation, store, dealer_id)
             dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             privacy = dealer_settings.dealer.privacy
-            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file)
+            send_report = partial(send_monthly_report, store, dealer_settings, os.environ)
+            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file, send_report)
 
         process.ready = True
         budget = memory_budget(settings.installation.snapshot_memory_mib)
@@ -167,12 +170,15 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         collector = Collector(
             InstallationFeeds(store, installation.directory, partial(load_dealer_settings, installation, store))
         )
+        counting = Counting(store, process.counts, dealers.find_catalogue)
+        closing.push_async_callback(counting.close)
         works = [
             refresher.run(steps),
             memory.run(dealers, steps),
             upkeep.run(steps),
             replica.run(steps),
             collector.run(),
+            counting.run(steps),
             flush_logs(lines),
         ]
         if installation.cipher is not None:

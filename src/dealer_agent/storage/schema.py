@@ -43,7 +43,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 FIRST_REVISION = "0009"
 """The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0016"
+SCHEMA_REVISION = "0018"
 """The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -423,3 +423,9 @@ tokens = _table(
     data="token_hash",
     times="created_at revoked_at",
 )
+
+# What agents asked on one day of the dealer's time zone (`storage.daily_counts`): a number for each item of a subject.
+daily_counts = _table("daily_counts", key="day subject item", text="day subject", words="item", numbers="number")
+
+# The monthly report that was or will be mailed: one process at a time tries it, until `due_at`. `month` is `2026-10`.
+monthly_reports = _table("monthly_reports", key="month", text="month", counts="attempts", times="due_at sent_at")
