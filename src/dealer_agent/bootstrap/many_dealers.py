@@ -11,6 +11,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from weakref import WeakSet
 
+from dealer_agent.alerts.checking import Watch
+from dealer_agent.alerts.loop import AlertLoop
+from dealer_agent.alerts.watches import watch_of_dealer, watch_of_operator
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
@@ -61,6 +64,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
     Raises StorageError, also if the database does not isolate dealers from each other.
     """
     settings = installation.file
+    operator = watch_of_operator(installation)
     lines = configure_logs(settings.logs.level)
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
@@ -131,6 +135,9 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             privacy = dealer_settings.dealer.privacy
             return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file)
 
+        def find_watch(dealer_id: str) -> Watch | None:
+            return watch_of_dealer(load_dealer_settings(installation, store, dealer_id))
+
         process.ready = True
         budget = memory_budget(settings.installation.snapshot_memory_mib)
         memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
@@ -160,7 +167,14 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         )
         steps = RepeatedSteps()
         upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
-        works = [refresher.run(steps), memory.run(dealers, steps), upkeep.run(steps), flush_logs(lines)]
+        alerts = AlertLoop(store, process, operator, find_watch, lambda: len(dealers.addresses.dealers))
+        works = [
+            refresher.run(steps),
+            memory.run(dealers, steps),
+            upkeep.run(steps),
+            alerts.run(steps),
+            flush_logs(lines),
+        ]
         if installation.cipher is not None:
             stopped = threading.Event()
             closing.callback(stopped.set)

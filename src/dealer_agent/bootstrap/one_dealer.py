@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 
+from dealer_agent.alerts.loop import AlertLoop
+from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
@@ -36,6 +38,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
     """
     lines = configure_logs(settings.logs.level)
     profile = settings.dealer
+    watch = watch_of_dealer(settings)
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
         closing.callback(end_interval)
@@ -98,7 +101,13 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             settings.cipher,
         )
         upkeep = Upkeep(store, profile.id, profile.privacy, settings.heads_file)
-        for work in (refresher.run(steps), upkeep.run(steps, rotation.run_due_steps), flush_logs(lines)):
+        works = (
+            refresher.run(steps),
+            upkeep.run(steps, rotation.run_due_steps),
+            AlertLoop(store, process, watch).run(steps),
+            flush_logs(lines),
+        )
+        for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 

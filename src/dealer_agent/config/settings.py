@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict, fields
 
+from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.rates import windows_of
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
@@ -233,6 +234,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     logs: LogSettings = LogSettings()
     mail: MailSettings = MailSettings()
     delivery: DeliverySettings = DeliverySettings()
+    alerts: AlertSettings = AlertSettings()
 
 
 if TYPE_CHECKING:

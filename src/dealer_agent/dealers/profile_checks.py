@@ -140,6 +140,14 @@ def read_file_path(value: str) -> str:
     return value
 
 
+def is_this_machine(host: str) -> bool:
+    """Whether a host name or IP address always means this machine. Other names are not resolved."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
 def read_host(value: str) -> str:
     """A host name or an IP address, without a port."""
     with suppress(ValueError):

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.replies import Answer, reply_pieces
+from dealer_agent.protocol.skill import LEAD_SUBMIT
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.cross_origin import HEAD_LINES
@@ -141,6 +142,8 @@ def _failure(incoming: IncomingRequest, fault: Exception) -> Reply:
     line = incoming.line
     error, error_id = as_protocol_error(fault, line.request_id), f"err_{line.request_id}"
     line.code, line.error_id = error.code, error_id
+    if error.http >= 500 and line.skill == LEAD_SUBMIT.id:
+        incoming.service.process.failed_leads[incoming.service.dealer_id] += 1
     status, body = incoming.binding.encode_error(
         error, incoming.vocabulary, error_id, datetime.now(UTC), incoming.call_id
     )

@@ -1,5 +1,6 @@
 """What the server works with: the process with its queue and limits, and the service of each dealer."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,8 @@ class Process:
 
     `limits` count on this machine. Requests without a dealer always count there. `limit_store` is for the limits that
     machines share. `ready`: stock and tokens are up to date. `leads` says whether leads can be stored now.
+    `failed_leads` counts the leads of each dealer that were answered with an error of the service, until `alerts`
+    stores their number.
     """
 
     settings: ServiceSettings
@@ -48,6 +51,7 @@ class Process:
     load: Admission = field(default_factory=Admission)
     ready: bool = False
     leads: str = LEADS_TAKEN
+    failed_leads: Counter[str] = field(default_factory=Counter)
 
     async def count_request(self, rule: str, scope: Scope) -> None:
         """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""

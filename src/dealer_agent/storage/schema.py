@@ -43,7 +43,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 FIRST_REVISION = "0009"
 """The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0012"
+SCHEMA_REVISION = "0017"
 """The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -379,3 +379,33 @@ tokens = _table(
     data="token_hash",
     times="created_at revoked_at",
 )
+
+# When the conditions of a dealer are checked next, and when its last digest was made. The leads that failed since the
+# last quiet day, and when the last one did.
+alert_checks = _table("alert_checks", key="", times="due_at digest_at lead_failed_at", counts="failed_leads")
+
+# A condition of a subject, such as a channel (`alerts.rules.AlertState`).
+alerts = _table(
+    "alerts",
+    key="condition subject",
+    text="condition",
+    words="subject",
+    times="seen_at cleared_at started_at ended_at told_at since",
+    flags="start_told",
+    counts="untold amount",
+)
+
+# A message about alerts, one row for each receiver: mail or webhook. `state` is waiting, sent or failed. `document` has
+# no customer data.
+alert_messages = _table(
+    "alert_messages",
+    key="message_id receiver",
+    text="message_id receiver kind state",
+    times="created_at due_at settled_at",
+    counts="attempts",
+    words="problem",
+    data="document",
+)
+
+# The keys of which a person has confirmed a copy.
+key_copies = _table("key_copies", key="key_id", text="key_id", times="confirmed_at")
