@@ -1,7 +1,7 @@
 """Writes the reference pages of `docs/reference`, and a diagram, from the code: `python -m scripts.reference`.
 
-`settings.md`, `feeds.md` and `how-to/alerts.md` are written by hand, except for the parts that the code knows. The other
-pages are written as a whole.
+`settings.md`, `feeds.md` and `how-to/alerts.md` are written by hand, except for the parts that the code knows. The
+other pages are written as a whole.
 """
 
 from pathlib import Path
