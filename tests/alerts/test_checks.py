@@ -15,6 +15,7 @@ from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check, send_due
 from dealer_agent.storage.alerts import claim_check, confirm_claim, confirm_copy, count_failed_leads, list_messages
 from dealer_agent.storage.clock import confirm_clock
 from dealer_agent.storage.keys import key_uses
+from dealer_agent.storage.refused_imports import record_refused_import
 
 pytestmark = pytest.mark.outside_protocol("alerts")
 
@@ -36,6 +37,18 @@ def test_a_late_feed_is_one_message_at_the_start_and_one_at_the_end(dealer: Watc
     dealer.check(NOW + 27 * HOUR)
     assert dealer.subjects()[1:] == ["The inventory was imported again"]
     assert "It began on Tuesday, March 3, 2026, 12:00 PM CST" in " ".join(dealer.text().split())
+
+
+def test_a_refused_file_is_told_until_another_one_is_imported(dealer: Watched) -> None:
+    import_rows(dealer.store, [row("V1")], at=NOW)
+    for hour in (1, 2):
+        at = NOW + hour * HOUR
+        record_refused_import(dealer.store, DEALER, [], at=at, source="a.csv", layout=None, rooftops=[])
+        dealer.check(at)
+    assert dealer.subjects() == ["The file of the inventory of Monday, March 2, 2026, 11:00 AM CST was refused"]
+    import_rows(dealer.store, [row("V1")], at=NOW + 3 * HOUR)
+    dealer.check(NOW + 3 * HOUR)
+    assert dealer.subjects()[1:] == ["A file of the inventory was imported again"]
 
 
 def test_deliveries_that_wait_too_long_are_told_for_each_channel(dealer: Watched) -> None:

@@ -131,7 +131,7 @@ def test_dealers_and_the_operator_get_their_own_alerts(
 def _due(store: Store) -> set[str]:
     now = datetime.now(UTC)
     with store.installation() as tx:
-        return {dealer_id for dealer_id, _ in find_due_checks(tx, now, 10)}
+        return {dealer_id for dealer_id, _ in find_due_checks(tx, now, timedelta(days=1), 10)}
 
 
 @pytest.mark.parametrize(

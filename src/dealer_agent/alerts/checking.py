@@ -77,14 +77,15 @@ class Watch:
         return Timing(begins_after(found, self.settings), found.quiet)
 
 
-def run_check(store: Store, watch: Watch, now: datetime, until: datetime) -> bool:
+def run_check(store: Store, watch: Watch, now: datetime, until: datetime, longest: timedelta | None = None) -> bool:
     """Checks the conditions of an owner at `now`, if its check is due. It is due again at `until`.
 
-    Returns whether this process did it. Raises StorageError.
+    `longest` is the longest time of a claim, as for `claim_check`. Returns whether this process did it. Raises
+    StorageError.
     """
     started = time.monotonic()
     with store.write(watch.owner, now) as tx:
-        record = claim_check(tx, until)
+        record = claim_check(tx, until, longest)
     if record is None:
         return False
     with store.read(watch.owner, now) as tx:

@@ -25,10 +25,11 @@ STEP_SECONDS = 20.0
 FIRST_STEP_SECONDS = 5.0
 CHECK_SECONDS = 60.0
 """How often the conditions of one dealer, and those of the operator, are checked."""
-SECONDS_A_DEALER = 0.3
-"""Checks of many dealers are spread: 1,000 dealers are checked every 5 minutes."""
-UNWATCHED = timedelta(hours=1)
-"""How soon a dealer is looked at again who had no receivers of alerts."""
+SECONDS_A_DEALER = 0.5
+"""Checks of many dealers are spread, so that their cost stays bounded: 1,000 dealers are checked every 8 minutes."""
+UNWATCHED_SECONDS = 3600.0
+UNWATCHED_SECONDS_A_DEALER = 3.0
+"""How soon a dealer without receivers of alerts is looked at again: after an hour, or later with many dealers."""
 
 
 @dataclass
@@ -71,17 +72,19 @@ class AlertLoop:
         if self.machine is not None:
             await note_database(self.store, self.machine, now, works=True)
 
-    async def _check(self, watch: Watch, now: datetime, pause: timedelta) -> None:
-        if await asyncio.to_thread(run_check, self.store, watch, now, now + pause):
+    async def _check(self, watch: Watch, now: datetime, pause: timedelta, longest: timedelta | None = None) -> None:
+        if await asyncio.to_thread(run_check, self.store, watch, now, now + pause, longest):
             await send_due(self.store, watch, now)
 
     async def _check_dealers(self, now: datetime) -> None:
         dealers = self.count_dealers()
-        pause = max(CHECK_SECONDS, SECONDS_A_DEALER * dealers)
-        most = 1 + round(2 * dealers * STEP_SECONDS / pause)
-        for dealer_id, settings_number in await asyncio.to_thread(self._find_due, now, most):
+        seconds = max(CHECK_SECONDS, SECONDS_A_DEALER * dealers)
+        pause = timedelta(seconds=seconds)
+        longest = max(pause, timedelta(seconds=max(UNWATCHED_SECONDS, UNWATCHED_SECONDS_A_DEALER * dealers)))
+        most = 1 + round(2 * dealers * STEP_SECONDS / seconds)
+        for dealer_id, settings_number in await asyncio.to_thread(self._find_due, now, longest, most):
             try:
-                await self._check_dealer(dealer_id, settings_number, now, timedelta(seconds=pause))
+                await self._check_dealer(dealer_id, settings_number, now, pause, longest)
             except DatabaseFailure:
                 raise
             except Exception as fault:  # noqa: BLE001 - the boundary: one dealer must not stop the alerts of others.
@@ -93,28 +96,30 @@ class AlertLoop:
             else:
                 self._failing.discard(dealer_id)
 
-    async def _check_dealer(self, dealer_id: str, settings_number: int, now: datetime, pause: timedelta) -> None:
+    async def _check_dealer(
+        self, dealer_id: str, settings_number: int, now: datetime, pause: timedelta, longest: timedelta
+    ) -> None:
         known, watch = self._found.get(dealer_id, (None, None))
         if known != settings_number:
             assert self.find_watch is not None
             try:
                 watch = await asyncio.to_thread(self.find_watch, dealer_id)
             except SettingsError:
-                await asyncio.to_thread(self._put_off, dealer_id, now)
+                await asyncio.to_thread(self._put_off, dealer_id, now, longest)
                 raise
             self._found[dealer_id] = settings_number, watch
         if watch is None:
-            await asyncio.to_thread(self._put_off, dealer_id, now)
+            await asyncio.to_thread(self._put_off, dealer_id, now, longest)
         else:
-            await self._check(watch, now, pause)
+            await self._check(watch, now, pause, longest)
 
-    def _find_due(self, now: datetime, most: int) -> Sequence[tuple[str, int]]:
+    def _find_due(self, now: datetime, longest: timedelta, most: int) -> Sequence[tuple[str, int]]:
         with self.store.installation() as tx:
-            return find_due_checks(tx, now, most)
+            return find_due_checks(tx, now, longest, most)
 
-    def _put_off(self, dealer_id: str, now: datetime) -> None:
+    def _put_off(self, dealer_id: str, now: datetime, pause: timedelta) -> None:
         with self.store.write(dealer_id, now) as tx:
-            claim_check(tx, now + UNWATCHED)
+            claim_check(tx, now + pause)
 
     def _store_failed_leads(self, now: datetime) -> None:
         """Stores the leads that failed in this process. They stay in memory while the database is away."""

@@ -20,6 +20,7 @@ from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.storage.alerts import Backlog, CheckRecord, confirmed_copies, old_waiting, parked_deliveries
 from dealer_agent.storage.clock import clock_problem, server_clock
 from dealer_agent.storage.keys import key_uses
+from dealer_agent.storage.refused_imports import list_refused_imports
 from dealer_agent.storage.stock import list_imports
 from dealer_agent.storage.transaction import Transaction
 
@@ -43,16 +44,15 @@ class PublicAddress(NamedTuple):
 
 def observe_dealer(tx: Transaction, settings: AlertSettings, record: CheckRecord) -> Seen:
     """The conditions of one dealer: its feed, its deliveries and its leads."""
-    late = [
-        Observation(since=newest.at)
-        for newest in list_imports(tx, 1)
-        if newest.at <= tx.now - timedelta(hours=settings.feed_late_hours)
-    ]
+    imported = [each.at for each in list_imports(tx, 1)]
+    late = [at for at in imported if at <= tx.now - timedelta(hours=settings.feed_late_hours)]
+    refused = [each.at for each in list_refused_imports(tx, 1) if not imported or each.at > imported[0]]
     before = tx.now - timedelta(minutes=settings.deliveries_waiting_minutes)
     failed_at = record.lead_failed_at
     failed = failed_at is not None and abs(tx.now - failed_at) < LEAD_FAILED_QUIET
     return {
-        "feed_late": late,
+        "feed_late": [Observation(since=at) for at in late],
+        "feed_refused": [Observation(since=at) for at in refused],
         "deliveries_failing": list(map(_of_channel, old_waiting(tx, before))),
         "deliveries_parked": list(map(_of_channel, parked_deliveries(tx))),
         "lead_failed": [Observation(amount=record.failed_leads, since=failed_at)] if failed else [],

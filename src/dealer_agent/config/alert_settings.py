@@ -21,6 +21,7 @@ from dealer_agent.dealers.profile_checks import (
 
 ConditionId = Literal[
     "feed_late",
+    "feed_refused",
     "deliveries_failing",
     "deliveries_parked",
     "lead_failed",

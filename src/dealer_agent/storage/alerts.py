@@ -26,8 +26,8 @@ from dealer_agent.storage.schema import (
 )
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
-LONGEST_CLAIM = timedelta(hours=2)
-"""Every claim and every pause between two attempts is shorter."""
+LONGEST_PAUSE = timedelta(hours=2)
+"""Every pause between two attempts to send a message is shorter."""
 
 MessageKind = Literal["change", "digest", "test"]
 Receiver = Literal["mail", "webhook"]
@@ -222,15 +222,22 @@ READ_PARKED = (
 )
 
 
-def find_due_checks(tx: InstallationTransaction, now: datetime, most: int) -> list[tuple[str, int]]:
-    """Up to `most` enabled dealers whose check is due, with the number of their settings, the longest overdue first."""
-    sought = {"now": now, "latest": now + LONGEST_CLAIM, "most": most}
+def find_due_checks(tx: InstallationTransaction, now: datetime, longest: timedelta, most: int) -> list[tuple[str, int]]:
+    """Up to `most` enabled dealers whose check is due, with the number of their settings, the longest overdue first.
+
+    `longest` is the longest time of a claim.
+    """
+    sought = {"now": now, "latest": now + 2 * longest, "most": most}
     return [(row.dealer_id, row.settings_number) for row in tx.execute(FIND_DUE_CHECKS, sought)]
 
 
-def claim_check(tx: Transaction, until: datetime) -> CheckRecord | None:
-    """Claims the dealer's check if it is due. It is due again at `until`. None if it is not due now."""
-    values = {"due_at": until, "now": tx.now, "latest": tx.now + LONGEST_CLAIM, "failed_leads": 0}
+def claim_check(tx: Transaction, until: datetime, longest: timedelta | None = None) -> CheckRecord | None:
+    """Claims the dealer's check if it is due. It is due again at `until`. None if it is not due now.
+
+    `longest` is the longest time of a claim; by default it is that of this one.
+    """
+    latest = tx.now + 2 * (longest or until - tx.now)
+    values = {"due_at": until, "now": tx.now, "latest": latest, "failed_leads": 0}
     row = tx.execute(CLAIM_CHECK, values).one_or_none()
     return None if row is None else CheckRecord(*row)
 
@@ -286,7 +293,7 @@ def add_message(tx: Transaction, message: NewMessage) -> str:
 
 def due_messages(tx: Transaction, most: int) -> list[DueMessage]:
     """Up to `most` messages that are due, the oldest first, as they are before their next attempt."""
-    sought = {"now": tx.now, "latest": tx.now + LONGEST_CLAIM, "most": most}
+    sought = {"now": tx.now, "latest": tx.now + LONGEST_PAUSE, "most": most}
     return [DueMessage(*row) for row in tx.execute(FIND_DUE_MESSAGES, sought)]
 
 

@@ -263,6 +263,12 @@ FOLLOW_ANOTHER = (
     update(outbox).where(of_lead(outbox), outbox.c.follows == bindparam("before")).values(follows=bindparam("instead"))
 )
 
+HOLD_ALL = (
+    update(outbox)
+    .where(outbox.c.state == "waiting")
+    .values(state="parked", lease=None, leased_until=None, settled_at=bindparam("at"), problem=bindparam("words"))
+)
+
 # The age counts from now on. Otherwise the row would be parked again at its first failure.
 RETRY = (
     update(outbox)
@@ -433,6 +439,14 @@ def retry_deliveries(tx: Transaction, *, delivery_id: str | None = None, channel
     if count:
         tx.execute(PUT_IN_ORDER)
     return count
+
+
+def hold_deliveries(tx: InstallationTransaction, problem: str) -> int:
+    """Parks all waiting deliveries of all dealers. Returns their number.
+
+    On PostgreSQL, the transaction needs a role that row-level security does not apply to.
+    """
+    return tx.execute(HOLD_ALL, {"at": tx.now, "words": problem}).rowcount
 
 
 def list_deliveries(

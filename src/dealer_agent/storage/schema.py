@@ -241,7 +241,8 @@ unit_changes = _table(
     times="first_seen changed_at updated_at sold_at",
 )
 
-# `rooftops` is the scope of the import, a JSON array: NULL for all rooftops.
+# `rooftops` is the scope of the import, a JSON array: NULL for all rooftops. `findings` are those of the checks of the
+# feed, a JSON array. `shape` is what the next import of the same rooftops is compared with (`inventory.feed_counts`).
 imports = _table(
     "imports",
     key="revision",
@@ -251,7 +252,17 @@ imports = _table(
     text="layout",
     flags="full_file",
     counts="added changed unchanged sold back",
-    data="rooftops",
+    data="rooftops findings shape",
+)
+
+# `layout` is NULL for a file that could not be read.
+refused_imports = _table(
+    "refused_imports",
+    key="refusal_id",
+    text="refusal_id layout",
+    times="at",
+    words="source",
+    data="rooftops findings",
 )
 
 # `rooftop` is where the lead goes. `vehicle` is the listing at the time of the lead (JSON, nothing personal). `used_at`
