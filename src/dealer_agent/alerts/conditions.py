@@ -52,7 +52,7 @@ CONDITIONS: dict[str, Condition] = {
             "feed_refused",
             "The file of the inventory of {since} was refused. The stock is unchanged.",
             "A file of the inventory was imported again.",
-            "See the reasons: dealer-agent inventory history. If the file is right, import it with the option --accept.",
+            "See the reasons: dealer-agent inventory history. If the file is right, import it with --accept.",
             "The checks refused a file, and no file was imported since.",
             "A file is imported.",
             quiet=AT_ONCE,
