@@ -98,8 +98,8 @@ def test_a_mail_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Path) -> 
     assert body.get_content().replace("\r\n", "\n") == (
         "Leads do not reach North / crm. Waiting: 3 deliveries, the oldest since\n"
         "Monday, March 2, 2026, 10:00 AM CST.\n\n"
-        "What to do: See the problem and repeat: dealer-agent deliveries list --state\n"
-        "waiting, then dealer-agent deliveries retry --all\n\n"
+        "What to do: See the problem: dealer-agent deliveries list --state waiting.\n"
+        "When it is solved: dealer-agent deliveries retry --all\n\n"
         "Times are those of America/Chicago. All alerts: dealer-agent alerts list.\n"
         "Who gets them: [alerts] in dealer.toml.\n"
     )

@@ -61,7 +61,7 @@ CONDITIONS: dict[str, Condition] = {
             "deliveries_failing",
             "Leads do not reach {subject}. Waiting: {amount}, the oldest since {since}.",
             "Leads reach {subject} again.",
-            "See the problem and repeat: dealer-agent deliveries list --state waiting, then dealer-agent deliveries "
+            "See the problem: dealer-agent deliveries list --state waiting. When it is solved: dealer-agent deliveries "
             "retry --all",
             "A delivery of the channel waits longer than the threshold.",
             "No delivery of the channel waits that long.",
@@ -82,7 +82,7 @@ CONDITIONS: dict[str, Condition] = {
             "lead_failed",
             "{amount} could not be stored, the last one at {since}. Their senders were asked to send again.",
             "No lead failed in the last hour.",
-            'Read the log of the service (event "fault"), and check database and disk: dealer-agent database --help',
+            "Check the service: dealer-agent doctor. Its log has the error, as the event fault.",
             "A lead was answered with a status of 500 or higher.",
             "No lead failed for an hour.",
             unit=("lead", "leads"),
@@ -114,7 +114,7 @@ CONDITIONS: dict[str, Condition] = {
             "database_slow",
             "The database is slow: a small transaction took {amount}.",
             "The database is fast again.",
-            "Check the load of the database server and its disk.",
+            "Check the load of the database server and its disk, and the service: dealer-agent doctor",
             "Reading and storing the state of the alerts takes longer than the threshold, for five minutes.",
             "It takes less time.",
             "database_seconds",
@@ -138,7 +138,7 @@ CONDITIONS: dict[str, Condition] = {
             "public_address_failing",
             "The public address {subject} does not answer as it should.",
             "The public address {subject} answers again.",
-            "Open the address in a browser. Check the proxy in front of the service, DNS, and the certificate.",
+            "See the reason: dealer-agent doctor. Check the proxy in front of the service, DNS, and the certificate.",
             "The card at `public_url` cannot be fetched, or is that of another service, for the time of the threshold. "
             "The service fetches it from its own machine.",
             "The card is fetched.",

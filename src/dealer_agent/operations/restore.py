@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dealer_agent.config.keys import create_key_file, sync_directory
+from dealer_agent.config.loading import FILE_NAME, read_dealer_file, read_text
 from dealer_agent.operations.backup import DUMP_NAME, KEYS_NAME, SQLITE_NAME
 from dealer_agent.operations.backup_file import Manifest, Progress, read_manifest, unpack
 from dealer_agent.operations.backup_key import MOST_BYTES, open_keys
 from dealer_agent.operations.database_copy import ADMIN_VARIABLE, has_pg_restore, restore_postgresql
 from dealer_agent.operations.errors import BackupUnreadable, OperationError
+from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.outbox import hold_deliveries
 from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION
@@ -64,7 +66,7 @@ def restore_backup(
             url = admin_url
             restore_postgresql(admin_url, folder / DUMP_NAME)
             (folder / DUMP_NAME).unlink()
-        held = _hold(url) if hold else None
+        held = _hold(url, folder) if hold else None
         sync_directory(folder)
         folder.rename(target)
         sync_directory(target.parent)
@@ -111,7 +113,17 @@ def _unpack_keys(folder: Path, passphrase: str) -> None:
     sealed.unlink()
 
 
-def _hold(url: str) -> int:
+def _hold(url: str, folder: Path) -> int:
     migrate(url)
-    with Store.open(url) as store, store.write_installation() as tx:
-        return hold_deliveries(tx, HELD)
+    settings = folder / FILE_NAME
+    with Store.open(url) as store:
+        if settings.exists():
+            dealers = [read_dealer_file(read_text(settings)).id]
+        else:
+            with store.installation() as everything:
+                dealers = [dealer.dealer_id for dealer in all_dealers(everything)]
+        held = 0
+        for dealer_id in dealers:
+            with store.write(dealer_id) as tx:
+                held += hold_deliveries(tx, HELD)
+    return held

@@ -263,9 +263,9 @@ FOLLOW_ANOTHER = (
     update(outbox).where(of_lead(outbox), outbox.c.follows == bindparam("before")).values(follows=bindparam("instead"))
 )
 
-HOLD_ALL = (
+HOLD = (
     update(outbox)
-    .where(outbox.c.state == "waiting")
+    .where(of_dealer(outbox), outbox.c.state == "waiting")
     .values(state="parked", lease=None, leased_until=None, settled_at=bindparam("at"), problem=bindparam("words"))
 )
 
@@ -441,12 +441,9 @@ def retry_deliveries(tx: Transaction, *, delivery_id: str | None = None, channel
     return count
 
 
-def hold_deliveries(tx: InstallationTransaction, problem: str) -> int:
-    """Parks all waiting deliveries of all dealers. Returns their number.
-
-    On PostgreSQL, the transaction needs a role that row-level security does not apply to.
-    """
-    return tx.execute(HOLD_ALL, {"at": tx.now, "words": problem}).rowcount
+def hold_deliveries(tx: Transaction, problem: str) -> int:
+    """Parks all waiting deliveries of the dealer. Returns their number."""
+    return tx.execute(HOLD, {"at": tx.now, "words": problem}).rowcount
 
 
 def list_deliveries(
