@@ -1,6 +1,7 @@
 """Repeats the checks of a process: for one dealer, or for the dealers of an installation and its operator."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,6 @@ from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.server.log import places
 from dealer_agent.server.repeated_steps import RepeatedSteps
-from dealer_agent.server.service import Process
 from dealer_agent.storage.alerts import claim_check, count_failed_leads, find_due_checks
 from dealer_agent.storage.errors import DatabaseFailure, StorageError
 from dealer_agent.storage.store import Store
@@ -34,14 +34,14 @@ UNWATCHED_SECONDS_A_DEALER = 3.0
 
 @dataclass
 class AlertLoop:
-    """The alerts of a process. `machine` is the watch with the conditions of the machine; None without receivers.
+    """The alerts of a process. `failed_leads` counts the leads that failed in it, by dealer. `machine` is the watch with the conditions of the machine; None without receivers.
 
     `find_watch` makes the watch of a dealer of an installation; None without receivers. It raises StorageError and
     SettingsError.
     """
 
     store: Store
-    process: Process
+    failed_leads: Counter[str]
     machine: Watch | None
     find_watch: Callable[[str], Watch | None] | None = None
     count_dealers: Callable[[], int] = lambda: 1
@@ -123,7 +123,7 @@ class AlertLoop:
 
     def _store_failed_leads(self, now: datetime) -> None:
         """Stores the leads that failed in this process. They stay in memory while the database is away."""
-        failed = self.process.failed_leads
+        failed = self.failed_leads
         for dealer_id in list(failed):
             count = failed[dealer_id]
             with self.store.write(dealer_id, now) as tx:

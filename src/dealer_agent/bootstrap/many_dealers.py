@@ -167,7 +167,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         )
         steps = RepeatedSteps()
         upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
-        alerts = AlertLoop(store, process, operator, find_watch, lambda: len(dealers.addresses.dealers))
+        alerts = AlertLoop(store, process.failed_leads, operator, find_watch, lambda: len(dealers.addresses.dealers))
         machine = machine_name(installation.directory)
         replica = ReplicaRecord(store, ALL_DEALERS, machine, settings_hash(installation))
         closing.push_async_callback(replica.end)

@@ -106,7 +106,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
         works = (
             refresher.run(steps),
             upkeep.run(steps, rotation.run_due_steps),
-            AlertLoop(store, process, watch).run(steps),
+            AlertLoop(store, process.failed_leads, watch).run(steps),
             replica.run(steps),
             flush_logs(lines),
         )
