@@ -34,10 +34,10 @@ UNWATCHED_SECONDS_A_DEALER = 3.0
 
 @dataclass
 class AlertLoop:
-    """The alerts of a process. `failed_leads` counts the leads that failed in it, by dealer. `machine` is the watch with the conditions of the machine; None without receivers.
+    """The alerts of a process. `failed_leads` counts the leads that failed in it, by dealer.
 
-    `find_watch` makes the watch of a dealer of an installation; None without receivers. It raises StorageError and
-    SettingsError.
+    `machine` is the watch with the conditions of the machine; None without receivers. `find_watch` makes the watch of a
+    dealer of an installation; None without receivers. It raises StorageError and SettingsError.
     """
 
     store: Store
