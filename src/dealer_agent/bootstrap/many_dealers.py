@@ -10,6 +10,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from weakref import WeakSet
 
+from dealer_agent.alerts.checking import Watch
+from dealer_agent.alerts.loop import AlertLoop
+from dealer_agent.alerts.watches import watch_of_dealer, watch_of_operator
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.monthly_mail import send_monthly_report
@@ -64,6 +67,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
     Raises StorageError, also if the database does not isolate dealers from each other.
     """
     settings = installation.file
+    operator = watch_of_operator(installation)
     lines = configure_logs(settings.logs.level)
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
@@ -135,6 +139,9 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             send_report = partial(send_monthly_report, store, dealer_settings, os.environ)
             return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file, send_report)
 
+        def find_watch(dealer_id: str) -> Watch | None:
+            return watch_of_dealer(load_dealer_settings(installation, store, dealer_id))
+
         process.ready = True
         budget = memory_budget(settings.installation.snapshot_memory_mib)
         memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
@@ -164,6 +171,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         )
         steps = RepeatedSteps()
         upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
+        alerts = AlertLoop(store, process.failed_leads, operator, find_watch, lambda: len(dealers.addresses.dealers))
         machine = machine_name(installation.directory)
         replica = ReplicaRecord(store, ALL_DEALERS, machine, settings_hash(installation))
         closing.push_async_callback(replica.end)
@@ -179,6 +187,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             replica.run(steps),
             collector.run(),
             counting.run(steps),
+            alerts.run(steps),
             flush_logs(lines),
         ]
         if installation.cipher is not None:

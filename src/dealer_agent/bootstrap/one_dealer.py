@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 
+from dealer_agent.alerts.loop import AlertLoop
+from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.monthly_mail import send_monthly_report
@@ -39,6 +41,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
     """
     lines = configure_logs(settings.logs.level)
     profile = settings.dealer
+    watch = watch_of_dealer(settings)
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
         closing.callback(end_interval)
@@ -118,6 +121,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             replica.run(steps),
             collector.run(),
             counting.run(steps),
+            AlertLoop(store, process.failed_leads, watch).run(steps),
             flush_logs(lines),
         )
         for work in works:

@@ -26,6 +26,7 @@ GROUPS = {
     "leads": "See, export and erase the leads that buyers sent.",
     "appointments": "See, cancel and subscribe to the visits that buyers asked for.",
     "deliveries": "See whether leads arrived at their CRMs, and send them again.",
+    "alerts": "See what is wrong, and test who gets a message about it.",
     "consent": "See, revoke, prove and verify the consent of customers.",
     "accesses": "See who looked at customer data.",
     "dealers": "Add, change and remove the dealers of a service of many dealers.",

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict, fields
 
+from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import Feeds, feeds_name_rooftops
 from dealer_agent.config.rates import windows_of
 from dealer_agent.config.sftp import SftpSettings
@@ -258,6 +259,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     logs: LogSettings = LogSettings()
     mail: MailSettings = MailSettings()
     delivery: DeliverySettings = DeliverySettings()
+    alerts: AlertSettings = AlertSettings()
     checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
     sftp: SftpSettings = SftpSettings()
     reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()

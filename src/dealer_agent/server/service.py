@@ -1,5 +1,6 @@
 """What the server works with: the process with its queue and limits, and the service of each dealer."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -40,7 +41,8 @@ class Process:
 
     `limits` count on this machine. Requests without a dealer always count there. `limit_store` is for the limits that
     machines share. `counts` are those of requests, by dealer. `ready`: stock and tokens are up to date. `leads` says
-    whether leads can be stored now.
+    whether leads can be stored now. `failed_leads` counts the leads of each dealer that were answered with an error of
+    the service, until `alerts` stores their number.
     """
 
     settings: ServiceSettings
@@ -52,6 +54,7 @@ class Process:
     counts: RequestCounts = field(default_factory=RequestCounts)
     ready: bool = False
     leads: str = LEADS_TAKEN
+    failed_leads: Counter[str] = field(default_factory=Counter)
 
     async def count_request(self, rule: str, scope: Scope) -> None:
         """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""
