@@ -19,6 +19,7 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.limits import DealerLimits, RateLimits
+from dealer_agent.server.metrics import WorkerMetrics
 from dealer_agent.server.refresh import token_registry
 from dealer_agent.server.service import RPC, Process, Service
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
@@ -43,6 +44,7 @@ class Shared:
     listens_at: str
     on_stored: Callable[[str], None]
     has_many_dealers: bool = False
+    metrics: WorkerMetrics | None = None
     all_dealers_limits: SharedLimits | None = None
 
 
@@ -69,6 +71,7 @@ async def open_service(
         shared.writer,
         confirms_by_mail=settings.mail.confirms_visits,
         on_stored=partial(shared.on_stored, profile.id),
+        on_result=(lambda _: None) if shared.metrics is None else partial(shared.metrics.count_lead, profile.id),
     )
 
     def read() -> tuple[Revision, TokenRegistry, LoadedSnapshot]:
@@ -98,6 +101,7 @@ async def open_service(
         customers=intake.for_customers(store),
         links=links,
         stock_bytes=snapshot.size,
+        replies=None if shared.metrics is None else shared.metrics.of_dealer(profile.id),
         tenant=profile.id if shared.has_many_dealers else None,
     )
 

@@ -11,7 +11,7 @@ from dealer_agent import __version__
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
-from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
+from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop, Sending
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -45,9 +45,10 @@ async def delivering(
     writer: LeadWriter,
     find_due_dealers: Callable[[], Iterable[str]],
     find_outlets: Callable[[str], DealerOutlets],
+    on_result: Callable[[Sending, str], None] = lambda *_: None,
 ) -> AsyncIterator[DeliveryLoop]:
     """Delivers leads during a `with` block. At the end, deliveries in progress get a few seconds."""
-    loop = DeliveryLoop(store, writer, find_due_dealers, find_outlets)
+    loop = DeliveryLoop(store, writer, find_due_dealers, find_outlets, on_result)
     running = asyncio.create_task(loop.run())
     try:
         yield loop

@@ -18,6 +18,7 @@ from dealer_agent.cli.open_dealer import (
 )
 from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets, is_this_machine
+from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -76,10 +77,12 @@ def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     _warn(*problems, _words_of(not_isolated))
     if not stocked:
         _warn(f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE")
-    run(settings, settings.service, listener, address, workers)
+    run(settings, settings.service, settings.metrics, listener, address, workers)
 
 
-def serve_installation(folder: Path, host: str | None, port: int | None, workers: int | None) -> None:
+def serve_installation(
+    folder: Path, host: str | None, port: int | None, workers: int | None, metrics: MetricsSettings | None = None
+) -> None:
     """Serves all dealers of an installation. An option that is None has the value of `installation.toml`."""
     from dealer_agent.cli.uvicorn_server import listen, run
 
@@ -102,7 +105,15 @@ def serve_installation(folder: Path, host: str | None, port: int | None, workers
     )
     if not dealers:
         _warn(f"No dealer is enabled: dealer-agent dealers add FILE --dir {folder}")
-    run(installation, installation.file.service, listener, address_of(host, port), workers or section.workers)
+    settings = installation.file
+    run(
+        installation,
+        settings.service,
+        metrics or settings.metrics,
+        listener,
+        address_of(host, port),
+        workers or section.workers,
+    )
 
 
 def _words_of(not_isolated: str | None) -> str | None:

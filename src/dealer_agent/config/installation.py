@@ -34,6 +34,7 @@ OF_INSTALLATION = {
     "service": ("trusted_proxies", "max_connections", "max_connections_per_address"),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
+    "metrics": ("enabled", "host", "port", "dealers"),
 }
 """The keys that a dealer of an installation cannot set, by section."""
 ADDRESS_KEYS = ("public_url", "base_path")

@@ -190,6 +190,15 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
     access: bool = True
 
 
+class MetricsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The address of the metrics for Prometheus. At most `dealers` dealers have a label of their own."""
+
+    enabled: bool = False
+    host: Annotated[str, read_by(read_host)] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65535)] = 9464
+    dealers: Annotated[int, Meta(ge=0, le=1000)] = 50
+
+
 class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The server that sends the dealer's mail. Without a `host` no mail is sent. User and password are secrets."""
 
@@ -231,6 +240,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     auth: Annotated[AuthSettings, must_satisfy(named_skills_need_tokens)] = AuthSettings()
     rate_limits: RateLimitSettings = RateLimitSettings()
     logs: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
     mail: MailSettings = MailSettings()
     delivery: DeliverySettings = DeliverySettings()
 

@@ -109,13 +109,15 @@ class DeliveryLoop:
     """The deliveries of all dealers of one process.
 
     `find_due_dealers` returns the dealers that may have due deliveries, the longest waiting first. `find_outlets`
-    raises StorageError and SettingsError for a dealer that can send nothing now. Both run in a thread.
+    raises StorageError and SettingsError for a dealer that can send nothing now. Both run in a thread. `on_result` gets
+    each attempt with its result: sent, failed, parked or dropped.
     """
 
     store: Store
     writer: LeadWriter
     find_due_dealers: Callable[[], Iterable[str]]
     find_outlets: Callable[[str], DealerOutlets]
+    on_result: Callable[[Sending, str], None] = lambda *_: None
     _outlets: OutletCache = field(default_factory=OutletCache)
     _in_progress: dict[asyncio.Task[None], Sending] = field(default_factory=dict)
     _recording: set[asyncio.Task[None]] = field(default_factory=set)
@@ -339,6 +341,7 @@ class DeliveryLoop:
                 await self._write(sending.dealer_id, lambda tx: outbox.release(tx, delivery, may_have_arrived=begun))
             raise
         except DeliveryDropped as dropped:
+            self.on_result(sending, "dropped")
             log.info("delivery dropped", **sending.named(), reason=str(dropped))
             await self._record(sending, outbox.drop, str(dropped))
         except NeedsNewId as reason:
@@ -357,6 +360,7 @@ class DeliveryLoop:
             await self._record_failure(sending, unsent)
         else:
             self._breaker(sending.dealer, delivery.receiver).succeeded()
+            self.on_result(sending, "sent")
             log.info("delivery sent", **sending.named(), **({"note": note} if note else {}))
             await self._record(sending, outbox.settle_sent, note)
 
@@ -407,9 +411,11 @@ class DeliveryLoop:
         problem, may_have_arrived = failure.problem, failure.may_have_arrived
         too_old = now - delivery.tried_since >= timedelta(hours=settings.park_after_hours)
         if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
+            self.on_result(sending, "parked")
             log.error("delivery parked", **sending.named(), problem=problem)
             await self._record(sending, outbox.park, problem, may_have_arrived=may_have_arrived)
             return
+        self.on_result(sending, "failed")
         wait = retry_wait(settings, delivery.attempts, random.random())  # noqa: S311 - not a secret
         due_at = now + max(wait, failure.retry_after or timedelta())
         log.warning("delivery failed", **sending.named(), problem=problem)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_plus
 
 from dealer_agent.protocol.envelope import LEAD, Request
-from dealer_agent.protocol.errors import AuthRequired, ProtocolError, RateLimited, UnsupportedSkill, VersionNotSupported
+from dealer_agent.protocol.errors import AuthRequired, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
@@ -95,7 +95,7 @@ class IncomingRequest:
             return
         wait = self.service.limits.acquire(rule, client, cost)
         if wait is not None and refuses:
-            raise RateLimited(wait)
+            raise self.service.process.too_many(rule, wait)
 
 
 Gate = Callable[[IncomingRequest], None]
@@ -276,7 +276,7 @@ async def share_counts(incoming: IncomingRequest) -> None:
     for rule, client, cost, refuses in counts:
         wait = await shared.acquire(rule, client, cost)
         if wait is not None and refuses:
-            raise RateLimited(wait)
+            raise incoming.service.process.too_many(rule, wait)
 
 
 def pass_all_gates(incoming: IncomingRequest) -> None:
@@ -301,7 +301,7 @@ def pass_all_gates(incoming: IncomingRequest) -> None:
         decode(incoming)
         incoming.line.skill = skill_id
     if refused is not None:
-        raise RateLimited(refused.wait)
+        raise incoming.service.process.too_many(*refused)
 
 
 def count_malformed_lead(incoming: IncomingRequest) -> None:

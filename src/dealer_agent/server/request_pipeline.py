@@ -89,7 +89,9 @@ def answer_plain(incoming: IncomingRequest) -> Reply:
 
 
 def log_reply(incoming: IncomingRequest, reply: Reply) -> None:
-    """Writes the log line of a request, after the reply is sent."""
+    """Counts a request and writes its log line, after the reply is sent."""
+    if incoming.service.replies is not None:
+        incoming.service.replies.count(incoming.line.skill, incoming.line.code, incoming.started)
     if incoming.service.settings.logs.access:
         incoming.line.status = reply.status
         log_request(incoming.line, incoming.started)

@@ -1,5 +1,6 @@
 """What the server works with: the process with its queue and limits, and the service of each dealer."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.limits import DealerLimits, RateLimits
+from dealer_agent.server.metrics import ReplyCounts
+from dealer_agent.server.open_connections import OpenConnections
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
@@ -38,6 +41,8 @@ class Process:
 
     `limits` count on this machine. Requests without a dealer always count there. `limit_store` is for the limits that
     machines share. `ready`: stock and tokens are up to date. `leads` says whether leads can be stored now.
+    `connections` are those of clients, from the first one on. `refused` counts the requests that each rate limit has
+    refused.
     """
 
     settings: ServiceSettings
@@ -48,12 +53,19 @@ class Process:
     load: Admission = field(default_factory=Admission)
     ready: bool = False
     leads: str = LEADS_TAKEN
+    connections: OpenConnections | None = None
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def too_many(self, rule: str, wait: int) -> RateLimited:
+        """Counts a request that a rule refuses, and returns the error to raise."""
+        self.refused[rule] += 1
+        return RateLimited(wait)
 
     async def count_request(self, rule: str, scope: Scope) -> None:
         """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""
         wait = self.limits.acquire(rule, scope_address(scope, self.settings.trusted_networks))
         if wait is not None:
-            raise RateLimited(wait)
+            raise self.too_many(rule, wait)
 
 
 @dataclass
@@ -64,8 +76,8 @@ class Service:
     secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
     the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
     tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that were needed, by
-    the function that makes them. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request,
-    by `perf_counter`.
+    the function that makes them. `replies` counts the replies, if metrics are on. `stock_bytes` is the size of the
+    snapshot. `used_at` is the time of the last request, by `perf_counter`.
     """
 
     process: Process
@@ -83,6 +95,7 @@ class Service:
     stock_bytes: int
     used_at: float = 0.0
     shared_limits: SharedLimits | None = None
+    replies: ReplyCounts | None = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)
 
@@ -104,4 +117,4 @@ class Service:
         else:
             wait = await self.shared_limits.acquire(rule, address)
         if wait is not None:
-            raise RateLimited(wait)
+            raise self.process.too_many(rule, wait)

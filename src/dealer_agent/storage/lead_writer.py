@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine, update
@@ -58,6 +59,7 @@ class _Submitted(Generic[Result]):
     now: datetime | None
     ciphers: Ciphers
     future: Future[Result]
+    submitted_at: float = field(default_factory=perf_counter)
     started: bool = False
     met_another: bool = False
     result: Result | None = None
@@ -131,8 +133,15 @@ class LeadWriter:
         self._closing = threading.Lock()
         self._closed = False
         self._failed = False
+        self.on_wait: Callable[[float], None] = lambda _: None
+        """Gets the seconds that each job waited in the queue. The thread of the writer calls it."""
         self._thread = threading.Thread(target=self._work, name="lead-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """The number of jobs in the queue."""
+        return self._queue.qsize()
 
     def submit(self, dealer_id: str, job: Job[Result], now: datetime | None = None) -> Future[Result]:
         """Queues `job`; the future has its result as soon as that is durable. `now` is the time of its transaction.
@@ -176,6 +185,9 @@ class LeadWriter:
         while True:
             group, last = self._next_group()
             waiting = [submitted for submitted in group if not submitted.future.cancelled()]
+            now = perf_counter()
+            for submitted in waiting:
+                self.on_wait(now - submitted.submitted_at)
             if waiting:
                 self._store(waiting)
             if last:
