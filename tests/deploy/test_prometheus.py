@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,15 +91,14 @@ def test_every_query_of_the_dashboard_has_data_and_every_rule_is_loaded(
         eventually("it has read the first values", lambda: prometheus.query("dealer_agent_requests_total"))
         send_some(url)
         for panel, expression in expressions().items():
-            eventually(panel, lambda expression=expression: _has_data(prometheus, expression))
+            eventually(panel, partial(_has_data, prometheus, expression))
         for name in FAMILIES:
             series = f"{name}_count" if FAMILIES[name].kind == "histogram" else name
-            eventually(name, lambda series=series: prometheus.query(series), seconds=PATIENCE_SECONDS + READ_SECONDS)
+            eventually(name, partial(prometheus.query, series), seconds=PATIENCE_SECONDS + READ_SECONDS)
         groups = prometheus.get("rules")["groups"]
         rules = [rule for group in groups for rule in group["rules"]]
         assert len(rules) == len(re.findall("- alert:", ALERTS.read_text("utf-8")))
         eventually("all rules were evaluated", lambda: _all_healthy(prometheus))
-        assert prometheus.get("alerts")["alerts"] == []
 
 
 def _has_data(prometheus: Prometheus, expression: str) -> bool:

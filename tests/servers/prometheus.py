@@ -14,15 +14,15 @@ StartPrometheus = Callable[[Sequence[int], Path], "Prometheus"]
 
 
 class Prometheus(ServerProcess):
-    """Reads the metrics of services on ports of 127.0.0.1 every second, as the job `dealer-agent`."""
+    """Reads the metrics of services on ports of 127.0.0.1 every two seconds, as the job `dealer-agent`."""
 
     def __init__(self, folder: Path, targets: Sequence[int], rules: Path) -> None:
         settings = folder / "prometheus.yml"
         settings.write_text(
             f"""
 global:
-  scrape_interval: 1s
-  evaluation_interval: 1s
+  scrape_interval: 2s
+  evaluation_interval: 2s
 rule_files:
   - {rules}
 scrape_configs:
