@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from dealer_agent import __version__
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
@@ -29,6 +30,10 @@ from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
 
+if TYPE_CHECKING:
+    # Only with the extra `traces`.
+    from dealer_agent.server.traces import Traces
+
 
 @dataclass(frozen=True)
 class Shared:
@@ -45,6 +50,7 @@ class Shared:
     on_stored: Callable[[str], None]
     has_many_dealers: bool = False
     metrics: WorkerMetrics | None = None
+    traces: "Traces | None" = None
     all_dealers_limits: SharedLimits | None = None
 
 
@@ -101,6 +107,7 @@ async def open_service(
         customers=intake.for_customers(store),
         links=links,
         stock_bytes=snapshot.size,
+        traces=shared.traces,
         replies=None if shared.metrics is None else shared.metrics.of_dealer(profile.id),
         tenant=profile.id if shared.has_many_dealers else None,
     )

@@ -15,6 +15,7 @@ from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.metrics import answering_metrics, count_delivery, worker_metrics
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
+from dealer_agent.bootstrap.traces import open_traces
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
@@ -138,8 +139,9 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
         dealers = ServedDealers(process, addresses, open_dealer, memory.close_idle)
         metrics = worker_metrics(settings.metrics)
+        traces = await closing.enter_async_context(open_traces(settings.traces))
         deliveries = await closing.enter_async_context(
-            delivering(store, writer, find_due_dealers, find_outlets, partial(count_delivery, metrics))
+            delivering(store, writer, find_due_dealers, find_outlets, partial(count_delivery, metrics), traces)
         )
         cipher = installation.cipher
         shared = Shared(
@@ -150,6 +152,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             deliveries.wake,
             has_many_dealers=True,
             metrics=metrics,
+            traces=traces,
             # Without keys, no dealer can be opened.
             all_dealers_limits=shared_limits(process.limit_store, limits, ALL_DEALERS, rules, cipher)
             if cipher

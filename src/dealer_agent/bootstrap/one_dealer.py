@@ -12,6 +12,7 @@ from functools import partial
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
 from dealer_agent.bootstrap.metrics import answering_metrics, count_delivery, worker_metrics
+from dealer_agent.bootstrap.traces import open_traces
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.protocol.vocabulary import vocabularies_of
@@ -57,9 +58,10 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
         closing.push_async_callback(asyncio.to_thread, writer.close)
         links = customer_links(settings, listens_at, cipher)
         metrics = worker_metrics(settings.metrics)
+        traces = await closing.enter_async_context(open_traces(settings.traces))
         outlets = dealer_outlets(settings, links, await closing.enter_async_context(http_client()))
         deliveries = await closing.enter_async_context(
-            delivering(store, writer, lambda: [profile.id], lambda _: outlets, partial(count_delivery, metrics))
+            delivering(store, writer, lambda: [profile.id], lambda _: outlets, partial(count_delivery, metrics), traces)
         )
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
         closing.callback(limits.close)
@@ -70,7 +72,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             logs_access=settings.logs.access,
             limit_store=await closing.enter_async_context(limit_store(settings.rate_limit_url)),
         )
-        shared = Shared(store, writer, process, listens_at, deliveries.wake, metrics=metrics)
+        shared = Shared(store, writer, process, listens_at, deliveries.wake, metrics=metrics, traces=traces)
         snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory / FILE)
         closing.callback(snapshots.close)
         dealers = ServedDealers(

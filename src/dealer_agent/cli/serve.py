@@ -59,9 +59,11 @@ def serve(
 
 def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     # Imported here: the server takes a second, and `serve --help` does not need it.
+    from dealer_agent.bootstrap.traces import check_traces
     from dealer_agent.cli.uvicorn_server import listen, run
 
     settings = find_settings(DealerFolder(folder))
+    check_traces(settings.traces)
     channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
     with opened(settings, customers=True) as dealer, dealer.read() as tx:
         stocked = read_revision(tx).stock > 0
@@ -84,10 +86,12 @@ def serve_installation(
     folder: Path, host: str | None, port: int | None, workers: int | None, metrics: MetricsSettings | None = None
 ) -> None:
     """Serves all dealers of an installation. An option that is None has the value of `installation.toml`."""
+    from dealer_agent.bootstrap.traces import check_traces
     from dealer_agent.cli.uvicorn_server import listen, run
 
     with open_installation(folder) as opened_installation:
         installation, store = opened_installation.installation, opened_installation.store
+        check_traces(installation.file.traces)
         require_keys(installation)
         store.check_keys(ALL_DEALERS)
         with store.installation() as tx:

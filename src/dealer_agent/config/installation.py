@@ -35,6 +35,7 @@ OF_INSTALLATION = {
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
     "metrics": ("enabled", "host", "port", "dealers"),
+    "traces": ("endpoint", "ratio", "follow_parent"),
 }
 """The keys that a dealer of an installation cannot set, by section."""
 ADDRESS_KEYS = ("public_url", "base_path")

@@ -199,6 +199,14 @@ class MetricsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     dealers: Annotated[int, Meta(ge=0, le=1000)] = 50
 
 
+class TracesSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where traces are sent, over OTLP. Without an `endpoint` there are none. `ratio` is the share that is sampled."""
+
+    endpoint: Annotated[str, read_by(or_empty(read_web_address))] = ""
+    ratio: Annotated[float, Meta(ge=0, le=1)] = 0.01
+    follow_parent: bool = False
+
+
 class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The server that sends the dealer's mail. Without a `host` no mail is sent. User and password are secrets."""
 
@@ -241,6 +249,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     rate_limits: RateLimitSettings = RateLimitSettings()
     logs: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
+    traces: TracesSettings = TracesSettings()
     mail: MailSettings = MailSettings()
     delivery: DeliverySettings = DeliverySettings()
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.types import Scope
 
@@ -24,6 +24,10 @@ from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
 from dealer_agent.storage.stock import Revision
+
+if TYPE_CHECKING:
+    # Only with the extra `traces`.
+    from dealer_agent.server.traces import Traces
 
 BAD_TOKENS_RULE = "bad_tokens"
 MALFORMED_LEADS_RULE = "malformed_leads"
@@ -76,7 +80,8 @@ class Service:
     secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
     the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
     tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that were needed, by
-    the function that makes them. `replies` counts the replies, if metrics are on. `stock_bytes` is the size of the
+    the function that makes them. `replies` counts the replies, if metrics are on, and `traces` makes
+    spans, if traces are. `stock_bytes` is the size of the
     snapshot. `used_at` is the time of the last request, by `perf_counter`.
     """
 
@@ -96,6 +101,7 @@ class Service:
     used_at: float = 0.0
     shared_limits: SharedLimits | None = None
     replies: ReplyCounts | None = None
+    traces: "Traces | None" = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)
 
