@@ -17,8 +17,9 @@ from dealer_agent.cli.open_dealer import (
     require_keys,
 )
 from dealer_agent.cli.terminal import counted, err, out
-from dealer_agent.config.channels import channel_secrets, is_this_machine
+from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.settings import MetricsSettings
+from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.isolation import ALL_DEALERS

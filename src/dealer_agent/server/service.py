@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from starlette.types import Scope
@@ -80,9 +81,9 @@ class Service:
     secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
     the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
     tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that were needed, by
-    the function that makes them. `replies` counts the replies, if metrics are on, and `traces` makes
-    spans, if traces are. `stock_bytes` is the size of the
-    snapshot. `used_at` is the time of the last request, by `perf_counter`.
+    the function that makes them. `replies` counts the replies, if metrics are on, and `traces` makes spans, if traces
+    are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by `perf_counter`.
+    `opened_at` is when the process read the settings.
     """
 
     process: Process
@@ -99,6 +100,7 @@ class Service:
     links: CustomerLinks
     stock_bytes: int
     used_at: float = 0.0
+    opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     shared_limits: SharedLimits | None = None
     replies: ReplyCounts | None = None
     traces: "Traces | None" = None
