@@ -30,6 +30,6 @@ def upgrade() -> None:
     if is_postgresql:
         op.execute("ALTER TABLE refused_imports ENABLE ROW LEVEL SECURITY")
         op.execute(
-            "CREATE POLICY one_dealer ON refused_imports USING (dealer_id = current_setting('dealer_agent.dealer', "
-            "true) OR current_setting('dealer_agent.dealer', true) = '*')"
+            "CREATE POLICY one_dealer ON refused_imports "
+            "USING (dealer_id = current_setting('dealer_agent.dealer', true))"
         )
