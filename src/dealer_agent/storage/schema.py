@@ -43,7 +43,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 FIRST_REVISION = "0009"
 """The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0014"
+SCHEMA_REVISION = "0016"
 """The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -215,6 +215,9 @@ dealer_keys = _table("dealer_keys", key="key_id", text="key_id", counts="positio
 
 # When the upkeep of a dealer of an installation is due, and when the heads of its chains were recorded.
 upkeep = _table("upkeep", key="", times="due_at heads_at")
+
+# The machines that serve the dealer or the installation. `settings` is a hash. A running service renews its record.
+replicas = _table("replicas", key="machine", words="machine", text="version settings", times="seen_at")
 
 # Every import changes these rows. The documents, which seldom change, have another table: PostgreSQL writes whole rows.
 units = _table(
