@@ -209,7 +209,7 @@ class _Rows:
             self._counts(),
             change,
             last=stock.last_shape,
-            unknown_rooftops=self._unknown_rooftops if self._has_several_rooftops else 0,
+            unknown_rooftops=self._units_to_place(plan),
         )
         return Review(findings, shape_of(self.feed))
 
@@ -232,6 +232,12 @@ class _Rows:
         for stored in stock.units([unit.vehicle_id for unit in sold]):
             for old in stored.values():
                 before[self.policy.rule_of(old).name] += weight
+
+    def _units_to_place(self, plan: Plan) -> int:
+        """The units that name a rooftop that the dealer does not have. Of a first import, also those that name none."""
+        if not self._has_several_rooftops:
+            return 0
+        return self._unknown_rooftops if plan.before else self.without_rooftop
 
     @property
     def _has_several_rooftops(self) -> bool:

@@ -227,7 +227,7 @@ def check_feed(
 ) -> tuple[Finding, ...]:
     """All findings about a feed. `last` is the shape of the previous file of the same rooftops, if there is one.
 
-    `unknown_rooftops` units name a rooftop that the dealer does not have.
+    `unknown_rooftops` units name no rooftop of the dealer.
     """
     for check in ("units_lost", "units_lost_warning"):
         judge.share(check, change.sold, change.for_sale)
