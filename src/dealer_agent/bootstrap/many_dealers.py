@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -31,6 +30,7 @@ from dealer_agent.server.limits import INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
+from dealer_agent.server.replica_record import ReplicaRecord, machine_name, settings_hash
 from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDealers
 from dealer_agent.server.service import Process, Service
 from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
@@ -161,16 +161,14 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         )
         steps = RepeatedSteps()
         upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
+        machine = machine_name(installation.directory)
+        replica = ReplicaRecord(store, ALL_DEALERS, machine, settings_hash(installation))
+        closing.push_async_callback(replica.end)
         collector = Collector(
             InstallationFeeds(store, installation.directory, partial(load_dealer_settings, installation, store))
         )
-        works = [
-            refresher.run(steps),
-            memory.run(dealers, steps),
-            upkeep.run(steps),
-            collector.run(),
-            flush_logs(lines),
-        ]
+        works = [refresher.run(steps), memory.run(dealers, steps), upkeep.run(steps), replica.run(steps)]
+        works += [collector.run(), flush_logs(lines)]
         if installation.cipher is not None:
             stopped = threading.Event()
             closing.callback(stopped.set)
@@ -189,7 +187,7 @@ def _key_rotation(installation: Installation, store: Store, wait: Callable[[floa
         dealer_id=ALL_DEALERS,
         place=changeable_key_file(installation.directory, os.environ),
         days=installation.file.installation.rotate_keys_days,
-        machine=f"{socket.gethostname()}:{installation.directory}",
+        machine=machine_name(installation.directory),
         wait=wait,
     )
     return InstallationKeys(rotation, installation.folder_of, partial(load_dealer_settings, installation, store))

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -20,6 +19,7 @@ from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time, revision_of
 from dealer_agent.server.repeated_steps import RepeatedSteps
+from dealer_agent.server.replica_record import ReplicaRecord, machine_name, settings_hash
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process
 from dealer_agent.server.upkeep import Upkeep
@@ -86,7 +86,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             dealer_id=profile.id,
             place=changeable_key_file(settings.directory, os.environ),
             days=profile.privacy.rotate_keys_days,
-            machine=f"{socket.gethostname()}:{settings.directory}",
+            machine=machine_name(settings.directory),
             wait=wait_unless(stopped),
         )
         steps = RepeatedSteps()
@@ -99,13 +99,12 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             settings.cipher,
         )
         upkeep = Upkeep(store, profile.id, profile.privacy, settings.heads_file)
+        replica = ReplicaRecord(store, profile.id, rotation.machine, settings_hash(settings))
+        closing.push_async_callback(replica.end)
         collector = Collector(FolderFeeds(store, settings))
-        for work in (
-            refresher.run(steps),
-            upkeep.run(steps, rotation.run_due_steps),
-            collector.run(),
-            flush_logs(lines),
-        ):
+        works = [refresher.run(steps), upkeep.run(steps, rotation.run_due_steps), replica.run(steps)]
+        works += [collector.run(), flush_logs(lines)]
+        for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 

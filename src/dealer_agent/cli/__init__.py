@@ -14,6 +14,9 @@ COMMANDS = {
     "init": "Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves.",
     "serve": "Answer buyer agents until Ctrl-C or SIGTERM. Requests in progress are answered first.",
     "demo": "Serve an invented dealer with more than 300 vehicles, and show example requests.",
+    "doctor": "Check settings, database, keys, clock, feeds, mail, channels and the public address. Changes nothing.",
+    "backup": "Write settings, database, stock and recorded heads into one file, while the service runs.",
+    "restore": "Restore a backup into a new folder.",
 }
 GROUPS = {
     "inventory": "Import the inventory, and see what it contains.",

@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from dealer_agent.dealers import profile_checks as checks
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile_checks import Text, must_satisfy, read_by
+from dealer_agent.inventory.feed_checks import FeedChecks, check_names_are_known
 from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB
 from dealer_agent.inventory.feeds.layouts import CANONICAL, LAYOUT_NAMES, is_withheld
 from dealer_agent.protocol.did_you_mean import did_you_mean
@@ -116,7 +117,7 @@ class FeedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A feed that is imported without a person (docs/how-to/automatic-feeds.md).
 
     `columns` has columns that no layout knows, each with the member of the canonical layout that it gives. `rooftops`
-    is the scope: empty means all rooftops.
+    is the scope: empty means all rooftops. `checks` replace those of the dealer.
     """
 
     name: Annotated[str, read_by(checks.read_slug)]
@@ -129,7 +130,7 @@ class FeedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     )
     every_minutes: Annotated[int, Meta(ge=1, le=10080)] | UnsetType = UNSET
     at: Annotated[tuple[Annotated[str, read_by(read_time_of_day)], ...], Meta(max_length=48)] = ()
-    max_shrink: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+    checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] | UnsetType = UNSET
     keep_days: Annotated[int, Meta(ge=0, le=3650)] = 30
     late_after_hours: Annotated[int, Meta(ge=1, le=8760)] = 48
     max_mib: Annotated[int, Meta(ge=1, le=MOST_FILE_MIB)] = 256

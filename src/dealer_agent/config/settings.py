@@ -26,6 +26,7 @@ from dealer_agent.dealers.profile_checks import (
     read_web_address,
 )
 from dealer_agent.encryption import Cipher
+from dealer_agent.inventory.feed_checks import FeedChecks, check_names_are_known
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
@@ -234,6 +235,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     logs: LogSettings = LogSettings()
     mail: MailSettings = MailSettings()
     delivery: DeliverySettings = DeliverySettings()
+    checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
 
 
 if TYPE_CHECKING:

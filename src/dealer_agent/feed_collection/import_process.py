@@ -18,15 +18,16 @@ from tempfile import TemporaryFile
 import msgspec
 from msgspec import UNSET, Struct
 
-from dealer_agent.catalogue_loading.feed_import import import_feed
+from dealer_agent.catalogue_loading.feed_import import import_feed, record_unreadable
 from dealer_agent.config import SettingsError
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import EncryptionError
+from dealer_agent.inventory.feed_checks import FeedChecks
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.reader import read_feed
-from dealer_agent.storage.errors import StockShrinks, StorageError
+from dealer_agent.storage.errors import FeedRefused, StorageError
 from dealer_agent.storage.feeds import ClaimedFeed, FeedFile, FileState, finish_file
 from dealer_agent.storage.store import Store
 
@@ -45,6 +46,7 @@ class ImportJob(Struct, frozen=True):
     is_installation: bool
     profile: Profile
     settings: FeedSettings
+    checks: FeedChecks
     feed: ClaimedFeed
     file: FeedFile
     path: str
@@ -82,35 +84,46 @@ def do(job: ImportJob) -> None:
     with Store.open(job.database_url, cipher, many_dealers=job.is_installation) as store:
         try:
             _import(store, job)
-        except FeedError as problem:
-            _refuse(store, job, "failed", problem)
-        except StockShrinks as problem:
-            _refuse(store, job, "refused", problem)
+        except FeedRefused as problem:
+            _finish(store, job, "refused", problem)
 
 
 def _import(store: Store, job: ImportJob) -> None:
-    settings = job.settings
+    settings, at = job.settings, datetime.now(UTC)
     with TemporaryFile() as spool:
-        feed = read_feed(
-            partial(FileIO, job.path),
-            layout=None if settings.layout is UNSET else settings.layout,
-            columns=settings.columns,
-            spool=spool,
-        )
+        try:
+            feed = read_feed(
+                partial(FileIO, job.path),
+                layout=None if settings.layout is UNSET else settings.layout,
+                columns=settings.columns,
+                spool=spool,
+            )
+        except FeedError as problem:
+            record_unreadable(
+                store,
+                job.profile,
+                problem,
+                source=job.file.name,
+                at=at,
+                rooftops=settings.rooftops,
+                feed_name=settings.name,
+            )
+            _finish(store, job, "failed", problem)
+            return
         import_feed(
             store,
             job.profile,
             feed,
             source=job.file.name,
-            at=datetime.now(UTC),
+            at=at,
             rooftops=settings.rooftops,
-            max_shrink=settings.max_shrink,
+            checks=job.checks,
             feed_name=settings.name,
             on_commit=lambda tx, revision: finish_file(tx, job.feed, job.file, "imported", revision=revision),
         )
 
 
-def _refuse(store: Store, job: ImportJob, state: FileState, problem: Exception) -> None:
+def _finish(store: Store, job: ImportJob, state: FileState, problem: Exception) -> None:
     with store.write(job.profile.id) as tx:
         finish_file(tx, job.feed, job.file, state, problem=str(problem)[:LONGEST_PROBLEM])
 

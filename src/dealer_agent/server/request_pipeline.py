@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.replies import Answer, reply_pieces
+from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.cross_origin import HEAD_LINES
@@ -58,6 +59,8 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
         if incoming.request.skill.is_lead:
             return _success(incoming, await _submit_lead(incoming))
         return _success(incoming, read(service.dealer, incoming.request))
+    except TaskPage as page:
+        return _reply(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
     except ClientGoneError:
         raise
     except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.

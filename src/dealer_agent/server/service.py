@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.types import Scope
@@ -65,7 +66,7 @@ class Service:
     the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
     tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that were needed, by
     the function that makes them. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request,
-    by `perf_counter`.
+    by `perf_counter`. `opened_at` is when the process read the settings.
     """
 
     process: Process
@@ -82,6 +83,7 @@ class Service:
     links: CustomerLinks
     stock_bytes: int
     used_at: float = 0.0
+    opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     shared_limits: SharedLimits | None = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)
