@@ -107,6 +107,7 @@ async def open_service(
         customers=intake.for_customers(store),
         links=links,
         stock_bytes=snapshot.size,
+        counts=shared.process.counts.of_dealer(profile.id, profile.timezone, settings.reports.agents),
         traces=shared.traces,
         replies=None if shared.metrics is None else shared.metrics.of_dealer(profile.id),
         tenant=profile.id if shared.has_many_dealers else None,

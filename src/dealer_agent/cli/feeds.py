@@ -7,12 +7,15 @@ from typing import Annotated
 import typer
 from msgspec import UNSET, to_builtins
 
+from dealer_agent.cli.feed_accounts import host_key, password
 from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
 from dealer_agent.cli.terminal import JsonOption, fail, minute, out, plain, print_table, section
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.storage.feeds import FeedState, feed_states, list_files, put_feeds
 
 app = typer.Typer(no_args_is_help=True)
+app.command("password")(password)
+app.command("host-key")(host_key)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a feed, from `feeds list`.")]
 LimitOption = Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")]

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from dealer_agent.config.sftp import SftpSource, UploadAccount, has_login, has_password_or_key
 from dealer_agent.dealers import profile_checks
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile_checks import Text, must_satisfy, read_by
@@ -123,6 +124,8 @@ class FeedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     name: Annotated[str, read_by(profile_checks.read_slug)]
     folder: FolderSource | UnsetType = UNSET
     url: Annotated[UrlSource, must_satisfy(login_is_whole)] | UnsetType = UNSET
+    sftp: Annotated[SftpSource, must_satisfy(has_login)] | UnsetType = UNSET
+    upload: Annotated[UploadAccount, must_satisfy(has_password_or_key)] | UnsetType = UNSET
     layout: Annotated[str, read_by(read_layout)] | UnsetType = UNSET
     rooftops: tuple[Text, ...] = ()
     columns: Annotated[dict[str, Annotated[str, read_by(read_member)]], must_satisfy(columns_may_be_read)] = field(

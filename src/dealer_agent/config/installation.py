@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct
 
+from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import SOURCES
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.loading import database_of, rate_limit_url, read_text, read_toml, require_private
@@ -26,6 +27,7 @@ from dealer_agent.config.settings import (
     read_public_url,
 )
 from dealer_agent.config.settings_problems import error_with_lines
+from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile_checks import read_by, read_host
 from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.problems import Problem
@@ -36,6 +38,7 @@ OF_INSTALLATION = {
     "service": ("trusted_proxies", "max_connections", "max_connections_per_address"),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
+    "sftp": SftpSettings.__struct_fields__,
     "metrics": ("enabled", "host", "port", "dealers"),
     "traces": ("endpoint", "ratio", "follow_parent"),
 }
@@ -50,7 +53,7 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     `snapshot_memory_mib` is for the stock of all dealers that a process has loaded. The installation's key is replaced
     and destroyed at the age `rotate_keys_days`; 0 means never. Only with `private_feed_addresses`, feeds of dealers may
-    be fetched from addresses that are not public.
+    be fetched from addresses that are not public. `alerts` are those of the operator, about what the dealers share.
     """
 
     public_url: Annotated[str, read_by(read_public_url)]
@@ -61,6 +64,7 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     database_connections: Annotated[int, Meta(ge=FEWEST_CONNECTIONS, le=MOST_CONNECTIONS)] = DATABASE_CONNECTIONS
     rotate_keys_days: Annotated[int, Meta(ge=0, le=3650)] = 30
     private_feed_addresses: bool = False
+    alerts: AlertSettings = AlertSettings()
 
 
 class InstallationFile(Sections, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,7 +108,12 @@ class Installation:
         name = "dealer.toml"
         data = read_toml(name, text, CheckedDealerFile)
         file = msgspec.convert(self._with_inherited(data), DealerFile)
-        found = [*_address_problems(data), *_keys_of_installation(data), *_problems_among_others(file)]
+        found = [
+            *_address_problems(data),
+            *_keys_of_installation(data),
+            *_problems_among_others(file),
+            *_alert_problems(file.id, data.get("alerts", {})),
+        ]
         if found:
             raise error_with_lines(name, text, found)
         address, path = self._address(file.id, hosts)
@@ -169,6 +178,15 @@ def _keys_of_installation(data: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem((section, key), f"belongs to {FILE_NAME}; remove it here")
 
 
+def _alert_problems(dealer_id: str, alerts: Mapping[str, Any]) -> Iterator[Problem]:
+    """A dealer's own webhook needs the dealer's own secret. `alerts` has only what its own file says."""
+    name = alerts.get("webhook_secret_env")
+    own = name is not None and name.rpartition("__")[0] == variable_prefix(dealer_id)
+    if not own and (name is not None or alerts.get("webhook_url")):
+        example = f"{variable_prefix(dealer_id)}__ALERTS"
+        yield Problem(("alerts", "webhook_secret_env"), f"must name a variable of this dealer, such as {example}")
+
+
 def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
     prefix = variable_prefix(file.id)
     for number, rooftop in enumerate(file.rooftops):
@@ -189,8 +207,11 @@ def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
 def _problems_of_feeds(file: DealerFile, prefix: str) -> Iterator[Problem]:
     """A feed reads only the variables of its dealer, and only folders below the dealer's own."""
     for number, feed in enumerate(file.feeds):
-        if feed.folder is not UNSET and (problem := _problem_of_folder(feed.folder.path)):
-            yield Problem(("feeds", number, "folder", "path"), problem)
+        key_file = feed.sftp.key_file if feed.sftp is not UNSET else UNSET
+        path = feed.folder.path if feed.folder is not UNSET else UNSET
+        for kind, key, value in (("folder", "path", path), ("sftp", "key_file", key_file)):
+            if value is not UNSET and (problem := _problem_of_folder(value)):
+                yield Problem(("feeds", number, kind, key), problem)
         for kind in SOURCES:
             source = getattr(feed, kind, UNSET)
             for key in source.__struct_fields__ if source is not UNSET else ():

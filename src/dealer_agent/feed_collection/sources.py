@@ -17,8 +17,8 @@ def source_of(
 ) -> FeedSource | None:
     """What fetches the files of a feed; None if they are uploaded. `secrets` are the environment variables.
 
-    In an installation, a folder must be inside the dealer's own, and a URL must have a public address unless the
-    operator allows others.
+    In an installation, a folder must be inside the dealer's own, and a server must have a public address unless
+    the operator allows others.
     """
     if feed.folder is not UNSET:
         return WatchedFolder(
@@ -26,4 +26,9 @@ def source_of(
         )
     if feed.url is not UNSET:
         return FeedUrl(feed.url, secrets, client, public_only=not settings.private_feed_addresses)
+    if feed.sftp is not UNSET:
+        # Imported here: few feeds need it.
+        from dealer_agent.feed_collection.sftp_source import SftpServer
+
+        return SftpServer(feed.sftp, settings.directory, secrets, public_only=not settings.private_feed_addresses)
     return None

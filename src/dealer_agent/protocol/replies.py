@@ -23,6 +23,7 @@ class Answer(NamedTuple):
     `is_repeated`: it was stored for the idempotency key of an earlier request.
 
     A page of listings stays in pieces until it is sent: one copy of it costs about as much as the search.
+    `is_repeated`: the answer was stored for an idempotency key.
     """
 
     data: bytes

@@ -21,6 +21,7 @@ from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.metrics import ReplyCounts
 from dealer_agent.server.open_connections import OpenConnections
+from dealer_agent.server.request_counts import DealerCounts, RequestCounts
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
@@ -45,9 +46,10 @@ class Process:
     """What the dealers of a process share. The settings are about connections and requests without a dealer.
 
     `limits` count on this machine. Requests without a dealer always count there. `limit_store` is for the limits that
-    machines share. `ready`: stock and tokens are up to date. `leads` says whether leads can be stored now.
-    `connections` are those of clients, from the first one on. `refused` counts the requests that each rate limit has
-    refused.
+    machines share. `counts` are those of requests, by dealer. `ready`: stock and tokens are up to date. `leads` says
+    whether leads can be stored now. `failed_leads` counts the leads of each dealer that were answered with an error of
+    the service, until `alerts` stores their number. `connections` are those of clients,
+    from the first one on. `refused` counts the requests that each rate limit has refused.
     """
 
     settings: ServiceSettings
@@ -56,8 +58,10 @@ class Process:
     logs_access: bool
     limit_store: LimitStore | None = None
     load: Admission = field(default_factory=Admission)
+    counts: RequestCounts = field(default_factory=RequestCounts)
     ready: bool = False
     leads: str = LEADS_TAKEN
+    failed_leads: Counter[str] = field(default_factory=Counter)
     connections: OpenConnections | None = None
     refused: Counter[str] = field(default_factory=Counter)
 
@@ -99,6 +103,7 @@ class Service:
     customers: CustomerActions
     links: CustomerLinks
     stock_bytes: int
+    counts: DealerCounts
     used_at: float = 0.0
     opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     shared_limits: SharedLimits | None = None

@@ -26,6 +26,7 @@ INSTALLATION_TABLES = (
     "upkeep",
     "feeds",
     "feed_dealers",
+    "alert_checks",
 )
 
 SET_DEALER = "SELECT set_config('dealer_agent.dealer', %s, true)"

@@ -423,3 +423,38 @@ tokens = _table(
     data="token_hash",
     times="created_at revoked_at",
 )
+
+# What agents asked on one day of the dealer's time zone (`storage.daily_counts`): a number for each item of a subject.
+daily_counts = _table("daily_counts", key="day subject item", text="day subject", words="item", numbers="number")
+
+# The monthly report that was or will be mailed: one process at a time tries it, until `due_at`. `month` is `2026-10`.
+monthly_reports = _table("monthly_reports", key="month", text="month", counts="attempts", times="due_at sent_at")
+# When the conditions of a dealer are checked next, and when its last digest was made. The leads that failed since the
+# last quiet day, and when the last one did.
+alert_checks = _table("alert_checks", key="", times="due_at digest_at lead_failed_at", counts="failed_leads")
+
+# A condition of a subject, such as a channel (`alerts.rules.AlertState`).
+alerts = _table(
+    "alerts",
+    key="condition subject",
+    text="condition",
+    words="subject",
+    times="seen_at cleared_at started_at ended_at told_at since",
+    flags="start_told",
+    counts="untold amount",
+)
+
+# A message about alerts, one row for each receiver: mail or webhook. `state` is waiting, sent or failed. `document` has
+# no customer data.
+alert_messages = _table(
+    "alert_messages",
+    key="message_id receiver",
+    text="message_id receiver kind state",
+    times="created_at due_at settled_at",
+    counts="attempts",
+    words="problem",
+    data="document",
+)
+
+# The keys of which a person has confirmed a copy.
+key_copies = _table("key_copies", key="key_id", text="key_id", times="confirmed_at")

@@ -1,12 +1,12 @@
 """Reads the stock: units for sale, sold units, and the history of imports. `storage.stock_import` writes it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, CompoundSelect, Table, bindparam, func, select, union_all
+from sqlalchemy import BindParameter, ColumnElement, CompoundSelect, Table, bindparam, func, select, union_all
 
 from dealer_agent.inventory.feed_checks import Finding
 from dealer_agent.inventory.listing import Unit
@@ -177,6 +177,18 @@ READ_GONE_UNITS = current_units(*GoneUnit._fields, only=lambda table: table.c.so
     "vehicle_id"
 )
 
+_wanted: BindParameter[Any] = bindparam("vehicle_ids", expanding=True)
+
+# A sold unit has no document.
+FIND_UNITS = union_all(
+    select(units.c.vehicle_id, units.c.stock, unit_documents.c.unit)
+    .join_from(units, unit_documents, isouter=True)
+    .where(*_unchanged, units.c.vehicle_id.in_(_wanted)),
+    select(unit_changes.c.vehicle_id, unit_changes.c.stock, unit_changes.c.unit).where(
+        *applied_changes, unit_changes.c.vehicle_id.in_(_wanted)
+    ),
+)
+
 COUNT_FOR_SALE = select(func.count()).select_from(
     current_units("vehicle_id", only=lambda table: table.c.sold_at.is_(None)).subquery()
 )
@@ -213,6 +225,12 @@ def read_stock(tx: Transaction, remember_days: int) -> Stock:
         live=_live_units(tx),
         confirmations=[Confirmation(rooftops_of(row[0]), row[1]) for row in tx.execute(READ_CONFIRMATIONS)],
     )
+
+
+def find_units(tx: Transaction, vehicle_ids: Collection[str]) -> dict[str, tuple[str | None, Unit | None]]:
+    """The stock number of each known unit, and the unit itself while it is for sale, by vehicle id."""
+    rows = tx.execute(FIND_UNITS, {"vehicle_ids": list(vehicle_ids)})
+    return {row[0]: (row[1], None if row[2] is None else _from_json.decode(row[2])) for row in rows}
 
 
 def _live_units(tx: Transaction) -> Iterator[LiveUnit]:
