@@ -245,8 +245,7 @@ unit_changes = _table(
 )
 
 # `rooftops` is the scope of the import, a JSON array: NULL for all rooftops. `findings` are those of the checks of the
-# feed, a JSON array. `shape` is what the next import of the same rooftops is compared with (`inventory.feed_counts`).
-# `feed` is the feed that the file was part of.
+# feed, a JSON array. `feed` is the feed that the file was part of.
 imports = _table(
     "imports",
     key="revision",
@@ -256,14 +255,18 @@ imports = _table(
     text="layout feed",
     flags="full_file",
     counts="added changed unchanged sold back",
-    data="rooftops findings shape",
+    data="rooftops findings",
 )
+
+# What the next import of the same rooftops is compared with (`inventory.feed_counts.FeedShape`). `rooftops` are a JSON
+# array, which is empty for all rooftops.
+feed_shapes = _table("feed_shapes", key="rooftops", words="rooftops", data="shape")
 
 # `layout` is NULL for a file that could not be read.
 refused_imports = _table(
     "refused_imports",
     key="refusal_id",
-    text="refusal_id layout",
+    text="refusal_id layout feed",
     times="at",
     words="source",
     data="rooftops findings",
