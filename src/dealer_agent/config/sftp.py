@@ -29,7 +29,7 @@ EnvironmentName = Annotated[str, read_by(read_environment_name)]
 
 
 def read_public_key(value: str) -> str:
-    """A public key as in a `.pub` file of OpenSSH, without options. Raises ValueError."""
+    """A public key as in a `.pub` file of OpenSSH, without its comment. Raises ValueError."""
     words = value.split(None, 2)
     if len(words) < 2 or words[0] not in KEY_TYPES or "\n" in value.strip():
         raise ValueError("is no public key; write one line of a .pub file, such as 'ssh-ed25519 AAAA…'")
@@ -43,7 +43,7 @@ def read_public_key(value: str) -> str:
 
 
 def read_host_key(value: str) -> str:
-    """The SHA256 fingerprint of a host key, or the host key. Raises ValueError."""
+    """The SHA256 fingerprint of a host key, or the host key without its comment. Raises ValueError."""
     if not value.startswith("SHA256:"):
         return read_public_key(value)
     if not re.fullmatch(r"SHA256:[A-Za-z0-9+/]{43}", value):
