@@ -213,7 +213,7 @@ max_shrink = 0.2
         "line 20: auth.skills[0]: 'lead.sumbit' must be one of dealer.information, inventory.facets, "
         "inventory.search, inventory.vehicle, lead.submit; did you mean lead.submit?",
         'line 20: auth.skills: names skills that ask for a token, but mode is "none"; write mode = "bearer"',
-        "line 21: auth.max_shrink: unknown key; it belongs under [policies]",
+        "line 21: auth.max_shrink: unknown key; it belongs under [policies], or under [[feeds]]",
     ]
 
 
