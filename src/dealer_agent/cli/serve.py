@@ -60,11 +60,13 @@ def serve(
 
 def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     # Imported here: the server takes a second, and `serve --help` does not need it.
+    from dealer_agent.alerts.watches import watch_of_dealer
     from dealer_agent.cli.upload_supervisor import receiving_uploads
     from dealer_agent.cli.uvicorn_server import listen, run
 
     settings = find_settings(DealerFolder(folder))
     channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
+    watch_of_dealer(settings)  # So do the alerts.
     with opened(settings, customers=True) as dealer, dealer.read() as tx:
         stocked = read_revision(tx).stock > 0
         not_isolated = dealer.store.isolation_problem()
@@ -87,12 +89,14 @@ def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
 
 def serve_installation(folder: Path, host: str | None, port: int | None, workers: int | None) -> None:
     """Serves all dealers of an installation. An option that is None has the value of `installation.toml`."""
+    from dealer_agent.alerts.watches import watch_of_operator
     from dealer_agent.cli.upload_supervisor import receiving_uploads
     from dealer_agent.cli.uvicorn_server import listen, run
 
     with open_installation(folder) as opened_installation:
         installation, store = opened_installation.installation, opened_installation.store
         require_keys(installation)
+        watch_of_operator(installation)  # The alerts have what they need, or the service does not start.
         store.check_keys(ALL_DEALERS)
         with store.installation() as tx:
             dealers = sum(dealer.enabled for dealer in all_dealers(tx))

@@ -60,6 +60,8 @@ def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
     if not mail.host:
         if mail.confirm_appointments:
             yield Problem(("mail", "confirm_appointments"), "needs the server that sends: write host under [mail]")
+        if settings.reports.monthly:
+            yield Problem(("reports", "monthly"), "needs the server that sends: write host under [mail]")
         return
     if not mail.from_address:
         yield Problem(("mail", "from_address"), "is needed where mail is sent: write the dealership's own address")

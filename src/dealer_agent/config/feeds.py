@@ -13,9 +13,10 @@ from zoneinfo import ZoneInfo
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from dealer_agent.config.sftp import SftpSource, UploadAccount, has_login, has_password_or_key
-from dealer_agent.dealers import profile_checks as checks
+from dealer_agent.dealers import profile_checks
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile_checks import Text, must_satisfy, read_by
+from dealer_agent.inventory.feed_checks import FeedChecks, check_names_are_known
 from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB
 from dealer_agent.inventory.feeds.layouts import CANONICAL, LAYOUT_NAMES, is_withheld
 from dealer_agent.protocol.did_you_mean import did_you_mean
@@ -25,7 +26,7 @@ SOURCES = ("folder", "url", "sftp", "upload")
 """The sections of a feed that say where its files come from. A feed has exactly one of them."""
 
 MOST_FEEDS = 50
-EnvironmentName = Annotated[str, read_by(checks.read_environment_name)]
+EnvironmentName = Annotated[str, read_by(profile_checks.read_environment_name)]
 USUAL_MINUTES = {"folder": 1, "url": 60, "sftp": 60, "upload": 60}
 """`every_minutes` of a feed that sets neither `every_minutes` nor `at`."""
 
@@ -54,7 +55,7 @@ def read_time_of_day(value: str) -> str:
 
 def read_feed_address(value: str) -> str:
     """The URL of a feed: https, or http on this machine."""
-    checks.read_channel_address(value)
+    profile_checks.read_channel_address(value)
     parts = urlsplit(value)
     if parts.scheme == "http" and not is_this_machine(parts.hostname or ""):
         raise ValueError("is not encrypted; write https:// (http:// is for this machine only)")
@@ -117,10 +118,10 @@ class FeedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A feed that is imported without a person (docs/how-to/automatic-feeds.md).
 
     `columns` has columns that no layout knows, each with the member of the canonical layout that it gives. `rooftops`
-    is the scope: empty means all rooftops.
+    is the scope: empty means all rooftops. `checks` replace those of the dealer.
     """
 
-    name: Annotated[str, read_by(checks.read_slug)]
+    name: Annotated[str, read_by(profile_checks.read_slug)]
     folder: FolderSource | UnsetType = UNSET
     url: Annotated[UrlSource, must_satisfy(login_is_whole)] | UnsetType = UNSET
     sftp: Annotated[SftpSource, must_satisfy(has_login)] | UnsetType = UNSET
@@ -132,10 +133,14 @@ class FeedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     )
     every_minutes: Annotated[int, Meta(ge=1, le=10080)] | UnsetType = UNSET
     at: Annotated[tuple[Annotated[str, read_by(read_time_of_day)], ...], Meta(max_length=48)] = ()
-    max_shrink: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+    checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] | UnsetType = UNSET
     keep_days: Annotated[int, Meta(ge=0, le=3650)] = 30
     late_after_hours: Annotated[int, Meta(ge=1, le=8760)] = 48
     max_mib: Annotated[int, Meta(ge=1, le=MOST_FILE_MIB)] = 256
+
+    def checks_of(self, of_dealer: FeedChecks) -> FeedChecks:
+        """The checks of the feed's files. `of_dealer` are those of `[checks]`."""
+        return of_dealer if self.checks is UNSET else self.checks
 
     @property
     def source(self) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct
 
+from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import SOURCES
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.loading import database_of, rate_limit_url, read_text, read_toml, require_private
@@ -50,7 +51,7 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     `snapshot_memory_mib` is for the stock of all dealers that a process has loaded. The installation's key is replaced
     and destroyed at the age `rotate_keys_days`; 0 means never. Only with `private_feed_addresses`, feeds of dealers may
-    be fetched from addresses that are not public.
+    be fetched from addresses that are not public. `alerts` are those of the operator, about what the dealers share.
     """
 
     public_url: Annotated[str, read_by(read_public_url)]
@@ -61,6 +62,7 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     database_connections: Annotated[int, Meta(ge=FEWEST_CONNECTIONS, le=MOST_CONNECTIONS)] = DATABASE_CONNECTIONS
     rotate_keys_days: Annotated[int, Meta(ge=0, le=3650)] = 30
     private_feed_addresses: bool = False
+    alerts: AlertSettings = AlertSettings()
 
 
 class InstallationFile(Sections, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,7 +106,12 @@ class Installation:
         name = "dealer.toml"
         data = read_toml(name, text, CheckedDealerFile)
         file = msgspec.convert(self._with_inherited(data), DealerFile)
-        found = [*_address_problems(data), *_keys_of_installation(data), *_problems_among_others(file)]
+        found = [
+            *_address_problems(data),
+            *_keys_of_installation(data),
+            *_problems_among_others(file),
+            *_alert_problems(file.id, data.get("alerts", {})),
+        ]
         if found:
             raise error_with_lines(name, text, found)
         address, path = self._address(file.id, hosts)
@@ -167,6 +174,15 @@ def _keys_of_installation(data: Mapping[str, Any]) -> Iterator[Problem]:
         for key in keys:
             if key in data.get(section, {}):
                 yield Problem((section, key), f"belongs to {FILE_NAME}; remove it here")
+
+
+def _alert_problems(dealer_id: str, alerts: Mapping[str, Any]) -> Iterator[Problem]:
+    """A dealer's own webhook needs the dealer's own secret. `alerts` has only what its own file says."""
+    name = alerts.get("webhook_secret_env")
+    own = name is not None and name.rpartition("__")[0] == variable_prefix(dealer_id)
+    if not own and (name is not None or alerts.get("webhook_url")):
+        example = f"{variable_prefix(dealer_id)}__ALERTS"
+        yield Problem(("alerts", "webhook_secret_env"), f"must name a variable of this dealer, such as {example}")
 
 
 def _problems_among_others(file: DealerFile) -> Iterator[Problem]:

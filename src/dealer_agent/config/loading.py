@@ -21,6 +21,7 @@ from dealer_agent.config.settings_problems import SettingsError, error_with_line
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
+DATABASE_FILE = "dealer-agent.db"
 CONNECTIONS_VARIABLE = "DATABASE_CONNECTIONS"
 RATE_LIMIT_VARIABLE = "RATE_LIMIT_URL"
 _RATE_LIMIT_URL = re.compile(
@@ -51,7 +52,7 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
 
 def database_of(directory: Path, env: Mapping[str, str]) -> str:
     """The URL of the database: `DATABASE_URL`, by default the SQLite file in the directory."""
-    return env.get("DATABASE_URL") or f"sqlite:///{directory / 'dealer-agent.db'}"
+    return env.get("DATABASE_URL") or f"sqlite:///{directory / DATABASE_FILE}"
 
 
 def database_connections(env: Mapping[str, str]) -> int:

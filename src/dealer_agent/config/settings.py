@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict, fields
 
+from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import Feeds, feeds_name_rooftops
 from dealer_agent.config.rates import windows_of
 from dealer_agent.config.sftp import SftpSettings
@@ -27,6 +28,7 @@ from dealer_agent.dealers.profile_checks import (
     read_web_address,
 )
 from dealer_agent.encryption import Cipher
+from dealer_agent.inventory.feed_checks import FeedChecks, check_names_are_known
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
@@ -211,6 +213,28 @@ class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return bool(self.host) and self.confirm_appointments
 
 
+def monthly_report_has_readers(reports: Any) -> Iterator[Problem]:
+    """A report that is mailed needs an address."""
+    match reports:
+        case {"monthly": True, **rest} if not rest.get("mail"):
+            yield Problem(("monthly",), 'needs who gets the report: write mail = ["owner@example.com"]')
+
+
+def read_agent_name(value: str) -> str:
+    """The name of an agent, as the first characters of a `User-Agent` header."""
+    if not (value.isascii() and value.isprintable() and value.strip() == value and 1 <= len(value) <= 100):
+        raise ValueError(f"'{value}' must be 1 to 100 ASCII characters without spaces at the ends")
+    return value
+
+
+class ReportSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The monthly report (docs/how-to/monthly-report.md). `agents` are names that it lists besides tokens."""
+
+    monthly: bool = False
+    mail: Annotated[tuple[Annotated[str, read_by(read_email)], ...], Meta(max_length=20)] = ()
+    agents: Annotated[tuple[Annotated[str, read_by(read_agent_name)], ...], Meta(max_length=50)] = ()
+
+
 LONGEST_LEASE_SECONDS = 3600
 
 
@@ -235,7 +259,10 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     logs: LogSettings = LogSettings()
     mail: MailSettings = MailSettings()
     delivery: DeliverySettings = DeliverySettings()
+    alerts: AlertSettings = AlertSettings()
+    checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
     sftp: SftpSettings = SftpSettings()
+    reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()
 
 
 if TYPE_CHECKING:

@@ -264,6 +264,7 @@ class _Work:
             # The settings of a file have more members.
             Profile(**{name: getattr(settings.dealer, name) for name in Profile.__struct_fields__}),
             self.feed,
+            settings.checks,
             self.claimed,
             file,
             str(waiting.path),

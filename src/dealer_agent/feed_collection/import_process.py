@@ -18,15 +18,16 @@ from tempfile import TemporaryFile
 import msgspec
 from msgspec import UNSET, Struct
 
-from dealer_agent.catalogue_loading.feed_import import import_feed
+from dealer_agent.catalogue_loading.feed_import import import_feed, record_unreadable
 from dealer_agent.config import SettingsError
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import EncryptionError
+from dealer_agent.inventory.feed_checks import FeedChecks
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.reader import read_feed
-from dealer_agent.storage.errors import StockShrinks, StorageError
+from dealer_agent.storage.errors import FeedRefused, StorageError
 from dealer_agent.storage.feeds import ClaimedFeed, FeedFile, FileState, finish_file
 from dealer_agent.storage.store import Store
 
@@ -35,7 +36,7 @@ LONGEST_PROBLEM = 1000
 
 
 class ImportJob(Struct, frozen=True):
-    """The file of a feed, the settings, and the lease of the process that starts the job.
+    """The file of a feed, the settings, the checks of the dealer, and the lease of the process that starts the job.
 
     `folder` has the keys: it is the folder of the dealer's installation if `is_installation`, else that of the dealer.
     """
@@ -45,6 +46,7 @@ class ImportJob(Struct, frozen=True):
     is_installation: bool
     profile: Profile
     settings: FeedSettings
+    checks: FeedChecks
     feed: ClaimedFeed
     file: FeedFile
     path: str
@@ -83,8 +85,12 @@ def do(job: ImportJob) -> None:
         try:
             _import(store, job)
         except FeedError as problem:
+            rooftops = job.settings.rooftops
+            record_unreadable(
+                store, job.profile, problem, source=job.file.name, at=datetime.now(UTC), rooftops=rooftops
+            )
             _refuse(store, job, "failed", problem)
-        except StockShrinks as problem:
+        except FeedRefused as problem:
             _refuse(store, job, "refused", problem)
 
 
@@ -104,7 +110,7 @@ def _import(store: Store, job: ImportJob) -> None:
             source=job.file.name,
             at=datetime.now(UTC),
             rooftops=settings.rooftops,
-            max_shrink=settings.max_shrink,
+            checks=settings.checks_of(job.checks),
             feed_name=settings.name,
             on_commit=lambda tx, revision: finish_file(tx, job.feed, job.file, "imported", revision=revision),
         )

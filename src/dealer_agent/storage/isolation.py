@@ -26,6 +26,7 @@ INSTALLATION_TABLES = (
     "upkeep",
     "feeds",
     "feed_dealers",
+    "alert_checks",
 )
 
 SET_DEALER = "SELECT set_config('dealer_agent.dealer', %s, true)"
@@ -49,6 +50,7 @@ READ_PROBLEM = text(
             SELECT FROM pg_class
             WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
                 AND relname <> 'alembic_version' AND NOT row_security_active(oid)
+                AND has_table_privilege(oid, 'SELECT, INSERT, UPDATE, DELETE')
         ) THEN 'finds tables without row-level security'
     END
     """

@@ -31,13 +31,18 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A delimited file. `width` is the number of columns, and `rows` are the rows below the header."""
+    """A delimited file. `header` are the names of the columns, and `rows` are the rows below the header."""
 
     layout: Layout
     delimiter: str
     columns: Columns
-    width: int
+    header: tuple[str, ...]
     rows: Iterator[Row]
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.header)
 
 
 def _unquoted(cell: str) -> str:
@@ -164,7 +169,7 @@ def read_table(feed: Opener, encoding: str, head: str, layout_name: str | None, 
     _check_quotes(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
     rows = _rows(open_text(feed, encoding), delimiter, literal=literal)
     below = islice(rows, 1 if fits[delimiter] else 0, None)
-    return Table(layout, delimiter, understand(header, layout), len(header), below)
+    return Table(layout, delimiter, understand(header, layout), tuple(header), below)
 
 
 def _check_quotes(rows: Iterator[Row], delimiter: str, width: int) -> None:
