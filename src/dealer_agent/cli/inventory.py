@@ -211,11 +211,11 @@ def _refusal_text(findings: Sequence[Finding], command: Sequence[str], accepted:
     """Why a file is refused, and which command imports it nevertheless."""
     refused = refusals(findings)
     checks = (*accepted, *(finding.check for finding in refused))
-    options = dict.fromkeys("--allow-shrink" if check in _SHRINKING else f"--accept={check}" for check in checks)
+    options = dict.fromkeys("--allow-shrink" if check in _SHRINKING else f"--accept {check}" for check in checks)
     sentences = "\n".join(f"  {finding.check}: {finding.sentence}" for finding in refused)
     return (
         f"The file is refused:\n{sentences}\nNothing was changed. Export the inventory again. If the file is right, "
-        f"import it with\n  {shlex.join((*command, *options))}"
+        f"import it with\n  {' '.join((shlex.join(command), *options))}"
     )
 
 
