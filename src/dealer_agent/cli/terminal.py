@@ -20,6 +20,7 @@ from rich.text import Text
 from dealer_agent.config import SettingsError
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.operations.errors import OperationError
 from dealer_agent.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def report_errors() -> Iterator[None]:
     """Errors of settings, feeds, keys, files and the database end the command with exit code 1 and a message."""
     try:
         yield
-    except (SettingsError, FeedError, StorageError, EncryptionError) as error:
+    except (SettingsError, FeedError, StorageError, EncryptionError, OperationError) as error:
         fail(str(error))
     except KeyboardInterrupt:
         err.print("Stopped by Ctrl-C.")

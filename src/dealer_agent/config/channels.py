@@ -10,6 +10,7 @@ from msgspec import UNSET
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.settings import Settings
 from dealer_agent.config.settings_problems import error_with_lines
+from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.protocol.problems import Path, Problem
 
@@ -98,14 +99,6 @@ def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Problem]:
     if lease < seconds + LEAST_LEASE_MARGIN_SECONDS:
         message = f"{seconds} is too long for lease_seconds, {lease}, of [delivery]: another worker would send it too"
         yield Problem(path, message)
-
-
-def is_this_machine(host: str) -> bool:
-    """Whether a host name or IP address always means this machine. Other names are not resolved."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _is_private(host: str) -> bool:

@@ -134,12 +134,12 @@ class AreaOffer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Policies(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The dealer's policies. `text` is for shoppers. A feed may remove at most the share `max_shrink` of the stock."""
+    """The dealer's policies. `text` is for shoppers. `max_shrink` is an older name of the check `units_lost`."""
 
     text: Text | UnsetType = UNSET
     remember_sold_days: Annotated[int, Meta(ge=0, le=3650)] = 90
     duplicate_window_hours: Annotated[int, Meta(ge=0, le=8760)] = 24
-    max_shrink: Annotated[float, Meta(ge=0, le=1)] = 0.30
+    max_shrink: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
 
 
 class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

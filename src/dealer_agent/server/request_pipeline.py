@@ -14,6 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.replies import Answer, reply_pieces
+from dealer_agent.protocol.skill import LEAD_SUBMIT
+from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.cross_origin import HEAD_LINES
@@ -59,6 +61,8 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
         if incoming.request.skill.is_lead:
             return _lead_success(incoming, await _submit_lead(incoming))
         return _success(incoming, read(service.dealer, incoming.request))
+    except TaskPage as page:
+        return _reply(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
     except ClientGoneError:
         raise
     except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
@@ -158,6 +162,8 @@ def _failure(incoming: IncomingRequest, fault: Exception) -> Reply:
     line.code, line.error_id = error.code, error_id
     skill_id = UNKNOWN_SKILL if line.skill is UNSET else line.skill
     incoming.service.counts.count(skill_id, error.code, incoming.token_id, incoming.fields)
+    if error.http >= 500 and line.skill == LEAD_SUBMIT.id:
+        incoming.service.process.failed_leads[incoming.service.dealer_id] += 1
     status, body = incoming.binding.encode_error(
         error, incoming.vocabulary, error_id, datetime.now(UTC), incoming.call_id
     )

@@ -1,7 +1,9 @@
 """What the server works with: the process with its queue and limits, and the service of each dealer."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.types import Scope
@@ -39,7 +41,8 @@ class Process:
 
     `limits` count on this machine. Requests without a dealer always count there. `limit_store` is for the limits that
     machines share. `counts` are those of requests, by dealer. `ready`: stock and tokens are up to date. `leads` says
-    whether leads can be stored now.
+    whether leads can be stored now. `failed_leads` counts the leads of each dealer that were answered with an error of
+    the service, until `alerts` stores their number.
     """
 
     settings: ServiceSettings
@@ -51,6 +54,7 @@ class Process:
     counts: RequestCounts = field(default_factory=RequestCounts)
     ready: bool = False
     leads: str = LEADS_TAKEN
+    failed_leads: Counter[str] = field(default_factory=Counter)
 
     async def count_request(self, rule: str, scope: Scope) -> None:
         """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""
@@ -68,7 +72,7 @@ class Service:
     the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
     tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that were needed, by
     the function that makes them. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request,
-    by `perf_counter`.
+    by `perf_counter`. `opened_at` is when the process read the settings.
     """
 
     process: Process
@@ -86,6 +90,7 @@ class Service:
     stock_bytes: int
     counts: DealerCounts
     used_at: float = 0.0
+    opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     shared_limits: SharedLimits | None = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)

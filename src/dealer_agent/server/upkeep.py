@@ -27,6 +27,8 @@ log = structlog.get_logger()
 UPKEEP_SECONDS = 3600.0
 FIRST_UPKEEP_SECONDS = 5.0
 """A service that restarts every day also deletes old data."""
+SECONDS_FOR_EACH = 3.0
+"""With more than 1,200 dealers, each one's upkeep is less often than hourly, so that its cost stays bounded."""
 SEARCH_SECONDS = 20.0
 """How often a process of an installation looks for dealers whose upkeep is due."""
 
@@ -86,15 +88,20 @@ class UpkeepOfMany:
     _found: dict[str, tuple[int, Upkeep]] = field(default_factory=dict)
 
     async def run(self, steps: RepeatedSteps) -> None:
-        """Repeats the upkeep of each dealer every hour until it is cancelled."""
+        """Repeats the upkeep of each dealer every `_period` until it is cancelled."""
         await asyncio.gather(
             steps.repeat("upkeep", self.run_due, SEARCH_SECONDS, first=FIRST_UPKEEP_SECONDS),
             steps.repeat("monthly reports", self.send_reports, SEARCH_SECONDS, first=FIRST_UPKEEP_SECONDS),
         )
 
+    @property
+    def _period(self) -> float:
+        """The seconds from one upkeep of a dealer to the next."""
+        return max(UPKEEP_SECONDS, self.count_dealers() * SECONDS_FOR_EACH)
+
     async def run_due(self) -> None:
         """Runs the upkeep of some dealers: at most twice as many as are due on average, which spreads them."""
-        most = 1 + round(2 * self.count_dealers() * SEARCH_SECONDS / UPKEEP_SECONDS)
+        most = 1 + round(2 * self.count_dealers() * SEARCH_SECONDS / self._period)
         for dealer_id, settings_number in await asyncio.to_thread(self._find_due, most):
             await self._unless_it_fails("upkeep failed", dealer_id, self._run_one(dealer_id, settings_number))
 
@@ -142,7 +149,7 @@ class UpkeepOfMany:
 
     def _claim(self, dealer_id: str) -> ClaimedUpkeep | None:
         with self.store.write(dealer_id) as tx:
-            return claim_upkeep(tx, tx.now + timedelta(seconds=UPKEEP_SECONDS))
+            return claim_upkeep(tx, tx.now + timedelta(seconds=self._period))
 
     def _note_heads(self, dealer_id: str) -> None:
         with self.store.write(dealer_id) as tx:
