@@ -5,15 +5,17 @@ complete and valid requests of the reading skills. Both apply the list of `serve
 """
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from itertools import islice
 from time import perf_counter
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.replies import Answer, reply_pieces
+from dealer_agent.protocol.skill import LEAD_SUBMIT
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import ClientGoneError, read_body
@@ -30,8 +32,10 @@ from dealer_agent.server.gates import (
     share_counts,
 )
 from dealer_agent.server.log import log_request
+from dealer_agent.server.request_counts import UNKNOWN_SKILL, lead_outcome
 from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
+from dealer_agent.storage.trace_context import current_span
 
 _MOST_EXTENSIONS = 100
 """How many of the extensions that a request names are read."""
@@ -57,8 +61,8 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
         await service.load.wait_for_turn(service.dealer_id, is_lead=incoming.is_lead)
         await pass_gates(REQUEST_GATES, incoming)
         if incoming.request.skill.is_lead:
-            return _success(incoming, await _submit_lead(incoming))
-        return _success(incoming, read(service.dealer, incoming.request))
+            return _lead_success(incoming, await _submit_lead(incoming))
+        return _success(incoming, _read(incoming))
     except TaskPage as page:
         return _reply(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
     except ClientGoneError:
@@ -86,13 +90,17 @@ def answer_plain(incoming: IncomingRequest) -> Reply:
     """The reply to a request for which `decode_plain` was true."""
     try:
         pass_all_gates(incoming)
-        return _success(incoming, read(incoming.service.dealer, incoming.request))
+        return _success(incoming, _read(incoming))
     except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
         return _failure(incoming, fault)
 
 
 def log_reply(incoming: IncomingRequest, reply: Reply) -> None:
-    """Writes the log line of a request, after the reply is sent."""
+    """Counts a request, ends its span and writes its log line, after the reply is sent."""
+    if incoming.span is not None:
+        incoming.span.end_request(incoming.line, reply.status)
+    if incoming.service.replies is not None:
+        incoming.service.replies.count(incoming.line.skill, incoming.line.code, incoming.started)
     if incoming.service.settings.logs.access:
         incoming.line.status = reply.status
         log_request(incoming.line, incoming.started)
@@ -122,13 +130,23 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
     log_reply(incoming, reply)
 
 
+def _read(incoming: IncomingRequest) -> Answer:
+    if incoming.span is None:
+        return read(incoming.service.dealer, incoming.request)
+    with incoming.span.step(incoming.request.skill.id):
+        return read(incoming.service.dealer, incoming.request)
+
+
 async def _submit_lead(incoming: IncomingRequest) -> Answer:
     service = incoming.service
     seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
+    # The task is of this request only.
+    current_span.set(incoming.span)
     try:
-        return await submit_lead(
-            service.dealer, incoming.request, token_id=incoming.token_id, body=incoming.body, seconds=seconds
-        )
+        with nullcontext() if incoming.span is None else incoming.span.step(incoming.request.skill.id):
+            return await submit_lead(
+                service.dealer, incoming.request, token_id=incoming.token_id, body=incoming.body, seconds=seconds
+            )
     except (ContactConsentRequired, InvalidConsent):
         count_malformed_lead(incoming)
         await share_counts(incoming)
@@ -136,6 +154,20 @@ async def _submit_lead(incoming: IncomingRequest) -> Answer:
 
 
 def _success(incoming: IncomingRequest, result: Answer) -> Reply:
+    request = incoming.request
+    incoming.service.counts.count_answer(
+        request.skill.id, incoming.token_id, incoming.fields, request.payload, result.data
+    )
+    return _answered(incoming, result)
+
+
+def _lead_success(incoming: IncomingRequest, result: Answer) -> Reply:
+    outcome = lead_outcome(result)
+    incoming.service.counts.count(incoming.request.skill.id, outcome, incoming.token_id, incoming.fields)
+    return _answered(incoming, result)
+
+
+def _answered(incoming: IncomingRequest, result: Answer) -> Reply:
     pieces = reply_pieces(incoming.request, incoming.line.request_id, result)
     return _reply(incoming, 200, _extensions(incoming), incoming.binding.encode_result(incoming.call_id, pieces))
 
@@ -144,6 +176,10 @@ def _failure(incoming: IncomingRequest, fault: Exception) -> Reply:
     line = incoming.line
     error, error_id = as_protocol_error(fault, line.request_id), f"err_{line.request_id}"
     line.code, line.error_id = error.code, error_id
+    skill_id = UNKNOWN_SKILL if line.skill is UNSET else line.skill
+    incoming.service.counts.count(skill_id, error.code, incoming.token_id, incoming.fields)
+    if error.http >= 500 and line.skill == LEAD_SUBMIT.id:
+        incoming.service.process.failed_leads[incoming.service.dealer_id] += 1
     status, body = incoming.binding.encode_error(
         error, incoming.vocabulary, error_id, datetime.now(UTC), incoming.call_id
     )

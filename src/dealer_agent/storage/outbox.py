@@ -59,7 +59,7 @@ class Waiting(NamedTuple):
 class DueDelivery(NamedTuple):
     """A row that was claimed under `lease`: send it now, then record the result. `attempts` counts this one too.
 
-    `document` is encrypted; it is None before the first attempt.
+    `document` is encrypted; it is None before the first attempt. `trace` is the `traceparent` of the request.
     """
 
     delivery_id: str
@@ -72,6 +72,7 @@ class DueDelivery(NamedTuple):
     attempts: int
     lease: str
     document: bytes | None
+    trace: str | None = None
 
     @property
     def receiver(self) -> Receiver:
@@ -105,6 +106,21 @@ class DeliveryRecord(NamedTuple):
     def may_have_arrived(self) -> bool:
         """Whether the receiver has the delivery, or may have it."""
         return self.state == "sent" or self.unknown > 0
+
+
+class UnsentDeliveries(NamedTuple):
+    """The deliveries to one receiver that are waiting or parked: their number, and when the oldest was made."""
+
+    rooftop: str
+    channel: str
+    state: State
+    number: int
+    oldest: datetime
+
+    @property
+    def receiver(self) -> Receiver:
+        """The receiver: rooftop and channel."""
+        return self.rooftop, self.channel
 
 
 WHOLE_LEADS: tuple[Kind, ...] = ("lead", "resend", "notify")
@@ -194,6 +210,14 @@ FIND_DEALERS_WITH_DUE = text(
 
 CALL_DEALERS_WITH_DUE = text("SELECT * FROM dealers_with_due_deliveries(:now, :latest, :most)")
 
+COUNT_UNSENT = (
+    select(
+        outbox.c.rooftop, outbox.c.channel, outbox.c.state, func.count().label("number"), func.min(outbox.c.created_at)
+    )
+    .where(of_dealer(outbox), outbox.c.state.in_(("waiting", "parked")))
+    .group_by(outbox.c.rooftop, outbox.c.channel, outbox.c.state)
+)
+
 ADD_DELIVERY = Prepared(insert(outbox))
 
 READ_WAITING = select(
@@ -205,7 +229,8 @@ FIND_DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE, _FRE
 # SKIP LOCKED on PostgreSQL: two processes claim side by side. On SQLite the writer's transaction is the lock.
 FIND_DUE = Prepared(
     select(
-        *(outbox.c[name] for name in ("delivery_id", "lead_id", "event_id", "kind", "rooftop", "channel", "document")),
+        *(outbox.c[name] for name in ("delivery_id", "lead_id", "event_id", "kind", "rooftop", "channel")),
+        *(outbox.c[name] for name in ("document", "trace")),
         outbox.c.created_at.label("tried_since"),
         (outbox.c.attempts + 1).label("attempts"),
     )
@@ -320,6 +345,7 @@ def enqueue(
             "attempts": 0,
             "unknown": 0,
             "follows": None if before is None else before.delivery_id,
+            "trace": tx.trace,
         }
         ADD_DELIVERY.add(tx, added)
     return ids
@@ -362,6 +388,11 @@ def dealers_with_due(tx: InstallationTransaction, lease: timedelta, most: int) -
     statement = CALL_DEALERS_WITH_DUE if tx.connection.dialect.name == "postgresql" else FIND_DEALERS_WITH_DUE
     sought = {"now": microseconds(tx.now), "latest": microseconds(tx.now + 2 * lease), "most": most}
     return list(tx.execute(statement, sought).scalars())
+
+
+def unsent_deliveries(tx: Transaction) -> list[UnsentDeliveries]:
+    """The deliveries that are waiting or parked, by receiver and state."""
+    return [UnsentDeliveries(*row) for row in tx.execute(COUNT_UNSENT)]
 
 
 def waiting(tx: Transaction, lead_id: str) -> dict[Receiver, Waiting]:
