@@ -143,7 +143,11 @@ def test_the_shortest_file_has_the_contracts_defaults(load: Load) -> None:
     assert (settings.service.body_limit_kib, settings.service.lead_body_limit_kib) == (32, 256)
     assert (settings.search.default_limit, settings.search.limit_cap) == (20, 100)
     policies = settings.dealer.policies
-    assert (policies.remember_sold_days, policies.duplicate_window_hours, policies.max_shrink) == (90, 24, UNSET)
+    assert (policies.remember_sold_days, policies.duplicate_window_hours, policies.max_shrink) == (
+        90,
+        24,
+        msgspec.UNSET,
+    )
     assert (settings.auth.mode, settings.auth.skills) == ("none", ())
 
 

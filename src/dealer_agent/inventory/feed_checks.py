@@ -45,7 +45,7 @@ CHECKS = (
     ),
     Check("prices_changed", 0.3, "warn", "{count} of {total} prices would change."),
     Check("identities_changed", 0.05, "refuse", "{member}: {count} of {total} known units would get another value."),
-    Check("values_changed", 0.5, "warn", "{member}: {count} of {total} units would get another value."),
+    Check("values_changed", 0.3, "warn", "{member}: {count} of {total} units would get another value."),
     Check(
         "columns_missing",
         None,
@@ -77,7 +77,7 @@ CHECKS = (
         "line_end_missing",
         None,
         "warn",
-        "The file does not end with a line end. The last one did, so the end may be missing.",
+        "The file does not end with a line end, so its last row may be cut.",
         1,
     ),
     Check(

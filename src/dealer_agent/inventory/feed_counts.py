@@ -54,7 +54,7 @@ _MOST_MILES_OF_NEW = 10_000
 class FeedShape(Struct, frozen=True):
     """What the next import of the same rooftops remembers of a file.
 
-    `columns` are the names of the columns of each member that had values. `line_end`: the file ended with a line end.
+    `columns` are the names of the columns of each member that had values. `line_end` is that of its `Signs`.
     """
 
     columns: dict[str, tuple[str, ...]]
@@ -100,12 +100,14 @@ class FileCounts:
             self._count("Years that are not the year in the VIN", is_odd)
 
     def _judge_car(self, unit: Unit) -> None:
+        is_new = unit.condition == "new"
+        cars = "new cars" if is_new else "used cars"
         if isinstance(unit.selling_price, int):
-            least, most = _PRICES_OF_NEW_CARS if unit.condition == "new" else _PRICES_OF_USED_CARS
-            self._count("Prices that no car of the condition has", not least <= unit.selling_price <= most)
+            least, most = _PRICES_OF_NEW_CARS if is_new else _PRICES_OF_USED_CARS
+            self._count(f"Prices that are unusual for {cars}", not least <= unit.selling_price <= most)
         if isinstance(unit.mileage, int):
-            most = _MOST_MILES_OF_NEW if unit.condition == "new" else _MOST_MILES
-            self._count("Mileages that no car of the condition has", unit.mileage > most)
+            most = _MOST_MILES_OF_NEW if is_new else _MOST_MILES
+            self._count(f"Mileages that are unusual for {cars}", unit.mileage > most)
 
     def _count(self, what: str, is_odd: bool) -> None:
         found = self._odd.setdefault(what, [0, 0])
@@ -139,11 +141,13 @@ class Comparison:
         self._named: list[str] = []
         self._garbled = 0
         self._moved = 0
+        self._renewed = 0
 
     def add(self, old: Unit, new: Unit, *, moves: bool) -> None:
         """Compares a changed unit. `moves`: it goes to another rooftop."""
         self.units += 1
         self._moved += moves
+        self._renewed += new.condition == "new" and old.condition in ("used", "cpo")
         for index, (before, after) in enumerate(zip(_values_of(old), _values_of(new), strict=True)):
             if before is UNSET or before == ():
                 continue
@@ -189,6 +193,7 @@ class Comparison:
         for check in ("price_jumps", "price_jumps_warning"):
             judge.share(check, round(self._jumps * scale), priced, named=named)
         all_units = round(self.units * scale) + unchanged
+        judge.share("identities_changed", round(self._renewed * scale), all_units, member="condition, used to new")
         judge.share("values_changed", round(self._moved * scale), all_units, member="rooftop")
         judge.share("garbled_texts", round(self._garbled * scale), all_units)
 
@@ -258,7 +263,7 @@ def _check_signs(judge: Judge, feed: Feed, last: FeedShape | None) -> None:
     signs = feed.signs
     if signs.truncated:
         judge.found("truncated", reason=signs.truncated)
-    elif last is not None and last.line_end and not signs.line_end and feed.delimiter is not None:
+    elif not signs.line_end and feed.delimiter is not None and (last is None or last.line_end):
         judge.found("line_end_missing")
     if signs.stray_bytes:
         judge.found("mixed_encodings", count=f"{signs.stray_bytes:,}", line=signs.stray_line)

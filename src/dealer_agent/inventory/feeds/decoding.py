@@ -159,7 +159,7 @@ codecs.register_error(_AS_CP1252, _read_as_cp1252)
 
 
 class Survey(NamedTuple):
-    """What the bytes of a file show: the numbers of line ends, whether it ends with one, and garbled characters."""
+    """What the bytes of a file show. `line_end`: it ends with a line end or a quote. `garbled` counts characters."""
 
     lines: int
     line_end: bool
@@ -176,7 +176,7 @@ def survey(feed: Opener, encoding: str) -> Survey:
         returns += piece.count(b"\r")
         garbled += sum(map(piece.count, marks))
         end = piece[-4:]
-    return Survey(max(feeds, returns), end.rstrip(b"\0")[-1:] in (b"\n", b"\r"), garbled)
+    return Survey(max(feeds, returns), end.rstrip(b"\0")[-1:] in (b"\n", b"\r", b'"'), garbled)
 
 
 def open_text(feed: Opener, encoding: str) -> io.TextIOWrapper:

@@ -78,7 +78,7 @@ class ColumnUse(NamedTuple):
 class Signs(NamedTuple):
     """Signs that a file was damaged.
 
-    `truncated` is a sentence about its end, empty if nothing is wrong. `line_end`: the file ends with a line end.
+    `truncated` is a sentence about its end, empty if nothing is wrong. `line_end`: it ends with a line end or a quote.
     `stray_bytes` are not in the encoding of the file, and the first one is on `stray_line`. `garbled` counts
     characters that were lost or decoded wrongly before the file was written.
     """

@@ -217,11 +217,14 @@ def _read_delimited(
     table = read_table(feed, encoding, head, layout_name)
     seen = survey(feed, encoding)
     tally = _Tally(units, on_progress, seen.lines + 1)
+    header = list(table.header)
     last: Row | None = None
     short = 0
     for row in table.rows:
         if row.error is not None:
             reading = Reading(refused=row.error)
+        elif row.cells == header:
+            reading = Reading(refused="The row repeats the header.")
         else:
             cells, remark = cells_of(row, table)
             reading = read_unit(cells, table.layout)
