@@ -8,11 +8,16 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 
+from dealer_agent.alerts.loop import AlertLoop
+from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
+from dealer_agent.bootstrap.monthly_mail import send_monthly_report
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
+from dealer_agent.feed_collection.collector import Collector, FolderFeeds
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.counting import Counting
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
@@ -36,6 +41,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
     """
     lines = configure_logs(settings.logs.level)
     profile = settings.dealer
+    watch = watch_of_dealer(settings)
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
         closing.callback(end_interval)
@@ -97,10 +103,27 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             lambda: dealers.addresses,
             settings.cipher,
         )
-        upkeep = Upkeep(store, profile.id, profile.privacy, settings.heads_file)
+        upkeep = Upkeep(
+            store,
+            profile.id,
+            profile.privacy,
+            settings.heads_file,
+            partial(send_monthly_report, store, settings, os.environ),
+        )
         replica = ReplicaRecord(store, profile.id, rotation.machine, settings_hash(settings))
         closing.push_async_callback(replica.end)
-        works = (refresher.run(steps), upkeep.run(steps, rotation.run_due_steps), replica.run(steps), flush_logs(lines))
+        collector = Collector(FolderFeeds(store, settings))
+        counting = Counting(store, process.counts, dealers.find_catalogue)
+        closing.push_async_callback(counting.close)
+        works = (
+            refresher.run(steps),
+            upkeep.run(steps, rotation.run_due_steps),
+            replica.run(steps),
+            collector.run(),
+            counting.run(steps),
+            AlertLoop(store, process.failed_leads, watch).run(steps),
+            flush_logs(lines),
+        )
         for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers

@@ -20,6 +20,7 @@ from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.refused_imports import record_refused_import
 from dealer_agent.storage.stock_import import ImportOutcome, ImportRow, Review, Scope, StockBefore, apply_import
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 UNREADABLE = "unreadable"
 """The `check` of the finding of a file that cannot be read. Nobody can accept it."""
@@ -60,11 +61,13 @@ def import_feed(
     accept: Collection[str] = (),
     dry_run: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
+    feed_name: str | None = None,
+    on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportResult:
     """Replaces the stock with a full feed. With `rooftops`, which are names, replaces the stock of these rooftops.
 
     Raises StorageError, and FeedRefused if a check refuses the feed that is not in `accept`. The refusal is in the
-    history then, unless `dry_run`.
+    history then, unless `dry_run`. `on_commit` is that of `apply_import`.
     """
     rows = _Rows(feed, listing_policy(profile), tuple(dict.fromkeys(rooftops)), at, on_progress)
     judge = Judge(checks_of(profile, checks or FeedChecks()), accept)
@@ -81,6 +84,8 @@ def import_feed(
             remember_days=profile.policies.remember_sold_days,
             scope=Scope(rows.rooftops, rows.covers) if rooftops else None,
             review=lambda plan, before: rows.review(judge, plan, before),
+            feed=feed_name,
+            on_commit=on_commit,
         )
     except FeedRefused as refusal:
         if not dry_run:

@@ -17,13 +17,16 @@ COMMANDS = {
     "doctor": "Check settings, database, keys, clock, feeds, mail, channels and the public address. Changes nothing.",
     "backup": "Write settings, database, stock and recorded heads into one file, while the service runs.",
     "restore": "Restore a backup into a new folder.",
+    "report": "Show what agents asked in a month, and what they did not find. Counts only.",
 }
 GROUPS = {
     "inventory": "Import the inventory, and see what it contains.",
+    "feeds": "See and run the feeds that are imported without a person.",
     "keys": "Create, list and replace the keys to customer data.",
     "leads": "See, export and erase the leads that buyers sent.",
     "appointments": "See, cancel and subscribe to the visits that buyers asked for.",
     "deliveries": "See whether leads arrived at their CRMs, and send them again.",
+    "alerts": "See what is wrong, and test who gets a message about it.",
     "consent": "See, revoke, prove and verify the consent of customers.",
     "accesses": "See who looked at customer data.",
     "dealers": "Add, change and remove the dealers of a service of many dealers.",
@@ -31,6 +34,8 @@ GROUPS = {
     "tokens": "Create, list and revoke bearer tokens for buyer agents.",
 }
 HELP = COMMANDS | GROUPS
+OF_ONE_DEALER = {"report"}
+"""The commands outside groups that are about one dealer. All commands of groups that have the option --dir are."""
 
 
 class _LazyCommands(TyperGroup):
@@ -55,6 +60,10 @@ class _LazyCommands(TyperGroup):
             single = typer.Typer(add_completion=False)
             single.command()(getattr(module, cmd_name))
             command = get_command(single)
+            if cmd_name in OF_ONE_DEALER:
+                from dealer_agent.cli.open_dealer import add_dealer_option
+
+                add_dealer_option(command)
         command.name, command.help = cmd_name, HELP[cmd_name]
         _join_lines(command)
         return command

@@ -13,6 +13,7 @@ import msgspec
 import typer
 from msgspec import UNSET
 
+from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
 from dealer_agent.cli.terminal import JsonOption, fail, minute, out, plain, print_table, progress
 from dealer_agent.dealers.profile import Profile
@@ -90,6 +91,14 @@ def import_(
             " --accept rooftop_lost.",
         ),
     ] = False,
+    feed_name: Annotated[
+        str | None,
+        typer.Option(
+            "--feed",
+            metavar="NAME",
+            help="Read the file with the layout, columns, rooftops and checks of this feed of dealer.toml.",
+        ),
+    ] = None,
     rooftop: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,7 +118,10 @@ def import_(
     from dealer_agent.inventory.feeds.reader import read_feed
 
     with TemporaryFile() as spool, open_dealer(directory) as dealer, progress() as bar:
-        rooftops = _known_rooftops(dealer.profile, rooftop or [])
+        settings = None if feed_name is None else feed_named(dealer, feed_name, "--feed")
+        rooftops = _known_rooftops(dealer.profile, rooftop or ([] if settings is None else list(settings.rooftops)))
+        if settings is not None:
+            layout = layout or (settings.layout or None)
         reading = bar.add_task("Reading", total=None)
         at = datetime.now(UTC)
         accepted = [*(accept or ()), *(_SHRINKING if allow_shrink else ())]
@@ -117,6 +129,7 @@ def import_(
             feed = read_feed(
                 _content(file),
                 layout=layout,
+                columns={} if settings is None else settings.columns,
                 on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
                 spool=spool,
             )
@@ -134,10 +147,11 @@ def import_(
                 source=file.name,
                 at=at,
                 rooftops=rooftops,
-                checks=dealer.settings.checks,
+                checks=dealer.settings.checks if settings is None else settings.checks_of(dealer.settings.checks),
                 accept=accepted,
                 dry_run=dry_run,
                 on_progress=lambda n, _: bar.update(storing, completed=n),
+                feed_name=feed_name,
             )
         except FeedRefused as refusal:
             bar.stop()
@@ -172,12 +186,13 @@ def history(
         imported, refused = list_imports(tx, limit), list_refused_imports(tx, limit)
     both: list[ImportRecord | RefusedImport] = [*imported, *refused]
     imports = sorted(both, key=lambda each: each.at, reverse=True)[:limit]
-    columns = ["At (UTC)", "File", "Layout", "Outcome", *_COUNTED, "Rooftops"]
+    columns = ["At (UTC)", "File", "Layout", "Outcome", *_COUNTED, "Rooftops", "Feed"]
     rows: list[tuple[Any, ...]] = [
         (
             *(each.at, each.source, each.layout, "imported" if isinstance(each, ImportRecord) else "refused"),
             *(getattr(each, name.lower(), None) for name in _COUNTED),
             ", ".join(each.rooftops or ("all",)),
+            getattr(each, "feed", None),
         )
         for each in imports
     ]

@@ -13,6 +13,7 @@ from dealer_agent.config.settings import (
     DATABASE_CONNECTIONS,
     FEWEST_CONNECTIONS,
     MOST_CONNECTIONS,
+    CheckedDealerFile,
     DealerFile,
     Settings,
 )
@@ -86,10 +87,10 @@ def require_private(directory: Path) -> None:
 
 def read_dealer_file(text: str) -> DealerFile:
     """Parses the text of a `dealer.toml`. Raises SettingsError."""
-    return msgspec.convert(read_toml(FILE_NAME, text, DealerFile), DealerFile)
+    return msgspec.convert(read_toml(FILE_NAME, text, CheckedDealerFile), DealerFile)
 
 
-def read_toml(file: str, text: str, kind: type) -> dict[str, Any]:
+def read_toml(file: str, text: str, kind: Any) -> dict[str, Any]:
     """The values in the text of a TOML file, which msgspec can convert to the type `kind`. Raises SettingsError."""
     try:
         data = tomllib.loads(text)

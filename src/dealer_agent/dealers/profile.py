@@ -153,6 +153,7 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep_consents_days: Annotated[int, Meta(ge=1, le=3650)] = 1826
     keep_accesses_days: Annotated[int, Meta(ge=1, le=3650)] = 730
     keep_refusals_days: Annotated[int, Meta(ge=1, le=3650)] = 90
+    keep_counts_days: Annotated[int, Meta(ge=1, le=3650)] = 400
     rotate_keys_days: Annotated[int, Meta(ge=0, le=3650)] = 30
     heads_file: Annotated[Text, read_by(checks.read_file_path)] = "consent-heads.log"
 
@@ -171,3 +172,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     area_offers: tuple[AreaOffer, ...] = ()
     policies: Policies = Policies()
     privacy: Privacy = Privacy()
+
+    @property
+    def timezone(self) -> str:
+        """The time zone of the dealer's days and months: that of the first rooftop."""
+        return self.rooftops[0].timezone

@@ -16,8 +16,8 @@ import msgspec
 
 from dealer_agent import __version__
 from dealer_agent.config import Settings
-from dealer_agent.config.channels import is_this_machine
 from dealer_agent.config.settings import MailSettings
+from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer

@@ -72,7 +72,7 @@ class IncomingRequest:
     line: RequestLine = field(init=False)
     vocabulary: Vocabulary = field(init=False)
     address: str = field(init=False)
-    token_id: str | None = field(init=False)
+    token_id: str | None = field(default=None, init=False)
     body: bytes = field(init=False)
     cost: int = field(init=False)
     is_lead: bool = field(init=False)

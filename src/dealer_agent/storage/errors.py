@@ -8,7 +8,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
         DatabaseFailure: DatabaseUnreachable, DatabaseBusy, DiskFull, DatabaseReadOnly, DatabaseDamaged
         SchemaOutdated, SchemaTooNew
         KeyMissing, WrongKey, KeysChanged
-        AlreadyStored, FeedRefused, ClockDoubtful
+        AlreadyStored, FeedRefused, LeaseLost, ClockDoubtful
         DealerUnknown, DealerExists, SettingsConflict, HostTaken
 """
 
@@ -111,6 +111,10 @@ class HostTaken(StorageError):
 
 class NotIsolated(StorageError):
     """The database does not isolate the data of dealers from each other."""
+
+
+class LeaseLost(StorageError):
+    """Another process works on the feed now."""
 
 
 class FeedRefused(StorageError):

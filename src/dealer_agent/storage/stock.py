@@ -1,12 +1,12 @@
 """Reads the stock: units for sale, sold units, and the history of imports. `storage.stock_import` writes it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, CompoundSelect, Table, bindparam, func, select, union_all
+from sqlalchemy import BindParameter, ColumnElement, CompoundSelect, Table, bindparam, func, select, union_all
 
 from dealer_agent.inventory.feed_checks import Finding
 from dealer_agent.inventory.listing import Unit
@@ -80,7 +80,7 @@ class Stock:
 class ImportRecord(NamedTuple):
     """An import in the history. `source` is the file's name. `rooftops` are its scope: None for all rooftops.
 
-    `findings` are those of the checks of the feed.
+    `findings` are those of the checks of the feed. `feed` is the name of the feed that the file was part of, if any.
     """
 
     revision: int
@@ -95,6 +95,7 @@ class ImportRecord(NamedTuple):
     back: int
     rooftops: tuple[str, ...] | None = None
     findings: tuple[Finding, ...] = ()
+    feed: str | None = None
 
 
 READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision, revisions.c.settings_revision).where(
@@ -176,6 +177,18 @@ READ_GONE_UNITS = current_units(*GoneUnit._fields, only=lambda table: table.c.so
     "vehicle_id"
 )
 
+_wanted: BindParameter[Any] = bindparam("vehicle_ids", expanding=True)
+
+# A sold unit has no document.
+FIND_UNITS = union_all(
+    select(units.c.vehicle_id, units.c.stock, unit_documents.c.unit)
+    .join_from(units, unit_documents, isouter=True)
+    .where(*_unchanged, units.c.vehicle_id.in_(_wanted)),
+    select(unit_changes.c.vehicle_id, unit_changes.c.stock, unit_changes.c.unit).where(
+        *applied_changes, unit_changes.c.vehicle_id.in_(_wanted)
+    ),
+)
+
 COUNT_FOR_SALE = select(func.count()).select_from(
     current_units("vehicle_id", only=lambda table: table.c.sold_at.is_(None)).subquery()
 )
@@ -214,6 +227,12 @@ def read_stock(tx: Transaction, remember_days: int) -> Stock:
     )
 
 
+def find_units(tx: Transaction, vehicle_ids: Collection[str]) -> dict[str, tuple[str | None, Unit | None]]:
+    """The stock number of each known unit, and the unit itself while it is for sale, by vehicle id."""
+    rows = tx.execute(FIND_UNITS, {"vehicle_ids": list(vehicle_ids)})
+    return {row[0]: (row[1], None if row[2] is None else _from_json.decode(row[2])) for row in rows}
+
+
 def _live_units(tx: Transaction) -> Iterator[LiveUnit]:
     for statement in (READ_LIVE_UNITS, READ_LIVE_CHANGES):
         for row in tx.execute(statement):
@@ -233,6 +252,6 @@ def findings_of(stored: bytes | None) -> tuple[Finding, ...]:
 def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
     """The newest imports first."""
     return [
-        ImportRecord(*row)._replace(rooftops=rooftops_of(row[-2]), findings=findings_of(row[-1]))
+        ImportRecord(*row)._replace(rooftops=rooftops_of(row.rooftops), findings=findings_of(row.findings))
         for row in tx.execute(LIST_IMPORTS, {"limit": limit})
     ]

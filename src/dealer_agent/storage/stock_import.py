@@ -203,13 +203,16 @@ def apply_import(
     remember_days: int,
     scope: Scope | None = None,
     review: Callable[[Plan, StockBefore], Review] | None = None,
+    feed: str | None = None,
+    on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportOutcome:
     """Replaces the stock by `rows`: readers see the old stock or the new one. `unit_at` has the unit of each row again.
 
     Units for sale that are not in `rows` become sold. With a scope, only units of its rooftops do, and all rows are of
     these rooftops. `review` checks the plan of the import: if it finds a reason to refuse, raises FeedRefused and
     writes nothing. `dry_run` finds the same outcome, or raises the same error, and writes nothing.
-    Units sold more than `remember_days` before `at` are deleted. Only the file name of `source` is stored.
+    Units sold more than `remember_days` before `at` are deleted. Only the file name of `source` is stored. `on_commit`
+    gets the transaction that makes the new revision current, and the revision: if it raises, the stock is unchanged.
     """
     file = [_file_unit(row) for row in rows]
     if dry_run:
@@ -242,6 +245,7 @@ def apply_import(
                 unchanged=len(plan.unchanged),
                 sold=len(plan.sold),
                 back=len(plan.back),
+                feed=feed,
             )
             stored = {
                 "rooftops": None if scope is None else msgspec.json.encode(scope.rooftops),
@@ -249,6 +253,7 @@ def apply_import(
                 "shape": None if reviewed is None else msgspec.json.encode(reviewed.shape),
             }
             tx.execute(ADD_IMPORT, record._asdict() | stored)
+            on_commit(tx, revision)
             # While the clock is implausible, keep everything; a later import deletes it.
             may_forget = clock_problem(tx) is None
         _move_changes(parts)

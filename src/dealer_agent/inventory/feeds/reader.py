@@ -36,7 +36,7 @@ from dealer_agent.inventory.feeds.feed import (
     Units,
 )
 from dealer_agent.inventory.feeds.json_records import Record, flattened, is_cut, read_records, ready_members
-from dealer_agent.inventory.feeds.layouts import Columns, Layout, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.layouts import Columns, Layout, layout_of, named_layout, understand
 from dealer_agent.inventory.feeds.units import Reading, read_unit
 
 Progress = Callable[[int, int], None]
@@ -186,11 +186,13 @@ def read_feed(
     feed: Opener | bytes,
     *,
     layout: str | None = None,
+    columns: Mapping[str, str] = {},
     on_progress: Progress | None = None,
     spool: BinaryIO | None = None,
 ) -> Feed:
     """Reads an inventory file. The layout is recognised from it, unless `layout` is one of `LAYOUT_NAMES`.
 
+    `columns` are columns that no layout knows, each with the member of the canonical layout that it gives.
     `spool` is an empty file for the units, by default in memory. The caller closes it after the use of the feed.
     `on_progress(done, all)` counts lines of a delimited file, or records of JSON. Raises only FeedError, for a file
     that cannot be read. A row that cannot be read is refused, and a cell that cannot be read is absent.
@@ -207,14 +209,20 @@ def read_feed(
         check_size(feed, "A file of JSON or HTML", MOST_JSON_MIB)
         # A program that joins files can leave a second byte order mark, which is not JSON.
         with open_text(feed, encoding) as text:
-            return _read_json(feed, text.read().lstrip("\ufeff"), units, encoding, layout, on_progress)
-    return _read_delimited(feed, units, encoding, head, layout, on_progress)
+            return _read_json(feed, text.read().lstrip("\ufeff"), units, encoding, layout, columns, on_progress)
+    return _read_delimited(feed, units, encoding, head, layout, columns, on_progress)
 
 
 def _read_delimited(
-    feed: Opener, units: Units, encoding: str, head: str, layout_name: str | None, on_progress: Progress | None
+    feed: Opener,
+    units: Units,
+    encoding: str,
+    head: str,
+    layout_name: str | None,
+    columns: Mapping[str, str],
+    on_progress: Progress | None,
 ) -> Feed:
-    table = read_table(feed, encoding, head, layout_name)
+    table = read_table(feed, encoding, head, layout_name, columns)
     seen = survey(feed, encoding)
     tally = _Tally(units, on_progress, seen.lines + 1)
     header = list(table.header)
@@ -234,9 +242,9 @@ def _read_delimited(
         tally.add(row.line, reading, done=row.line)
         last = row
     named = {member: tuple(table.header[index] for index in found) for member, found in table.columns.fields.items()}
-    columns = _Named(named, table.columns.not_understood, table.columns.withheld)
+    named_columns = _Named(named, table.columns.not_understood, table.columns.withheld)
     end = "" if last is None or seen.line_end or short > 1 + _USUALLY_SHORT * tally.rows else _cut(last, table)
-    return tally.feed(table.layout, encoding, table.delimiter, columns, _signs(feed, encoding, seen, end))
+    return tally.feed(table.layout, encoding, table.delimiter, named_columns, _signs(feed, encoding, seen, end))
 
 
 def _cut(last: Row, table: Table) -> str:
@@ -262,11 +270,17 @@ def _signs(feed: Opener, encoding: str, seen: Survey, truncated: str) -> Signs:
 
 
 def _read_json(
-    feed: Opener, text: str, units: Units, encoding: str, layout_name: str | None, on_progress: Progress | None
+    feed: Opener,
+    text: str,
+    units: Units,
+    encoding: str,
+    layout_name: str | None,
+    more: Mapping[str, str],
+    on_progress: Progress | None,
 ) -> Feed:
     records = read_records(text)
     paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
-    layout = named_layout(layout_name, "json") if layout_name else recognise(list(paths), "json")
+    layout = layout_of(list(paths), "json", named_layout(layout_name, "json") if layout_name else None, more)
     tally = _Tally(units, on_progress, len(records))
     reader = _RecordReader(layout)
     for done, record in enumerate(records, 1):

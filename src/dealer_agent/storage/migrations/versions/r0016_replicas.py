@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0016"
-down_revision = "0014"
+down_revision = "0015"
 
 REPLICAS = """
     CREATE TABLE replicas (
