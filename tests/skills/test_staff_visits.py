@@ -80,7 +80,7 @@ def test_a_visit_can_be_arranged_at_another_rooftop_and_of_a_kind_that_buyers_ca
     done = desk.change(lambda staff: staff.arrange(lead_id, "phone_call", call, "ridgeline east"))
     assert (done.visit.rooftop, done.visit.kind) == ("Ridgeline East", "phone_call")
     assert done.visit.ends_at == time_at("10:30").start
-    with pytest.raises(ChangeRefused, match="no rooftop 'Nowhere'. The rooftops are: Ridgeline North, "):
+    with pytest.raises(ChangeRefused, match="no rooftop 'Nowhere'"):
         desk.change(lambda staff: staff.arrange(lead_id, "handover", call, "Nowhere"))
 
 

@@ -14,12 +14,13 @@ COMMANDS = {
     "init": "Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves.",
     "serve": "Answer buyer agents until Ctrl-C or SIGTERM. Requests in progress are answered first.",
     "demo": "Serve an invented dealer with more than 300 vehicles, and show example requests.",
+    "help": "Show a page of the reference: settings, commands, feeds, fields, errors and others.",
 }
 GROUPS = {
     "inventory": "Import the inventory, and see what it contains.",
     "keys": "Create, list and replace the keys to customer data.",
     "leads": "See, export and erase the leads that buyers sent.",
-    "appointments": "See, cancel and subscribe to the visits that buyers asked for.",
+    "appointments": "See, arrange, change and subscribe to the visits of customers.",
     "deliveries": "See whether leads arrived at their CRMs, and send them again.",
     "consent": "See, revoke, prove and verify the consent of customers.",
     "accesses": "See who looked at customer data.",
@@ -55,6 +56,14 @@ class _LazyCommands(TyperGroup):
         command.name, command.help = cmd_name, HELP[cmd_name]
         _join_lines(command)
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of these words. An unknown command ends with a message that names similar ones."""
+        if args and args[0] not in HELP:
+            from dealer_agent.cli.terminal import suggestion
+
+            ctx.fail(f"No such command '{args[0]}'.{suggestion(args[0], HELP)}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs a command. Errors that a person can correct end it with a message."""

@@ -12,7 +12,17 @@ import typer
 from msgspec import UNSET
 
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
-from dealer_agent.cli.terminal import JsonOption, fail, out, plain, print_table, progress
+from dealer_agent.cli.terminal import (
+    JsonOption,
+    fail,
+    limited,
+    out,
+    plain,
+    print_json,
+    print_table,
+    progress,
+    suggestion,
+)
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, Remark, Repeat
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
@@ -27,6 +37,7 @@ app = typer.Typer(no_args_is_help=True)
 REMARKS_SHOWN = 20
 COLUMNS_SHOWN = 50
 LINES_SHOWN = 10
+AT_OTHER_ROOFTOPS = "At other rooftops"
 
 
 def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
@@ -39,7 +50,8 @@ def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
 
 def _known_layout(name: str | None) -> str | None:
     if name is not None and name not in LAYOUT_NAMES:
-        raise typer.BadParameter(f"{name!r} is no layout; choose one of {', '.join(LAYOUT_NAMES)}")
+        known = ", ".join(LAYOUT_NAMES)
+        raise typer.BadParameter(f"{name!r} is no layout; choose one of {known}.{suggestion(name, LAYOUT_NAMES)}")
     return name
 
 
@@ -70,6 +82,7 @@ def import_(
             " they are.",
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Replace the stock by a full export: add new units, update changed units, mark missing units as sold.
 
@@ -112,13 +125,17 @@ def import_(
         bar.update(storing, completed=len(feed.units))
     _show_feed(feed)
     _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
+    if as_json:
+        counts = {name.lower().replace(" ", "_"): count for name, count in _counts(feed, done).items()}
+        print_json({"layout": feed.layout, "dry_run": dry_run, **counts})
 
 
 def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
     names = {rooftop.name.casefold(): rooftop.name for rooftop in dealer.rooftops}
     for name in wanted:
         if name.strip().casefold() not in names:
-            fail(f"{name!r} is no rooftop of dealer.toml. The rooftops are: {', '.join(names.values())}.")
+            known = ", ".join(names.values())
+            fail(f"{name!r} is no rooftop of dealer.toml. The rooftops are: {known}.{suggestion(name, names.values())}")
     return [names[name.strip().casefold()] for name in wanted]
 
 
@@ -130,11 +147,20 @@ def history(
 ) -> None:
     """List the imports: when, from which file, and what each changed."""
     with open_dealer(directory) as dealer, dealer.read() as tx:
-        records = list_imports(tx, limit)
-    columns = ["At (UTC)", "File", "Layout", "Added", "Changed", "Unchanged", "Sold", "Back", "Rooftops"]
+        records = limited(list_imports(tx, limit + 1), limit)
+    columns = ["At", "File", "Layout", "Added", "Changed", "Unchanged", "Sold", "Back", "Rooftops"]
     rows = [
         (
-            *(each.at, each.source, each.layout, each.added, each.changed, each.unchanged, each.sold, each.back),
+            *(
+                dealer.local(each.at),
+                each.source,
+                each.layout,
+                each.added,
+                each.changed,
+                each.unchanged,
+                each.sold,
+                each.back,
+            ),
             ", ".join(each.rooftops or ("all",)),
         )
         for each in records
@@ -177,24 +203,11 @@ def _remark(repeat: Repeat) -> Remark:
 
 
 def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run: bool) -> None:
-    outcome = done.outcome
-    counts = {
-        "Rows in the file": feed.rows,
-        "Added": len(outcome.added),
-        "Changed": len(outcome.changed),
-        "Unchanged": len(outcome.unchanged),
-        "Sold": len(outcome.sold),
-        "Back for sale": len(outcome.back),
-        "Refused rows": feed.counts.refused,
-        **({"At other rooftops": done.outside} if done.outside else {}),
-        "Rows marked sold": feed.counts.sold,
-        "Repeated rows": feed.rows - len(feed.units) - feed.counts.refused - feed.counts.sold + outcome.repeated,
-        "For sale before": outcome.before,
-        "For sale now": outcome.after,
-    }
+    counts = _counts(feed, done)
     _show_remarks("Not imported: at other rooftops", done.outside_remarks, done.outside)
     title = "\nWhat would happen" if dry_run else "\nImported"
-    print_table(title, ("Units", "Count"), list(counts.items()))
+    rows = [(name, count) for name, count in counts.items() if count or name != AT_OTHER_ROOFTOPS]
+    print_table(title, ("Units", "Count"), rows)
     if done.without_rooftop:
         units = "unit names" if done.without_rooftop == 1 else "units name"
         named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""
@@ -215,3 +228,22 @@ def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run:
         )
     if dry_run:
         out.print("\nNothing was changed (--dry-run).")
+
+
+def _counts(feed: Feed, done: "ImportResult") -> dict[str, int]:
+    """What happens to how many units."""
+    outcome = done.outcome
+    return {
+        "Rows in the file": feed.rows,
+        "Added": len(outcome.added),
+        "Changed": len(outcome.changed),
+        "Unchanged": len(outcome.unchanged),
+        "Sold": len(outcome.sold),
+        "Back for sale": len(outcome.back),
+        "Refused rows": feed.counts.refused,
+        AT_OTHER_ROOFTOPS: done.outside,
+        "Rows marked sold": feed.counts.sold,
+        "Repeated rows": feed.rows - len(feed.units) - feed.counts.refused - feed.counts.sold + outcome.repeated,
+        "For sale before": outcome.before,
+        "For sale now": outcome.after,
+    }

@@ -5,7 +5,7 @@ because calendars know the time of a visit by its id.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -18,7 +18,7 @@ from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
 from dealer_agent.lead_intake.visit_booking import VisitBooking, Without
-from dealer_agent.leads.local_time import open_spans, read_instant
+from dealer_agent.leads.local_time import instant_of, open_spans, read_instant, with_offset
 from dealer_agent.leads.records import AppointmentRecord, StoredLead
 from dealer_agent.leads.statuses import CONFIRMED, DONE, NO_SHOW, REPLACED, ClosedStatus
 from dealer_agent.leads.visit_decision import VisitDecision
@@ -70,9 +70,10 @@ class VisitChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenTime:
-    """A time that staff chose. With `length` None, the visit has the length that the customer or dealer.toml names.
+    """A time that staff chose. A `start` without an offset is on the clock of the rooftop.
 
-    `forced`: the time may be outside the opening hours, or at a time without a free place.
+    With `length` None, the visit has the length that the customer or dealer.toml names. `forced`: the time may be
+    outside the opening hours, or at a time without a free place.
     """
 
     start: datetime
@@ -128,11 +129,11 @@ class StaffVisits:
             raise ChangeRefused(f"Visit {appointment_id} has no time yet: use dealer-agent appointments confirm")
         if self._has_begun(visit):
             raise ChangeRefused(f"Visit {appointment_id} has begun: arrange a new one for lead {visit.lead_id}")
-        length = time.length or slot.end - slot.start
-        if (time.start, length) == (slot.start, slot.end - slot.start):
+        rooftop, before = self._rooftop(visit.rooftop), slot.end - slot.start
+        time = replace(time, length=time.length or before)
+        if (_instant(time, rooftop), time.length) == (slot.start, before):
             raise ChangeRefused(f"Visit {appointment_id} is at that time already")
-        time = ChosenTime(start=time.start, length=length, forced=time.forced)
-        return self._book(lead, request, self._rooftop(visit.rooftop), time, visit)
+        return self._book(lead, request, rooftop, time, visit)
 
     def close(self, appointment_id: str, how: ClosedStatus) -> VisitChange:
         """Records that a visit that has begun took place, or that the customer did not come.
@@ -168,14 +169,15 @@ class StaffVisits:
         lead_id, kind = lead.lead.lead_id, VISIT_KIND_OF[request.appointment_type]
         if max(len(lead.events), len(lead.consents)) >= MOST_ADDITIONS:
             raise ChangeRefused(f"Lead {lead_id} has {MOST_ADDITIONS} additions, the most that a lead can have")
-        if time.start <= self.tx.now:
+        start = _instant(time, rooftop)
+        if start <= self.tx.now:
             raise ChangeRefused("That time is in the past: choose a later one")
-        if time.start > self.tx.now + timedelta(days=MOST_DAYS):
+        if start > self.tx.now + timedelta(days=MOST_DAYS):
             raise ChangeRefused(f"That time is more than {MOST_DAYS} days ahead: choose an earlier one")
-        at = time.start.isoformat(timespec="seconds")
+        at = with_offset(start, ZoneInfo(rooftop.timezone)).isoformat(timespec="seconds")
         request = msgspec.structs.replace(request, appointment_at=at, requested_windows=UNSET)
         length = time.length or self._usual_length(request, rooftop, kind)
-        slot = slot_at(time.start, time.start + length, rooftop.timezone)
+        slot = slot_at(start, start + length, rooftop.timezone)
         beyond = tuple(self._problems(slot, rooftop, kind, [] if before is None else [before]))
         if beyond and not time.forced:
             raise ChangeRefused(f"{'. '.join(beyond)}. Choose another time, or add --force")
@@ -266,3 +268,7 @@ class StaffVisits:
     @property
     def _notifications(self) -> Notifications:
         return Notifications(self.tx, self.context)
+
+
+def _instant(time: ChosenTime, rooftop: DealerRooftop) -> datetime:
+    return instant_of(time.start, ZoneInfo(rooftop.timezone))
