@@ -46,7 +46,7 @@ from dealer_agent.leads.records import LeadDetails
 from dealer_agent.storage import erasure
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.clock import clock_problem, confirm_clock
-from dealer_agent.storage.lead_search import MOST_SEARCHED, LeadFilter, LeadState, find_leads
+from dealer_agent.storage.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.retention import purge
 from dealer_agent.storage.transaction import Transaction
@@ -82,14 +82,13 @@ def list_(
     those of the lead's rooftop, and days those of the first rooftop in dealer.toml.
     """
     rows: list[tuple[Cell, ...]] = []
-    with open_dealer(directory, customers=True) as dealer, progress() as bar:
+    with open_dealer(directory, customers=True) as dealer:
         sought = LeadFilter(
             text=text, contact=known_contact(text), before=before, state=state, **days_between(dealer, since, until)
         )
         with dealer.read() as tx:
             problem = clock_problem(tx)
-            task = bar.add_task("Searching", total=MOST_SEARCHED, visible=bool(text))
-            found = find_leads(tx, sought, limit + 1, lambda opened: bar.update(task, completed=opened))
+            found = _found(tx, sought, limit + 1)
             for lead in limited(found.leads, limit):
                 name = ERASED if lead.customer is None else name_of(lead.customer)
                 what = lead.stock or lead.vin or _claimed(lead.payload), lead.rooftop, lead.source_agent or ERASED
@@ -109,6 +108,15 @@ def list_(
     columns = ("Id", "Received", "Customer", "Vehicle", "Rooftop", "Agent", "Visit", "Deliveries")
     empty = "No such leads." if text or since or until or state or before else "No leads yet."
     print_table("Leads", columns, rows, empty=empty, as_json=as_json)
+
+
+def _found(tx: Transaction, sought: LeadFilter, limit: int) -> FoundLeads:
+    """The leads, with a progress bar while a search decrypts them."""
+    if not sought.text:
+        return find_leads(tx, sought, limit)
+    with progress() as bar:
+        task = bar.add_task("Searching", total=MOST_SEARCHED)
+        return find_leads(tx, sought, limit, lambda opened: bar.update(task, completed=opened))
 
 
 @app.command("show")
