@@ -57,7 +57,6 @@ def bring_in(store: Store, some: list[ImportRow], at: datetime) -> None:
         at=at,
         source="stock.csv",
         layout="canonical",
-        max_shrink=None,
         remember_days=90,
         dry_run=False,
         scope=Scope((), lambda _: False),

@@ -1,11 +1,12 @@
 """Writes the reference pages of `docs/reference`, and a diagram, from the code: `python -m scripts.reference`.
 
-`settings.md` and `feeds.md` are written by hand, except for the parts that the code knows. The other pages are written
-as a whole.
+`settings.md`, `feeds.md` and `how-to/alerts.md` are written by hand, except for the parts that the code knows. The
+other pages are written as a whole.
 """
 
 from pathlib import Path
 
+from scripts.reference.alerts_page import alerts_page
 from scripts.reference.commands_page import commands_page
 from scripts.reference.feeds_page import feeds_page
 from scripts.reference.layers_diagram import layers_diagram
@@ -17,8 +18,10 @@ FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
 def pages() -> dict[Path, str]:
     """The file and the text of each page, as the code says them now."""
+    alerts = FOLDER.parent / "how-to" / "alerts.md"
     feeds, settings = FOLDER / "feeds.md", FOLDER / "settings.md"
     return {
+        alerts: alerts_page(alerts.read_text("utf-8")),
         feeds: feeds_page(feeds.read_text("utf-8")),
         settings: settings_page(settings.read_text("utf-8")),
         FOLDER / "commands.md": commands_page(),

@@ -14,11 +14,15 @@ from tests.skills.shop import a_lead
 from tests.skills.visiting import listing
 
 from dealer_agent.config import Settings, load_settings
+from dealer_agent.feed_collection.collection import feed_rows
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.received_lead import PreparedLead
+from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.skill import LeadSubmitRequest
+from dealer_agent.storage.alerts import AlertState, NewMessage, add_message, store_alert
 from dealer_agent.storage.connections import database_url
+from dealer_agent.storage.feeds import add_file, claim_feed, finish_file, put_feeds
 from dealer_agent.storage.schema import outbox
 from dealer_agent.storage.store import Store
 
@@ -51,7 +55,13 @@ host = "127.0.0.1"
 security = "none"
 from_address = "leads@example.com"
 confirm_appointments = true
+[[feeds]]
+name = "the-nightly-export-of-the-inventory-vendor"
+[feeds.folder]
+path = "incoming"
+pattern = "*.csv"
 """
+FEED = "the-nightly-export-of-the-inventory-vendor"
 
 
 @dataclass
@@ -82,6 +92,19 @@ class Filled:
         data = msgspec.json.decode(answer.data)
         return data["lead_id"], data.get("appointment", {}).get("appointment_id")
 
+    def take_feed_and_alert(self) -> None:
+        """A refused file of the feed, an alert about it, and a message about the alert."""
+        settings, now = self.settings, datetime.now(UTC)
+        with Store.open(settings.database_url, settings.cipher) as store, store.lock(settings.dealer.id, now) as tx:
+            put_feeds(tx, feed_rows(settings))
+            claimed = claim_feed(tx, FEED, new_ulid())
+            assert claimed is not None
+            about = {"name": f"{'export-' * 9}.csv", "size": 1_234_567, "content_hash": b"h", "received_at": now}
+            file = add_file(tx, claimed, new_ulid(), **about)
+            finish_file(tx, claimed, file, state="refused", revision=None, problem=PROBLEM)
+            store_alert(tx, AlertState("feed_refused", FEED, seen_at=now, started_at=now, untold=1, since=now))
+            add_message(tx, NewMessage("change", {"webhook": b"{}"}))
+
     def settle(self, lead_id: str, **values: Any) -> list[str]:
         """Changes the deliveries of a lead, as the service would. Returns their ids."""
         change = update(outbox).where(outbox.c.lead_id == lead_id).values(**values).returning(outbox.c.delivery_id)
@@ -110,4 +133,7 @@ def filled_dealer(folder: Path) -> Filled:
     toml = folder / "dealer.toml"
     text = toml.read_text(encoding="utf-8")
     toml.write_text(text.replace('feed_ids = ["SOUTH"]\n', f'feed_ids = ["SOUTH"]\n{BOOKS}'), encoding="utf-8")
-    return Filled(folder, load_settings(folder, {}))
+    (folder / "incoming").mkdir(mode=0o700)
+    filled = Filled(folder, load_settings(folder, {}))
+    filled.take_feed_and_alert()
+    return filled

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 from rich.cells import cell_len
-from tests.acceptance.filled_dealer import PROBLEM, SOUTH, Filled, customer, filled_dealer, quarter
+from tests.acceptance.filled_dealer import FEED, PROBLEM, SOUTH, Filled, customer, filled_dealer, quarter
 from tests.acceptance.running import command_here, succeed_here
 from tests.installation.platform import DEALERS, dealer_toml
 
@@ -25,6 +25,12 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 
 OTHER_FORM = {
     "init": "it writes files",
+    "backup": "it writes a file",
+    "restore": "it writes files",
+    "feeds password": "it prints a line for dealer.toml",
+    "feeds run": "its exit code says all; feeds files has the result",
+    "keys confirm-copy": "its exit code says all",
+    "alerts test": "its exit code says all",
     "serve": "it logs JSON lines",
     "demo": "it serves until it is stopped",
     "help": "it prints pages of the reference",
@@ -109,7 +115,15 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     keyless.mkdir(mode=0o700)
     (keyless / "dealer.toml").write_text((dealer.folder / "dealer.toml").read_text())
     return {
-        "inventory import": (str(feed), "--allow-shrink", *here),
+        "doctor": here,
+        "report": here,
+        "feeds host-key": here,
+        "feeds list": here,
+        "feeds show": (FEED, *here),
+        "feeds files": here,
+        "alerts list": here,
+        "alerts history": here,
+        "inventory import": (str(feed), "--allow-shrink", "--accept", "columns_missing", *here),
         "inventory history": here,
         "keys create": ("--dir", str(keyless)),
         "keys list": here,
@@ -157,7 +171,8 @@ def test_every_command_has_json_or_another_form_for_scripts() -> None:
 @pytest.mark.parametrize("name", WITH_JSON)
 def test_a_command_prints_one_json_document_with_the_documented_fields(scene: Scene, name: str) -> None:
     done = command_here(*name.split(), *scene.words[name], "--json")
-    assert done.returncode == 0, done.stderr
+    # The doctor of a dealer without a service finds problems.
+    assert done.returncode in ((0, 1) if name == "doctor" else (0,)), done.stderr
     document = json.loads(done.stdout)
     described = documented(name)
     found = fields(document, described)
@@ -207,7 +222,7 @@ def test_no_other_command_is_documented_as_json() -> None:
 
 TABLES = ("accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "keys list",
           "leads list", "leads list Maximiliana", "leads show", "tokens list", "consent show",
-          "deliveries show")  # fmt: skip
+          "deliveries show", "feeds list", "feeds files", "alerts list", "alerts history")  # fmt: skip
 OF_INSTALLATION = ("dealers list", "dealers history", "dealers host list")
 
 

@@ -32,12 +32,12 @@ def test_help_prints_a_page_and_one_section_with_those_below_it() -> None:
 @pytest.mark.parametrize(
     ("words", "suggested"),
     [
-        (("help", "setings"), "Did you mean settings?"),
-        (("help", "settings", "mial"), "Did you mean mail?"),
-        (("lead", "list"), "Did you mean leads?"),
+        (("help", "setings"), "did you mean settings?"),
+        (("help", "settings", "mial"), "did you mean mail?"),
+        (("lead", "list"), "did you mean leads?"),
         (("leads", "shw"), "show"),
         (("leads", "list", "--limt", "3"), "--limit"),
-        (("inventory", "import", __file__, "--format", "vuato"), "Did you mean vauto?"),
+        (("inventory", "import", __file__, "--format", "vuato"), "did you mean vauto?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -1,5 +1,6 @@
 """`dealer-agent inventory import` as its user sees it (docs/protocol.md#feed-price)."""
 
+import json
 import os
 import pty
 import re
@@ -62,16 +63,84 @@ def test_the_table_counts_what_became_of_every_unit(store: Path) -> None:
 
 
 def test_the_history_tells_what_every_import_changed(store: Path) -> None:
-    """But for dry runs and refused files, which changed nothing."""
+    """Also of refused files, with the reasons. A dry run is not in it."""
     assert "Nothing was imported yet" in succeed_here("inventory", "history", "--dir", store)
     bring_in(store, rows(HONDA, FORD, TESLA))
     bring_in(store, rows(HONDA), "--dry-run")
     assert bring_in(store, rows(HONDA)).returncode == 1
     bring_in(store, rows(HONDA, FORD), "--allow-shrink")
     said = succeed_here("inventory", "history", "--dir", store)
-    lines = [re.findall(r"\d+", line.partition("export.csv")[2]) for line in said.splitlines() if "export.csv" in line]
-    assert lines == [["0", "0", "2", "1", "0"], ["3", "0", "0", "0", "0"]]
-    assert succeed_here("inventory", "history", "--limit", "1", "--dir", store).count("export.csv") == 1
+    lines = [re.findall(r"\d+", line.partition("imported")[2]) for line in said.splitlines() if "imported" in line]
+    assert [line[:5] for line in lines] == [["0", "0", "2", "1", "0"], ["3", "0", "0", "0", "0"]]
+    assert succeed_here("inventory", "history", "--limit", "1", "--dir", store).count(" export.csv ") == 1
+    assert "units_lost: 2 of 3 units that are for sale are not in the file." in said
+    latest, refused, first = json.loads(succeed_here("inventory", "history", "--json", "--dir", store))
+    assert [each["outcome"] for each in (latest, refused, first)] == ["imported", "refused", "imported"]
+    assert refused["findings"] == [
+        {
+            "check": "units_lost",
+            "action": "refuse",
+            "sentence": "2 of 3 units that are for sale are not in the file.",
+        }
+    ]
+    assert (refused["file"], refused["layout"], refused["added"]) == ("export.csv", "canonical", None)
+
+
+def test_a_file_that_cannot_be_read_is_in_the_history(store: Path) -> None:
+    bring_in(store, rows(HONDA))
+    for text in ("", "<html><body>Login required</body></html>"):
+        assert bring_in(store, text, "--dry-run").returncode == 1
+        assert bring_in(store, text).returncode == 1
+    page, empty, first = json.loads(succeed_here("inventory", "history", "--json", "--dir", store))
+    assert first["outcome"] == "imported"
+    assert (page["outcome"], page["layout"], page["findings"][0]["check"]) == ("refused", None, "unreadable")
+    assert "The file is a web page" in page["findings"][0]["sentence"]
+    assert "The file is empty" in empty["findings"][0]["sentence"]
+
+
+def test_a_refusal_names_the_command_that_imports_the_file(store: Path) -> None:
+    bring_in(store, rows(HONDA, FORD, TESLA))
+    without_prices = rows(HONDA, FORD, TESLA).replace("price", "preis")
+    refused = bring_in(store, without_prices)
+    assert refused.returncode == 1
+    assert "prices_lost: 3 of 3 units would lose their price." in refused.stderr
+    assert "columns_missing: selling_price: the last import had it in price." in refused.stderr
+    assert "Columns that are not understood: preis, colour_of_the_key." in refused.stderr
+    named = refused.stderr.strip().splitlines()[-1].split()
+    assert named[:3] == ["dealer-agent", "inventory", "import"]
+    assert named[-2:] == ["--accept=prices_lost", "--accept=columns_missing"]
+    accepted = command_here(*named[1:])
+    assert accepted.returncode == 0, accepted.stderr
+    assert "prices_lost: 3 of 3 units would lose their price." in accepted.stdout.partition("Warnings")[2]
+    unknown = bring_in(store, without_prices, "--accept", "price_lost")
+    assert unknown.returncode == 2
+    assert "did you mean prices_lost" in unknown.stderr
+
+
+def test_the_thresholds_and_actions_of_checks_are_settings(store: Path) -> None:
+    bring_in(store, rows(HONDA, FORD, TESLA))
+    without_prices = rows(HONDA, FORD, TESLA).replace("price", "preis")
+    toml = store / "dealer.toml"
+    before = toml.read_text("utf-8")
+    toml.write_text(
+        f'{before}\n[checks]\nprices_lost = 1.0\nactions = {{columns_missing = "warn"}}\n', encoding="utf-8"
+    )
+    said = bring_in(store, without_prices)
+    assert said.returncode == 0, said.stderr
+    assert "columns_missing: " in said.stdout
+    assert "prices_lost" not in said.stdout
+    toml.write_text(f'{before}\n[checks]\nactions = {{columns_mising = "off"}}\n', encoding="utf-8")
+    wrong = bring_in(store, without_prices)
+    assert wrong.returncode == 1
+    assert "did you mean columns_missing" in wrong.stderr
+
+
+def test_a_column_that_is_not_understood_is_one_line(store: Path) -> None:
+    units = rows(*(f",S{n},NORTH,used,MMXX,Ford,Focus,2000{n},{n}000,1,red" for n in range(45)))
+    done = bring_in(store, units)
+    assert done.returncode == 1
+    assert "not_understood: year: 45 of 45 not understood, such as 'MMXX' on line 2." in done.stderr
+    assert done.stdout.count("MMXX") == 1
 
 
 def test_refused_rows_are_named_with_their_line_and_the_reason(store: Path) -> None:
@@ -162,7 +231,7 @@ def test_a_file_that_would_remove_much_of_the_stock_is_refused_until_that_is_all
     small = write_feed(store / "small.json", generation(0, 6))
     refused = command_here("inventory", "import", small, "--dir", store, *options)
     assert refused.returncode == 1
-    assert "lacks 4 of 10 units that are for sale, and has 0 that are not for sale yet" in refused.stderr
+    assert "4 of 10 units that are for sale are not in the file" in refused.stderr
     assert "--allow-shrink" in refused.stderr
     assert "Nothing was changed" in refused.stderr
     allowed = command_here("inventory", "import", small, "--dir", store, "--allow-shrink", *options)

@@ -19,6 +19,7 @@ from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError, SnapshotLoader
 from dealer_agent.config import load_settings
+from dealer_agent.inventory.feed_checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.protocol.requests import Filters
 from dealer_agent.storage.store import Store
@@ -57,7 +58,7 @@ class Shop:
 
     def bring_in(self, count: int) -> None:
         feed = read_feed(json.dumps(LOT[:count]).encode())
-        import_feed(self.store, self.settings.dealer, feed, source="lot.json", at=datetime.now(UTC), allow_shrink=True)
+        import_feed(self.store, self.settings.dealer, feed, source="lot.json", at=datetime.now(UTC), accept=EVERY_CHECK)
 
     def suffixes(self) -> set[str]:
         return {path.suffix for path in self.path.iterdir()}

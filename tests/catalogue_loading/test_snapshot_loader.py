@@ -22,6 +22,7 @@ from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotError, 
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob
 from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, listing_policy, write_stock
 from dealer_agent.config import Settings, load_settings
+from dealer_agent.inventory.feed_checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.protocol.requests import Filters
 from dealer_agent.storage.store import Store
@@ -45,7 +46,7 @@ class Shop:
     def bring_in(self, count: int) -> None:
         """An import of the first units of the lot."""
         feed = read_feed(json.dumps(LOT[:count]).encode())
-        import_feed(self.store, self.settings.dealer, feed, source="lot.json", at=datetime.now(UTC), allow_shrink=True)
+        import_feed(self.store, self.settings.dealer, feed, source="lot.json", at=datetime.now(UTC), accept=EVERY_CHECK)
 
 
 @pytest.fixture

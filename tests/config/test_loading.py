@@ -143,7 +143,11 @@ def test_the_shortest_file_has_the_contracts_defaults(load: Load) -> None:
     assert (settings.service.body_limit_kib, settings.service.lead_body_limit_kib) == (32, 256)
     assert (settings.search.default_limit, settings.search.limit_cap) == (20, 100)
     policies = settings.dealer.policies
-    assert (policies.remember_sold_days, policies.duplicate_window_hours, policies.max_shrink) == (90, 24, 0.30)
+    assert (policies.remember_sold_days, policies.duplicate_window_hours, policies.max_shrink) == (
+        90,
+        24,
+        msgspec.UNSET,
+    )
     assert (settings.auth.mode, settings.auth.skills) == ("none", ())
 
 
@@ -225,7 +229,8 @@ max_shrink = 0.2
         ("feed_ids = [4711]", "line 7: rooftops[0].feed_ids[0]: 4711 must be text in quotes"),
         ("feed_price = 'advertised'", "line 7: rooftops[0].feed_price: unknown key; it belongs at the top of the file, "
          "above the first [section]"),
-        ("port = 8443", "line 7: rooftops[0].port: unknown key; it belongs under [mail], or on the command line: "
+        ("port = 8443", "line 7: rooftops[0].port: unknown key; it belongs under [feeds.sftp], or under [mail], or under [sftp], or on the "
+         "command line: "
          "dealer-agent serve --port"),
         ("workers = 2", "line 7: rooftops[0].workers: unknown key; it belongs on the command line: "
          "dealer-agent serve --workers"),

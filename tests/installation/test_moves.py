@@ -8,6 +8,7 @@ from sqlalchemy import text
 from tests.acceptance.running import command_here, succeed_here
 from tests.installation.platform import DEALERS, add, dealer_toml, make_installation, run_installation
 from tests.server.dealership import message
+from tests.storage.databases import fresh_schema
 
 from dealer_agent.config.installation import Installation
 from dealer_agent.storage import dealer_copy
@@ -113,6 +114,29 @@ def test_settings_that_an_installation_does_not_allow_import_nothing(
     refused = command_here("dealers", "import", folder, "--dir", installation.directory, DATABASE_URL=url)
     assert (refused.returncode, "public_url under [installation]" in refused.stderr) == (1, True)
     assert sum(rows(installation, SOUTH).values()) == 0
+
+
+def test_a_dealer_whose_service_has_a_database_and_keys_in_its_environment_moves_in(
+    installation: Installation, tmp_path: Path, postgresql_server: str
+) -> None:
+    url = installation.database_url
+    place = ("--dir", installation.directory)
+    folder = tmp_path / "own"
+    succeed_here("init", folder, "--name", "Own Motors")
+    keys = (folder / "dealer-agent.keys").read_text()
+    (folder / "dealer-agent.keys").unlink()
+    with fresh_schema(postgresql_server) as own:
+        feed = tmp_path / "feed.json"
+        feed.write_bytes(FEED)
+        succeed_here("inventory", "import", feed, "--dir", folder, DATABASE_URL=own, DEALER_AGENT_KEYS=keys)
+        alone = command_here("dealers", "import", folder, *place, DATABASE_URL=url, DEALER_KEYS=keys)
+        assert (alone.returncode, "set DEALER_DATABASE_URL" in alone.stderr) == (1, True)
+        said = succeed_here(
+            "dealers", "import", folder, *place, DATABASE_URL=url, DEALER_DATABASE_URL=own, DEALER_KEYS=keys
+        )
+    assert "all verified" in said
+    (unit,) = {count for name, count in rows(installation, "own-motors").items() if name == "units"} - {0}
+    assert unit == 7
 
 
 def test_a_broken_consent_record_is_not_copied(installation: Installation, tmp_path: Path) -> None:

@@ -194,6 +194,35 @@ def test_a_task_id_names_a_task_that_cannot_exist() -> None:
     assert (error.code, error.http, error.is_a2a) == ("TASK_NOT_FOUND", 404, True)
 
 
+@pytest.mark.parametrize(
+    "sent", [{"message": {"taskId": "task-1"}}, {"message": {"taskId": "task-1", "parts": [{"text": "hello"}]}}]
+)
+@pytest.mark.requirement("task-id")
+def test_a_task_id_is_refused_before_the_rest_of_the_envelope(sent: dict[str, Any]) -> None:
+    assert refused(sent).code == "TASK_NOT_FOUND"
+
+
+OTHER_PART = {"raw": "AA==", "mediaType": "application/x-other"}
+
+
+@pytest.mark.parametrize("parts", [[OTHER_PART], [OTHER_PART] * 9, [{"text": "hello", "mediaType": "text/plain"}]])
+@pytest.mark.requirement("undeclared-media-types")
+def test_a_message_of_other_media_types_alone_is_refused_as_such(parts: list[Any]) -> None:
+    error = refused({"message": {"parts": parts}})
+    assert (error.code, error.http, error.json_rpc, error.is_a2a) == ("CONTENT_TYPE_NOT_SUPPORTED", 415, -32005, True)
+    assert error.details["received"] == [part["mediaType"] for part in parts[:3]]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[], [OTHER_PART, {"text": "hello"}], [OTHER_PART, body()["message"]["parts"][0]], [OTHER_PART, 7],
+     [{"data": {}, "mediaType": "application/x-other"}], [{"raw": "", "mediaType": request_type("inventory.search")}]],
+)  # fmt: skip
+@pytest.mark.requirement("undeclared-media-types")
+def test_a_message_with_another_part_is_judged_as_a_whole(parts: list[Any]) -> None:
+    assert refused({"message": {"parts": parts}}).json_rpc == -32602
+
+
 @pytest.mark.parametrize("name", ["taskPushNotificationConfig", "pushNotificationConfig"])
 @pytest.mark.requirement("push-configuration")
 def test_a_push_notification_configuration_is_not_supported(name: str) -> None:

@@ -93,7 +93,6 @@ def test_a_method_that_a2a_does_not_have_is_not_found(method: str) -> None:
 TASKS = pytest.mark.requirement("rpc-get-cancel-task")
 PUSHES = pytest.mark.requirement("rpc-push")
 UNDECLARED = pytest.mark.requirement("rpc-undeclared")
-LISTS_TASKS = pytest.mark.requirement("deviation-list-tasks")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,6 @@ LISTS_TASKS = pytest.mark.requirement("deviation-list-tasks")
         pytest.param("GetTaskPushNotificationConfig", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", marks=PUSHES),
         pytest.param("ListTaskPushNotificationConfigs", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", marks=PUSHES),
         pytest.param("DeleteTaskPushNotificationConfig", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", marks=PUSHES),
-        pytest.param("ListTasks", -32004, "UNSUPPORTED_OPERATION", marks=[UNDECLARED, LISTS_TASKS]),
         pytest.param("SendStreamingMessage", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),
         pytest.param("SubscribeToTask", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),
         pytest.param("GetExtendedAgentCard", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),

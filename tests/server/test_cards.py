@@ -2,6 +2,8 @@
 
 import json
 import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
@@ -184,6 +186,12 @@ def test_the_schemas_of_the_card_are_served_and_agree_with_the_service(dealershi
                     data = dealership.post(sent).json()["message"]["parts"][0]["data"]
                     jsonschema_rs.validator_for(response.json()).validate(data)
     assert len(dealership.get("/schemas/").json()["schemas"]) == 2 * len(STEMS)
+
+
+@pytest.mark.parametrize("path", CARDS)
+@pytest.mark.requirement("card-caching")
+def test_a_card_says_when_its_settings_were_read(dealership: Dealership, path: str) -> None:
+    assert parsedate_to_datetime(dealership.get(path).headers["last-modified"]) <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize("path", [*CARDS, "/schemas/inventory.search.request.json"])

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -64,6 +65,7 @@ def test_any_other_content_type_is_415(dealership: Dealership, path: str, conten
     answer = dealership.request("POST", path, content=sent_to(path), headers=headers)
     assert answer.status_code == 415
     assert error_of(answer)["code"] == "SCHEMA_VALIDATION_FAILED"
+    assert answer.json()["error"]["code"] == (-32005 if path == "/rpc" else 415)
     assert answer.headers["content-type"] == "application/json"
 
 
@@ -232,7 +234,6 @@ def test_no_other_extension_is_named(dealership: Dealership, path: str, asked: s
     [
         ("POST", "/message:stream", 400, "UNSUPPORTED_OPERATION"),
         ("GET", "/extendedAgentCard", 400, "UNSUPPORTED_OPERATION"),
-        ("GET", "/tasks", 400, "UNSUPPORTED_OPERATION"),
         ("GET", "/tasks/task-1:subscribe", 400, "UNSUPPORTED_OPERATION"),
         ("POST", "/tasks/task-1:subscribe", 400, "UNSUPPORTED_OPERATION"),
         ("GET", "/tasks/task-1", 404, "TASK_NOT_FOUND"),
@@ -252,6 +253,39 @@ def test_undeclared_a2a_operations_get_a2a_errors(
         assert answer.status_code == status
         assert error_of(answer)["code"] == reason
         assert answer.json()["error"]["details"][0]["domain"] == "a2a-protocol.org"
+
+
+EMPTY_PAGE = {"tasks": [], "totalSize": 0, "nextPageToken": ""}
+
+
+@pytest.mark.parametrize(("query", "size"), [("", 50), ("?pageSize=2&contextId=x", 2), ("?pageToken=", 50)])
+@pytest.mark.requirement("list-tasks")
+def test_a_list_of_tasks_is_an_empty_page(dealership: Dealership, query: str, size: int) -> None:
+    for path in (f"/tasks{query}", f"/tasks/{query}"):
+        answer = dealership.get(path)
+        assert (answer.status_code, answer.json()) == (200, EMPTY_PAGE | {"pageSize": size})
+
+
+@pytest.mark.parametrize(("params", "size"), [({}, 50), ({"pageSize": 100, "contextId": "x"}, 100), ([], 50)])
+@pytest.mark.requirement("list-tasks")
+def test_a_call_for_tasks_gets_an_empty_page(dealership: Dealership, params: Any, size: int) -> None:
+    answer = dealership.post({"jsonrpc": "2.0", "id": "a", "method": "ListTasks", "params": params}, "/rpc")
+    assert answer.json() == {"jsonrpc": "2.0", "id": "a", "result": EMPTY_PAGE | {"pageSize": size}}
+
+
+@pytest.mark.parametrize(
+    ("params", "pointer"),
+    [({"pageSize": size}, "/pageSize") for size in (0, 101, -1, True, "x", 2.5, "1" * 30)]
+    + [({"pageToken": "next"}, "/pageToken")],
+)
+@pytest.mark.requirement("list-tasks")
+def test_a_list_of_tasks_with_a_wrong_size_or_a_token_is_refused(
+    dealership: Dealership, params: dict[str, Any], pointer: str
+) -> None:
+    answer = dealership.post({"jsonrpc": "2.0", "id": "a", "method": "ListTasks", "params": params}, "/rpc")
+    assert answer.json()["error"]["code"] == -32602
+    answer = dealership.request("GET", f"/tasks?{urlencode(params)}")
+    assert (answer.status_code, error_of(answer)["details"]["instancePath"]) == (422, pointer)
 
 
 @pytest.mark.parametrize(

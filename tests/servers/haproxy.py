@@ -53,6 +53,7 @@ defaults
     retry-on conn-failure
 frontend public
     {self._port_line}
+    option idle-close-on-response
     default_backend replicas
 backend replicas
     balance roundrobin

@@ -21,6 +21,7 @@ from dealer_agent.bootstrap import application
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.encryption import Cipher, Keyring
+from dealer_agent.inventory.feed_checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.leads.records import AppointmentRecord, LeadRecord, StoredLead
 from dealer_agent.server.app import DealerApp
@@ -278,7 +279,7 @@ def import_stock(store: Store, dealer: Any, lot: list[dict[str, Any]]) -> None:
     """A full feed of these vehicles."""
     feed = read_feed(json.dumps(lot).encode())
     assert len(feed.units) == len(lot)
-    import_feed(store, dealer, feed, source="lot.json", at=datetime.now(UTC), allow_shrink=True)
+    import_feed(store, dealer, feed, source="lot.json", at=datetime.now(UTC), accept=EVERY_CHECK)
 
 
 class _running:  # noqa: N801 - a context manager, called as a function

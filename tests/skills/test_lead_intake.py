@@ -33,7 +33,7 @@ PROFILE = Profile(
 def purged(at: Counter, now: datetime) -> Purged:
     write_at(now, at.store, "ridgeline", confirm_clock)
     before = now - timedelta(days=90)
-    return purge(at.store, "ridgeline", refusals_before=before, accesses_before=before, now=now)
+    return purge(at.store, "ridgeline", refusals_before=before, accesses_before=before, counts_before=before, now=now)
 
 
 @pytest.mark.requirement("idempotency-30-days")

@@ -64,8 +64,8 @@ def stock_of(store: Store, dealer_id: str, *, remember_days: int, now: datetime)
 def import_rows(
     store: Store, rows: Sequence[ImportRow], at: datetime = MONDAY, dealer: str = DEALER, **more: Any
 ) -> ImportOutcome:
-    """An import of a full file, with no check for shrinking unless asked for."""
-    options = {"source": "stock.csv", "layout": "canonical", "max_shrink": None, "dry_run": False, "remember_days": 90}
+    """An import of a full file, without checks unless asked for."""
+    options: dict[str, Any] = {"source": "stock.csv", "layout": "canonical", "dry_run": False, "remember_days": 90}
     return apply_import(store, dealer, rows, lambda position: rows[position].unit, at=at, **options | more)
 
 

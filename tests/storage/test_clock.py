@@ -27,7 +27,14 @@ def dispose_at(store: Store, now: datetime) -> None:
 
 
 def purge_at(store: Store, now: datetime) -> None:
-    purge(store, DEALER, refusals_before=now - 90 * DAY, accesses_before=now - 730 * DAY, now=now)
+    purge(
+        store,
+        DEALER,
+        refusals_before=now - 90 * DAY,
+        accesses_before=now - 730 * DAY,
+        counts_before=now - 730 * DAY,
+        now=now,
+    )
 
 
 def counts(store: Store) -> list[int]:

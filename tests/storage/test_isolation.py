@@ -43,6 +43,7 @@ from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
 ABOUT_ALL_DEALERS = {
+    "alerts.FIND_DUE_CHECKS",
     "dealer_keys.FIND_OTHERS",
     "dealer_keys.LIST_AGES",
     "dealer_keys.SET_WRAPPED",

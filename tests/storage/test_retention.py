@@ -24,7 +24,14 @@ DAY = timedelta(days=1)
 
 def purged(store: Store, now: datetime) -> Purged:
     write_at(now, store, DEALER, confirm_clock)
-    return purge(store, DEALER, refusals_before=now - 90 * DAY, accesses_before=now - 730 * DAY, now=now)
+    return purge(
+        store,
+        DEALER,
+        refusals_before=now - 90 * DAY,
+        accesses_before=now - 730 * DAY,
+        counts_before=now - 730 * DAY,
+        now=now,
+    )
 
 
 def fill(store: Store, table: str, count: int, **more: Any) -> None:

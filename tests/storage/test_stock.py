@@ -7,11 +7,15 @@ import pytest
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of
 
+from dealer_agent.inventory.feed_checks import Finding
+from dealer_agent.inventory.feed_counts import FeedShape
+from dealer_agent.inventory.import_plan import Plan
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle import Fee
-from dealer_agent.storage.errors import StockShrinks
+from dealer_agent.storage.errors import FeedRefused
+from dealer_agent.storage.refused_imports import MOST_REFUSED_IMPORTS, list_refused_imports, record_refused_import
 from dealer_agent.storage.stock import Revision, list_imports, read_revision, read_stock
-from dealer_agent.storage.stock_import import ImportRow, Scope
+from dealer_agent.storage.stock_import import ImportRow, Review, Scope, StockBefore
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -135,7 +139,7 @@ def test_an_import_of_one_rooftop_sells_only_units_of_this_rooftop(store: Store)
     assert (outcome.sold, outcome.changed, outcome.unchanged) == (("id-V1",), ("id-V2",), ())
     assert (outcome.before, outcome.after) == (2, 1)
     assert prices(store) == {"id-V2": 5, "id-V3": 30_000}
-    assert read(store, DEALER, list_imports, 1)[0][-1] == ("North",)
+    assert read(store, DEALER, list_imports, 1)[0].rooftops == ("North",)
 
 
 def test_an_import_confirms_the_units_of_its_rooftops(store: Store) -> None:
@@ -151,18 +155,6 @@ def test_an_import_confirms_the_units_of_its_rooftops(store: Store) -> None:
     assert [stock.confirmed_at(name) for name in ("North", "South", None)] == [WEDNESDAY] * 3
 
 
-@pytest.mark.parametrize(("left", "refused"), [(2, False), (1, True)])
-def test_the_share_that_may_be_removed_counts_within_the_rooftops(store: Store, left: int, refused: bool) -> None:
-    north = [at_rooftop("North", f"V{n}") for n in range(3)]
-    import_rows(store, [*north, *(at_rooftop("South", f"W{n}") for n in range(100))])
-    if not refused:
-        assert import_rows(store, north[:left], scope=of_rooftops("North"), max_shrink=0.4).after == left
-        return
-    with pytest.raises(StockShrinks) as refusal:
-        import_rows(store, north[:left], scope=of_rooftops("North"), max_shrink=0.4)
-    assert (refusal.value.before, refusal.value.after, refusal.value.removed) == (3, 1, 2)
-
-
 def test_a_stock_number_of_another_rooftop_is_another_unit_and_a_vin_is_the_same(store: Store) -> None:
     import_rows(store, [at_rooftop("South", stock="S1"), at_rooftop("South", "V1")])
     rows = [at_rooftop("North", stock="S1"), at_rooftop("North", "V1", price=1)]
@@ -171,39 +163,62 @@ def test_a_stock_number_of_another_rooftop_is_another_unit_and_a_vin_is_the_same
     assert import_rows(store, rows, at=TUESDAY, scope=of_rooftops("North")).unchanged == ("id-S1-2", "id-V1")
 
 
-@pytest.mark.parametrize(
-    ("left", "max_shrink", "refused"),
-    [
-        (7, 0.3, False),
-        (6, 0.3, True),
-        (0, 1.0, False),
-        (0, 0.99, True),
-        (10, 0.0, False),
-        (9, 0.0, True),
-        (0, None, False),
-    ],
-)
+REFUSAL = Finding("units_lost", "refuse", "2 of 3 units that are for sale are not in the file.")
+WARNING = Finding("details_lost", "warn", "trim: 2 of 3 units would lose it.")
+SHAPE = FeedShape({"vin": ("VIN",)}, line_end=True)
+
+
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_file_that_removes_more_than_the_allowed_share_is_refused(
-    store: Store, left: int, max_shrink: float | None, refused: bool, dry_run: bool
-) -> None:
-    import_rows(store, [row(f"V{n}") for n in range(10)], at=MONDAY)
+def test_an_import_that_its_review_refuses_changes_nothing(store: Store, dry_run: bool) -> None:
+    import_rows(store, [row(f"V{n}") for n in range(3)], at=MONDAY)
     before = (stock_of(store, DEALER, remember_days=90, now=WEDNESDAY), read(store, DEALER, list_imports, 10))
-    rows = [row(f"V{n}", price=1) for n in range(left)]
-    if not refused:
-        outcome = import_rows(store, rows, at=TUESDAY, max_shrink=max_shrink, dry_run=dry_run)
-        assert outcome.after == left
-        return
-    with pytest.raises(StockShrinks) as refusal:
-        import_rows(store, rows, at=TUESDAY, max_shrink=max_shrink, dry_run=dry_run)
-    assert (refusal.value.before, refusal.value.after, refusal.value.removed) == (10, left, 10 - left)
+    with pytest.raises(FeedRefused) as refusal:
+        import_rows(
+            store, [row("V1")], at=TUESDAY, dry_run=dry_run, review=lambda *_: Review((REFUSAL, WARNING), SHAPE)
+        )
+    assert refusal.value.findings == (REFUSAL, WARNING)
+    assert str(refusal.value) == REFUSAL.sentence
     assert (stock_of(store, DEALER, remember_days=90, now=WEDNESDAY), read(store, DEALER, list_imports, 10)) == before
 
 
-def test_the_first_import_and_one_into_an_empty_stock_never_shrink_it(store: Store) -> None:
-    assert import_rows(store, [row("V1")], max_shrink=0.0).added == ("id-V1",)
-    import_rows(store, [], at=TUESDAY)
-    assert import_rows(store, [], at=WEDNESDAY, max_shrink=0.0).sold == ()
+def test_a_review_sees_the_plan_the_stored_units_and_the_last_file_of_the_same_rooftops(store: Store) -> None:
+    seen: list[tuple[int, list[str], object]] = []
+
+    def review(plan: Plan, before: StockBefore) -> Review:
+        stored = {key: unit for some in before.units([f"id-V{n}" for n in range(600)]) for key, unit in some.items()}
+        seen.append((len(plan.sold), sorted({str(unit.trim) for unit in stored.values()}), before.last_shape))
+        assert len(stored) == (600 if len(seen) > 1 else 0)
+        return Review((WARNING,), SHAPE)
+
+    rows = [row(f"V{n}", trim="SE", rooftop_hints=("North",)) for n in range(600)]
+    assert import_rows(store, rows, at=MONDAY, review=review).findings == (WARNING,)
+    import_rows(store, rows[:500], at=TUESDAY, review=review)
+    import_rows(store, rows[:500], at=WEDNESDAY, scope=of_rooftops("North"), review=review)
+    import_rows(store, rows[:500], at=WEDNESDAY, scope=of_rooftops("North"), review=review)
+    assert seen == [(0, [], None), (100, ["SE"], SHAPE), (0, ["SE"], None), (0, ["SE"], SHAPE)]
+    assert [record.findings for record in read(store, DEALER, list_imports, 9)] == [(WARNING,)] * 4
+
+
+def test_refused_imports_are_listed_newest_first(store: Store) -> None:
+    def refuse(at: datetime, layout: str | None, rooftops: tuple[str, ...]) -> None:
+        source = "/home/someone/feeds/vauto.csv"
+        record_refused_import(store, DEALER, [REFUSAL], at=at, source=source, layout=layout, rooftops=rooftops)
+
+    refuse(MONDAY, "vauto", ())
+    refuse(TUESDAY, None, ("North",))
+    newest, oldest = read(store, DEALER, list_refused_imports, 10)
+    assert newest == (TUESDAY, "vauto.csv", None, (REFUSAL,), ("North",))
+    assert oldest == (MONDAY, "vauto.csv", "vauto", (REFUSAL,), None)
+    assert read(store, DEALER, list_refused_imports, 1) == [newest]
+    assert read(store, "lakeside", list_refused_imports, 10) == []
+
+
+def test_the_history_keeps_the_newest_refused_imports(store: Store) -> None:
+    for minute in range(MOST_REFUSED_IMPORTS + 2):
+        at = MONDAY + timedelta(minutes=minute)
+        record_refused_import(store, DEALER, [REFUSAL], at=at, source="a.csv", layout=None, rooftops=())
+    kept = read(store, DEALER, list_refused_imports, 2 * MOST_REFUSED_IMPORTS)
+    assert (len(kept), kept[-1].at) == (MOST_REFUSED_IMPORTS, MONDAY + timedelta(minutes=2))
 
 
 def test_a_dry_run_finds_the_same_outcome_and_changes_nothing(store: Store) -> None:
@@ -237,7 +252,7 @@ def test_the_history_of_imports_keeps_the_counts_and_only_the_name_of_the_file(s
     import_rows(store, [row("V1"), row("V2")], at=MONDAY)
     import_rows(store, [row("V1", price=1)], at=TUESDAY, source="/home/someone/feeds/vauto.csv", layout="vauto")
     latest, first = read(store, DEALER, list_imports, 10)
-    assert latest == (2, TUESDAY, "vauto.csv", "vauto", True, 0, 1, 0, 1, 0, None)
+    assert latest == (2, TUESDAY, "vauto.csv", "vauto", True, 0, 1, 0, 1, 0, None, (), None)
     assert (first.revision, first.at, first.added) == (1, MONDAY, 2)
     assert read(store, DEALER, list_imports, 1) == [latest]
 

@@ -158,9 +158,9 @@ class Status(NamedTuple):
     example: ProtocolError
 
     def kinds(self) -> list[type[ProtocolError]]:
-        """The errors with this status. For a status of the transport (413, 415): the error sent with it."""
+        """The errors with this status. For a status of the transport (413, 415), first the error sent with it."""
         kind, status = type(self.example), self.example.http
-        return [kind] if status != kind.http else [other for other in ERRORS.values() if other.http == status]
+        return [kind] * (status != kind.http) + [other for other in ERRORS.values() if other.http == status]
 
 
 def _status(http: int, code: str, meaning: str = "", example: Sequence[Any] = ()) -> Status:

@@ -98,6 +98,7 @@ async def open_service(
         customers=intake.for_customers(store),
         links=links,
         stock_bytes=snapshot.size,
+        counts=shared.process.counts.of_dealer(profile.id, profile.timezone, settings.reports.agents),
         tenant=profile.id if shared.has_many_dealers else None,
     )
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,8 +10,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from weakref import WeakSet
 
+from dealer_agent.alerts.checking import Watch
+from dealer_agent.alerts.loop import AlertLoop
+from dealer_agent.alerts.watches import watch_of_dealer, watch_of_operator
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
+from dealer_agent.bootstrap.monthly_mail import send_monthly_report
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
@@ -21,7 +24,9 @@ from dealer_agent.config.installation import Installation
 from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.encryption import Cipher
+from dealer_agent.feed_collection.collector import Collector, InstallationFeeds
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.counting import Counting
 from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.server.installation_keys import InstallationKeys
@@ -30,6 +35,7 @@ from dealer_agent.server.limits import INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
 from dealer_agent.server.repeated_steps import RepeatedSteps
+from dealer_agent.server.replica_record import ReplicaRecord, machine_name, settings_hash
 from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDealers
 from dealer_agent.server.service import Process, Service
 from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
@@ -61,6 +67,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
     Raises StorageError, also if the database does not isolate dealers from each other.
     """
     settings = installation.file
+    operator = watch_of_operator(installation)
     lines = configure_logs(settings.logs.level)
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
@@ -129,7 +136,11 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             dealer_settings = load_dealer_settings(installation, store, dealer_id)
             dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             privacy = dealer_settings.dealer.privacy
-            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file)
+            send_report = partial(send_monthly_report, store, dealer_settings, os.environ)
+            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file, send_report)
+
+        def find_watch(dealer_id: str) -> Watch | None:
+            return watch_of_dealer(load_dealer_settings(installation, store, dealer_id))
 
         process.ready = True
         budget = memory_budget(settings.installation.snapshot_memory_mib)
@@ -160,7 +171,25 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         )
         steps = RepeatedSteps()
         upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
-        works = [refresher.run(steps), memory.run(dealers, steps), upkeep.run(steps), flush_logs(lines)]
+        alerts = AlertLoop(store, process.failed_leads, operator, find_watch, lambda: len(dealers.addresses.dealers))
+        machine = machine_name(installation.directory)
+        replica = ReplicaRecord(store, ALL_DEALERS, machine, settings_hash(installation))
+        closing.push_async_callback(replica.end)
+        collector = Collector(
+            InstallationFeeds(store, installation.directory, partial(load_dealer_settings, installation, store))
+        )
+        counting = Counting(store, process.counts, dealers.find_catalogue)
+        closing.push_async_callback(counting.close)
+        works = [
+            refresher.run(steps),
+            memory.run(dealers, steps),
+            upkeep.run(steps),
+            replica.run(steps),
+            collector.run(),
+            counting.run(steps),
+            alerts.run(steps),
+            flush_logs(lines),
+        ]
         if installation.cipher is not None:
             stopped = threading.Event()
             closing.callback(stopped.set)
@@ -179,7 +208,7 @@ def _key_rotation(installation: Installation, store: Store, wait: Callable[[floa
         dealer_id=ALL_DEALERS,
         place=changeable_key_file(installation.directory, os.environ),
         days=installation.file.installation.rotate_keys_days,
-        machine=f"{socket.gethostname()}:{installation.directory}",
+        machine=machine_name(installation.directory),
         wait=wait,
     )
     return InstallationKeys(rotation, installation.folder_of, partial(load_dealer_settings, installation, store))

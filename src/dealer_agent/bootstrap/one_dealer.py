@@ -2,23 +2,28 @@
 
 import asyncio
 import os
-import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 
+from dealer_agent.alerts.loop import AlertLoop
+from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
+from dealer_agent.bootstrap.monthly_mail import send_monthly_report
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
+from dealer_agent.feed_collection.collector import Collector, FolderFeeds
 from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.counting import Counting
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time, revision_of
 from dealer_agent.server.repeated_steps import RepeatedSteps
+from dealer_agent.server.replica_record import ReplicaRecord, machine_name, settings_hash
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process
 from dealer_agent.server.upkeep import Upkeep
@@ -36,6 +41,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
     """
     lines = configure_logs(settings.logs.level)
     profile = settings.dealer
+    watch = watch_of_dealer(settings)
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
         closing.callback(end_interval)
@@ -85,7 +91,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             dealer_id=profile.id,
             place=changeable_key_file(settings.directory, os.environ),
             days=profile.privacy.rotate_keys_days,
-            machine=f"{socket.gethostname()}:{settings.directory}",
+            machine=machine_name(settings.directory),
             wait=wait_unless(stopped),
         )
         steps = RepeatedSteps()
@@ -97,8 +103,28 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             lambda: dealers.addresses,
             settings.cipher,
         )
-        upkeep = Upkeep(store, profile.id, profile.privacy, settings.heads_file)
-        for work in (refresher.run(steps), upkeep.run(steps, rotation.run_due_steps), flush_logs(lines)):
+        upkeep = Upkeep(
+            store,
+            profile.id,
+            profile.privacy,
+            settings.heads_file,
+            partial(send_monthly_report, store, settings, os.environ),
+        )
+        replica = ReplicaRecord(store, profile.id, rotation.machine, settings_hash(settings))
+        closing.push_async_callback(replica.end)
+        collector = Collector(FolderFeeds(store, settings))
+        counting = Counting(store, process.counts, dealers.find_catalogue)
+        closing.push_async_callback(counting.close)
+        works = (
+            refresher.run(steps),
+            upkeep.run(steps, rotation.run_due_steps),
+            replica.run(steps),
+            collector.run(),
+            counting.run(steps),
+            AlertLoop(store, process.failed_leads, watch).run(steps),
+            flush_logs(lines),
+        )
+        for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 

@@ -1,20 +1,36 @@
-"""Imports a feed into the database (docs/protocol.md#listings)."""
+"""Imports a feed into the database, after its checks (docs/protocol.md#listings)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from dealer_agent.catalogue_loading.snapshots import listing_policy
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds.feed import MOST_REPORTED, Feed, Remark
+from dealer_agent.inventory.feed_checks import CHECK_BY_ID, FeedChecks, Finding, Judge
+from dealer_agent.inventory.feed_counts import Comparison, FileCounts, StockChange, check_feed, shape_of
+from dealer_agent.inventory.feeds.feed import MOST_REPORTED, Feed, FeedError, Remark
+from dealer_agent.inventory.import_plan import Plan
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
-from dealer_agent.storage.stock_import import ImportOutcome, ImportRow, Scope, apply_import
+from dealer_agent.storage.errors import FeedRefused
+from dealer_agent.storage.refused_imports import record_refused_import
+from dealer_agent.storage.stock_import import ImportOutcome, ImportRow, Review, Scope, StockBefore, apply_import
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
+
+UNREADABLE = "unreadable"
+"""The `check` of the finding of a file that cannot be read. Nobody can accept it."""
 
 MOST_UNKNOWN_ROOFTOPS = 5
+MOST_COMPARED = 20_000
+"""The most changed units that are compared with the stock. Of more, a regular sample is."""
 _PROGRESS_ROWS = 200
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +57,43 @@ def import_feed(
     source: str,
     at: datetime,
     rooftops: Sequence[str] = (),
-    allow_shrink: bool = False,
+    checks: FeedChecks | None = None,
+    accept: Collection[str] = (),
     dry_run: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
+    feed_name: str | None = None,
+    on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportResult:
     """Replaces the stock with a full feed. With `rooftops`, which are names, replaces the stock of these rooftops.
 
-    Raises StorageError, and StockShrinks if more than the dealer's limit would be removed, unless `allow_shrink`.
+    Raises StorageError, and FeedRefused if a check refuses the feed that is not in `accept`. The refusal is in the
+    history then, unless `dry_run`. `on_commit` is that of `apply_import`.
     """
     rows = _Rows(feed, listing_policy(profile), tuple(dict.fromkeys(rooftops)), at, on_progress)
-    outcome = apply_import(
-        store,
-        profile.id,
-        rows.read(),
-        rows.unit_at,
-        at=at,
-        source=source,
-        layout=feed.layout,
-        max_shrink=None if allow_shrink else profile.policies.max_shrink,
-        dry_run=dry_run,
-        remember_days=profile.policies.remember_sold_days,
-        scope=Scope(rows.rooftops, rows.covers) if rooftops else None,
-    )
+    judge = Judge(checks_of(profile, checks or FeedChecks()), accept)
+    try:
+        outcome = apply_import(
+            store,
+            profile.id,
+            rows.read(),
+            rows.unit_at,
+            at=at,
+            source=source,
+            layout=feed.layout,
+            dry_run=dry_run,
+            remember_days=profile.policies.remember_sold_days,
+            scope=Scope(rows.rooftops, rows.covers) if rooftops else None,
+            review=lambda plan, before: rows.review(judge, plan, before),
+            feed=feed_name,
+            on_commit=on_commit,
+        )
+    except FeedRefused as refusal:
+        if not dry_run:
+            findings = refusal.findings
+            record_refused_import(
+                store, profile.id, findings, at=at, source=source, layout=feed.layout, rooftops=rows.rooftops
+            )
+        raise
     return ImportResult(
         outcome,
         rows.default_rooftop,
@@ -71,6 +102,29 @@ def import_feed(
         rows.outside,
         tuple(rows.outside_remarks),
     )
+
+
+def record_unreadable(
+    store: Store, profile: Profile, error: FeedError, *, source: str, at: datetime, rooftops: Sequence[str] = ()
+) -> None:
+    """Adds a file that cannot be read to the history of imports. Raises StorageError."""
+    findings = [Finding(UNREADABLE, "refuse", str(error))]
+    record_refused_import(store, profile.id, findings, at=at, source=source, layout=None, rooftops=rooftops)
+
+
+def checks_of(profile: Profile, checks: FeedChecks) -> FeedChecks:
+    """The checks of a dealer. `policies.max_shrink` is the threshold of `units_lost` if [checks] does not set it."""
+    older = profile.policies.max_shrink
+    lost = CHECK_BY_ID["units_lost"]
+    if older is UNSET or checks.threshold(lost) != lost.threshold:
+        return checks
+    return replace(checks, units_lost=older)
+
+
+def _sample(items: Sequence[_Item]) -> tuple[Sequence[_Item], int]:
+    """Some of the items at regular distances, and that distance."""
+    step = len(items) // MOST_COMPARED + 1
+    return items[::step], step
 
 
 @dataclass
@@ -86,6 +140,8 @@ class _Rows:
     outside: int = 0
     outside_remarks: list[Remark] = field(default_factory=list)
     unknown: dict[str, None] = field(default_factory=dict)
+    counts: FileCounts = field(default_factory=FileCounts)
+    _unknown_rooftops: int = 0
     _numbers: list[int] = field(default_factory=list)
 
     @property
@@ -105,6 +161,7 @@ class _Rows:
             rooftop = self.policy.rooftop_of(unit.rooftop_hints)
             if rooftop is None:
                 self.without_rooftop += 1
+                self._unknown_rooftops += bool(unit.rooftop_hints)
                 if len(self.unknown) < MOST_UNKNOWN_ROOFTOPS:
                     self.unknown.update(dict.fromkeys(unit.rooftop_hints))
             elif self.rooftops and rooftop.name not in self.rooftops:
@@ -117,11 +174,61 @@ class _Rows:
             placed = self._placed(unit)
             vehicle_id = vehicle_id_for(placed)
             listing = list_unit(placed, UnitRecord(vehicle_id, confirmed_at=self.at, changed_at=self.at), self.policy)
+            self.counts.add(placed, listing.rooftop)
             yield ImportRow(placed, vehicle_id, listing_digest(listing, placed.extras))
 
     def unit_at(self, position: int) -> Unit:
         """The unit of a row in the scope."""
         return self._placed(self.feed.units[self._numbers[position]].unit)
+
+    def review(self, judge: Judge, plan: Plan, stock: StockBefore) -> Review:
+        """Checks the feed against the stock. Reads the stored units that the import changes or marks as sold."""
+        comparison = Comparison()
+        before = self.counts.by_rooftop.copy()
+        changed, weight = _sample(plan.changed)
+        positions = {placed.vehicle_id: placed.position for placed in changed}
+        for stored in stock.units(list(positions)):
+            for vehicle_id, old in stored.items():
+                new = self.unit_at(positions[vehicle_id])
+                was, now = self.policy.rule_of(old).name, self.policy.rule_of(new).name
+                before[was] += weight
+                before[now] -= weight
+                comparison.add(old, new, moves=was != now)
+        self._count_others(plan, stock, before)
+        change = StockChange(
+            for_sale=plan.before,
+            sold=len(plan.sold),
+            changed=len(plan.changed),
+            unchanged=len(plan.unchanged),
+            comparison=comparison,
+            scale=len(plan.changed) / len(changed) if changed else 1.0,
+            before={name: count for name, count in before.items() if count > 0},
+        )
+        findings = check_feed(
+            judge,
+            self.feed,
+            self.counts,
+            change,
+            last=stock.last_shape,
+            unknown_rooftops=self._unknown_rooftops if self._has_several_rooftops else 0,
+        )
+        return Review(findings, shape_of(self.feed))
+
+    def _count_others(self, plan: Plan, stock: StockBefore, before: Counter[str]) -> None:
+        """Removes the units that are new or back from the units of each rooftop, and adds those that are sold."""
+        if not self._has_several_rooftops or plan.before == 0:
+            return
+        for came, weight in map(_sample, (plan.added, plan.back)):
+            for placed in came:
+                before[self.policy.rule_of(self.unit_at(placed.position)).name] -= weight
+        sold, weight = _sample(plan.sold)
+        for stored in stock.units([unit.vehicle_id for unit in sold]):
+            for old in stored.values():
+                before[self.policy.rule_of(old).name] += weight
+
+    @property
+    def _has_several_rooftops(self) -> bool:
+        return len(self.policy.rooftops) > 1
 
     def _placed(self, unit: Unit) -> Unit:
         """The unit, with the scope's rooftop as its last hint if it names no rooftop of the dealer."""

@@ -14,14 +14,20 @@ COMMANDS = {
     "init": "Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves.",
     "serve": "Answer buyer agents until Ctrl-C or SIGTERM. Requests in progress are answered first.",
     "demo": "Serve an invented dealer with more than 300 vehicles, and show example requests.",
+    "doctor": "Check settings, database, keys, clock, feeds, mail, channels and the public address. Changes nothing.",
+    "backup": "Write settings, database, stock and recorded heads into one file, while the service runs.",
+    "restore": "Restore a backup into a new folder.",
+    "report": "Show what agents asked in a month, and what they did not find. Counts only.",
     "help": "Show a page of the reference: settings, commands, feeds, fields, errors and others.",
 }
 GROUPS = {
     "inventory": "Import the inventory, and see what it contains.",
+    "feeds": "See and run the feeds that are imported without a person.",
     "keys": "Create, list and replace the keys to customer data.",
     "leads": "See, export and erase the leads that buyers sent.",
     "appointments": "See, arrange, change and subscribe to the visits of customers.",
     "deliveries": "See whether leads arrived at their CRMs, and send them again.",
+    "alerts": "See what is wrong, and test who gets a message about it.",
     "consent": "See, revoke, prove and verify the consent of customers.",
     "accesses": "See who looked at customer data.",
     "dealers": "Add, change and remove the dealers of a service of many dealers.",
@@ -29,6 +35,8 @@ GROUPS = {
     "tokens": "Create, list and revoke bearer tokens for buyer agents.",
 }
 HELP = COMMANDS | GROUPS
+OF_ONE_DEALER = {"report"}
+"""The commands outside groups that are about one dealer. All commands of groups that have the option --dir are."""
 
 
 class _LazyCommands(TyperGroup):
@@ -53,6 +61,10 @@ class _LazyCommands(TyperGroup):
             single = typer.Typer(add_completion=False)
             single.command()(getattr(module, cmd_name))
             command = get_command(single)
+            if cmd_name in OF_ONE_DEALER:
+                from dealer_agent.cli.open_dealer import add_dealer_option
+
+                add_dealer_option(command)
         command.name, command.help = cmd_name, HELP[cmd_name]
         _join_lines(command)
         return command
@@ -60,9 +72,9 @@ class _LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command of these words. An unknown command ends with a message that names similar ones."""
         if args and args[0] not in HELP:
-            from dealer_agent.cli.terminal import suggestion
+            from dealer_agent.protocol.did_you_mean import did_you_mean
 
-            ctx.fail(f"No such command '{args[0]}'.{suggestion(args[0], HELP)}")
+            ctx.fail(f"No such command '{args[0]}'{did_you_mean(args[0], [*HELP])}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

@@ -116,7 +116,7 @@ UntilOption = Annotated[datetime | None, _day("Only those of this day or earlier
 
 def days_between(dealer: OpenDealer, since: datetime | None, until: datetime | None) -> dict[str, datetime]:
     """The start (`since`) and the end (`until`, excluded) of these days in the zone of the first rooftop, if given."""
-    zone = ZoneInfo(dealer.profile.rooftops[0].timezone)
+    zone = ZoneInfo(dealer.profile.timezone)
     found = {}
     if since is not None:
         found["since"] = first_instant(since.date(), time.min, zone)

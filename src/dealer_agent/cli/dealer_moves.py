@@ -1,5 +1,6 @@
 """`dealer-agent dealers export` and `import`: a dealer moves between an installation and a folder of its own."""
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
 from dealer_agent.cli.terminal import counted, fail, out, progress
 from dealer_agent.config import Settings, load_settings
-from dealer_agent.config.keys import create_key_file
-from dealer_agent.config.loading import FILE_NAME, read_text
+from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
+from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME, read_text
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.dealer_copy import COPIED, copy_dealer, count_rows, damage
 from dealer_agent.storage.dealer_keys import change_keyring
@@ -24,6 +25,8 @@ from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 
 HERE = Path()
+OF_DEALER = {"DATABASE_URL": "DEALER_DATABASE_URL", KEYS_VARIABLE: "DEALER_KEYS"}
+"""The variables of a dealer's own service, and those that `import` reads for them: it has an environment of its own."""
 SECONDS_TO_NOTICE = 3
 """After this time, no process serves a dealer that was disabled."""
 
@@ -71,18 +74,26 @@ def import_(
 
     Stop the dealer's service first. The command verifies the copy before it enables the dealer. Afterwards, do not
     serve the folder any more: both would deliver the leads that wait.
+
+    If the dealer's service has DATABASE_URL or DEALER_AGENT_KEYS in its environment, give these values to this command
+    as DEALER_DATABASE_URL and DEALER_KEYS.
     """
-    single = load_settings(source, {})
+    single = load_settings(source, {name: os.environ.get(own, "") for name, own in OF_DEALER.items()})
     dealer_id = single.dealer.id
     text = read_text(source / FILE_NAME)
     if single.cipher is None:
-        fail(f"{source} has no keys: put dealer-agent.keys back from your backup")
+        fail(f"{source} has no keys: put dealer-agent.keys back from your backup, or set DEALER_KEYS")
     with open_installation(folder) as opened:
         require_keys(opened.installation)
         settings = opened.installation.dealer_settings(text)
         with opened.store.read(dealer_id) as tx:
             if any(count_rows(tx).values()):
                 raise DealerExists(f"the database has data of a dealer {dealer_id} already: nothing was changed")
+        if not os.environ.get("DEALER_DATABASE_URL") and not (source / DATABASE_FILE).exists():
+            fail(
+                f"{source} has no {DATABASE_FILE}: set DEALER_DATABASE_URL to the dealer's database; a dealer without"
+                f" data is added with: dealer-agent dealers add {source / FILE_NAME}"
+            )
         migrate(single.database_url)
         with Store.open(single.database_url, single.cipher) as store:
             _require_whole(store, dealer_id, f"in {source}")

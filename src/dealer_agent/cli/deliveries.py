@@ -16,9 +16,9 @@ from dealer_agent.cli.terminal import (
     print_json,
     print_table,
     section,
-    suggestion,
 )
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY, TO_CUSTOMER
+from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.outbox import DeliveryRecord, State, get_delivery, list_deliveries, retry_deliveries
 from dealer_agent.storage.sent_deliveries import send_again as resend
@@ -154,7 +154,7 @@ def _check_channel(dealer: OpenDealer, name: str) -> None:
     """A message if no rooftop has a channel of this name. Old deliveries may have channels that are gone."""
     known = {NOTIFY, CUSTOMER}.union(*(rooftop.deliver.channels for rooftop in dealer.profile.rooftops))
     if name not in known:
-        err.print(f"dealer.toml has no channel {plain(name)}.{suggestion(name, known)}")
+        err.print(f"dealer.toml has no channel {plain(name)}{did_you_mean(name, sorted(known))}")
 
 
 def _delivery(tx: Transaction, delivery_id: str) -> DeliveryRecord:

@@ -21,6 +21,7 @@ from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.new_dealer_file import installation_toml
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 from dealer_agent.demo.many import MOST_DEALERS, invented_dealers
+from dealer_agent.inventory.feed_checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto
@@ -64,7 +65,7 @@ def _serve_dealer(directory: Path, host: str, port: int) -> None:
     now = datetime.now(UTC)
     feed = read_feed(demo_inventory())
     with opened(settings) as dealer:
-        import_feed(dealer.store, dealer.profile, feed, source="inventory.csv", at=now, allow_shrink=True)
+        import_feed(dealer.store, dealer.profile, feed, source="inventory.csv", at=now, accept=EVERY_CHECK)
     address = address_of(host, port)
     # The examples ask about a certified vehicle with a price.
     examples = (row.unit for row in feed.units if row.unit.condition == "cpo" and row.unit.selling_price)

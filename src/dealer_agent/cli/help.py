@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from dealer_agent.cli.terminal import out, suggestion, terminal_width
+from dealer_agent.cli.terminal import out, terminal_width
+from dealer_agent.protocol.did_you_mean import did_you_mean
 
 PACKED = Path(__file__).parents[1] / "reference"
 """Where the wheel has the pages: `force-include` in pyproject.toml."""
@@ -41,7 +42,7 @@ def help(  # noqa: A001 - the name of the command
         return
     if topic not in pages:
         known = ", ".join(pages)
-        raise typer.BadParameter(f"there is no page {topic!r}; the pages are {known}.{suggestion(topic, pages)}")
+        raise typer.BadParameter(f"there is no page {topic!r}; the pages are {known}{did_you_mean(topic, [*pages])}")
     text = _COMMENT.sub("", pages[topic].read_text("utf-8"))
     _show(_section(text, " ".join(section)) if section else text)
 
@@ -61,8 +62,8 @@ def _section(text: str, name: str) -> str:
     sought = _plain(name)
     matches = [each for each in titles if each[2] == sought] or [each for each in titles if sought in each[2]]
     if not matches:
-        similar = suggestion(sought, [title for _, _, title in titles])
-        raise typer.BadParameter(f"the page has no section {name!r}.{similar}")
+        similar = did_you_mean(sought, [title for _, _, title in titles])
+        raise typer.BadParameter(f"the page has no section {name!r}{similar}")
     start, level, _ = matches[0]
     end = next((at for at, depth, _ in titles if at > start and depth <= level), len(text))
     return text[start:end]

@@ -1,19 +1,23 @@
 """`dealer-agent inventory`: import the stock from a feed file."""
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
+import msgspec
 import typer
 from msgspec import UNSET
 
+from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
 from dealer_agent.cli.terminal import (
     JsonOption,
+    cell_text,
     fail,
     limited,
     out,
@@ -21,19 +25,23 @@ from dealer_agent.cli.terminal import (
     print_json,
     print_table,
     progress,
-    suggestion,
 )
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, Remark, Repeat
+from dealer_agent.inventory.feed_checks import CHECK_BY_ID, EVERY_CHECK, Finding, refusals
+from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, FeedError, Remark, Repeat
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
-from dealer_agent.storage.errors import StockShrinks
-from dealer_agent.storage.stock import list_imports
+from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.storage.errors import FeedRefused
+from dealer_agent.storage.refused_imports import RefusedImport, list_refused_imports
+from dealer_agent.storage.stock import ImportRecord, list_imports
 
 if TYPE_CHECKING:
     from dealer_agent.catalogue_loading.feed_import import ImportResult
 
 app = typer.Typer(no_args_is_help=True)
 
+_COUNTED = ("Added", "Changed", "Unchanged", "Sold", "Back")
+_SHRINKING = ("units_lost", "rooftop_lost")
 REMARKS_SHOWN = 20
 COLUMNS_SHOWN = 50
 LINES_SHOWN = 10
@@ -51,8 +59,16 @@ def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
 def _known_layout(name: str | None) -> str | None:
     if name is not None and name not in LAYOUT_NAMES:
         known = ", ".join(LAYOUT_NAMES)
-        raise typer.BadParameter(f"{name!r} is no layout; choose one of {known}.{suggestion(name, LAYOUT_NAMES)}")
+        raise typer.BadParameter(f"{name!r} is no layout; choose one of {known}{did_you_mean(name, LAYOUT_NAMES)}")
     return name
+
+
+def _known_checks(names: list[str] | None) -> list[str] | None:
+    for name in names or ():
+        if name not in EVERY_CHECK:
+            advice = did_you_mean(name, sorted(EVERY_CHECK))
+            raise typer.BadParameter(f"{name!r} is no check{advice}; the checks are {', '.join(CHECK_BY_ID)}")
+    return names
 
 
 @app.command("import")
@@ -71,9 +87,30 @@ def import_(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen. Change nothing.")] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CHECK",
+            callback=_known_checks,
+            help="Import the file although this check refuses it. Repeat it for several. The refusal names them.",
+        ),
+    ] = None,
     allow_shrink: Annotated[
-        bool, typer.Option("--allow-shrink", help="Import the file even if it removes much of the stock.")
+        bool,
+        typer.Option(
+            "--allow-shrink",
+            help="Import the file even if it removes much of the stock: short for --accept units_lost and"
+            " --accept rooftop_lost.",
+        ),
     ] = False,
+    feed_name: Annotated[
+        str | None,
+        typer.Option(
+            "--feed",
+            metavar="NAME",
+            help="Read the file with the layout, columns, rooftops and checks of this feed of dealer.toml.",
+        ),
+    ] = None,
     rooftop: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,18 +127,29 @@ def import_(
     seconds.
     """
     # Imported here: the other command needs neither the catalogue nor the reader.
-    from dealer_agent.catalogue_loading.feed_import import import_feed
+    from dealer_agent.catalogue_loading.feed_import import import_feed, record_unreadable
     from dealer_agent.inventory.feeds.reader import read_feed
 
     with TemporaryFile() as spool, open_dealer(directory) as dealer, progress() as bar:
-        rooftops = _known_rooftops(dealer.profile, rooftop or [])
+        settings = None if feed_name is None else feed_named(dealer, feed_name, "--feed")
+        rooftops = _known_rooftops(dealer.profile, rooftop or ([] if settings is None else list(settings.rooftops)))
+        if settings is not None:
+            layout = layout or (settings.layout or None)
         reading = bar.add_task("Reading", total=None)
-        feed = read_feed(
-            _content(file),
-            layout=layout,
-            on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
-            spool=spool,
-        )
+        at = datetime.now(UTC)
+        accepted = [*(accept or ()), *(_SHRINKING if allow_shrink else ())]
+        try:
+            feed = read_feed(
+                _content(file),
+                layout=layout,
+                columns={} if settings is None else settings.columns,
+                on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
+                spool=spool,
+            )
+        except FeedError as problem:
+            if not dry_run:
+                record_unreadable(dealer.store, dealer.profile, problem, source=file.name, at=at, rooftops=rooftops)
+            raise
         bar.update(reading, completed=feed.rows, total=feed.rows)
         storing = bar.add_task("Storing", total=len(feed.units))
         try:
@@ -110,32 +158,39 @@ def import_(
                 dealer.profile,
                 feed,
                 source=file.name,
-                at=datetime.now(UTC),
+                at=at,
                 rooftops=rooftops,
-                allow_shrink=allow_shrink,
+                checks=dealer.settings.checks if settings is None else settings.checks_of(dealer.settings.checks),
+                accept=accepted,
                 dry_run=dry_run,
                 on_progress=lambda n, _: bar.update(storing, completed=n),
+                feed_name=feed_name,
             )
-        except StockShrinks as problem:
+        except FeedRefused as refusal:
             bar.stop()
             _show_feed(feed)
-            words = str(problem)
-            advice = "If the file is right, import it again with --allow-shrink."
-            fail(f"{words[:1].upper()}{words[1:]}. Nothing was changed. {advice}")
+            _show_warnings(refusal.findings)
+            command = ["dealer-agent", "inventory", "import", str(file), "--dir", str(directory)]
+            command += [] if directory.dealer_id is None else ["--dealer", directory.dealer_id]
+            command += [] if layout is None else ["--format", layout]
+            command += [part for name in rooftops for part in ("--rooftop", name)]
+            fail(_refusal_text(refusal.findings, command, accepted))
         bar.update(storing, completed=len(feed.units))
     _show_feed(feed)
     _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
     if as_json:
         counts = {name.lower().replace(" ", "_"): count for name, count in _counts(feed, done).items()}
-        print_json({"layout": feed.layout, "dry_run": dry_run, **counts})
+        findings = msgspec.to_builtins(done.outcome.findings)
+        print_json({"layout": feed.layout, "dry_run": dry_run, **counts, "findings": findings})
 
 
 def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
     names = {rooftop.name.casefold(): rooftop.name for rooftop in dealer.rooftops}
     for name in wanted:
         if name.strip().casefold() not in names:
-            known = ", ".join(names.values())
-            fail(f"{name!r} is no rooftop of dealer.toml. The rooftops are: {known}.{suggestion(name, names.values())}")
+            known = list(names.values())
+            advice = did_you_mean(name, known)
+            fail(f"{name!r} is no rooftop of dealer.toml. The rooftops are: {', '.join(known)}{advice}")
     return [names[name.strip().casefold()] for name in wanted]
 
 
@@ -145,27 +200,51 @@ def history(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """List the imports: when, from which file, and what each changed."""
+    """List the imports: when, from which file, what each changed, and why one was refused."""
     with open_dealer(directory) as dealer, dealer.read() as tx:
-        records = limited(list_imports(tx, limit + 1), limit)
-    columns = ["At", "File", "Layout", "Added", "Changed", "Unchanged", "Sold", "Back", "Rooftops"]
-    rows = [
+        imported, refused = list_imports(tx, limit + 1), list_refused_imports(tx, limit + 1)
+    both: list[ImportRecord | RefusedImport] = [*imported, *refused]
+    imports = limited(sorted(both, key=lambda each: each.at, reverse=True), limit)
+    columns = ["At", "File", "Layout", "Outcome", *_COUNTED, "Rooftops", "Feed"]
+    rows: list[tuple[Any, ...]] = [
         (
-            *(
-                dealer.local(each.at),
-                each.source,
-                each.layout,
-                each.added,
-                each.changed,
-                each.unchanged,
-                each.sold,
-                each.back,
-            ),
+            *(dealer.local(each.at), each.source, each.layout),
+            "imported" if isinstance(each, ImportRecord) else "refused",
+            *(getattr(each, name.lower(), None) for name in _COUNTED),
             ", ".join(each.rooftops or ("all",)),
+            getattr(each, "feed", None),
         )
-        for each in records
+        for each in imports
     ]
+    if as_json:
+        columns.append("Findings")
+        rows = [(*row, msgspec.to_builtins(each.findings)) for row, each in zip(rows, imports, strict=True)]
     print_table("Imports", columns, rows, empty="Nothing was imported yet.", as_json=as_json)
+    for each in () if as_json else imports:
+        if each.findings:
+            out.print(f"\n{cell_text(dealer.local(each.at))} {plain(each.source)}")
+            for finding in each.findings:
+                out.print(f"  {finding.check}: {plain(finding.sentence)}")
+
+
+def _refusal_text(findings: Sequence[Finding], command: Sequence[str], accepted: Sequence[str]) -> str:
+    """Why a file is refused, and which command imports it nevertheless."""
+    refused = refusals(findings)
+    checks = (*accepted, *(finding.check for finding in refused))
+    options = dict.fromkeys("--allow-shrink" if check in _SHRINKING else f"--accept={check}" for check in checks)
+    sentences = "\n".join(f"  {finding.check}: {finding.sentence}" for finding in refused)
+    return (
+        f"The file is refused:\n{sentences}\nNothing was changed. Export the inventory again. If the file is right, "
+        f"import it with\n  {shlex.join((*command, *options))}"
+    )
+
+
+def _show_warnings(findings: Sequence[Finding]) -> None:
+    warnings = [finding for finding in findings if finding.action == "warn"]
+    if warnings:
+        out.print("\nWarnings", style="bold")
+    for finding in warnings:
+        out.print(f"  {finding.check}: {plain(finding.sentence)}")
 
 
 def _show_feed(feed: Feed) -> None:
@@ -205,6 +284,7 @@ def _remark(repeat: Repeat) -> Remark:
 def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run: bool) -> None:
     counts = _counts(feed, done)
     _show_remarks("Not imported: at other rooftops", done.outside_remarks, done.outside)
+    _show_warnings(done.outcome.findings)
     title = "\nWhat would happen" if dry_run else "\nImported"
     rows = [(name, count) for name, count in counts.items() if count or name != AT_OTHER_ROOFTOPS]
     print_table(title, ("Units", "Count"), rows)
@@ -243,7 +323,7 @@ def _counts(feed: Feed, done: "ImportResult") -> dict[str, int]:
         "Refused rows": feed.counts.refused,
         AT_OTHER_ROOFTOPS: done.outside,
         "Rows marked sold": feed.counts.sold,
-        "Repeated rows": feed.rows - len(feed.units) - feed.counts.refused - feed.counts.sold + outcome.repeated,
+        "Repeated rows": feed.repeats + outcome.repeated,
         "For sale before": outcome.before,
         "For sale now": outcome.after,
     }

@@ -25,6 +25,7 @@ from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.server.key_rotation import KeyPlace, KeyRotation, KeyTable, changeable_key_file
+from dealer_agent.storage import alerts as copies
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.keys import KeyUse, key_uses
@@ -135,6 +136,22 @@ def rotate(
             "read destroyed keys in the database's files and backups: dealer-agent keys rotate without --dealer "
             "replaces it."
         )
+
+
+@app.command("confirm-copy")
+def confirm_copy(directory: DirOption = HERE) -> None:
+    """Confirm that you have a copy of the keys as they are now. Without it, an alert asks for one after each rotation.
+
+    In an installation, it is about the key of the installation, which also protects the keys of the dealers.
+    """
+    if is_installation(directory.path):
+        directory = DealerFolder(directory.path)
+    with rotations_in(directory) as (rotation, *_):
+        keyring = rotation.cipher.keyring
+        with rotation.store.write(rotation.dealer_id) as tx:
+            for key_id in keyring.ids:
+                copies.confirm_copy(tx, key_id)
+        out.print(f"Confirmed: you have a copy of {', '.join(keyring.ids)}. The active key is {keyring.active}.")
 
 
 @contextmanager

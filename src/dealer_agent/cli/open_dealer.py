@@ -12,13 +12,14 @@ from zoneinfo import ZoneInfo
 import typer
 from typer.main import get_command
 
-from dealer_agent.cli.terminal import err, fail, suggestion
+from dealer_agent.cli.terminal import err, fail
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import DealerUnknown
@@ -116,7 +117,7 @@ class OpenDealer:
         if at is None:
             return None
         zones = {each.name: each.timezone for each in self.profile.rooftops}
-        return at.astimezone(ZoneInfo(zones.get(rooftop or "", self.profile.rooftops[0].timezone)))
+        return at.astimezone(ZoneInfo(zones.get(rooftop or "", self.profile.timezone)))
 
     def clock(self, rooftop: str | None) -> Callable[[datetime | None], datetime | None]:
         """`local` for one rooftop."""
@@ -194,8 +195,8 @@ def _chosen_dealer(opened: OpenInstallation, dealer_id: str | None) -> Settings:
         settings = load_dealer_settings(opened.installation, opened.store, dealer_id)
     except DealerUnknown as problem:
         with opened.store.installation() as tx:
-            similar = suggestion(dealer_id, (dealer.dealer_id for dealer in all_dealers(tx)))
-        raise typer.BadParameter(f"{problem}.{similar}", param_hint="--dealer") from None
+            known = [dealer.dealer_id for dealer in all_dealers(tx)]
+        raise typer.BadParameter(f"{problem}{did_you_mean(dealer_id, known)}", param_hint="--dealer") from None
     settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     return settings
 

@@ -6,10 +6,9 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import msgspec
@@ -23,6 +22,7 @@ from dealer_agent.config import SettingsError
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.leads.local_time import zone_abbreviation
+from dealer_agent.operations.errors import OperationError
 from dealer_agent.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def report_errors() -> Iterator[None]:
     """Errors of settings, feeds, keys, files and the database end the command with exit code 1 and a message."""
     try:
         yield
-    except (SettingsError, FeedError, StorageError, EncryptionError) as error:
+    except (SettingsError, FeedError, StorageError, EncryptionError, OperationError) as error:
         fail(str(error))
     except KeyboardInterrupt:
         err.print("Stopped by Ctrl-C.")
@@ -195,13 +195,6 @@ def limited(found: list[Row], limit: int) -> list[Row]:
     if len(found) > limit:
         err.print(f"There are more than these {limit:,}: give a higher --limit.")
     return found[:limit]
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """` Did you mean leads?`, with a leading space. Empty if no known word is similar."""
-    by_folded = {each.casefold(): each for each in known}
-    similar = get_close_matches(word.casefold(), by_folded, n=3)
-    return f" Did you mean {' or '.join(by_folded[each] for each in similar)}?" if similar else ""
 
 
 def section(title: str, content: Any) -> None:

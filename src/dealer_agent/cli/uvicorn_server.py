@@ -25,16 +25,16 @@ WORKER_START_SECONDS = 30
 default of 5 s."""
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Ends the command with a message if the address and port cannot be used."""
+def listen(host: str, port: int, advice: str = "Choose another with --host and --port.") -> socket.socket:
+    """A listening socket. Ends the command with a message and the advice if the address and port cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except UnicodeError:
-        fail(f"Cannot listen on {host}:{port}: {host} is no host name. Choose another with --host.")
+        fail(f"Cannot listen on {host}:{port}: {host} is no host name. {advice}")
     except OSError as problem:
         why = "the host name is unknown" if isinstance(problem, socket.gaierror) else os.strerror(problem.errno or 0)
-        fail(f"Cannot listen on {host}:{port}: {why}. Choose another with --host and --port.")
+        fail(f"Cannot listen on {host}:{port}: {why}. {advice}")
 
 
 def _allow_many_connections(most: int) -> None:

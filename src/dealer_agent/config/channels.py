@@ -10,6 +10,7 @@ from msgspec import UNSET
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.settings import Settings
 from dealer_agent.config.settings_problems import error_with_lines
+from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.protocol.problems import Path, Problem
 
@@ -59,6 +60,8 @@ def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
     if not mail.host:
         if mail.confirm_appointments:
             yield Problem(("mail", "confirm_appointments"), "needs the server that sends: write host under [mail]")
+        if settings.reports.monthly:
+            yield Problem(("reports", "monthly"), "needs the server that sends: write host under [mail]")
         return
     if not mail.from_address:
         yield Problem(("mail", "from_address"), "is needed where mail is sent: write the dealership's own address")
@@ -96,14 +99,6 @@ def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Problem]:
     if lease < seconds + LEAST_LEASE_MARGIN_SECONDS:
         message = f"{seconds} is too long for lease_seconds, {lease}, of [delivery]: another worker would send it too"
         yield Problem(path, message)
-
-
-def is_this_machine(host: str) -> bool:
-    """Whether a host name or IP address always means this machine. Other names are not resolved."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _is_private(host: str) -> bool:

@@ -12,18 +12,22 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct
 
+from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.config.feeds import SOURCES
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.loading import database_of, rate_limit_url, read_text, read_toml, require_private
 from dealer_agent.config.settings import (
     DATABASE_CONNECTIONS,
     FEWEST_CONNECTIONS,
     MOST_CONNECTIONS,
+    CheckedDealerFile,
     DealerFile,
     Sections,
     Settings,
     read_public_url,
 )
 from dealer_agent.config.settings_problems import error_with_lines
+from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile_checks import read_by, read_host
 from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.problems import Problem
@@ -34,6 +38,7 @@ OF_INSTALLATION = {
     "service": ("trusted_proxies", "max_connections", "max_connections_per_address"),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
+    "sftp": SftpSettings.__struct_fields__,
 }
 """The keys that a dealer of an installation cannot set, by section."""
 ADDRESS_KEYS = ("public_url", "base_path")
@@ -45,7 +50,8 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The section `[installation]`. A process uses at most `database_connections` to PostgreSQL.
 
     `snapshot_memory_mib` is for the stock of all dealers that a process has loaded. The installation's key is replaced
-    and destroyed at the age `rotate_keys_days`; 0 means never.
+    and destroyed at the age `rotate_keys_days`; 0 means never. Only with `private_feed_addresses`, feeds of dealers may
+    be fetched from addresses that are not public. `alerts` are those of the operator, about what the dealers share.
     """
 
     public_url: Annotated[str, read_by(read_public_url)]
@@ -55,6 +61,8 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     snapshot_memory_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = 512
     database_connections: Annotated[int, Meta(ge=FEWEST_CONNECTIONS, le=MOST_CONNECTIONS)] = DATABASE_CONNECTIONS
     rotate_keys_days: Annotated[int, Meta(ge=0, le=3650)] = 30
+    private_feed_addresses: bool = False
+    alerts: AlertSettings = AlertSettings()
 
 
 class InstallationFile(Sections, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,9 +104,14 @@ class Installation:
         Raises SettingsError with all problems.
         """
         name = "dealer.toml"
-        data = read_toml(name, text, DealerFile)
+        data = read_toml(name, text, CheckedDealerFile)
         file = msgspec.convert(self._with_inherited(data), DealerFile)
-        found = [*_address_problems(data), *_keys_of_installation(data), *_problems_among_others(file)]
+        found = [
+            *_address_problems(data),
+            *_keys_of_installation(data),
+            *_problems_among_others(file),
+            *_alert_problems(file.id, data.get("alerts", {})),
+        ]
         if found:
             raise error_with_lines(name, text, found)
         address, path = self._address(file.id, hosts)
@@ -109,6 +122,7 @@ class Installation:
             service=msgspec.structs.replace(file.service, public_url=address, base_path=path),
             cipher=cipher,
             installation=self.directory,
+            private_feed_addresses=self.file.installation.private_feed_addresses,
         )
 
     def _address(self, dealer_id: str, hosts: Sequence[str]) -> tuple[str, str]:
@@ -162,6 +176,15 @@ def _keys_of_installation(data: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem((section, key), f"belongs to {FILE_NAME}; remove it here")
 
 
+def _alert_problems(dealer_id: str, alerts: Mapping[str, Any]) -> Iterator[Problem]:
+    """A dealer's own webhook needs the dealer's own secret. `alerts` has only what its own file says."""
+    name = alerts.get("webhook_secret_env")
+    own = name is not None and name.rpartition("__")[0] == variable_prefix(dealer_id)
+    if not own and (name is not None or alerts.get("webhook_url")):
+        example = f"{variable_prefix(dealer_id)}__ALERTS"
+        yield Problem(("alerts", "webhook_secret_env"), f"must name a variable of this dealer, such as {example}")
+
+
 def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
     prefix = variable_prefix(file.id)
     for number, rooftop in enumerate(file.rooftops):
@@ -171,9 +194,31 @@ def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
                 if name is not UNSET and name.rpartition("__")[0] != prefix:
                     yield Problem((*here, "http", place, key), f"'{name}' must be a name such as {prefix}__SECRET")
         for place, folder in enumerate(rooftop.deliver.directory):
-            if Path(folder.path).is_absolute() or ".." in Path(folder.path).parts:
-                problem = f"'{folder.path}' must be a folder below the dealer's own"
+            if problem := _problem_of_folder(folder.path):
                 yield Problem((*here, "directory", place, "path"), problem)
+    yield from _problems_of_feeds(file, prefix)
     heads = file.privacy.heads_file
     if Path(heads).name != heads:
         yield Problem(("privacy", "heads_file"), f"'{heads}' must be the name of a file, without a folder")
+
+
+def _problems_of_feeds(file: DealerFile, prefix: str) -> Iterator[Problem]:
+    """A feed reads only the variables of its dealer, and only folders below the dealer's own."""
+    for number, feed in enumerate(file.feeds):
+        key_file = feed.sftp.key_file if feed.sftp is not UNSET else UNSET
+        path = feed.folder.path if feed.folder is not UNSET else UNSET
+        for kind, key, value in (("folder", "path", path), ("sftp", "key_file", key_file)):
+            if value is not UNSET and (problem := _problem_of_folder(value)):
+                yield Problem(("feeds", number, kind, key), problem)
+        for kind in SOURCES:
+            source = getattr(feed, kind, UNSET)
+            for key in source.__struct_fields__ if source is not UNSET else ():
+                name = getattr(source, key)
+                if key.endswith("_env") and name is not UNSET and name.rpartition("__")[0] != prefix:
+                    yield Problem(("feeds", number, kind, key), f"'{name}' must be a name such as {prefix}__SECRET")
+
+
+def _problem_of_folder(path: str) -> str | None:
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        return f"'{path}' must be a folder below the dealer's own"
+    return None

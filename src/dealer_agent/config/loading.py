@@ -13,6 +13,7 @@ from dealer_agent.config.settings import (
     DATABASE_CONNECTIONS,
     FEWEST_CONNECTIONS,
     MOST_CONNECTIONS,
+    CheckedDealerFile,
     DealerFile,
     Settings,
 )
@@ -20,6 +21,7 @@ from dealer_agent.config.settings_problems import SettingsError, error_with_line
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
+DATABASE_FILE = "dealer-agent.db"
 CONNECTIONS_VARIABLE = "DATABASE_CONNECTIONS"
 RATE_LIMIT_VARIABLE = "RATE_LIMIT_URL"
 _RATE_LIMIT_URL = re.compile(
@@ -50,7 +52,7 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
 
 def database_of(directory: Path, env: Mapping[str, str]) -> str:
     """The URL of the database: `DATABASE_URL`, by default the SQLite file in the directory."""
-    return env.get("DATABASE_URL") or f"sqlite:///{directory / 'dealer-agent.db'}"
+    return env.get("DATABASE_URL") or f"sqlite:///{directory / DATABASE_FILE}"
 
 
 def database_connections(env: Mapping[str, str]) -> int:
@@ -85,10 +87,10 @@ def require_private(directory: Path) -> None:
 
 def read_dealer_file(text: str) -> DealerFile:
     """Parses the text of a `dealer.toml`. Raises SettingsError."""
-    return msgspec.convert(read_toml(FILE_NAME, text, DealerFile), DealerFile)
+    return msgspec.convert(read_toml(FILE_NAME, text, CheckedDealerFile), DealerFile)
 
 
-def read_toml(file: str, text: str, kind: type) -> dict[str, Any]:
+def read_toml(file: str, text: str, kind: Any) -> dict[str, Any]:
     """The values in the text of a TOML file, which msgspec can convert to the type `kind`. Raises SettingsError."""
     try:
         data = tomllib.loads(text)

@@ -13,7 +13,10 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict, fields
 
+from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.config.feeds import Feeds, feeds_name_rooftops
 from dealer_agent.config.rates import windows_of
+from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
     Text,
@@ -25,6 +28,7 @@ from dealer_agent.dealers.profile_checks import (
     read_web_address,
 )
 from dealer_agent.encryption import Cipher
+from dealer_agent.inventory.feed_checks import FeedChecks, check_names_are_known
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
@@ -209,6 +213,28 @@ class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return bool(self.host) and self.confirm_appointments
 
 
+def monthly_report_has_readers(reports: Any) -> Iterator[Problem]:
+    """A report that is mailed needs an address."""
+    match reports:
+        case {"monthly": True, **rest} if not rest.get("mail"):
+            yield Problem(("monthly",), 'needs who gets the report: write mail = ["owner@example.com"]')
+
+
+def read_agent_name(value: str) -> str:
+    """The name of an agent, as the first characters of a `User-Agent` header."""
+    if not (value.isascii() and value.isprintable() and value.strip() == value and 1 <= len(value) <= 100):
+        raise ValueError(f"'{value}' must be 1 to 100 ASCII characters without spaces at the ends")
+    return value
+
+
+class ReportSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The monthly report (docs/how-to/monthly-report.md). `agents` are names that it lists besides tokens."""
+
+    monthly: bool = False
+    mail: Annotated[tuple[Annotated[str, read_by(read_email)], ...], Meta(max_length=20)] = ()
+    agents: Annotated[tuple[Annotated[str, read_by(read_agent_name)], ...], Meta(max_length=50)] = ()
+
+
 LONGEST_LEASE_SECONDS = 3600
 
 
@@ -233,23 +259,32 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     logs: LogSettings = LogSettings()
     mail: MailSettings = MailSettings()
     delivery: DeliverySettings = DeliverySettings()
+    alerts: AlertSettings = AlertSettings()
+    checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
+    sftp: SftpSettings = SftpSettings()
+    reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()
 
 
 if TYPE_CHECKING:
 
     class DealerFile(Profile, Sections, frozen=True, kw_only=True):
-        """`dealer.toml`: the dealer's profile at its top, and the sections about the service."""
+        """`dealer.toml`: the dealer's profile at its top, its feeds, and the sections about the service."""
+
+        feeds: Feeds = ()
 else:
     # msgspec cannot combine two bases that have fields.
     DealerFile = defstruct(
         "DealerFile",
-        [(field.name, field.type, field.default) for field in fields(Sections)],
+        [("feeds", Feeds, ()), *((field.name, field.type, field.default) for field in fields(Sections))],
         bases=(Profile,),
         frozen=True,
         kw_only=True,
         forbid_unknown_fields=True,
     )
 
+
+CheckedDealerFile = Annotated[DealerFile, must_satisfy(feeds_name_rooftops)]
+"""`DealerFile`, with the rules about several of its parts."""
 
 DATABASE_CONNECTIONS = 10
 FEWEST_CONNECTIONS = 3
@@ -263,22 +298,25 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
     only work without customer data is possible. `installation` is the folder of the dealer's installation, if any.
     A process has at most `database_connections` to PostgreSQL. `rate_limit_url` is the store of the rate limits that
-    machines share. If it is empty, each machine has its own.
+    machines share. If it is empty, each machine has its own. `private_feed_addresses`: feeds may be fetched from
+    addresses that are not public.
     """
 
     directory: Path
     database_url: str
     dealer: Profile
+    feeds: Feeds = ()
     database_connections: int = DATABASE_CONNECTIONS
     rate_limit_url: str = ""
     cipher: Cipher | None = None
     installation: Path | None = None
+    private_feed_addresses: bool = True
 
     @classmethod
     def of(cls, file: DealerFile, **more: Any) -> "Settings":
         """The settings of a file. `more` has further members, and sections that replace those of the file."""
         sections = {field.name: getattr(file, field.name) for field in fields(Sections)}
-        return cls(dealer=file, **{**sections, **more})
+        return cls(dealer=file, feeds=file.feeds, **{**sections, **more})
 
     @property
     def heads_file(self) -> Path:

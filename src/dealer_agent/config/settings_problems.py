@@ -42,7 +42,7 @@ def header_name(path: Path) -> str:
     return ".".join(part for part in path if isinstance(part, str))
 
 
-def find_problems(kind: type, data: dict[str, Any]) -> list[Problem]:
+def find_problems(kind: Any, data: dict[str, Any]) -> list[Problem]:
     """The problems of TOML data that should have the type `kind`. Without a problem, msgspec converts it."""
     root = types.type_info(kind)
     return list(_walk(root, data, (), _sections_by_key(root, ())))

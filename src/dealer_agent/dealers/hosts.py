@@ -1,6 +1,7 @@
-"""Host names of dealers in canonical form. Pure."""
+"""Host names: those of dealers in canonical form, and that of this machine. Pure."""
 
 import re
+from ipaddress import ip_address
 
 MOST_CHARACTERS = 253
 
@@ -29,3 +30,11 @@ def canonical_host(host: str) -> str:
     if len(ascii_name) > MOST_CHARACTERS or not all(map(_LABEL.fullmatch, labels)):
         raise ValueError(f"{host!r} is no host name")
     return ascii_name
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host name or IP address always means this machine. Other names are not resolved."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -134,12 +134,12 @@ class AreaOffer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Policies(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The dealer's policies. `text` is for shoppers. A feed may remove at most the share `max_shrink` of the stock."""
+    """The dealer's policies. `text` is for shoppers. `max_shrink` is an older name of the check `units_lost`."""
 
     text: Text | UnsetType = UNSET
     remember_sold_days: Annotated[int, Meta(ge=0, le=3650)] = 90
     duplicate_window_hours: Annotated[int, Meta(ge=0, le=8760)] = 24
-    max_shrink: Annotated[float, Meta(ge=0, le=1)] = 0.30
+    max_shrink: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
 
 
 class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -153,6 +153,7 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep_consents_days: Annotated[int, Meta(ge=1, le=3650)] = 1826
     keep_accesses_days: Annotated[int, Meta(ge=1, le=3650)] = 730
     keep_refusals_days: Annotated[int, Meta(ge=1, le=3650)] = 90
+    keep_counts_days: Annotated[int, Meta(ge=1, le=3650)] = 400
     rotate_keys_days: Annotated[int, Meta(ge=0, le=3650)] = 30
     heads_file: Annotated[Text, read_by(checks.read_file_path)] = "consent-heads.log"
 
@@ -171,3 +172,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     area_offers: tuple[AreaOffer, ...] = ()
     policies: Policies = Policies()
     privacy: Privacy = Privacy()
+
+    @property
+    def timezone(self) -> str:
+        """The time zone of the dealer's days and months: that of the first rooftop."""
+        return self.rooftops[0].timezone

@@ -22,4 +22,5 @@ def purge_before(kept: Privacy, now: datetime) -> dict[str, datetime]:
     return {
         "refusals_before": now - timedelta(days=kept.keep_refusals_days),
         "accesses_before": today - timedelta(days=kept.keep_accesses_days),
+        "counts_before": today - timedelta(days=kept.keep_counts_days),
     }

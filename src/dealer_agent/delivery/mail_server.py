@@ -25,18 +25,7 @@ class MailServer:
 
     async def send(self, content: bytes, recipients: tuple[str, ...]) -> str | None:
         """Sends a mail. Returns a note if only some of the recipients were accepted. Raises NotDelivered."""
-        mail = self.settings
-        client = aiosmtplib.SMTP(
-            hostname=mail.host,
-            port=mail.port,
-            username=self.user,
-            password=self.password,
-            timeout=mail.timeout_seconds,
-            use_tls=mail.security == "tls",
-            start_tls=mail.security == "starttls",
-            tls_context=None if mail.security == "none" else ssl.create_default_context(),
-            local_hostname=mail.from_address.rpartition("@")[2],
-        )
+        mail, client = self.settings, self._client()
         options = ["SMTPUTF8"] if needs_utf8(mail.from_address, *recipients) else []
         connected = False
         try:
@@ -57,6 +46,33 @@ class MailServer:
         finally:
             client.close()
         return _note(refused, len(recipients))
+
+    async def check(self) -> None:
+        """Connects and logs in, and sends no mail. Raises NotDelivered."""
+        client = self._client()
+        try:
+            async with asyncio.timeout(self.settings.timeout_seconds):
+                await client.connect()
+            with suppress(aiosmtplib.SMTPException, OSError):
+                await client.quit(timeout=QUIT_SECONDS)
+        except (TimeoutError, aiosmtplib.SMTPException, OSError) as error:
+            raise _failure(error) from None
+        finally:
+            client.close()
+
+    def _client(self) -> aiosmtplib.SMTP:
+        mail = self.settings
+        return aiosmtplib.SMTP(
+            hostname=mail.host,
+            port=mail.port,
+            username=self.user,
+            password=self.password,
+            timeout=mail.timeout_seconds,
+            use_tls=mail.security == "tls",
+            start_tls=mail.security == "starttls",
+            tls_context=None if mail.security == "none" else ssl.create_default_context(),
+            local_hostname=mail.from_address.rpartition("@")[2],
+        )
 
 
 def needs_utf8(*addresses: str) -> bool:

@@ -102,7 +102,7 @@ class LeadTransaction:
             answered = msgspec.json.decode(first.reply, type=_StoredAnswer)
             waiting_id = answered.without_a_time
             if waiting_id is None:
-                return Answer(bytes(answered.data), answered.message)
+                return Answer(bytes(answered.data), answered.message, is_repeated=True)
         lead_id, answer = self._store_lead() if waiting_id is None else self._book_again(waiting_id)
         if isinstance(answer, Answer):
             content = _StoredAnswer(msgspec.Raw(answer.data), answer.message)

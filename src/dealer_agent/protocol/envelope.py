@@ -12,8 +12,20 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from dealer_agent.protocol.envelope_problems import SendMessage, data_part, envelope_problems, media_type_problems
-from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedSkill
+from dealer_agent.protocol.envelope_problems import (
+    SendMessage,
+    data_part,
+    envelope_problems,
+    media_type_problems,
+    undeclared_media_types,
+)
+from dealer_agent.protocol.errors import (
+    ContentTypeNotSupported,
+    ProtocolError,
+    PushNotificationNotSupported,
+    TaskNotFound,
+    UnsupportedSkill,
+)
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
 from dealer_agent.protocol.problems import RECEIVED_LIMIT, Problem, validation_error
 from dealer_agent.protocol.request_problems import payload_problems
@@ -26,6 +38,9 @@ from dealer_agent.protocol.skill import (
     Skill,
 )
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
+
+MEDIA_TYPES_SHOWN = 3
+"""The most media types that an error repeats."""
 
 LEAD = LEAD_SUBMIT.id.encode()
 """The body of a lead contains these bytes, unless its client has escaped them."""
@@ -173,6 +188,8 @@ def check_request(body: Any, vocabularies: Vocabularies, *, lenient: bool = Fals
 def _check_envelope(
     body: Any, vocabularies: Vocabularies, vocabulary: Vocabulary, *, lenient: bool
 ) -> tuple[Skill, dict[str, Any]]:
+    _refuse_tasks(body)
+    _refuse_other_media_types(body, vocabularies)
     problems = envelope_problems(body, vocabulary, lenient=lenient)
     part = data_part(body)[1]
     payload = part.get("data") if part else None
@@ -181,7 +198,7 @@ def _check_envelope(
     problems += media_type_problems(body, skill, vocabularies, lenient=lenient)
     if problems:
         raise validation_error(problems, "envelope")
-    _refuse_tasks_and_pushes(body)
+    _refuse_pushes(body)
     assert isinstance(payload, dict)
     if skill is None:
         raise _no_skill(payload)
@@ -201,10 +218,24 @@ def _no_skill(payload: dict[str, Any]) -> ProtocolError:
     return UnsupportedSkill(f"No skill here answers {named!r}. Known: {known}.", details)
 
 
-def _refuse_tasks_and_pushes(body: dict[str, Any]) -> None:
+def _refuse_tasks(body: Any) -> None:
+    """A2A answers the id of an unknown task first, whatever else is wrong with the message."""
+    match body:
+        case {"message": {"taskId": str(task_id)}} if task_id:
+            details = {"in": "envelope", "instancePath": "/message/taskId"}
+            raise TaskNotFound("This agent keeps no tasks: send the message without a taskId.", details)
+
+
+def _refuse_other_media_types(body: Any, vocabularies: Vocabularies) -> None:
+    """Refuses a message without data whose parts all have media types that the card does not declare."""
+    types = undeclared_media_types(body, vocabularies)
+    if types:
+        shown = [media_type[:RECEIVED_LIMIT] for media_type in types[:MEDIA_TYPES_SHOWN]]
+        details = {"in": "envelope", "instancePath": "/message/parts", "received": shown}
+        raise ContentTypeNotSupported(f"This agent reads none of these media types: {', '.join(shown)}.", details)
+
+
+def _refuse_pushes(body: dict[str, Any]) -> None:
     configuration = body.get("configuration", {})
     if "taskPushNotificationConfig" in configuration or "pushNotificationConfig" in configuration:
         raise PushNotificationNotSupported("This agent pushes no notifications.", {"in": "envelope"})
-    if body["message"].get("taskId"):
-        details = {"in": "envelope", "instancePath": "/message/taskId"}
-        raise TaskNotFound("This agent keeps no tasks: send the message without a taskId.", details)

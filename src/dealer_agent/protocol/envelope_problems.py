@@ -101,6 +101,17 @@ def envelope_problems(body: Any, vocabulary: Vocabulary, *, lenient: bool) -> li
     return problems + _part_problems(body, vocabulary)
 
 
+def undeclared_media_types(body: Any, vocabularies: Vocabularies) -> list[str]:
+    """The media types of the parts, if no part has data and the card declares none of the types. Else nothing."""
+    types = []
+    for part in _parts(body) or ():
+        media_type = part.get("mediaType") if isinstance(part, dict) and "data" not in part else None
+        if not isinstance(media_type, str) or bare_media_type(media_type) in vocabularies.requests:
+            return []
+        types.append(media_type)
+    return types
+
+
 def media_type_problems(body: Any, skill: Skill | None, vocabularies: Vocabularies, *, lenient: bool) -> list[Problem]:
     """What is wrong with the media type of the data part and with the accepted output modes."""
     problems: list[Problem] = []

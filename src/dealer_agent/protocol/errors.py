@@ -19,6 +19,7 @@ add a class, and a line to this tree::
     ├── TaskNotFound                     A2A's own
     ├── PushNotificationNotSupported     A2A's own
     ├── UnsupportedOperation             A2A's own
+    ├── ContentTypeNotSupported          A2A's own
     └── VersionNotSupported              A2A's own
 """
 
@@ -247,6 +248,19 @@ class UnsupportedOperation(ProtocolError):
     meaning = "A2A: the agent card does not declare this operation."
     action = "Use SendMessage."
     example = ("This agent does not offer this operation: it answers SendMessage.", {"in": "envelope"})
+
+
+class ContentTypeNotSupported(ProtocolError):
+    code = "CONTENT_TYPE_NOT_SUPPORTED"
+    http = 415
+    json_rpc = -32005
+    is_a2a = True
+    meaning = "A2A: no part of the message has a media type that the agent card declares."
+    action = "Send a data part with the request media type of the skill."
+    example = (
+        "This agent reads none of these media types: image/png.",
+        {"in": "envelope", "instancePath": "/message/parts", "received": ["image/png"]},
+    )
 
 
 class VersionNotSupported(ProtocolError):

@@ -10,6 +10,7 @@ from dealer_agent.protocol.envelope import Request, RequestTypes, check_request,
 from dealer_agent.protocol.envelope_problems import SendMessage
 from dealer_agent.protocol.errors import ProtocolError, SchemaValidationFailed, UnsupportedSkill
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
+from dealer_agent.protocol.task_list import TaskPage, task_page
 from dealer_agent.protocol.vocabulary import Vocabularies
 
 INVALID_REQUEST, METHOD_NOT_FOUND = -32600, -32601
@@ -29,9 +30,7 @@ UNDECLARED_METHODS: dict[str, type[ProtocolError]] = {
         + ["ListTaskPushNotificationConfigs"],
         errors.PushNotificationNotSupported,
     ),
-    **dict.fromkeys(
-        ("ListTasks", "SendStreamingMessage", "SubscribeToTask", "GetExtendedAgentCard"), errors.UnsupportedOperation
-    ),
+    **dict.fromkeys(("SendStreamingMessage", "SubscribeToTask", "GetExtendedAgentCard"), errors.UnsupportedOperation),
 }
 """A2A's methods that the card does not declare, and their errors."""
 
@@ -58,8 +57,8 @@ _types_decoder = msgspec.json.Decoder(_CallTypes)
 
 def decode_call(
     body: bytes, vocabularies: Vocabularies, lenient: bool = False
-) -> tuple[bytes, Request | ProtocolError]:
-    """The id of a call, as the JSON text that was received, and the request or the error."""
+) -> tuple[bytes, Request | ProtocolError | TaskPage]:
+    """The id of a call, as the JSON text that was received, and the request, the error or the answer to ListTasks."""
     plain_call = decode_plain_call(body, vocabularies)
     if plain_call is not None:
         return plain_call
@@ -69,7 +68,11 @@ def decode_call(
         _refuse_other_values(plain)
         rpc_id = _id_in(body)
         _refuse_other_calls(plain, rpc_id)
-        return rpc_id, check_request(plain.get("params", {}), vocabularies, lenient=lenient)
+        params = plain.get("params", {})
+        if plain["method"] == "ListTasks":
+            named = params if isinstance(params, dict) else {}
+            return rpc_id, task_page(named.get("pageSize"), named.get("pageToken"))
+        return rpc_id, check_request(params, vocabularies, lenient=lenient)
     except ProtocolError as error:
         return rpc_id, error
 
@@ -143,7 +146,7 @@ def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes) -> None:
     method = call.get("method")
     if not isinstance(method, str):
         raise _invalid('"method" must be a string: send "SendMessage".')
-    if method == "SendMessage":
+    if method in ("SendMessage", "ListTasks"):
         return
     undeclared = UNDECLARED_METHODS.get(method)
     if undeclared is not None:

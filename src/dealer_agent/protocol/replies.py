@@ -21,11 +21,13 @@ class Answer(NamedTuple):
     """A skill's answer: the JSON of `data`, and a sentence for the buyer. `rest` has further pieces of `data`.
 
     A page of listings stays in pieces until it is sent: one copy of it costs about as much as the search.
+    `is_repeated`: the answer was stored for an idempotency key.
     """
 
     data: bytes
     message: str | None = None
     rest: Sequence[bytes] = ()
+    is_repeated: bool = False
 
 
 def reply_pieces(request: Request, message_id: str, answer: Answer) -> list[bytes]:

@@ -8,13 +8,14 @@ from dealer_agent.protocol import envelope, json_rpc
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
+from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 
 class Binding(NamedTuple):
     """The functions of one binding. The id of a call is JSON text; over HTTP+JSON it is empty.
 
-    - `decode(body, vocabularies, lenient)` returns the call's id, and the request or its error.
+    - `decode(body, vocabularies, lenient)` returns the call's id, and the request, its error or a page of tasks.
     - `decode_plain(body, vocabularies)` returns the call's id and a plain request; None for every other body.
     - `names_a_lead(body)` costs much less than to decode the body.
     - `call_id(body)` returns the id in a body that may be invalid; `null` if there is none.
@@ -23,7 +24,7 @@ class Binding(NamedTuple):
     """
 
     name: str
-    decode: Callable[[bytes, Vocabularies, bool], tuple[bytes, Request | ProtocolError]]
+    decode: Callable[[bytes, Vocabularies, bool], tuple[bytes, Request | ProtocolError | TaskPage]]
     decode_plain: Callable[[bytes, Vocabularies], tuple[bytes, Request] | None]
     names_a_lead: Callable[[bytes], bool]
     call_id: Callable[[bytes], bytes]

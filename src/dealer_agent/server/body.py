@@ -4,7 +4,7 @@ import asyncio
 
 from starlette.types import Receive
 
-from dealer_agent.protocol.errors import SchemaValidationFailed
+from dealer_agent.protocol.errors import ContentTypeNotSupported, SchemaValidationFailed
 from dealer_agent.protocol.problems import Problem, message_and_details
 
 JSON = "application/json"
@@ -44,11 +44,13 @@ def too_large(words: str) -> SchemaValidationFailed:
 
 def wrong_media_type(words: str) -> SchemaValidationFailed:
     """The refusal (415) of a media type. `words` say which ones are accepted."""
-    return _refusal("Content-Type", words, "contentMediaType", 415)
+    return _refusal("Content-Type", words, "contentMediaType", 415, json_rpc=ContentTypeNotSupported.json_rpc)
 
 
-def _refusal(subject: str, words: str, keyword: str, status: int) -> SchemaValidationFailed:
+def _refusal(
+    subject: str, words: str, keyword: str, status: int, json_rpc: int | None = None
+) -> SchemaValidationFailed:
     _, details = message_and_details([Problem((), f"{subject} {words}", keyword)], "envelope")
     # The rest of a body that is too large or too slow is not read, so the connection cannot be used again.
     headers = () if status == 415 else (("connection", "close"),)
-    return SchemaValidationFailed(f"{subject} {words}.", details, http=status, headers=headers)
+    return SchemaValidationFailed(f"{subject} {words}.", details, http=status, json_rpc=json_rpc, headers=headers)

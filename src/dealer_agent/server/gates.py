@@ -20,6 +20,7 @@ from dealer_agent.protocol.envelope import LEAD, Request
 from dealer_agent.protocol.errors import AuthRequired, ProtocolError, RateLimited, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import Problem, validation_error
+from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, too_large, wrong_media_type
@@ -65,13 +66,13 @@ class IncomingRequest:
     query: bytes = b""
     call_id: bytes = b"null"
     media_type: str = JSON
-    decoded: tuple[bytes, Request | ProtocolError] | None = None
+    decoded: tuple[bytes, Request | ProtocolError | TaskPage] | None = None
     uncounted: tuple[Count, ...] = ()
     started: float = field(init=False)
     line: RequestLine = field(init=False)
     vocabulary: Vocabulary = field(init=False)
     address: str = field(init=False)
-    token_id: str | None = field(init=False)
+    token_id: str | None = field(default=None, init=False)
     body: bytes = field(init=False)
     cost: int = field(init=False)
     is_lead: bool = field(init=False)
@@ -188,10 +189,10 @@ def check_version(incoming: IncomingRequest) -> None:
 
 
 def check_envelope(incoming: IncomingRequest) -> None:
-    """Refuses a body that is not JSON, and a message with defects outside its payload."""
+    """Refuses a body that is not JSON, and a message with defects outside its payload. Raises TaskPage as well."""
     assert incoming.decoded is not None
     result = incoming.decoded[1]
-    if isinstance(result, ProtocolError):
+    if isinstance(result, ProtocolError | TaskPage):
         raise result
     incoming.request, incoming.line.skill = result, result.skill.id
 

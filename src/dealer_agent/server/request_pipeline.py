@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from itertools import islice
 from time import perf_counter
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.replies import Answer, reply_pieces
+from dealer_agent.protocol.skill import LEAD_SUBMIT
+from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.cross_origin import HEAD_LINES
@@ -29,6 +31,7 @@ from dealer_agent.server.gates import (
     share_counts,
 )
 from dealer_agent.server.log import log_request
+from dealer_agent.server.request_counts import UNKNOWN_SKILL, lead_outcome
 from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
 
@@ -56,8 +59,10 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
         await service.load.wait_for_turn(service.dealer_id, is_lead=incoming.is_lead)
         await pass_gates(REQUEST_GATES, incoming)
         if incoming.request.skill.is_lead:
-            return _success(incoming, await _submit_lead(incoming))
+            return _lead_success(incoming, await _submit_lead(incoming))
         return _success(incoming, read(service.dealer, incoming.request))
+    except TaskPage as page:
+        return _reply(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
     except ClientGoneError:
         raise
     except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
@@ -133,6 +138,20 @@ async def _submit_lead(incoming: IncomingRequest) -> Answer:
 
 
 def _success(incoming: IncomingRequest, result: Answer) -> Reply:
+    request = incoming.request
+    incoming.service.counts.count_answer(
+        request.skill.id, incoming.token_id, incoming.fields, request.payload, result.data
+    )
+    return _answered(incoming, result)
+
+
+def _lead_success(incoming: IncomingRequest, result: Answer) -> Reply:
+    outcome = lead_outcome(result)
+    incoming.service.counts.count(incoming.request.skill.id, outcome, incoming.token_id, incoming.fields)
+    return _answered(incoming, result)
+
+
+def _answered(incoming: IncomingRequest, result: Answer) -> Reply:
     pieces = reply_pieces(incoming.request, incoming.line.request_id, result)
     return _reply(incoming, 200, _extensions(incoming), incoming.binding.encode_result(incoming.call_id, pieces))
 
@@ -141,6 +160,10 @@ def _failure(incoming: IncomingRequest, fault: Exception) -> Reply:
     line = incoming.line
     error, error_id = as_protocol_error(fault, line.request_id), f"err_{line.request_id}"
     line.code, line.error_id = error.code, error_id
+    skill_id = UNKNOWN_SKILL if line.skill is UNSET else line.skill
+    incoming.service.counts.count(skill_id, error.code, incoming.token_id, incoming.fields)
+    if error.http >= 500 and line.skill == LEAD_SUBMIT.id:
+        incoming.service.process.failed_leads[incoming.service.dealer_id] += 1
     status, body = incoming.binding.encode_error(
         error, incoming.vocabulary, error_id, datetime.now(UTC), incoming.call_id
     )

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
 from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedOperation
 from dealer_agent.protocol.schemas import published_schemas
+from dealer_agent.protocol.task_list import task_page
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
@@ -61,7 +63,7 @@ def routes() -> list[Route]:
         *customer_routes(),
         _not_offered("/message:stream", UnsupportedOperation),
         _not_offered("/extendedAgentCard", UnsupportedOperation),
-        _not_offered("/tasks", UnsupportedOperation),
+        Route("/tasks", _list_tasks, methods=["GET"]),
         _not_offered("/tasks/{task}:subscribe", UnsupportedOperation),
         _not_offered("/tasks/{task}/pushNotificationConfigs{rest:path}", PushNotificationNotSupported),
         _not_offered("/tasks/{task:path}", TaskNotFound),
@@ -81,7 +83,8 @@ def service_of(request: Request) -> Service:
 
 def _card(service: Service, revision: str) -> Document:
     card = {"1.0.0": card_1_0_0, "0.1.0": card_0_1_0}[revision]
-    return json_document(card(service.card, service.vocabularies))
+    body, headers = json_document(card(service.card, service.vocabularies))
+    return Document(body, headers | {"last-modified": format_datetime(service.opened_at, usegmt=True)})
 
 
 def _openapi(service: Service) -> Json:
@@ -191,6 +194,13 @@ async def _calendar(request: Request) -> Response:
         raise HTTPException(404)
     headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
     return Response(calendar, media_type="text/calendar; charset=utf-8", headers=headers)
+
+
+async def _list_tasks(request: Request) -> Response:
+    """An empty page of tasks, or the error about the query."""
+    query = request.query_params
+    page = task_page(query.get("pageSize"), query.get("pageToken"))
+    return Response(page.body, media_type=JSON, headers={"cache-control": "no-store"} | READABLE_ANYWHERE)
 
 
 def _not_offered(path: str, kind: type[ProtocolError]) -> Route:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from starlette.types import Scope
 
+from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC, Binding
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Process, Service
@@ -138,6 +139,11 @@ class ServedDealers:
         if hosts and host_name(host.decode("latin-1")) in hosts:
             return self._targets.get((host, path))
         return self._targets.get((b"", path))
+
+    def find_catalogue(self, dealer_id: str) -> Catalogue | None:
+        """The stock of an opened dealer."""
+        service = self.opened.get(dealer_id)
+        return None if service is None else service.dealer.catalogue
 
     async def open(self, dealer_id: str) -> Service:
         """The service of a dealer. Requests for one dealer wait for one task. Raises RateLimited and StorageError."""

@@ -1,7 +1,9 @@
 """What the server works with: the process with its queue and limits, and the service of each dealer."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.types import Scope
@@ -17,6 +19,7 @@ from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.limits import DealerLimits, RateLimits
+from dealer_agent.server.request_counts import DealerCounts, RequestCounts
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
@@ -37,7 +40,9 @@ class Process:
     """What the dealers of a process share. The settings are about connections and requests without a dealer.
 
     `limits` count on this machine. Requests without a dealer always count there. `limit_store` is for the limits that
-    machines share. `ready`: stock and tokens are up to date. `leads` says whether leads can be stored now.
+    machines share. `counts` are those of requests, by dealer. `ready`: stock and tokens are up to date. `leads` says
+    whether leads can be stored now. `failed_leads` counts the leads of each dealer that were answered with an error of
+    the service, until `alerts` stores their number.
     """
 
     settings: ServiceSettings
@@ -46,8 +51,10 @@ class Process:
     logs_access: bool
     limit_store: LimitStore | None = None
     load: Admission = field(default_factory=Admission)
+    counts: RequestCounts = field(default_factory=RequestCounts)
     ready: bool = False
     leads: str = LEADS_TAKEN
+    failed_leads: Counter[str] = field(default_factory=Counter)
 
     async def count_request(self, rule: str, scope: Scope) -> None:
         """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""
@@ -65,7 +72,7 @@ class Service:
     the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
     tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that were needed, by
     the function that makes them. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request,
-    by `perf_counter`.
+    by `perf_counter`. `opened_at` is when the process read the settings.
     """
 
     process: Process
@@ -81,7 +88,9 @@ class Service:
     customers: CustomerActions
     links: CustomerLinks
     stock_bytes: int
+    counts: DealerCounts
     used_at: float = 0.0
+    opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     shared_limits: SharedLimits | None = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)

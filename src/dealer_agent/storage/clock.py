@@ -7,7 +7,7 @@ time is stored, until the clock is right again or a person confirms it.
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select, union_all
+from sqlalchemy import func, select, text, union_all
 
 from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.schema import (
@@ -54,6 +54,8 @@ _newest = union_all(
 
 READ_NEWEST = select(func.max(_newest.c.at, type_=UtcTime))
 
+_READ_SERVER_CLOCK = text("SELECT clock_timestamp()")
+
 _TO_NEW_TIME = "UPDATE SET trusted_at = excluded.trusted_at"
 CONFIRM_TIME = upsert(clocks, _TO_NEW_TIME)
 STORE_TIME = upsert(clocks, f"{_TO_NEW_TIME} WHERE clocks.trusted_at < excluded.trusted_at")
@@ -93,3 +95,11 @@ def trust_clock(tx: Transaction) -> None:
 def confirm_clock(tx: Transaction) -> None:
     """Stores the time of the transaction, which a person has confirmed, as trusted."""
     tx.execute(CONFIRM_TIME, {"trusted_at": tx.now})
+
+
+def server_clock(tx: Transaction) -> datetime | None:
+    """The time on the clock of the database server. SQLite has the clock of this machine: None."""
+    if tx.connection.dialect.name == "sqlite":
+        return None
+    at: datetime = tx.execute(_READ_SERVER_CLOCK).scalar_one()
+    return at

@@ -14,11 +14,14 @@ from dealer_agent.storage.schema import (
     dealer_hosts,
     dealer_keys,
     dealer_settings,
+    feed_dealers,
+    feed_files,
     imports,
     metadata,
     of_dealer,
     outbox,
     registered_dealers,
+    replicas,
     revisions,
     unit_changes,
     upsert,
@@ -30,7 +33,15 @@ from dealer_agent.storage.transaction import Transaction
 ROWS = 500
 """The rows of one transaction: it bounds how long leads of other dealers wait."""
 
-_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, revisions)
+_NOT_COPIED = (
+    registered_dealers,
+    dealer_settings,
+    dealer_hosts,
+    dealer_keys,
+    replicas,
+    revisions,
+    feed_dealers,
+)
 """Tables about the place of a dealer. The caller writes what the other place needs."""
 
 # Deliveries are sent as soon as they are there, so they come last.
@@ -96,6 +107,6 @@ def copy_dealer(
 def _values(table: Table, row: Row[Any], stock_revision: int) -> Mapping[str, Any]:
     """The values of a row in the target, whose counter of stock changes may be ahead: a dealer was removed there."""
     values = row._asdict()
-    if table in (imports, unit_changes):
+    if table in (imports, unit_changes, feed_files) and values["revision"] is not None:
         values["revision"] += stock_revision
     return values

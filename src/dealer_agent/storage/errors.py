@@ -8,7 +8,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
         DatabaseFailure: DatabaseUnreachable, DatabaseBusy, DiskFull, DatabaseReadOnly, DatabaseDamaged
         SchemaOutdated, SchemaTooNew
         KeyMissing, WrongKey, KeysChanged
-        AlreadyStored, StockShrinks, ClockDoubtful
+        AlreadyStored, FeedRefused, LeaseLost, ClockDoubtful
         DealerUnknown, DealerExists, SettingsConflict, HostTaken
 """
 
@@ -22,6 +22,7 @@ from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError, St
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
+from dealer_agent.inventory.feed_checks import Finding, refusals
 
 
 class StorageError(Exception):
@@ -112,18 +113,16 @@ class NotIsolated(StorageError):
     """The database does not isolate the data of dealers from each other."""
 
 
-class StockShrinks(StorageError):
-    """A full file would remove more units than allowed. The attributes count units for sale."""
+class LeaseLost(StorageError):
+    """Another process works on the feed now."""
 
-    def __init__(self, *, before: int, after: int, removed: int) -> None:
-        new = after - (before - removed)
-        super().__init__(
-            f"the file lacks {removed:,} of {before:,} units that are for sale, and has {new:,} that are not for sale"
-            " yet"
-        )
-        self.before = before
-        self.after = after
-        self.removed = removed
+
+class FeedRefused(StorageError):
+    """Checks refuse a feed. `findings` has the refusals and the warnings."""
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        super().__init__(" ".join(finding.sentence for finding in refusals(findings)))
+        self.findings = findings
 
 
 _Meaning = tuple[type[StorageError], str]

@@ -17,7 +17,17 @@ from dealer_agent.storage.errors import translated_driver_error
 ALL_DEALERS = "*"
 """No dealer id: those are slugs."""
 
-INSTALLATION_TABLES = ("registered_dealers", "dealer_settings", "dealer_hosts", "dealer_keys", "revisions", "upkeep")
+INSTALLATION_TABLES = (
+    "registered_dealers",
+    "dealer_settings",
+    "dealer_hosts",
+    "dealer_keys",
+    "revisions",
+    "upkeep",
+    "feeds",
+    "feed_dealers",
+    "alert_checks",
+)
 
 SET_DEALER = "SELECT set_config('dealer_agent.dealer', %s, true)"
 
@@ -40,6 +50,7 @@ READ_PROBLEM = text(
             SELECT FROM pg_class
             WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
                 AND relname <> 'alembic_version' AND NOT row_security_active(oid)
+                AND has_table_privilege(oid, 'SELECT, INSERT, UPDATE, DELETE')
         ) THEN 'finds tables without row-level security'
     END
     """

@@ -11,6 +11,7 @@ from sqlalchemy import Column, Delete, bindparam, delete, select
 
 from dealer_agent.storage.accesses import delete_accesses
 from dealer_agent.storage.clock import trust_clock
+from dealer_agent.storage.daily_counts import delete_oldest_day
 from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.schema import idempotency, of_dealer, refusals
 from dealer_agent.storage.store import Begin, Store
@@ -24,7 +25,7 @@ MOST_REFUSALS = 100_000
 
 
 class Purged(NamedTuple):
-    """How many rows were deleted."""
+    """How many rows were deleted, besides counts."""
 
     idempotency: int
     refusals: int
@@ -46,9 +47,15 @@ READ_OLDEST_KEPT = (
 
 
 def purge(
-    store: Store, dealer_id: str, *, refusals_before: datetime, accesses_before: datetime, now: datetime
+    store: Store,
+    dealer_id: str,
+    *,
+    refusals_before: datetime,
+    accesses_before: datetime,
+    counts_before: datetime,
+    now: datetime,
 ) -> Purged:
-    """Deletes responses stored for idempotency keys after 30 days, and refusals and accesses from before these times.
+    """Deletes responses stored for idempotency keys after 30 days, and other rows from before these times.
 
     It also deletes all but the newest MOST_REFUSALS refusals. Each transaction deletes a few rows, so that leads do not
     wait. Raises ClockDoubtful, and deletes nothing, if `now` is implausible.
@@ -70,6 +77,10 @@ def purge(
             if done < MOST_ROWS:
                 return total
 
+    found = True
+    while found:
+        with store.write(dealer_id, now) as tx:
+            found = delete_oldest_day(tx, counts_before.date())
     return Purged(
         in_batches(store.write, lambda tx: tx.execute(DELETE_OLD_REPLIES, {"before": now - IDEMPOTENCY_KEPT}).rowcount),
         in_batches(store.write, delete_refusals),

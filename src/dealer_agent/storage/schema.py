@@ -43,7 +43,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 FIRST_REVISION = "0009"
 """The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0012"
+SCHEMA_REVISION = "0018"
 """The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -216,6 +216,9 @@ dealer_keys = _table("dealer_keys", key="key_id", text="key_id", counts="positio
 # When the upkeep of a dealer of an installation is due, and when the heads of its chains were recorded.
 upkeep = _table("upkeep", key="", times="due_at heads_at")
 
+# The machines that serve the dealer or the installation. `settings` is a hash. A running service renews its record.
+replicas = _table("replicas", key="machine", words="machine", text="version settings", times="seen_at")
+
 # Every import changes these rows. The documents, which seldom change, have another table: PostgreSQL writes whole rows.
 units = _table(
     "units",
@@ -241,17 +244,58 @@ unit_changes = _table(
     times="first_seen changed_at updated_at sold_at",
 )
 
-# `rooftops` is the scope of the import, a JSON array: NULL for all rooftops.
+# `rooftops` is the scope of the import, a JSON array: NULL for all rooftops. `findings` are those of the checks of the
+# feed, a JSON array. `shape` is what the next import of the same rooftops is compared with (`inventory.feed_counts`).
+# `feed` is the feed that the file was part of.
 imports = _table(
     "imports",
     key="revision",
     numbers="revision",
     times="at",
     words="source",
-    text="layout",
+    text="layout feed",
     flags="full_file",
     counts="added changed unchanged sold back",
-    data="rooftops",
+    data="rooftops findings shape",
+)
+
+# `layout` is NULL for a file that could not be read.
+refused_imports = _table(
+    "refused_imports",
+    key="refusal_id",
+    text="refusal_id layout",
+    times="at",
+    words="source",
+    data="rooftops findings",
+)
+
+# The feeds of the dealer's settings, whose digest is `digest`. The process that has the `lease` works on the feed.
+# `seen` is what the source remembers (`feed_collection.source`, JSON), and `imported_hash` is the hash of the last
+# imported file: both are only valid for these settings. `new_at` is the arrival of the newest file that was read.
+feeds = _table(
+    "feeds",
+    key="name",
+    text="name source lease",
+    words="fetch_problem file_problem",
+    times="since next_at leased_until checked_at succeeded_at new_at imported_at",
+    counts="late_hours failures",
+    data="digest seen imported_hash",
+)
+
+# The number of the settings from which the feeds of a dealer of an installation were taken.
+feed_dealers = _table("feed_dealers", key="", numbers="settings_number")
+
+# The files of feeds. `file_id` is the beginning of the file's name in its folder, `name` is its name at the source.
+# `state` is waiting, imported, unchanged, refused or failed. `revision` is that of the import.
+feed_files = _table(
+    "feed_files",
+    key="feed file_id",
+    text="feed file_id state",
+    words="name problem",
+    times="received_at finished_at",
+    numbers="size revision",
+    counts="attempts",
+    data="content_hash",
 )
 
 # `rooftop` is where the lead goes. `vehicle` is the listing at the time of the lead (JSON, nothing personal). `used_at`
@@ -379,3 +423,38 @@ tokens = _table(
     data="token_hash",
     times="created_at revoked_at",
 )
+
+# What agents asked on one day of the dealer's time zone (`storage.daily_counts`): a number for each item of a subject.
+daily_counts = _table("daily_counts", key="day subject item", text="day subject", words="item", numbers="number")
+
+# The monthly report that was or will be mailed: one process at a time tries it, until `due_at`. `month` is `2026-10`.
+monthly_reports = _table("monthly_reports", key="month", text="month", counts="attempts", times="due_at sent_at")
+# When the conditions of a dealer are checked next, and when its last digest was made. The leads that failed since the
+# last quiet day, and when the last one did.
+alert_checks = _table("alert_checks", key="", times="due_at digest_at lead_failed_at", counts="failed_leads")
+
+# A condition of a subject, such as a channel (`alerts.rules.AlertState`).
+alerts = _table(
+    "alerts",
+    key="condition subject",
+    text="condition",
+    words="subject",
+    times="seen_at cleared_at started_at ended_at told_at since",
+    flags="start_told",
+    counts="untold amount",
+)
+
+# A message about alerts, one row for each receiver: mail or webhook. `state` is waiting, sent or failed. `document` has
+# no customer data.
+alert_messages = _table(
+    "alert_messages",
+    key="message_id receiver",
+    text="message_id receiver kind state",
+    times="created_at due_at settled_at",
+    counts="attempts",
+    words="problem",
+    data="document",
+)
+
+# The keys of which a person has confirmed a copy.
+key_copies = _table("key_copies", key="key_id", text="key_id", times="confirmed_at")

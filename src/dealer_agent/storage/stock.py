@@ -1,13 +1,14 @@
 """Reads the stock: units for sale, sold units, and the history of imports. `storage.stock_import` writes it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, CompoundSelect, Table, bindparam, func, select, union_all
+from sqlalchemy import BindParameter, ColumnElement, CompoundSelect, Table, bindparam, func, select, union_all
 
+from dealer_agent.inventory.feed_checks import Finding
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_changes, unit_documents, units
 from dealer_agent.storage.transaction import Transaction
@@ -77,7 +78,10 @@ class Stock:
 
 
 class ImportRecord(NamedTuple):
-    """An import in the history. `source` is the file's name. `rooftops` are its scope: None for all rooftops."""
+    """An import in the history. `source` is the file's name. `rooftops` are its scope: None for all rooftops.
+
+    `findings` are those of the checks of the feed. `feed` is the name of the feed that the file was part of, if any.
+    """
 
     revision: int
     at: datetime
@@ -90,6 +94,8 @@ class ImportRecord(NamedTuple):
     sold: int
     back: int
     rooftops: tuple[str, ...] | None = None
+    findings: tuple[Finding, ...] = ()
+    feed: str | None = None
 
 
 READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision, revisions.c.settings_revision).where(
@@ -171,6 +177,18 @@ READ_GONE_UNITS = current_units(*GoneUnit._fields, only=lambda table: table.c.so
     "vehicle_id"
 )
 
+_wanted: BindParameter[Any] = bindparam("vehicle_ids", expanding=True)
+
+# A sold unit has no document.
+FIND_UNITS = union_all(
+    select(units.c.vehicle_id, units.c.stock, unit_documents.c.unit)
+    .join_from(units, unit_documents, isouter=True)
+    .where(*_unchanged, units.c.vehicle_id.in_(_wanted)),
+    select(unit_changes.c.vehicle_id, unit_changes.c.stock, unit_changes.c.unit).where(
+        *applied_changes, unit_changes.c.vehicle_id.in_(_wanted)
+    ),
+)
+
 COUNT_FOR_SALE = select(func.count()).select_from(
     current_units("vehicle_id", only=lambda table: table.c.sold_at.is_(None)).subquery()
 )
@@ -205,8 +223,14 @@ def read_stock(tx: Transaction, remember_days: int) -> Stock:
         mark=read_mark(tx),
         gone=[GoneUnit(*row) for row in gone],
         live=_live_units(tx),
-        confirmations=[Confirmation(_rooftops(row[0]), row[1]) for row in tx.execute(READ_CONFIRMATIONS)],
+        confirmations=[Confirmation(rooftops_of(row[0]), row[1]) for row in tx.execute(READ_CONFIRMATIONS)],
     )
+
+
+def find_units(tx: Transaction, vehicle_ids: Collection[str]) -> dict[str, tuple[str | None, Unit | None]]:
+    """The stock number of each known unit, and the unit itself while it is for sale, by vehicle id."""
+    rows = tx.execute(FIND_UNITS, {"vehicle_ids": list(vehicle_ids)})
+    return {row[0]: (row[1], None if row[2] is None else _from_json.decode(row[2])) for row in rows}
 
 
 def _live_units(tx: Transaction) -> Iterator[LiveUnit]:
@@ -215,12 +239,19 @@ def _live_units(tx: Transaction) -> Iterator[LiveUnit]:
             yield LiveUnit(_from_json.decode(row[0]), *row[1:])
 
 
-def _rooftops(stored: bytes | None) -> tuple[str, ...] | None:
+def rooftops_of(stored: bytes | None) -> tuple[str, ...] | None:
+    """The scope of an import: None for all rooftops."""
     return None if stored is None else msgspec.json.decode(stored, type=tuple[str, ...])
+
+
+def findings_of(stored: bytes | None) -> tuple[Finding, ...]:
+    """The findings of an import; none for one of an older version."""
+    return () if stored is None else msgspec.json.decode(stored, type=tuple[Finding, ...])
 
 
 def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
     """The newest imports first."""
     return [
-        ImportRecord(*row)._replace(rooftops=_rooftops(row[-1])) for row in tx.execute(LIST_IMPORTS, {"limit": limit})
+        ImportRecord(*row)._replace(rooftops=rooftops_of(row.rooftops), findings=findings_of(row.findings))
+        for row in tx.execute(LIST_IMPORTS, {"limit": limit})
     ]

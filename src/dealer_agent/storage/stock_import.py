@@ -7,7 +7,7 @@ of them. The next import finishes the work of an import that was killed, or dele
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -16,13 +16,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import LargeBinary, bindparam, delete, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from dealer_agent.inventory.feed_checks import Finding, refusals
+from dealer_agent.inventory.feed_counts import FeedShape
 from dealer_agent.inventory.import_plan import FileUnit, KnownUnit, Placed, Plan, plan_import
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
-from dealer_agent.storage.errors import DatabaseBusy, StockShrinks
+from dealer_agent.storage.errors import DatabaseBusy, FeedRefused
 from dealer_agent.storage.keys import check_owner, claim_dealer
 from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_changes, unit_documents, units
 from dealer_agent.storage.stock import ImportRecord, applied_changes, current_units, read_revision
@@ -33,6 +35,9 @@ _Item = TypeVar("_Item")
 
 _PART_SECONDS = 0.02
 """How long the statements of a part may take. A lead waits for one part at most."""
+
+_DOCUMENTS = 500
+"""The documents that a check reads at a time."""
 
 _LEAST_ROWS = 50
 _MOST_ROWS = 2_000
@@ -55,12 +60,37 @@ class Scope(NamedTuple):
     covers: Callable[[Sequence[str]], bool]
 
 
+class StockBefore:
+    """The stock before an import, in the transaction that plans it. `last_shape` is of the last file of the scope."""
+
+    def __init__(self, tx: Transaction, scope: Scope | None) -> None:
+        self._tx = tx
+        rooftops = None if scope is None else msgspec.json.encode(scope.rooftops)
+        stored = tx.execute(READ_LAST_SHAPE, {"rooftops": rooftops}).scalar()
+        self.last_shape = None if stored is None else msgspec.json.decode(stored, type=FeedShape)
+
+    def units(self, vehicle_ids: Sequence[str]) -> Iterator[dict[str, Unit]]:
+        """The stored units by vehicle id, some at a time, in the order of `vehicle_ids`."""
+        for start in range(0, len(vehicle_ids), _DOCUMENTS):
+            some = {"in_vehicles": vehicle_ids[start : start + _DOCUMENTS]}
+            found = dict(row for statement in READ_SOME_DOCUMENTS for row in self._tx.execute(statement, some))
+            yield {vehicle_id: _unit.decode(document) for vehicle_id, document in found.items()}
+
+
+class Review(NamedTuple):
+    """The result of the checks of a feed, and what the next import of the scope remembers of it."""
+
+    findings: tuple[Finding, ...]
+    shape: FeedShape
+
+
 @dataclass(frozen=True, slots=True)
 class ImportOutcome:
     """The vehicle ids that an import changed, or would change.
 
     `before` and `after` are the numbers of units for sale in the scope of the import. `repeated` is the number of rows
-    that named a unit again. `revision` is the stock's revision afterwards; None for a dry run.
+    that named a unit again. `revision` is the stock's revision afterwards; None for a dry run. `findings` are those of
+    the checks.
     """
 
     added: tuple[str, ...]
@@ -72,6 +102,7 @@ class ImportOutcome:
     after: int
     repeated: int
     revision: int | None
+    findings: tuple[Finding, ...] = ()
 
 
 class _Hints(Struct):
@@ -79,6 +110,7 @@ class _Hints(Struct):
 
 
 _hints = msgspec.json.Decoder(_Hints)
+_unit = msgspec.json.Decoder(Unit)
 
 READ_KNOWN_UNITS = current_units(*KnownUnit._fields).order_by("first_seen", "vehicle_id")
 
@@ -92,6 +124,25 @@ READ_CHANGED_DOCUMENTS = (
     select(unit_changes.c.vehicle_id, unit_changes.c.unit)
     .where(*applied_changes, unit_changes.c.unit.is_not(None))
     .execution_options(yield_per=5000)
+)
+
+READ_SOME_DOCUMENTS = (
+    select(unit_documents.c.vehicle_id, unit_documents.c.unit).where(
+        of_dealer(unit_documents), unit_documents.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True))
+    ),
+    select(unit_changes.c.vehicle_id, unit_changes.c.unit).where(
+        *applied_changes,
+        unit_changes.c.unit.is_not(None),
+        unit_changes.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)),
+    ),
+)
+"""A change replaces a document."""
+
+READ_LAST_SHAPE = (
+    select(imports.c.shape)
+    .where(of_dealer(imports), imports.c.rooftops.is_not_distinct_from(bindparam("rooftops", type_=LargeBinary)))
+    .order_by(imports.c.revision.desc())
+    .limit(1)
 )
 
 ADD_CHANGE = insert(unit_changes)
@@ -148,29 +199,32 @@ def apply_import(
     at: datetime,
     source: str,
     layout: str,
-    max_shrink: float | None,
     dry_run: bool,
     remember_days: int,
     scope: Scope | None = None,
+    review: Callable[[Plan, StockBefore], Review] | None = None,
+    feed: str | None = None,
+    on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportOutcome:
     """Replaces the stock by `rows`: readers see the old stock or the new one. `unit_at` has the unit of each row again.
 
     Units for sale that are not in `rows` become sold. With a scope, only units of its rooftops do, and all rows are of
-    these rooftops. If those are more than the share `max_shrink` (0 to 1) of the units for sale in the scope, raises
-    StockShrinks and writes nothing. `dry_run` finds the same outcome, or raises the same error, and writes nothing.
-    Units sold more than `remember_days` before `at` are deleted. Only the file name of `source` is stored.
+    these rooftops. `review` checks the plan of the import: if it finds a reason to refuse, raises FeedRefused and
+    writes nothing. `dry_run` finds the same outcome, or raises the same error, and writes nothing.
+    Units sold more than `remember_days` before `at` are deleted. Only the file name of `source` is stored. `on_commit`
+    gets the transaction that makes the new revision current, and the revision: if it raises, the stock is unchanged.
     """
     file = [_file_unit(row) for row in rows]
     if dry_run:
         with store.read(dealer_id) as tx:
             check_owner(tx)
-        return _outcome(_plan(store, dealer_id, file, scope, max_shrink), None)
+        return _outcome(*_plan(store, dealer_id, file, scope, review), None)
     with store.import_lock(dealer_id):
         with store.write(dealer_id, at) as tx:
             claim_dealer(tx)
         parts = _Parts(store, dealer_id, at)
         revision = _clean_up(parts) + 1
-        plan = _plan(store, dealer_id, file, scope, max_shrink)
+        plan, reviewed = _plan(store, dealer_id, file, scope, review)
         changes = _Changes(file, unit_at, revision, at)
         parts.run(plan.added, changes.replaced, _add_changes)
         parts.run(plan.changed, changes.replaced, _add_changes)
@@ -191,9 +245,15 @@ def apply_import(
                 unchanged=len(plan.unchanged),
                 sold=len(plan.sold),
                 back=len(plan.back),
+                feed=feed,
             )
-            rooftops = None if scope is None else msgspec.json.encode(scope.rooftops)
-            tx.execute(ADD_IMPORT, {**record._asdict(), "rooftops": rooftops})
+            stored = {
+                "rooftops": None if scope is None else msgspec.json.encode(scope.rooftops),
+                "findings": None if reviewed is None else msgspec.json.encode(reviewed.findings),
+                "shape": None if reviewed is None else msgspec.json.encode(reviewed.shape),
+            }
+            tx.execute(ADD_IMPORT, record._asdict() | stored)
+            on_commit(tx, revision)
             # While the clock is implausible, keep everything; a later import deletes it.
             may_forget = clock_problem(tx) is None
         _move_changes(parts)
@@ -202,7 +262,7 @@ def apply_import(
                 before = at - timedelta(days=remember_days)
                 forgotten = tx.execute(LIST_FORGOTTEN, {"before": before}).scalars().all()
             parts.run(forgotten, _as_it_is, lambda tx, ids: tx.execute(FORGET_UNITS, {"in_vehicles": ids}))
-    return _outcome(plan, revision)
+    return _outcome(plan, reviewed, revision)
 
 
 def _file_unit(row: ImportRow) -> FileUnit:
@@ -215,15 +275,19 @@ def _given(value: str | UnsetType) -> str | None:
 
 
 def _plan(
-    store: Store, dealer_id: str, file: Sequence[FileUnit], scope: Scope | None, max_shrink: float | None
-) -> Plan:
+    store: Store,
+    dealer_id: str,
+    file: Sequence[FileUnit],
+    scope: Scope | None,
+    review: Callable[[Plan, StockBefore], Review] | None,
+) -> tuple[Plan, Review | None]:
     with store.read(dealer_id) as tx:
         known = [KnownUnit(*row) for row in tx.execute(READ_KNOWN_UNITS)]
-        outside = set() if scope is None else _outside(tx, scope)
-    plan = plan_import(known, file, outside)
-    if max_shrink is not None and len(plan.sold) > max_shrink * plan.before:
-        raise StockShrinks(before=plan.before, after=plan.after, removed=len(plan.sold))
-    return plan
+        plan = plan_import(known, file, set() if scope is None else _outside(tx, scope))
+        reviewed = None if review is None else review(plan, StockBefore(tx, scope))
+    if reviewed is not None and refusals(reviewed.findings):
+        raise FeedRefused(reviewed.findings)
+    return plan, reviewed
 
 
 def _outside(tx: Transaction, scope: Scope) -> set[str]:
@@ -238,7 +302,7 @@ def _outside(tx: Transaction, scope: Scope) -> set[str]:
     return outside
 
 
-def _outcome(plan: Plan, revision: int | None) -> ImportOutcome:
+def _outcome(plan: Plan, reviewed: Review | None, revision: int | None) -> ImportOutcome:
     return ImportOutcome(
         added=tuple(placed.vehicle_id for placed in plan.added),
         changed=tuple(placed.vehicle_id for placed in plan.changed),
@@ -249,6 +313,7 @@ def _outcome(plan: Plan, revision: int | None) -> ImportOutcome:
         after=plan.after,
         repeated=plan.repeated,
         revision=revision,
+        findings=() if reviewed is None else reviewed.findings,
     )
 
 

@@ -81,6 +81,17 @@ class Column(Generic[V]):
         # Codes below `first` wrap around to large numbers, so one comparison covers both ends.
         return given - given.dtype.type(first) < last - first
 
+    def outside(self, first: int, last: int, rows: Rows) -> tuple[Rows, Rows]:
+        """Those of `rows` that have no value, and those that have a code below `first` or from `last` on.
+
+        The latter are sorted by their distance from the interval.
+        """
+        codes = self.codes.take(rows).astype(np.int64)
+        distances = np.maximum(first - codes, codes - last + 1)
+        missing = codes == self.absent
+        beyond = ~missing & (distances > 0)
+        return rows[missing], rows[beyond][np.argsort(distances[beyond], kind="stable")]
+
     def rows_within(self, first: int, last: int) -> Rows:
         """The rows that have a code from `first` to below `last`, sorted by code."""
         return self.by_code[self.starts[first] : self.starts[last]]

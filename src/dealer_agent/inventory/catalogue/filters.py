@@ -30,9 +30,10 @@ class _ValueFinder:
     A colour is found by its words: the value must have all of them.
     """
 
-    __slots__ = ("_codes", "_vocabulary", "column")
+    __slots__ = ("_codes", "_vocabulary", "column", "field")
 
     def __init__(self, row: VehicleField, column: Column[str]) -> None:
+        self.field = row.name
         self.column = column
         self._vocabulary = row.field.vocabulary
         found: dict[str, list[int]] = {}
@@ -124,7 +125,7 @@ class Found(NamedTuple):
 class Matcher:
     """Finds the rows that match a filter block, except for its free text."""
 
-    __slots__ = ("_count", "_finders", "_flags", "_lookup", "_ranges")
+    __slots__ = ("_by_field", "_count", "_finders", "_flags", "_lookup", "_ranges")
 
     def __init__(self, columns: Mapping[str, Column[Any]], lookup: Lookup, count: int) -> None:
         self._lookup = lookup
@@ -143,6 +144,13 @@ class Matcher:
                     self._ranges.append((least, place[f"{row.name}_max"], columns[row.name]))
                 case IsTrue():
                     self._flags.append((place[row.name], columns[row.name]))
+        self._by_field = {finder.field: finder for _, finder in self._finders}
+
+    def spelling(self, field: str, text: str) -> str | None:
+        """The first value of the stock that `text` finds in a field, as the stock has it."""
+        finder = self._by_field[field]
+        codes = finder.codes([text])
+        return finder.column.values[min(codes)] if codes else None
 
     def matching(self, filters: Filters) -> Found | None:
         """The rows that match every filter. None without a filter. The caller may change the returned mask."""

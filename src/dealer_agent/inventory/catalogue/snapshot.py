@@ -6,12 +6,13 @@ replaces it. Rows are listings in the default order: newest `changed_at` first.
 
 from collections.abc import Iterable, Sequence
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 
-from dealer_agent.inventory.catalogue.columns import Column
+from dealer_agent.inventory.catalogue.columns import Column, Rows
 from dealer_agent.inventory.catalogue.facets import facets_of
 from dealer_agent.inventory.catalogue.filters import Found, Matcher
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
@@ -36,6 +37,25 @@ class Page(Struct, frozen=True, gc=False):
     total: int
     rows: list[int]
     listings: list[bytes]
+
+
+class PriceMisses(NamedTuple):
+    """The units that match a search but for its price limits: those without a price, and those with another price.
+
+    The ids are those of some of these units. Those with the nearest prices come first.
+    """
+
+    no_price: int
+    outside: int
+    no_price_ids: list[str]
+    outside_ids: list[str]
+
+
+class _Identified(Struct, gc=False):
+    vehicle_id: str
+
+
+_vehicle_id = msgspec.json.Decoder(_Identified)
 
 
 class Catalogue:
@@ -101,6 +121,21 @@ class Catalogue:
         """The facets of the matching set."""
         found, _ = self._found(filters)
         return self._facets if found is None else facets_of(self._columns, found.rows())
+
+    def price_misses(self, filters: Filters, most: int) -> PriceMisses:
+        """What the price limits of a search exclude. At most `most` ids of each kind are named."""
+        found, _ = self._found(msgspec.structs.replace(filters, price_min=UNSET, price_max=UNSET))
+        rows: Rows = np.arange(len(self._json)) if found is None else found.rows()
+        price = self._columns["price"]
+        no_price, outside = price.outside(*price.interval(filters.price_min, filters.price_max), rows)
+        return PriceMisses(len(no_price), len(outside), self._ids(no_price[:most]), self._ids(outside[:most]))
+
+    def spelling(self, field: str, text: str) -> str | None:
+        """The first value of the stock that a filter on this field finds with `text`, as the stock has it."""
+        return self._matcher.spelling(field, text)
+
+    def _ids(self, rows: Rows) -> list[str]:
+        return [_vehicle_id.decode(listing).vehicle_id for listing in self._json.having(rows.tolist())]
 
     def find(self, vin: Text = UNSET, stock: Text = UNSET, vehicle_id: Text = UNSET) -> Listing | RemovedUnit | None:
         """The unit of the first identifier that matches: in stock, else removed."""

@@ -2,8 +2,10 @@
 
 import codecs
 import io
+import re
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from itertools import chain
+from typing import BinaryIO, NamedTuple
 
 from charset_normalizer import from_bytes
 
@@ -34,6 +36,19 @@ _SAMPLE = 65_536
 _PIECE = 1 << 20
 _HEAD = 262_144
 _EMPTY = "The file is empty. Export the inventory again."
+MIXED = "utf-8, cp1252"
+"""UTF-8 with bytes that are not: those are read as Windows-1252."""
+_AS_CP1252 = "dealer_agent.cp1252"
+_ESCAPED = re.compile("[\udc80-\udcff]")
+_GARBLED = (
+    b"\xc3\x83\xc2",
+    b"\xc3\x82\xc2",
+    b"\xc3\xa2\xe2\x82\xac",
+    b"\xc3\xa2\xc2\x80",
+    b"\xc3\xb0\xc5\xb8",
+    b"\xef\xbf\xbd",
+)
+"""What remains of UTF-8 that a program read as Windows-1252, and U+FFFD, which remains of a lost character."""
 _SAMPLE_ZEROS = 0.02
 """The share of zero bytes above which a file is not text. Some exports contain a few."""
 
@@ -83,9 +98,15 @@ def encoding_of(feed: Opener) -> str:
             return wide
         if sample.count(0) > _SAMPLE_ZEROS * len(sample):
             raise FeedError("The file is not text. Export the inventory as CSV, TAB-separated text or JSON.")
-    for name in ("utf-8", "cp1252"):
-        if _is_written_in(feed, name):
-            return name
+    if _is_written_in(feed, "utf-8"):
+        return "utf-8"
+    strays = stray_bytes(feed)
+    is_cp1252 = _is_written_in(feed, "cp1252")
+    # In other encodings, few sequences of bytes are valid characters of UTF-8.
+    if strays.others and (is_cp1252 or strays.others >= strays.strays):
+        return MIXED
+    if is_cp1252:
+        return "cp1252"
     guess = from_bytes(sample).best()
     if guess is None:
         raise FeedError("The file's encoding cannot be recognised. Export the inventory as UTF-8.")
@@ -103,8 +124,65 @@ def _is_written_in(feed: Opener, name: str) -> bool:
     return True
 
 
+class StrayBytes(NamedTuple):
+    """Bytes that are not UTF-8, the line of the first, and the number of other characters beyond ASCII."""
+
+    strays: int
+    line: int
+    others: int
+
+
+def stray_bytes(feed: Opener) -> StrayBytes:
+    """The bytes of a file in UTF-8 that are not UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="surrogateescape")
+    count = line = others = 0
+    lines = 1
+    for piece in chain(pieces_of(feed), (b"",)):
+        text = decoder.decode(piece, final=not piece)
+        found = _ESCAPED.search(text)
+        if found is not None and not count:
+            line = lines + text.count("\n", 0, found.start())
+        strays = len(_ESCAPED.findall(text))
+        count += strays
+        others += len(text) - strays - len(text.encode("ascii", "ignore"))
+        lines += text.count("\n")
+    return StrayBytes(count, line, others)
+
+
+def _read_as_cp1252(error: UnicodeError) -> tuple[str, int]:
+    """The handler of decoding errors of a file with mixed encodings."""
+    assert isinstance(error, UnicodeDecodeError), "it is used for decoding only"
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+codecs.register_error(_AS_CP1252, _read_as_cp1252)
+
+
+class Survey(NamedTuple):
+    """What the bytes of a file show. `line_end`: it ends with a line end or a quote. `garbled` counts characters."""
+
+    lines: int
+    line_end: bool
+    garbled: int
+
+
+def survey(feed: Opener, encoding: str) -> Survey:
+    """Reads a file once."""
+    marks = _GARBLED if encoding.startswith("utf-8") else ()
+    feeds = returns = garbled = 0
+    end = b""
+    for piece in pieces_of(feed):
+        feeds += piece.count(b"\n")
+        returns += piece.count(b"\r")
+        garbled += sum(map(piece.count, marks))
+        end = piece[-4:]
+    return Survey(max(feeds, returns), end.rstrip(b"\0")[-1:] in (b"\n", b"\r", b'"'), garbled)
+
+
 def open_text(feed: Opener, encoding: str) -> io.TextIOWrapper:
     """The file as lines of text, with its own line ends."""
+    if encoding == MIXED:
+        return io.TextIOWrapper(feed(), encoding="utf-8", errors=_AS_CP1252, newline="")
     return io.TextIOWrapper(feed(), encoding=encoding, errors="replace", newline="")
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, islice
@@ -11,7 +11,7 @@ from typing import NamedTuple, TextIO
 
 from dealer_agent.inventory.feeds.decoding import Opener, open_text
 from dealer_agent.inventory.feeds.feed import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS, FeedError
-from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Columns, Layout, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Columns, Layout, layout_of, named_layout, understand
 from dealer_agent.inventory.feeds.values import VIN_SHAPE
 
 _DELIMITERS = ",\t;|"
@@ -31,13 +31,18 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A delimited file. `width` is the number of columns, and `rows` are the rows below the header."""
+    """A delimited file. `header` are the names of the columns, and `rows` are the rows below the header."""
 
     layout: Layout
     delimiter: str
     columns: Columns
-    width: int
+    header: tuple[str, ...]
     rows: Iterator[Row]
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.header)
 
 
 def _unquoted(cell: str) -> str:
@@ -126,24 +131,26 @@ def _is_carsforsale(rows: list[list[str]]) -> bool:
     )
 
 
-def _header_fits(names: list[str], layout: Layout | None) -> int:
-    columns = understand(names, layout or recognise(names, "delimited"))
+def _header_fits(names: list[str], layout: Layout | None, more: Mapping[str, str]) -> int:
+    columns = understand(names, layout_of(names, "delimited", layout, more))
     return columns.understood if columns.names_units and columns.understood > 1 else 0
 
 
-def read_table(feed: Opener, encoding: str, head: str, layout_name: str | None) -> Table:
+def read_table(feed: Opener, encoding: str, head: str, layout_name: str | None, columns: Mapping[str, str]) -> Table:
     """The delimiter, the layout and the rows of a file. `head` is the start of its text.
+
+    `columns` are those of `layouts.with_columns`.
 
     The whole file is checked for a quotation mark that is not closed, before any row is imported. That takes a second
     for 50 MiB. Raises FeedError for such a mark, and if no column identifies a unit.
     """
     layout = named_layout(layout_name, "delimited") if layout_name else None
     headers = {mark: [name[:MOST_NAME] for name in next(iter(_first_rows(head, mark, 1)), [])] for mark in _DELIMITERS}
-    fits = {mark: _header_fits(names, layout) for mark, names in headers.items()}
+    fits = {mark: _header_fits(names, layout, columns) for mark, names in headers.items()}
     delimiter = max(_DELIMITERS, key=lambda mark: fits[mark])
     if fits[delimiter]:
         header = headers[delimiter]
-        layout = layout or recognise(header, "delimited")
+        layout = layout_of(header, "delimited", layout, columns)
     elif layout in (None, CARSFORSALE) and (
         found := next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(head, mark, 5))), None)
     ):
@@ -162,7 +169,7 @@ def read_table(feed: Opener, encoding: str, head: str, layout_name: str | None) 
     _check_quotes(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
     rows = _rows(open_text(feed, encoding), delimiter, literal=literal)
     below = islice(rows, 1 if fits[delimiter] else 0, None)
-    return Table(layout, delimiter, understand(header, layout), len(header), below)
+    return Table(layout, delimiter, understand(header, layout), tuple(header), below)
 
 
 def _check_quotes(rows: Iterator[Row], delimiter: str, width: int) -> None:

@@ -4,7 +4,7 @@ docs/reference/feeds.md has each of the bounds.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, overload
 
@@ -60,6 +60,34 @@ class Repeat(NamedTuple):
 
     identifier: str
     lines: tuple[int, ...]
+
+
+class ColumnUse(NamedTuple):
+    """The columns of one member of a unit: their names, and the rows that have a value in them.
+
+    The values of `misread` rows are not understood. `example` is the first of them, on `line`.
+    """
+
+    columns: tuple[str, ...]
+    filled: int = 0
+    misread: int = 0
+    line: int = 0
+    example: str = ""
+
+
+class Signs(NamedTuple):
+    """Signs that a file was damaged.
+
+    `truncated` is a sentence about its end, empty if nothing is wrong. `line_end`: it ends with a line end or a quote.
+    `stray_bytes` are not in the encoding of the file, and the first one is on `stray_line`. `garbled` counts
+    characters that were lost or decoded wrongly before the file was written.
+    """
+
+    truncated: str = ""
+    line_end: bool = True
+    stray_bytes: int = 0
+    stray_line: int = 0
+    garbled: int = 0
 
 
 class Counts(NamedTuple):
@@ -122,7 +150,7 @@ class Feed:
 
     `rows` counts all rows that are not blank: units, refused and sold rows, and rows that a later row with the same VIN
     replaced. `delimiter` is None for JSON. The lists of remarks and columns have at most `MOST_REPORTED` entries.
-    `counts` has the full numbers.
+    `counts` has the full numbers. `columns` are those of each member.
     """
 
     layout: str
@@ -135,5 +163,12 @@ class Feed:
     sold: tuple[Remark, ...]
     warnings: tuple[Remark, ...]
     repeated_vins: tuple[Repeat, ...]
+    columns: Mapping[str, ColumnUse]
     columns_not_understood: tuple[str, ...]
     columns_withheld: tuple[str, ...]
+    signs: Signs
+
+    @property
+    def repeats(self) -> int:
+        """The rows that a later row with the same VIN or stock number replaced."""
+        return self.rows - len(self.units) - self.counts.refused - self.counts.sold

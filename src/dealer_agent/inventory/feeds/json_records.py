@@ -65,6 +65,13 @@ def read_records(text: str) -> list[Record]:
     return _numbered(_vehicles(document))
 
 
+def is_cut(text: str) -> bool:
+    """Whether a text that was read ends inside its document: inside a line of JSON, or before the end of a web page."""
+    if text.lstrip().startswith("<"):
+        return "<html" in text[:_HEAD].lower() and "</html" not in text[-_HEAD:].lower()
+    return not text.rstrip().endswith(("}", "]", '"'))
+
+
 def _check_objects(text: str) -> None:
     """Raises FeedError for too many objects, before the text is parsed. Brackets inside texts count too."""
     if text.count("{") + text.count("[") > MOST_OBJECTS:

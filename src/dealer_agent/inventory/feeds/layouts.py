@@ -7,7 +7,7 @@ member: `offers.price`, or `images.uri` for the `uri` of every image.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from typing import Any, Literal
@@ -103,6 +103,33 @@ def is_withheld(column: str) -> bool:
     return _WITHHELD.search(fold(column)) is not None
 
 
+def with_columns(layout: Layout, columns: Mapping[str, str]) -> Layout:
+    """The layout with further columns, each with the member of the canonical layout that it gives.
+
+    A column that is named here gives nothing else.
+    """
+    if not columns:
+        return layout
+    named: dict[str, list[str]] = {}
+    for column, member in columns.items():
+        named.setdefault(member, []).append(column)
+    folded = frozenset(map(fold, columns))
+    kept = {
+        member: tuple(name for name in names if fold(name) not in folded) for member, names in layout.columns.items()
+    }
+    return replace(
+        layout,
+        columns={**kept, **{member: (*names, *kept.get(member, ())) for member, names in named.items()}},
+        ignored=layout.ignored - folded,
+    )
+
+
+def canonical_names(names: Sequence[str], columns: Mapping[str, str]) -> list[str]:
+    """The names of a file's columns, with the names of the canonical layout for those of `columns`."""
+    known = {fold(column): member for column, member in columns.items()}
+    return [known.get(fold(name), name) for name in names]
+
+
 _MORE = 1.5
 """The generic layout is used if it understands this many times the columns that the best named layout names."""
 
@@ -127,9 +154,10 @@ class Columns:
 
 
 def _sources(layout: Layout) -> tuple[Layout, ...]:
-    if layout is CANONICAL:
-        return (CANONICAL,)
-    return (GENERIC, CANONICAL) if layout is GENERIC else (layout, GENERIC)
+    # Compared by name: `with_columns` makes other layouts of them.
+    if layout.name == CANONICAL.name:
+        return (layout,)
+    return (layout, CANONICAL if layout.name == GENERIC.name else GENERIC)
 
 
 def _claims(source: Layout, by_name: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
@@ -179,6 +207,11 @@ def _likeness(folded: frozenset[str], layout: Layout, kind: Kind) -> float:
 
 def _fits_pattern(name: str, layout: Layout) -> bool:
     return any(re.fullmatch(pattern, name) for pattern, _ in layout.patterns)
+
+
+def layout_of(names: Sequence[str], kind: Kind, layout: Layout | None, columns: Mapping[str, str]) -> Layout:
+    """The given layout, else the one that fits these columns, with the further columns of `with_columns`."""
+    return with_columns(layout or recognise(canonical_names(names, columns), kind), columns)
 
 
 def recognise(names: Sequence[str], kind: Kind) -> Layout:

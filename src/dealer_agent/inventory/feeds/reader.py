@@ -1,28 +1,42 @@
 """Reads a feed: bytes to units and a report. Pure."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from io import BytesIO
 from operator import itemgetter
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
-from dealer_agent.inventory.feeds.decoding import Opener, check_size, encoding_of, head_of, open_text, pieces_of
-from dealer_agent.inventory.feeds.delimited import cells_of, read_table
+from dealer_agent.inventory.feeds.decoding import (
+    MIXED,
+    Opener,
+    Survey,
+    check_size,
+    encoding_of,
+    head_of,
+    open_text,
+    stray_bytes,
+    survey,
+)
+from dealer_agent.inventory.feeds.delimited import Row, Table, cells_of, read_table
 from dealer_agent.inventory.feeds.feed import (
     MOST_CELL,
     MOST_FILE_MIB,
     MOST_JSON_MIB,
     MOST_REPORTED,
     MOST_ROWS_WITHOUT_UNIT,
+    ColumnUse,
     Counts,
     Feed,
     FeedError,
     Remark,
     Repeat,
+    Signs,
     Units,
 )
-from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records, ready_members
-from dealer_agent.inventory.feeds.layouts import Columns, Layout, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.json_records import Record, flattened, is_cut, read_records, ready_members
+from dealer_agent.inventory.feeds.layouts import Columns, Layout, layout_of, named_layout, understand
 from dealer_agent.inventory.feeds.units import Reading, read_unit
 
 Progress = Callable[[int, int], None]
@@ -31,17 +45,41 @@ _STEP = 500
 """Rows between two reports of progress."""
 _SAMPLE = 200
 """The number of records by which a JSON layout is recognised."""
+_MOST_MISREAD = 3
+"""If more values of a member are not understood, one remark counts them."""
+_MOST_NAMES = 100
+"""The names of the columns of one member in JSON, where each record can have others."""
+_USUALLY_SHORT = 0.05
+"""In a file with this share of short rows, a short row at the end is usual."""
 
 
+@dataclass(slots=True)
 class _Remarks:
-    def __init__(self) -> None:
-        self.first: list[Remark] = []
-        self.count = 0
+    first: list[Remark] = field(default_factory=list)
+    count: int = 0
+    most: int = MOST_REPORTED
 
     def add(self, remark: Remark) -> None:
         self.count += 1
-        if self.count <= MOST_REPORTED:
+        if self.count <= self.most:
             self.first.append(remark)
+
+
+@dataclass(slots=True)
+class _Misread:
+    """The values of a member that are not understood; the first of them, and its line."""
+
+    line: int
+    example: str
+    remarks: _Remarks = field(default_factory=lambda: _Remarks(most=_MOST_MISREAD))
+
+
+class _Named(NamedTuple):
+    """The names of the columns of each member, and of the other columns."""
+
+    fields: Mapping[str, tuple[str, ...]]
+    not_understood: tuple[str, ...]
+    withheld: tuple[str, ...]
 
 
 class _Tally:
@@ -57,6 +95,8 @@ class _Tally:
         self.earlier: dict[str, list[int]] = {}
         self.refused = _Remarks()
         self.warnings = _Remarks()
+        self.filled: Counter[str] = Counter()
+        self.misread: dict[str, _Misread] = {}
 
     def add(self, line: int, reading: Reading, done: int) -> None:
         self._add(line, reading)
@@ -67,6 +107,10 @@ class _Tally:
         self.rows += 1
         for text in reading.remarks:
             self.warnings.add(Remark(line, reading.identifier, text))
+        self.filled.update(reading.filled)
+        for member, (example, text) in reading.misread.items():
+            found = self.misread.setdefault(member, _Misread(line, example))
+            found.remarks.add(Remark(line, reading.identifier, text))
         key = reading.identifier
         if key is None:
             assert reading.refused is not None, "a row without an identifier is refused with a reason"
@@ -87,7 +131,7 @@ class _Tally:
     def line(self, outcome: int) -> int:
         return -outcome if outcome < 0 else self.units.line(outcome)
 
-    def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: Columns) -> Feed:
+    def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: "_Named", signs: Signs) -> Feed:
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
         self.units.keep(outcome for outcome in self.outcomes.values() if outcome >= 0)
@@ -95,34 +139,60 @@ class _Tally:
         for key, outcome in self.outcomes.items():
             if outcome < 0:
                 sold.add(Remark(-outcome, key, "The row says that the unit is sold."))
+        warnings = self._warnings()
         return Feed(
             layout=layout.name,
             encoding=encoding.removesuffix("-sig"),
             delimiter=delimiter,
             rows=self.rows,
             units=self.units,
-            counts=Counts(self.refused.count, sold.count, self.warnings.count, len(self.earlier)),
+            counts=Counts(self.refused.count, sold.count, warnings.count, len(self.earlier)),
             refused=tuple(self.refused.first),
             sold=tuple(sold.first),
-            warnings=tuple(self.warnings.first),
+            warnings=tuple(warnings.first),
             repeated_vins=tuple(
                 Repeat(key, (*found, self.line(self.outcomes[key])))
                 for key, found in sorted(self.earlier.items(), key=itemgetter(1))[:MOST_REPORTED]
             ),
+            columns={member: self._use_of(member, names) for member, names in columns.fields.items()},
             columns_not_understood=columns.not_understood[:MOST_REPORTED],
             columns_withheld=columns.withheld[:MOST_REPORTED],
+            signs=signs,
         )
+
+    def _use_of(self, member: str, columns: tuple[str, ...]) -> ColumnUse:
+        found = self.misread.get(member)
+        if found is None:
+            return ColumnUse(columns, self.filled[member])
+        return ColumnUse(columns, self.filled[member], found.remarks.count, found.line, found.example)
+
+    def _warnings(self) -> _Remarks:
+        """All warnings, in the order of their lines. Many values of a member that are not understood are one line."""
+        listed = list(self.warnings.first)
+        count = self.warnings.count
+        for member, found in self.misread.items():
+            misread = found.remarks.count
+            if misread > _MOST_MISREAD:
+                of = f"{misread:,} of {self.filled[member]:,}"
+                listed.append(Remark(found.line, None, f"{member}: {of} not understood, such as {found.example!r}."))
+                count += 1
+            else:
+                listed.extend(found.remarks.first)
+                count += misread
+        return _Remarks(sorted(listed, key=itemgetter(0))[:MOST_REPORTED], count)
 
 
 def read_feed(
     feed: Opener | bytes,
     *,
     layout: str | None = None,
+    columns: Mapping[str, str] = {},
     on_progress: Progress | None = None,
     spool: BinaryIO | None = None,
 ) -> Feed:
     """Reads an inventory file. The layout is recognised from it, unless `layout` is one of `LAYOUT_NAMES`.
 
+    `columns` are columns that no layout knows, each with the member of the canonical layout that it gives.
     `spool` is an empty file for the units, by default in memory. The caller closes it after the use of the feed.
     `on_progress(done, all)` counts lines of a delimited file, or records of JSON. Raises only FeedError, for a file
     that cannot be read. A row that cannot be read is refused, and a cell that cannot be read is absent.
@@ -139,38 +209,86 @@ def read_feed(
         check_size(feed, "A file of JSON or HTML", MOST_JSON_MIB)
         # A program that joins files can leave a second byte order mark, which is not JSON.
         with open_text(feed, encoding) as text:
-            return _read_json(text.read().lstrip("\ufeff"), units, encoding, layout, on_progress)
-    return _read_delimited(feed, units, encoding, head, layout, on_progress)
+            return _read_json(feed, text.read().lstrip("\ufeff"), units, encoding, layout, columns, on_progress)
+    return _read_delimited(feed, units, encoding, head, layout, columns, on_progress)
 
 
 def _read_delimited(
-    feed: Opener, units: Units, encoding: str, head: str, layout_name: str | None, on_progress: Progress | None
+    feed: Opener,
+    units: Units,
+    encoding: str,
+    head: str,
+    layout_name: str | None,
+    columns: Mapping[str, str],
+    on_progress: Progress | None,
 ) -> Feed:
-    table = read_table(feed, encoding, head, layout_name)
-    ends = [(piece.count(b"\n"), piece.count(b"\r")) for piece in pieces_of(feed)]
-    tally = _Tally(units, on_progress, max(map(sum, zip(*ends, strict=True))) + 1)
+    table = read_table(feed, encoding, head, layout_name, columns)
+    seen = survey(feed, encoding)
+    tally = _Tally(units, on_progress, seen.lines + 1)
+    header = list(table.header)
+    last: Row | None = None
+    short = 0
     for row in table.rows:
         if row.error is not None:
             reading = Reading(refused=row.error)
+        elif row.cells == header:
+            reading = Reading(refused="The row repeats the header.")
         else:
             cells, remark = cells_of(row, table)
             reading = read_unit(cells, table.layout)
             if remark is not None:
                 reading.remarks.append(remark)
+                short += len(row.cells) < table.width
         tally.add(row.line, reading, done=row.line)
-    return tally.feed(table.layout, encoding, table.delimiter, table.columns)
+        last = row
+    named = {member: tuple(table.header[index] for index in found) for member, found in table.columns.fields.items()}
+    named_columns = _Named(named, table.columns.not_understood, table.columns.withheld)
+    end = "" if last is None or seen.line_end or short > 1 + _USUALLY_SHORT * tally.rows else _cut(last, table)
+    return tally.feed(table.layout, encoding, table.delimiter, named_columns, _signs(feed, encoding, seen, end))
 
 
-def _read_json(text: str, units: Units, encoding: str, layout_name: str | None, on_progress: Progress | None) -> Feed:
+def _cut(last: Row, table: Table) -> str:
+    """The sentence about a file that ends inside a row."""
+    present = len(last.cells)
+    if last.error is not None or present >= table.width:
+        return ""
+    return (
+        f"The file ends inside a row: the last row, on line {last.line}, has {present} cells where the header has "
+        f"{table.width}. Export the inventory again."
+    )
+
+
+def _signs(feed: Opener, encoding: str, seen: Survey, truncated: str) -> Signs:
+    strays = stray_bytes(feed) if encoding == MIXED else None
+    return Signs(
+        truncated=truncated,
+        line_end=seen.line_end,
+        stray_bytes=0 if strays is None else strays.strays,
+        stray_line=0 if strays is None else strays.line,
+        garbled=seen.garbled,
+    )
+
+
+def _read_json(
+    feed: Opener,
+    text: str,
+    units: Units,
+    encoding: str,
+    layout_name: str | None,
+    more: Mapping[str, str],
+    on_progress: Progress | None,
+) -> Feed:
     records = read_records(text)
     paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
-    layout = named_layout(layout_name, "json") if layout_name else recognise(list(paths), "json")
+    layout = layout_of(list(paths), "json", named_layout(layout_name, "json") if layout_name else None, more)
     tally = _Tally(units, on_progress, len(records))
     reader = _RecordReader(layout)
     for done, record in enumerate(records, 1):
         tally.add(record.number, reader.read(record), done=done)
-    columns = Columns(fields={}, not_understood=tuple(reader.unread), withheld=tuple(reader.withheld))
-    return tally.feed(layout, encoding, None, columns)
+    fields = {member: tuple(names) for member, names in reader.fields.items()}
+    columns = _Named(fields, tuple(reader.unread), tuple(reader.withheld))
+    end = "The file ends inside a document. Export the inventory again." if is_cut(text) else ""
+    return tally.feed(layout, encoding, None, columns, _signs(feed, encoding, survey(feed, encoding), end))
 
 
 class _RecordReader:
@@ -178,8 +296,17 @@ class _RecordReader:
         self.layout = layout
         self.withheld: dict[str, None] = {}
         self.unread: dict[str, None] = {}
+        self.fields: dict[str, dict[str, None]] = {}
         # Records mostly have the same members.
-        self._columns_of = lru_cache(maxsize=1_024)(partial(understand, layout=layout))
+        self._columns_of = lru_cache(maxsize=1_024)(self._understand)
+
+    def _understand(self, names: tuple[str, ...]) -> Columns:
+        columns = understand(names, self.layout)
+        for member, found in columns.fields.items():
+            known = self.fields.setdefault(member, {})
+            if len(known) < _MOST_NAMES:
+                known.update((names[index], None) for index in found)
+        return columns
 
     def read(self, record: Record) -> Reading:
         if record.error is not None:

@@ -30,7 +30,8 @@ _ROOFTOP_HINTS = 8
 class Reading:
     """The result for one row, and remarks for the report.
 
-    A row that identifies no unit has `refused` and no `identifier`. A row of a sold unit has an `identifier` and no
+    `filled` are the members with a value. `misread` has those whose value is not understood: the value, and a remark. A
+    row that identifies no unit has `refused` and no `identifier`. A row of a sold unit has an `identifier` and no
     `unit`.
     """
 
@@ -38,6 +39,8 @@ class Reading:
     unit: Unit | None = None
     refused: str | None = None
     remarks: list[str] = field(default_factory=list)
+    filled: Iterable[str] = ()
+    misread: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
@@ -65,6 +68,7 @@ class _RowParser:
         }
         self.members: dict[str, Any] = {}
         self.remarks: list[str] = []
+        self.misread: dict[str, tuple[str, str]] = {}
         self.is_sold = False
 
     def read(self, steps: "Iterable[tuple[_Read, str, Feed]]") -> None:
@@ -81,7 +85,7 @@ class _RowParser:
         words = [known("status", text) for text in texts]
         for text, word in zip(texts, words, strict=True):
             if word is None:
-                self.remarks.append(f"status: {text!r} is not understood; the unit counts as available.")
+                self.not_understood(member, text, "the unit counts as available")
         self.keep(member, next((word for word in words if word is not None), None))
         self.is_sold = "sold" in words
 
@@ -138,8 +142,9 @@ class _RowParser:
         elif is_old and _OLD_VIN_SHAPE.fullmatch(vin):
             self.keep(member, vin)
         else:
-            self.remarks.append(
-                f"The VIN {text!r} is not 17 letters and digits without I, O and Q; the unit goes by its stock number."
+            self.misread[member] = (
+                text,
+                f"The VIN {text!r} is not 17 letters and digits without I, O and Q; the unit goes by its stock number.",
             )
 
     def line(self, member: str, feed: Feed) -> None:
@@ -216,8 +221,9 @@ class _RowParser:
         if value is not None and value not in ("", ()):
             self.members[member] = value
 
-    def not_understood(self, name: str, text: str) -> None:
-        self.remarks.append(f"{name}: {line(text, 60)!r} is not understood; it is left out.")
+    def not_understood(self, name: str, text: str, result: str = "it is left out") -> None:
+        shown = line(text, 60)
+        self.misread.setdefault(name, (shown, f"{name}: {shown!r} is not understood; {result}."))
 
 
 _Read = Callable[[_RowParser, str, Feed], None]
@@ -247,7 +253,7 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
     row = _RowParser(cells, layout)
     row.read(IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
-    reading = Reading(identifier=identifier, remarks=row.remarks)
+    reading = Reading(identifier=identifier, remarks=row.remarks, filled=row.cells.keys(), misread=row.misread)
     if identifier is None:
         said = row.text("vin", 40)
         reading.refused = (

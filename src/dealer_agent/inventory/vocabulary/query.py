@@ -131,3 +131,12 @@ def index_words(field: str, text: str) -> frozenset[str]:
     if field in _IDENTIFIERS or len(text) > LONGEST:
         return _index_words(field, text)
     return _cached_index_words(field, text)
+
+
+_WORD_OF_MARKER = {field: {_marker(field, word): word for word in TABLES[field].spellings} for field in _CANONICAL}
+
+
+def canonical_terms(field: str, text: str) -> set[str]:
+    """The canonical words of a field that a query names."""
+    words = _WORD_OF_MARKER[field]
+    return {words[marker] for term in query_terms(text) for marker in term if marker in words}

@@ -1,0 +1,179 @@
+"""The table of conditions that alerts are about. Pure. docs/how-to/alerts.md is written from it."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from dealer_agent.config.alert_settings import AlertSettings, ConditionId
+
+LEAD_FAILED_QUIET = timedelta(hours=1)
+"""An alert about failed leads ends after this time without another one."""
+DATABASE_AWAY_AFTER = timedelta(minutes=1)
+QUIET = timedelta(minutes=10)
+"""An alert ends when its condition was not observed for this time. So a short break is no end."""
+AT_ONCE = timedelta(0)
+
+
+class Condition(NamedTuple):
+    """What the message says at the start (`sentence`) and at the end, and what to do.
+
+    The sentences may have `{subject}`, `{amount}` and `{since}`. `setting` is the key of `[alerts]` with the threshold.
+    `begins` and `ends` explain in the documentation when. It begins after the condition was observed for the time
+    `after`, and ends after it was not observed for the time `quiet`. `of_installation`: in a service of many dealers it
+    is about what they share, so the operator gets it. `unit` is what `{amount}` counts: one, and several.
+    """
+
+    id: ConditionId
+    sentence: str
+    end_sentence: str
+    advice: str
+    begins: str
+    ends: str
+    setting: str = ""
+    of_installation: bool = False
+    unit: tuple[str, str] = ("", "")
+    after: timedelta = AT_ONCE
+    quiet: timedelta = QUIET
+
+
+CONDITIONS: dict[str, Condition] = {
+    each.id: each
+    for each in (
+        Condition(
+            "feed_late",
+            "No inventory was imported since {since}.",
+            "The inventory was imported again.",
+            "Check that the feed still arrives and that its import runs: dealer-agent inventory history",
+            "The last import is older than the threshold. A dealer without any import gets no alert.",
+            "The inventory is imported.",
+            "feed_late_hours",
+            quiet=AT_ONCE,
+        ),
+        Condition(
+            "feed_refused",
+            "The file of the inventory of {since} was refused. The stock is unchanged.",
+            "A file of the inventory was imported again.",
+            "See the reasons: dealer-agent inventory history. If the file is right, import it with --accept.",
+            "The checks refused a file, and no file was imported since.",
+            "A file is imported.",
+            quiet=AT_ONCE,
+        ),
+        Condition(
+            "deliveries_failing",
+            "Leads do not reach {subject}. Waiting: {amount}, the oldest since {since}.",
+            "Leads reach {subject} again.",
+            "See the problem: dealer-agent deliveries list --state waiting. When it is solved: dealer-agent deliveries "
+            "retry --all",
+            "A delivery of the channel waits longer than the threshold.",
+            "No delivery of the channel waits that long.",
+            "deliveries_waiting_minutes",
+            unit=("delivery", "deliveries"),
+        ),
+        Condition(
+            "deliveries_parked",
+            "Parked for {subject}: {amount}, the first since {since}. The service does not send them any more.",
+            "Nothing is parked for {subject} any more.",
+            "Contact these customers, or repair the channel and send again: dealer-agent deliveries list --state "
+            "parked, then dealer-agent deliveries retry --all",
+            "A delivery of the channel is parked, for example after `park_after_hours` of failures.",
+            "No delivery of the channel is parked.",
+            unit=("delivery", "deliveries"),
+        ),
+        Condition(
+            "lead_failed",
+            "{amount} could not be stored, the last one at {since}. Their senders were asked to send again.",
+            "No lead failed in the last hour.",
+            "Check the service: dealer-agent doctor. Its log has the error, as the event fault.",
+            "A lead was answered with a status of 500 or higher.",
+            "No lead failed for an hour.",
+            unit=("lead", "leads"),
+            quiet=AT_ONCE,
+        ),
+        Condition(
+            "disk_low",
+            "The disk of the service's folder is nearly full: {amount} left.",
+            "The disk of the service's folder has space again.",
+            "Delete what is not needed, or enlarge the disk. On a full disk no lead can be stored.",
+            "Less space is free than the threshold. The disk of a PostgreSQL server is not seen.",
+            "More space is free.",
+            "disk_free_mib",
+            of_installation=True,
+            unit=("MiB", "MiB"),
+        ),
+        Condition(
+            "database_away",
+            "The database does not answer since {since}. No lead can be stored.",
+            "The database answers again.",
+            "Start the database, or check its address and password (DATABASE_URL). The service's log has the error.",
+            "The database fails for a minute. Each machine sends this alert by itself.",
+            "The database works for a minute.",
+            of_installation=True,
+            after=DATABASE_AWAY_AFTER,
+            quiet=DATABASE_AWAY_AFTER,
+        ),
+        Condition(
+            "database_slow",
+            "The database is slow: a small transaction took {amount}.",
+            "The database is fast again.",
+            "Check the load of the database server and its disk, and the service: dealer-agent doctor",
+            "Reading and storing the state of the alerts takes longer than the threshold, for five minutes.",
+            "It takes less time.",
+            "database_seconds",
+            of_installation=True,
+            unit=("second", "seconds"),
+            after=timedelta(minutes=5),
+        ),
+        Condition(
+            "key_copy_unknown",
+            "No copy of the key to customer data is known. The key is in use since {since}.",
+            "A copy of the key to customer data is known.",
+            "Copy the key file to another place, away from the backups of the database. Then type: dealer-agent keys "
+            "confirm-copy",
+            "The active key is in use longer than the threshold, and nobody has confirmed a copy of it.",
+            "Somebody types `dealer-agent keys confirm-copy`. After each rotation of the key it is due again.",
+            "key_copy_days",
+            of_installation=True,
+            quiet=AT_ONCE,
+        ),
+        Condition(
+            "public_address_failing",
+            "The public address {subject} does not answer as it should.",
+            "The public address {subject} answers again.",
+            "See the reason: dealer-agent doctor. Check the proxy in front of the service, DNS, and the certificate.",
+            "The card at `public_url` cannot be fetched, or is that of another service, for the time of the threshold. "
+            "The service fetches it from its own machine.",
+            "The card is fetched.",
+            "public_address_minutes",
+            of_installation=True,
+        ),
+        Condition(
+            "certificate_expiring",
+            "The certificate of {subject} expires on {since}.",
+            "The certificate of {subject} was renewed.",
+            "Renew it, and check why it was not renewed by itself.",
+            "The TLS certificate of `public_url` expires within the threshold.",
+            "The address has a newer certificate.",
+            "certificate_days",
+            of_installation=True,
+            quiet=AT_ONCE,
+        ),
+        Condition(
+            "clock_wrong",
+            "The clock of this machine seems to be wrong.",
+            "The clock is right again.",
+            "Start time synchronisation (chrony or systemd-timesyncd). If the clock is right, type: dealer-agent leads "
+            "dispose --clock-is-right",
+            "The clock differs from that of a PostgreSQL server by more than the threshold, or is far from the last "
+            "time that the service ran.",
+            "The clock is right.",
+            "clock_seconds",
+            of_installation=True,
+        ),
+    )
+}
+
+
+def begins_after(condition: Condition, settings: AlertSettings) -> timedelta:
+    """How long a condition must be observed before its alert begins."""
+    if condition.id == "public_address_failing":
+        return timedelta(minutes=settings.public_address_minutes)
+    return condition.after

@@ -1,0 +1,133 @@
+"""Repeats the checks of a process: for one dealer, or for the dealers of an installation and its operator."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from dealer_agent.alerts.checking import Watch, run_check, send_due
+from dealer_agent.alerts.database_away import note_database
+from dealer_agent.alerts.rules import DAY
+from dealer_agent.config.settings_problems import SettingsError
+from dealer_agent.encryption import EncryptionError
+from dealer_agent.server.log import places
+from dealer_agent.server.repeated_steps import RepeatedSteps
+from dealer_agent.storage.alerts import claim_check, count_failed_leads, find_due_checks
+from dealer_agent.storage.errors import DatabaseFailure, StorageError
+from dealer_agent.storage.store import Store
+
+log = structlog.get_logger()
+
+STEP_SECONDS = 20.0
+FIRST_STEP_SECONDS = 5.0
+CHECK_SECONDS = 60.0
+"""How often the conditions of one dealer, and those of the operator, are checked."""
+SECONDS_A_DEALER = 0.5
+"""Checks of many dealers are spread, so that their cost stays bounded: 1,000 dealers are checked every 8 minutes."""
+UNWATCHED_SECONDS = 3600.0
+UNWATCHED_SECONDS_A_DEALER = 3.0
+"""How soon a dealer without receivers of alerts is looked at again: after an hour, or later with many dealers."""
+
+
+@dataclass
+class AlertLoop:
+    """The alerts of a process. `failed_leads` counts the leads that failed in it, by dealer.
+
+    `machine` is the watch with the conditions of the machine; None without receivers. `find_watch` makes the watch of a
+    dealer of an installation; None without receivers. It raises StorageError and SettingsError.
+    """
+
+    store: Store
+    failed_leads: Counter[str]
+    machine: Watch | None
+    find_watch: Callable[[str], Watch | None] | None = None
+    count_dealers: Callable[[], int] = lambda: 1
+    _found: dict[str, tuple[int, Watch | None]] = field(default_factory=dict)
+    _failing: set[str] = field(default_factory=set)
+
+    async def run(self, steps: RepeatedSteps) -> None:
+        """Repeats the checks until it is cancelled."""
+        if self.machine is not None or self.find_watch is not None:
+            await steps.repeat("alerts", self.step, STEP_SECONDS, first=FIRST_STEP_SECONDS)
+
+    async def step(self) -> None:
+        """Runs what is due now."""
+        await self.run_due(datetime.now(UTC))
+
+    async def run_due(self, now: datetime) -> None:
+        """Runs what is due at `now`. Raises StorageError."""
+        try:
+            await asyncio.to_thread(self._store_failed_leads, now)
+            if self.machine is not None:
+                await self._check(self.machine, now, timedelta(seconds=CHECK_SECONDS))
+            if self.find_watch is not None:
+                await self._check_dealers(now)
+        except DatabaseFailure:
+            if self.machine is not None:
+                await note_database(self.store, self.machine, now, works=False)
+            raise
+        if self.machine is not None:
+            await note_database(self.store, self.machine, now, works=True)
+
+    async def _check(self, watch: Watch, now: datetime, pause: timedelta, longest: timedelta | None = None) -> None:
+        if await asyncio.to_thread(run_check, self.store, watch, now, now + pause, longest):
+            await send_due(self.store, watch, now)
+
+    async def _check_dealers(self, now: datetime) -> None:
+        dealers = self.count_dealers()
+        seconds = max(CHECK_SECONDS, SECONDS_A_DEALER * dealers)
+        pause = timedelta(seconds=seconds)
+        longest = max(pause, timedelta(seconds=max(UNWATCHED_SECONDS, UNWATCHED_SECONDS_A_DEALER * dealers)))
+        most = 1 + round(2 * dealers * STEP_SECONDS / seconds)
+        for dealer_id, settings_number in await asyncio.to_thread(self._find_due, now, longest, most):
+            try:
+                await self._check_dealer(dealer_id, settings_number, now, pause, longest)
+            except DatabaseFailure:
+                raise
+            except Exception as fault:  # noqa: BLE001 - the boundary: one dealer must not stop the alerts of others.
+                if dealer_id not in self._failing:
+                    ours = isinstance(fault, StorageError | SettingsError | EncryptionError)
+                    cause = {"problem": str(fault)} if ours else {"places": places(fault)}
+                    log.error("alerts failed", dealer=dealer_id, error=type(fault).__qualname__, **cause)
+                self._failing.add(dealer_id)
+            else:
+                self._failing.discard(dealer_id)
+
+    async def _check_dealer(
+        self, dealer_id: str, settings_number: int, now: datetime, pause: timedelta, longest: timedelta
+    ) -> None:
+        known, watch = self._found.get(dealer_id, (None, None))
+        if known != settings_number:
+            assert self.find_watch is not None
+            try:
+                watch = await asyncio.to_thread(self.find_watch, dealer_id)
+            except SettingsError:
+                await asyncio.to_thread(self._put_off, dealer_id, now, longest)
+                raise
+            self._found[dealer_id] = settings_number, watch
+        if watch is None:
+            await asyncio.to_thread(self._put_off, dealer_id, now, longest)
+        else:
+            await self._check(watch, now, pause, longest)
+
+    def _find_due(self, now: datetime, longest: timedelta, most: int) -> Sequence[tuple[str, int]]:
+        with self.store.installation() as tx:
+            return find_due_checks(tx, now, longest, most)
+
+    def _put_off(self, dealer_id: str, now: datetime, pause: timedelta) -> None:
+        with self.store.write(dealer_id, now) as tx:
+            claim_check(tx, now + pause)
+
+    def _store_failed_leads(self, now: datetime) -> None:
+        """Stores the leads that failed in this process. They stay in memory while the database is away."""
+        failed = self.failed_leads
+        for dealer_id in list(failed):
+            count = failed[dealer_id]
+            with self.store.write(dealer_id, now) as tx:
+                count_failed_leads(tx, count, DAY)
+            failed[dealer_id] -= count
+            if not failed[dealer_id]:
+                del failed[dealer_id]

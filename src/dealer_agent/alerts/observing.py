@@ -1,0 +1,126 @@
+"""Looks at the database, the machine and the public address: which conditions are there now.
+
+A condition that is missing in the result is unknown at the moment.
+"""
+
+import shutil
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+
+from dealer_agent.alerts.conditions import LEAD_FAILED_QUIET
+from dealer_agent.alerts.rules import Observation
+from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.storage.alerts import Backlog, CheckRecord, confirmed_copies, old_waiting, parked_deliveries
+from dealer_agent.storage.clock import clock_problem, server_clock
+from dealer_agent.storage.keys import key_uses
+from dealer_agent.storage.refused_imports import list_refused_imports
+from dealer_agent.storage.stock import list_imports
+from dealer_agent.storage.transaction import Transaction
+
+Seen = Mapping[str, Sequence[Observation]]
+
+ADDRESS_SECONDS = 15.0
+"""The longest time for one request to the public address."""
+MOST_BYTES = 1 << 20
+"""The most bytes of its response that are read."""
+MIB = 1 << 20
+
+
+class PublicAddress(NamedTuple):
+    """A URL that must answer with status 200 and a body that contains `expected`. `name` is for messages."""
+
+    name: str
+    url: str
+    expected: str
+    context: ssl.SSLContext | None = None
+
+
+def observe_dealer(tx: Transaction, settings: AlertSettings, record: CheckRecord) -> Seen:
+    """The conditions of one dealer: its feed, its deliveries and its leads."""
+    imported = [each.at for each in list_imports(tx, 1)]
+    late = [at for at in imported if at <= tx.now - timedelta(hours=settings.feed_late_hours)]
+    refused = [each.at for each in list_refused_imports(tx, 1) if not imported or each.at > imported[0]]
+    before = tx.now - timedelta(minutes=settings.deliveries_waiting_minutes)
+    failed_at = record.lead_failed_at
+    failed = failed_at is not None and abs(tx.now - failed_at) < LEAD_FAILED_QUIET
+    return {
+        "feed_late": [Observation(since=at) for at in late],
+        "feed_refused": [Observation(since=at) for at in refused],
+        "deliveries_failing": list(map(_of_channel, old_waiting(tx, before))),
+        "deliveries_parked": list(map(_of_channel, parked_deliveries(tx))),
+        "lead_failed": [Observation(amount=record.failed_leads, since=failed_at)] if failed else [],
+    }
+
+
+def observe_keys(tx: Transaction, settings: AlertSettings) -> Seen:
+    """Whether a copy of the active key is known. Without keys there is nothing to copy."""
+    confirmed, before = confirmed_copies(tx), tx.now - timedelta(days=settings.key_copy_days)
+    active = [(key_id, use) for key_id, use in key_uses(tx).items() if use.state == "active"]
+    found = [use.since for key_id, use in active if key_id not in confirmed and use.since <= before]
+    return {"key_copy_unknown": [Observation(since=min(found))] if found else []}
+
+
+def observe_clock(tx: Transaction, settings: AlertSettings) -> Seen:
+    """Whether the time of the transaction, which is that of this machine, is plausible."""
+    server = server_clock(tx)
+    differs = server is not None and abs(server - tx.now) > timedelta(seconds=settings.clock_seconds)
+    return {"clock_wrong": [Observation()] if differs or clock_problem(tx) else []}
+
+
+def observe_speed(seconds: float, settings: AlertSettings) -> Seen:
+    """Whether a small transaction of these seconds was slow."""
+    slow = seconds > settings.database_seconds
+    return {"database_slow": [Observation(amount=round(seconds))] if slow else []}
+
+
+def observe_disk(folder: Path, settings: AlertSettings) -> Seen:
+    """Whether the disk of a folder is nearly full."""
+    try:
+        free = shutil.disk_usage(folder).free // MIB
+    except OSError:
+        return {}
+    return {"disk_low": [Observation(amount=free)] if free < settings.disk_free_mib else []}
+
+
+def observe_address(address: PublicAddress, settings: AlertSettings, now: datetime) -> Seen:
+    """Whether the public address answers, and how long its certificate is valid. Takes up to ADDRESS_SECONDS."""
+    failing: Seen = {"public_address_failing": [Observation(address.name)]}
+    ends = time.monotonic() + ADDRESS_SECONDS
+    body = b""
+    try:
+        with (
+            httpx.Client(verify=address.context or True, timeout=ADDRESS_SECONDS) as client,
+            client.stream("GET", address.url) as response,
+        ):
+            expires_at = _expiry(response)
+            for part in response.iter_bytes():
+                body += part
+                if len(body) > MOST_BYTES or time.monotonic() > ends:
+                    return failing
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return failing
+    if response.status_code != 200 or address.expected.encode() not in body:
+        return failing
+    soon = expires_at is not None and expires_at - now <= timedelta(days=settings.certificate_days)
+    expiring = [Observation(urlsplit(address.url).hostname or "", since=expires_at)] if soon else []
+    return {"public_address_failing": [], "certificate_expiring": expiring}
+
+
+def _expiry(response: httpx.Response) -> datetime | None:
+    """When the certificate of the server of a response expires; None without TLS."""
+    connection = response.extensions["network_stream"].get_extra_info("ssl_object")
+    certificate = connection.getpeercert() if connection is not None else None
+    if not certificate:
+        return None
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
+
+
+def _of_channel(backlog: Backlog) -> Observation:
+    return Observation(f"{backlog.rooftop} / {backlog.channel}", backlog.deliveries, backlog.oldest)

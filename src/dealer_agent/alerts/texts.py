@@ -1,0 +1,143 @@
+"""The texts of messages about alerts: mails, and the JSON of webhooks. Pure. They have no customer data."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dealer_agent.alerts.conditions import CONDITIONS, Condition
+from dealer_agent.alerts.rules import Told
+from dealer_agent.leads.plain_text import short, wrapped
+from dealer_agent.leads.texts import paragraph
+from dealer_agent.leads.us_formats import time_words
+from dealer_agent.storage.alerts import AlertState
+
+MOST_NAMED = 50
+"""The most alerts that a message names in each of its lists."""
+
+
+class Sender(NamedTuple):
+    """Whose alerts they are. `owner` is the id of a dealer, or `*` for the operator. `file` has the settings."""
+
+    owner: str
+    name: str
+    zone: str
+    file: str
+
+
+class MailText(NamedTuple):
+    """A mail without sender and recipients."""
+
+    subject: str
+    text: str
+
+
+class _Entry(NamedTuple):
+    sentence: str
+    advice: str
+    started: str
+    ended: str
+    changes: int
+
+
+def sentence_of(state: AlertState, zone: str) -> str:
+    """What is wrong, or that it is over."""
+    condition = CONDITIONS.get(state.condition)
+    if condition is None:
+        return state.condition
+    words = condition.sentence if state.is_open else condition.end_sentence
+    return words.format(
+        subject=short(state.subject, 120),
+        amount=_amount(condition, state.amount),
+        since="" if state.since is None else time_words(state.since, zone),
+    )
+
+
+def mail_text(told: Told, sender: Sender) -> MailText:
+    """The mail of a message."""
+    text = (
+        _environment()
+        .get_template("alert.txt")
+        .render(
+            kind=told.kind,
+            started=_entries(told.started, sender.zone),
+            ended=_entries(told.ended, sender.zone),
+            open=_entries(told.open, sender.zone),
+            zone=sender.zone.replace("_", " "),
+            file=sender.file,
+        )
+    )
+    lines = [line.rstrip() for line in text.strip().splitlines()]
+    return MailText(f"{short(sender.name, 80)}: {_about(told, sender.zone)}", "\n".join(_single_gaps(lines)) + "\n")
+
+
+def webhook_body(told: Told, sender: Sender, at: datetime) -> bytes:
+    """The body of a message for a webhook: type, timestamp and data, as Standard Webhooks recommends."""
+    zone = ZoneInfo(sender.zone)
+
+    def entries(states: Sequence[AlertState]) -> list[dict[str, Any]]:
+        return [_json_entry(state, sender.zone, zone) for state in states[:MOST_NAMED]]
+
+    lists = {"started": entries(told.started), "ended": entries(told.ended), "open": entries(told.open)}
+    data = {"dealer_id": sender.owner, "dealer": sender.name, **lists}
+    return msgspec.json.encode({"type": f"alerts.{told.kind}", "timestamp": at.isoformat(), "data": data})
+
+
+def _about(told: Told, zone: str) -> str:
+    if told.kind == "test":
+        return "test of the alerts"
+    if told.kind == "digest":
+        return f"daily digest, {len(told.open)} open"
+    first = (*told.started, *told.ended)[0]
+    more = len(told.started) + len(told.ended) - 1
+    words = short(sentence_of(first, zone).partition(". ")[0].rstrip("."), 120)
+    return words + (f", and {more} more" if more else "")
+
+
+def _entries(states: Sequence[AlertState], zone: str) -> list[_Entry]:
+    return [
+        _Entry(
+            sentence_of(state, zone),
+            CONDITIONS[state.condition].advice if state.condition in CONDITIONS else "",
+            "" if state.started_at is None else time_words(state.started_at, zone),
+            "" if state.ended_at is None else time_words(state.ended_at, zone),
+            state.untold,
+        )
+        for state in states[:MOST_NAMED]
+    ]
+
+
+def _json_entry(state: AlertState, zone_name: str, zone: ZoneInfo) -> dict[str, Any]:
+    times = {"started_at": state.started_at, "ended_at": state.ended_at, "since": state.since}
+    condition = CONDITIONS.get(state.condition)
+    return {
+        "condition": state.condition,
+        "subject": state.subject,
+        "sentence": sentence_of(state, zone_name),
+        "advice": "" if condition is None else condition.advice,
+        **{name: None if at is None else at.astimezone(zone).isoformat() for name, at in times.items()},
+    }
+
+
+def _amount(condition: Condition, amount: int | None) -> str:
+    one, several = condition.unit
+    return "" if amount is None else f"{amount:,} {one if amount == 1 else several}"
+
+
+def _single_gaps(lines: list[str]) -> list[str]:
+    return [line for before, line in zip(["", *lines], lines, strict=False) if line or before]
+
+
+@cache
+def _environment() -> Environment:
+    # The texts are no HTML.
+    environment = Environment(  # noqa: S701
+        loader=PackageLoader("dealer_agent.alerts"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["paragraph"] = paragraph
+    environment.filters["hanging"] = lambda text: "\n".join(wrapped(text, hanging="  "))
+    return environment

@@ -1,0 +1,78 @@
+"""Who is watched: what is checked for a dealer or for the operator of an installation, and who gets the alerts."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dealer_agent.alerts.checking import Watch
+from dealer_agent.alerts.observing import PublicAddress
+from dealer_agent.alerts.receivers import receivers_of
+from dealer_agent.alerts.texts import Sender
+from dealer_agent.config import Settings
+from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
+from dealer_agent.config.installation import Installation
+from dealer_agent.config.loading import FILE_NAME, read_text
+from dealer_agent.dealers.hosts import is_this_machine
+from dealer_agent.storage.isolation import ALL_DEALERS
+
+CARD = "/.well-known/agent-card.json"
+HEALTH = "/healthz"
+OPERATOR = "dealer-agent"
+OPERATOR_ZONE = "UTC"
+
+
+def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> Watch | None:
+    """The watch of a dealer; None if it has no receivers. Raises SettingsError.
+
+    The dealer of a folder also has the conditions of the machine. In an installation, the operator has them.
+    """
+    if not settings.alerts.has_receivers:
+        return None
+    alone = settings.installation is None
+    profile = settings.dealer
+    sender = Sender(profile.id, profile.name, profile.rooftops[0].timezone, FILE_NAME)
+    text = _text_of(settings.directory / FILE_NAME) if alone else None
+    url = settings.service.public_url + settings.service.base_path
+    return Watch(
+        owner=profile.id,
+        settings=settings.alerts,
+        receivers=receivers_of(settings.alerts, settings.mail, sender, env, text=text),
+        folder=settings.directory,
+        shares_machine=alone,
+        address=_public_address(url, CARD, expected=url) if alone else None,
+    )
+
+
+def watch_of_operator(installation: Installation, env: Mapping[str, str] = os.environ) -> Watch | None:
+    """The watch of the operator: what the dealers share. None if it has no receivers. Raises SettingsError."""
+    settings = installation.file.installation.alerts
+    if not settings.has_receivers:
+        return None
+    name = urlsplit(installation.public_url).hostname or OPERATOR
+    receivers = receivers_of(
+        settings,
+        installation.file.mail,
+        Sender(ALL_DEALERS, name, OPERATOR_ZONE, INSTALLATION_FILE),
+        env,
+        where=("installation", "alerts"),
+        text=_text_of(installation.directory / INSTALLATION_FILE),
+    )
+    return Watch(
+        owner=ALL_DEALERS,
+        settings=settings,
+        receivers=receivers,
+        folder=installation.directory,
+        shares_machine=True,
+        address=_public_address(installation.public_url, HEALTH, expected='"ok"'),
+    )
+
+
+def _public_address(url: str, path: str, *, expected: str) -> PublicAddress | None:
+    """The address to check. None without a public URL, and for one of this machine."""
+    host = urlsplit(url).hostname
+    return None if not host or is_this_machine(host) else PublicAddress(url, url + path, expected)
+
+
+def _text_of(path: Path) -> str | None:
+    return read_text(path) if path.exists() else None

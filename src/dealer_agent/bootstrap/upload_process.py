@@ -1,0 +1,147 @@
+"""The process of our SFTP server. It is not the process that answers buyers: a vendor's upload never delays a search.
+
+It reads its job from the first line of stdin, and ends when stdin closes: the service is gone. The service starts it
+without the environment variables that have secrets.
+"""
+
+import asyncio
+import gc
+import os
+import re
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import structlog
+from msgspec import UNSET, Struct
+
+from dealer_agent.bootstrap import prepare_message_types
+from dealer_agent.config import Settings, SettingsError
+from dealer_agent.config.feeds import FeedSettings
+from dealer_agent.config.installation import FILE_NAME, Installation, load_installation
+from dealer_agent.config.loading import load_settings
+from dealer_agent.config.sftp import SftpSettings
+from dealer_agent.encryption import EncryptionError
+from dealer_agent.encryption.core_dumps import forbid_core_dumps
+from dealer_agent.feed_collection.host_key import host_key
+from dealer_agent.feed_collection.sftp_server import Account, FindAccount, UploadServer
+from dealer_agent.feed_collection.source import incoming_folder
+from dealer_agent.feed_collection.uploads import UploadLimits
+from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.server.log import configure_logs
+from dealer_agent.server.refresh import flush_logs
+from dealer_agent.storage.dealer_registry import find_dealer
+from dealer_agent.storage.errors import DealerUnknown, StorageError
+from dealer_agent.storage.store import Store
+
+log = structlog.get_logger()
+
+MOST_DATABASE_CONNECTIONS = 2
+_USER = re.compile(r"([a-z0-9-]{1,63})@([a-z0-9-]{1,63})")
+
+
+class UploadJob(Struct, frozen=True):
+    """The folder of the dealer or of the installation, and the file descriptor of the listening socket."""
+
+    directory: str
+    listener: int
+
+
+def account_of(feed: FeedSettings, settings: Settings, sftp: SftpSettings) -> Account | None:
+    """The account of a feed; None if nobody uploads its files."""
+    if feed.upload is UNSET:
+        return None
+    return Account(
+        settings.dealer.id,
+        feed.name,
+        incoming_folder(settings.directory, feed.name),
+        UploadLimits(feed.most_bytes, sftp.max_waiting_files, sftp.max_waiting_mib << 20),
+        feed.upload.password_hash or None,
+        frozenset(feed.upload.public_keys),
+    )
+
+
+def find_account_of_folder(settings: Settings) -> FindAccount:
+    """Finds the accounts of one dealer. The name of a user is that of the feed."""
+    found = {feed.name: account_of(feed, settings, settings.sftp) for feed in settings.feeds}
+    return found.get
+
+
+def find_account_of_installation(installation: Installation, store: Store) -> FindAccount:
+    """Finds the accounts of all dealers in the database. The name of a user is `feed@dealer`."""
+
+    def find(user: str) -> Account | None:
+        words = _USER.fullmatch(user)
+        if words is None:
+            return None
+        name, dealer_id = words.groups()
+        try:
+            with store.read(dealer_id) as tx:
+                if not find_dealer(tx).enabled:
+                    return None
+            settings = load_dealer_settings(installation, store, dealer_id)
+        except DealerUnknown:
+            return None
+        except (StorageError, SettingsError, EncryptionError) as fault:
+            log.error("upload account not read", dealer=dealer_id, error=type(fault).__qualname__)
+            return None
+        feed = next((feed for feed in settings.feeds if feed.name == name), None)
+        return account_of(feed, settings, installation.file.sftp) if feed is not None else None
+
+    return find
+
+
+def run() -> None:
+    """Serves until stdin closes or SIGTERM."""
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=UploadJob)
+    forbid_core_dumps()
+    prepare_message_types(msgspec.Struct)
+    gc.freeze()
+    directory = Path(job.directory)
+    try:
+        with ExitStack() as closing:
+            if (directory / FILE_NAME).exists():
+                installation = load_installation(directory, os.environ)
+                store = closing.enter_context(
+                    Store.open(installation.database_url, many_dealers=True, most_connections=MOST_DATABASE_CONNECTIONS)
+                )
+                sftp, level = installation.file.sftp, installation.file.logs.level
+                find_account = find_account_of_installation(installation, store)
+            else:
+                settings = load_settings(directory, os.environ)
+                sftp, level = settings.sftp, settings.logs.level
+                find_account = find_account_of_folder(settings)
+            key = host_key(directory / sftp.host_key_file)
+            listener = closing.enter_context(socket.socket(fileno=job.listener))
+            asyncio.run(_serve(partial(UploadServer, sftp, key, find_account), listener, level))
+    except (SettingsError, StorageError, EncryptionError) as problem:
+        sys.exit(f"The SFTP server does not start: {problem}")
+
+
+async def _serve(make_server: Callable[[], UploadServer], listener: socket.socket, level: str) -> None:
+    lines = configure_logs(level)
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+
+    def watch() -> None:
+        if not os.read(0, 1024):
+            stopped.set()
+
+    loop.add_reader(0, watch)
+    server = make_server()
+    flushing = asyncio.create_task(flush_logs(lines))
+    await server.listen(listener)
+    await stopped.wait()
+    await server.close()
+    loop.remove_reader(0)
+    flushing.cancel()
+    lines.flush()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,143 @@
+"""`dealer-agent alerts`: what is wrong now, which messages were sent, and a test of their way."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated, NamedTuple
+from zoneinfo import ZoneInfo
+
+import typer
+
+from dealer_agent.cli.open_dealer import (
+    HERE,
+    DealerFolder,
+    DirOption,
+    find_settings,
+    is_installation,
+    open_installation,
+    opened,
+)
+from dealer_agent.cli.terminal import JsonOption, fail, limited, out, print_table
+from dealer_agent.config.installation import load_installation
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.store import Store
+
+app = typer.Typer(no_args_is_help=True)
+
+
+class _Owner(NamedTuple):
+    """Whose alerts a command is about, and the time zone of its messages."""
+
+    id: str
+    zone: str
+    store: Store
+
+    def local(self, at: datetime | None) -> datetime | None:
+        """The time in this zone."""
+        return None if at is None else at.astimezone(ZoneInfo(self.zone))
+
+
+@app.command("list")
+def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
+    """List what is wrong now, and what was in the last 90 days.
+
+    In an installation without --dealer, the list has the alerts of the operator.
+    """
+    from dealer_agent.alerts.texts import sentence_of
+    from dealer_agent.storage.alerts import read_alerts
+
+    with _opened(directory) as owner, owner.store.read(owner.id) as tx:
+        states = [state for state in read_alerts(tx) if state.started_at is not None]
+    states.sort(key=lambda state: (not state.is_open, -(state.ended_at or tx.now).timestamp()))
+    rows = [
+        (
+            "open" if state.is_open else "ended",
+            state.condition,
+            state.subject,
+            owner.local(state.started_at),
+            owner.local(state.ended_at),
+            sentence_of(state, owner.zone),
+        )
+        for state in states
+    ]
+    columns = ("State", "Condition", "Subject", "Started", "Ended", "Meaning")
+    print_table("Alerts", columns, rows, empty="No alerts.", as_json=as_json)
+
+
+@app.command("history")
+def history(
+    directory: DirOption = HERE,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many, newest first.")] = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """List the messages about alerts, and whether they were sent.
+
+    In an installation without --dealer, the list has the messages to the operator.
+    """
+    from dealer_agent.storage.alerts import list_messages
+
+    with _opened(directory) as owner, owner.store.read(owner.id) as tx:
+        records = limited(list_messages(tx, limit + 1), limit)
+    rows = [
+        (
+            each.message_id,
+            each.kind,
+            each.receiver,
+            each.state,
+            owner.local(each.created_at),
+            each.attempts,
+            each.problem,
+        )
+        for each in records
+    ]
+    columns = ("Id", "Kind", "To", "State", "At", "Tries", "Problem")
+    print_table("Messages about alerts", columns, rows, empty="No messages yet.", as_json=as_json)
+
+
+@app.command("test")
+def send_test(directory: DirOption = HERE) -> None:
+    """Send a test message to all mail addresses and the webhook of [alerts] now.
+
+    In an installation without --dealer, it goes to the receivers of [installation.alerts].
+    """
+    from dealer_agent.alerts.rules import Told
+    from dealer_agent.alerts.watches import watch_of_dealer, watch_of_operator
+    from dealer_agent.delivery.failures import NotDelivered
+    from dealer_agent.protocol.ids import new_ulid
+
+    if _is_of_operator(directory):
+        section = "[installation.alerts] in installation.toml"
+        watch = watch_of_operator(load_installation(directory.path, os.environ))
+    else:
+        section = "[alerts] in dealer.toml"
+        watch = watch_of_dealer(find_settings(directory))
+    if watch is None:
+        fail(f"Nobody gets alerts: write mail or webhook_url under {section}")
+    now, failed = datetime.now(UTC), []
+    for receiver, document in watch.receivers.message(Told("test"), now).documents.items():
+        to = ", ".join(watch.settings.mail) if receiver == "mail" else watch.settings.webhook_url
+        try:
+            asyncio.run(watch.receivers.send(receiver, new_ulid(), document, now))
+        except NotDelivered as failure:
+            failed.append(f"No test was sent to {to}: {failure.problem}")
+        else:
+            out.print(f"A test was sent to {to}.")
+    if failed:
+        fail("\n".join(failed))
+
+
+@contextmanager
+def _opened(folder: DealerFolder) -> Iterator[_Owner]:
+    """The owner that a command is about: a dealer, or the operator of an installation."""
+    if _is_of_operator(folder):
+        with open_installation(folder.path) as installation:
+            yield _Owner(ALL_DEALERS, "UTC", installation.store)
+    else:
+        with opened(find_settings(folder)) as dealer:
+            yield _Owner(dealer.profile.id, dealer.profile.rooftops[0].timezone, dealer.store)
+
+
+def _is_of_operator(folder: DealerFolder) -> bool:
+    return is_installation(folder.path) and folder.dealer_id is None

@@ -1,0 +1,91 @@
+"""`dealer-agent doctor`: checks what a service needs, and says what to do."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from dealer_agent.cli.open_dealer import DealerFolder, FolderOption, find_settings, is_installation
+from dealer_agent.cli.terminal import JsonOption, counted, out, plain
+from dealer_agent.config import Settings, SettingsError
+from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.storage.errors import DealerUnknown, StorageError
+from dealer_agent.storage.store import Store
+
+if TYPE_CHECKING:
+    from dealer_agent.operations.checks import CheckResult
+
+STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
+
+
+def doctor(
+    folder: FolderOption = Path(),
+    dealer: Annotated[
+        str | None,
+        typer.Option(
+            "--dealer", metavar="ID", help="A dealer of an installation. Without it, all dealers are summarised."
+        ),
+    ] = None,
+    send: Annotated[
+        bool, typer.Option("--send", help="Deliver one marked test lead to each channel of the dealer.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check settings, database, keys, clock, feeds, mail, channels and the public address. Changes nothing.
+
+    Ends with code 1 if there is a problem.
+    """
+    from dealer_agent.operations.checks import CHECK_SECONDS, run_checks, settings_check
+    from dealer_agent.operations.doctor import Examined, examine
+
+    if send and dealer is None and is_installation(folder):
+        raise typer.BadParameter("choose the dealer of the test leads with --dealer", param_hint="--send")
+    try:
+        installation, settings = _loaded(folder, dealer)
+    except (SettingsError, StorageError) as error:
+        results = run_checks([settings_check(error)], CHECK_SECONDS)
+    else:
+        results = examine(Examined(os.environ, datetime.now(UTC), settings, installation, send))
+    if as_json:
+        typer.echo(json.dumps([result._asdict() for result in results], indent=2))
+    else:
+        _show(results)
+    if any(result.status == "problem" for result in results):
+        raise typer.Exit(1)
+
+
+def _loaded(folder: Path, dealer_id: str | None) -> tuple[Installation | None, Settings | None]:
+    """The installation, if the folder holds one, and the dealer. Does not migrate the database."""
+    if not is_installation(folder):
+        return None, find_settings(DealerFolder(folder, dealer_id))
+    installation = load_installation(folder, os.environ)
+    if dealer_id is None:
+        return installation, None
+    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
+        try:
+            return installation, load_dealer_settings(installation, store, dealer_id)
+        except DealerUnknown as problem:
+            raise typer.BadParameter(str(problem), param_hint="--dealer") from None
+
+
+def _show(results: Sequence["CheckResult"]) -> None:
+    """Prints a line for each finding, the advice below it, and how many there are of each status."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for result in results:
+        table.add_row(Text(result.status, style=STYLES[result.status]), result.check, Text(plain(result.says)))
+        if result.advice:
+            table.add_row("", "", Text(f"Do: {plain(result.advice)}", style="bold"))
+    out.print(table)
+    numbers = Counter(result.status for result in results)
+    out.print(
+        f"\n{numbers['ok']} ok, {counted(numbers['warning'], 'warning')}, {counted(numbers['problem'], 'problem')}, "
+        f"{numbers['skipped']} skipped"
+    )

@@ -1,0 +1,47 @@
+"""`dealer-agent report`: what agents asked the dealer in a month."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
+from dealer_agent.cli.terminal import err, plain
+from dealer_agent.reports.month import Month
+
+JSON_AND_FILE = "--json prints the report; --out writes a page: use one of them"
+
+
+def report(
+    directory: DirOption = HERE,
+    month: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM", help="The month. The default is the last month that is over.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="Write the report as a page to this file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Show what agents asked in a month, what they did not find, which prices kept vehicles out, leads, and visits.
+
+    These are counts only, without data of customers. Each number has that of the month before beside it.
+    """
+    # Imported here: `--help` does not need them.
+    from dealer_agent.reports.reading import read_report
+    from dealer_agent.reports.rendering import render_json, render_page, render_text
+
+    if as_json and file is not None:
+        raise typer.BadParameter(JSON_AND_FILE, param_hint="--json")
+    try:
+        wanted = None if month is None else Month.parse(month)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem), param_hint="--month") from None
+    with open_dealer(directory) as dealer, dealer.read() as tx:
+        chosen = wanted or Month.of(datetime.now(UTC), dealer.profile.timezone).previous
+        found = read_report(tx, dealer.profile, chosen)
+    if file is not None:
+        file.write_text(render_page(found), "utf-8")
+        err.print(f"The report of {found.month_name} is in {file}.")
+    else:
+        typer.echo(render_json(found) if as_json else plain(render_text(found)), nl=False)

@@ -1,0 +1,335 @@
+"""Collects one feed: takes its lease, fetches new files, and imports each file that waits, the oldest first.
+
+Each step can be repeated after a kill. A fetched file is complete in the incoming folder before the source remembers
+it. A file gets its row before its import. The transaction of the import gives the file its result (`import_process`).
+Then the file leaves the incoming folder.
+"""
+
+import asyncio
+import hashlib
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Concatenate, Literal, ParamSpec, TypeVar
+from zoneinfo import ZoneInfo
+
+import httpx
+import msgspec
+
+from dealer_agent.config import Settings
+from dealer_agent.config.feeds import FeedSettings
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.feed_collection import import_process
+from dealer_agent.feed_collection.feed_folder import WaitingFile, delete_old_files, keep, waiting_files
+from dealer_agent.feed_collection.import_process import LONGEST_PROBLEM, ImportJob
+from dealer_agent.feed_collection.source import FeedSourceError, incoming_folder
+from dealer_agent.feed_collection.sources import source_of
+from dealer_agent.feed_collection.url_source import feed_client
+from dealer_agent.storage.clock import clock_problem
+from dealer_agent.storage.errors import LeaseLost, StorageError
+from dealer_agent.storage.feeds import (
+    LEASE,
+    ClaimedFeed,
+    FeedFile,
+    FeedRow,
+    add_file,
+    claim_feed,
+    count_attempt,
+    find_file,
+    finish_file,
+    forget_files,
+    note_fetch,
+    note_fetch_problem,
+    note_file_problem,
+    release_feed,
+    renew_lease,
+    uncount_attempt,
+)
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+MOST_ATTEMPTS = 5
+"""An import that was interrupted this often is given up: the file itself may be the reason."""
+FIRST_RETRY = timedelta(minutes=5)
+LONGEST_RETRY = timedelta(hours=6)
+_FETCH_SECONDS = 7200
+"""The longest fetch. Sources have their own, shorter limits."""
+
+
+@dataclass
+class Collected:
+    """The result of a collection. `files` have their results. `problem` is why the source or a file must wait.
+
+    `busy`: another process works on the feed, or has done so.
+    """
+
+    outcome: Literal["done", "busy", "unknown"]
+    files: list[FeedFile] = field(default_factory=list)
+    problem: str | None = None
+
+
+class ImportInterrupted(Exception):  # noqa: N818 - says what happened.
+    """An import ended without a result, so its file must wait. The message says why.
+
+    `is_in_file`: the file itself may be the reason, so it is given up after MOST_ATTEMPTS.
+    """
+
+    def __init__(self, message: str, *, is_in_file: bool) -> None:
+        super().__init__(message)
+        self.is_in_file = is_in_file
+
+
+ImportRunner = Callable[[ImportJob], Awaitable[None]]
+"""Does a job: afterwards the file has its result. Raises ImportInterrupted."""
+
+
+def digest_of(feed: FeedSettings) -> bytes:
+    """Changes with the settings of a feed."""
+    return hashlib.blake2b(msgspec.json.encode(feed), digest_size=16).digest()
+
+
+def feed_rows(settings: Settings) -> list[FeedRow]:
+    """The rows of the dealer's feeds, for `put_feeds`."""
+    return [FeedRow(feed.name, feed.source, feed.late_after_hours, digest_of(feed)) for feed in settings.feeds]
+
+
+def zone_of(feed: FeedSettings, settings: Settings) -> ZoneInfo:
+    """The time zone of a feed's schedule: that of its first rooftop."""
+    rooftops = settings.dealer.rooftops
+    first = next((rooftop for rooftop in rooftops if rooftop.name in feed.rooftops), rooftops[0])
+    return ZoneInfo(first.timezone)
+
+
+class FeedCollection:
+    """Collects the feeds of a process, which runs one import at a time: each takes a processor."""
+
+    def __init__(self, store: Store, run_import: ImportRunner) -> None:
+        self.store = store
+        self._run_import = run_import
+        self._one_import = asyncio.Lock()
+        self._client: httpx.AsyncClient | None = None
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def collect(
+        self, settings: Settings, name: str, *, fetches: bool = True, if_due: bool = False, again: bool = False
+    ) -> Collected:
+        """Collects a feed now, or with `if_due` only if it is due. Raises StorageError and OSError.
+
+        Without `fetches`, only the files that wait are imported. With `again`, a file is fetched and imported also if
+        it has not changed.
+        """
+        feed = next((each for each in settings.feeds if each.name == name), None)
+        if feed is None:
+            return Collected("unknown")
+        work = _Work(self.store, settings, feed, self._run_import)
+        claimed = await work.write(claim_feed, name, secrets.token_hex(8), if_due=if_due)
+        if claimed is None:
+            return Collected("busy")
+        work.claimed = claimed._replace(seen={}, imported_hash=None) if again else claimed
+        renewing = asyncio.create_task(work.renew())
+        due_at = None
+        try:
+            if fetches:
+                await work.fetch(await self._http_client())
+            await work.import_waiting(self._one_import)
+            if fetches:
+                due_at = work.due_at(datetime.now(UTC))
+        finally:
+            renewing.cancel()
+            with suppress(asyncio.CancelledError):
+                await renewing
+            await asyncio.to_thread(work.end, due_at)
+        return work.collected
+
+    async def _http_client(self) -> httpx.AsyncClient:
+        if self._client is None:
+            self._client = await asyncio.to_thread(feed_client)
+        return self._client
+
+
+class _Work:
+    """The work on one feed. Its methods raise StorageError, also LeaseLost, and OSError."""
+
+    claimed: ClaimedFeed
+
+    def __init__(self, store: Store, settings: Settings, feed: FeedSettings, run_import: ImportRunner) -> None:
+        self.run_import = run_import
+        self.store = store
+        self.settings = settings
+        self.dealer_id = settings.dealer.id
+        self.feed = feed
+        self.collected = Collected("done")
+
+    async def write(
+        self, action: Callable[Concatenate[Transaction, _Given], _Result], *given: _Given.args, **named: _Given.kwargs
+    ) -> _Result:
+        """Calls a function of storage in a transaction of its own."""
+
+        def run() -> _Result:
+            with self.store.write(self.dealer_id) as tx:
+                return action(tx, *given, **named)
+
+        return await asyncio.to_thread(run)
+
+    async def renew(self) -> None:
+        """Renews the lease until it is cancelled or the lease is lost. Then nothing more can be written."""
+        while True:
+            await asyncio.sleep(LEASE.total_seconds() / 3)
+            try:
+                await self.write(renew_lease, self.claimed)
+            except LeaseLost:
+                return
+            except StorageError:
+                continue  # The lease lasts for two more attempts.
+
+    async def fetch(self, client: httpx.AsyncClient) -> None:
+        """Asks the source for new files."""
+        source = source_of(self.feed, self.settings, os.environ, client)
+        if source is None:
+            return
+        incoming = incoming_folder(self.settings.directory, self.feed.name)
+        try:
+            async with asyncio.timeout(_FETCH_SECONDS):
+                fetched = await source.fetch(self.claimed.seen, incoming, self.feed.most_bytes)
+        except (FeedSourceError, TimeoutError) as problem:
+            words = str(problem) or "the source did not answer in time"
+            self.collected.problem = words
+            await self.write(note_fetch_problem, self.claimed, words)
+        else:
+            await self.write(note_fetch, self.claimed, fetched.seen)
+
+    async def import_waiting(self, one_import: asyncio.Lock) -> None:
+        """Gives each waiting file its result. Stops at a file that must wait."""
+        try:
+            for waiting in await asyncio.to_thread(waiting_files, self.settings.directory, self.feed.name):
+                file = await self._finished(waiting, one_import)
+                await asyncio.to_thread(keep, waiting, self.feed.keep_days)
+                self.collected.files.append(file)
+        except ImportInterrupted as problem:
+            self.collected.problem = str(problem)
+            await self.write(note_file_problem, self.claimed, str(problem))
+
+    async def _finished(self, waiting: WaitingFile, one_import: asyncio.Lock) -> FeedFile:
+        content_hash = await asyncio.to_thread(waiting.content_hash)
+        file = await self.write(
+            add_file,
+            self.claimed,
+            waiting.file_id,
+            name=waiting.name,
+            size=waiting.path.stat().st_size,
+            content_hash=content_hash,
+            received_at=waiting.received_at,
+        )
+        if file.state != "waiting":
+            return file
+        if content_hash == self.claimed.imported_hash:
+            await self.write(finish_file, self.claimed, file, "unchanged")
+        elif file.attempts >= MOST_ATTEMPTS:
+            words = f"its import was interrupted {MOST_ATTEMPTS} times: is there enough memory?"
+            await self.write(finish_file, self.claimed, file, "failed", problem=words)
+        else:
+            async with one_import:
+                await self.write(count_attempt, self.claimed, file)
+                await self._import(waiting, file)
+        found = await asyncio.to_thread(self._find, file)
+        if found.state == "imported":
+            self.claimed = self.claimed._replace(imported_hash=content_hash)
+        return found
+
+    def _find(self, file: FeedFile) -> FeedFile:
+        with self.store.read(self.dealer_id) as tx:
+            found = find_file(tx, file.feed, file.file_id)
+        assert found is not None, "only old files with a result are forgotten"
+        return found
+
+    async def _import(self, waiting: WaitingFile, file: FeedFile) -> None:
+        """Gives a file its result. Raises ImportInterrupted."""
+        settings = self.settings
+        job = ImportJob(
+            settings.database_url,
+            str(settings.installation or settings.directory),
+            settings.installation is not None,
+            # The settings of a file have more members.
+            Profile(**{name: getattr(settings.dealer, name) for name in Profile.__struct_fields__}),
+            self.feed,
+            settings.checks,
+            self.claimed,
+            file,
+            str(waiting.path),
+        )
+        try:
+            await self.run_import(job)
+        except ImportInterrupted as problem:
+            if not problem.is_in_file:
+                await self.write(uncount_attempt, self.claimed, file)
+            raise
+
+    def due_at(self, now: datetime) -> datetime:
+        """When the feed is due again: by its schedule, and sooner after a problem."""
+        usual = self.feed.next_after(now, zone_of(self.feed, self.settings))
+        if self.collected.problem is None:
+            return usual
+        # At most a thousand times the first one: more is longer than the longest.
+        retry: timedelta = FIRST_RETRY * 2 ** min(self.claimed.failures, 10)
+        return min(usual, now + min(LONGEST_RETRY, retry))
+
+    def end(self, due_at: datetime | None) -> None:
+        """Gives the lease back, and deletes the files that were kept for long enough."""
+        with self.store.write(self.dealer_id) as tx:
+            release_feed(tx, self.claimed, due_at)
+            if clock_problem(tx) is not None:
+                return
+            before = tx.now - timedelta(days=self.feed.keep_days)
+            forget_files(tx, self.feed.name, before)
+        delete_old_files(self.settings.directory, self.feed.name, before, datetime.now(UTC))
+
+
+async def import_here(job: ImportJob) -> None:
+    """Imports a file in a thread of this process, for commands. See ImportRunner."""
+    try:
+        await asyncio.to_thread(import_process.do, job)
+    except import_process.TEMPORARY as problem:
+        raise ImportInterrupted(import_process.words_of(problem), is_in_file=False) from None
+
+
+async def import_in_process(job: ImportJob) -> None:
+    """Imports a file in a process of its own, for services. See ImportRunner."""
+    # A new session, so that Ctrl-C reaches only the service. `-P` keeps the current folder out of the import path.
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        "-m",
+        "dealer_agent.feed_collection",
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stderr is not None
+    try:
+        # The pipe stays open: when it closes, the process ends.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            process.stdin.write(msgspec.json.encode(job) + b"\n")
+            await process.stdin.drain()
+        said = (await process.stderr.read()).decode(errors="replace").strip()
+        code = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if code < 0:
+        raise ImportInterrupted(f"the import was ended by signal {-code}: is there enough memory?", is_in_file=True)
+    if code > 0:
+        raise ImportInterrupted(said.rpartition("\n")[2][:LONGEST_PROBLEM], is_in_file=False)

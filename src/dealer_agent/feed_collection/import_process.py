@@ -1,0 +1,127 @@
+"""The process that imports one file of a feed. It reads one job from stdin and reports a failure on stderr.
+
+A large file takes a minute of processor time and much memory, which the process that answers requests must not spend.
+The result is in the database: the transaction that makes the new stock current also finishes the file. So a file is
+imported once, also after a kill. Without a result, the file is still waiting and the job is done again.
+"""
+
+import os
+import sys
+import threading
+import traceback
+from datetime import UTC, datetime
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from dealer_agent.catalogue_loading.feed_import import import_feed, record_unreadable
+from dealer_agent.config import SettingsError
+from dealer_agent.config.feeds import FeedSettings
+from dealer_agent.config.keys import load_cipher
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.encryption import EncryptionError
+from dealer_agent.inventory.feed_checks import FeedChecks
+from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.storage.errors import FeedRefused, StorageError
+from dealer_agent.storage.feeds import ClaimedFeed, FeedFile, FileState, finish_file
+from dealer_agent.storage.store import Store
+
+_NICE = 10
+LONGEST_PROBLEM = 1000
+
+
+class ImportJob(Struct, frozen=True):
+    """The file of a feed, the settings, the checks of the dealer, and the lease of the process that starts the job.
+
+    `folder` has the keys: it is the folder of the dealer's installation if `is_installation`, else that of the dealer.
+    """
+
+    database_url: str
+    folder: str
+    is_installation: bool
+    profile: Profile
+    settings: FeedSettings
+    checks: FeedChecks
+    feed: ClaimedFeed
+    file: FeedFile
+    path: str
+
+
+def run() -> None:
+    """Does the job on the first line of stdin. Exits at once if stdin is closed: the parent is gone."""
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ImportJob)
+    threading.Thread(target=_exit_without_parent, daemon=True).start()
+    # The processes that answer requests have priority.
+    os.nice(_NICE)
+    try:
+        do(job)
+    except TEMPORARY as problem:
+        sys.exit(words_of(problem))
+    except Exception as fault:  # noqa: BLE001 - the boundary of the process. The parent stores the message.
+        frame = traceback.extract_tb(fault.__traceback__)[-1]
+        sys.exit(f"{type(fault).__qualname__} at {Path(frame.filename).name}:{frame.lineno}")
+
+
+TEMPORARY = (StorageError, SettingsError, EncryptionError, OSError)
+"""The errors of `do` whose reason is not in the file."""
+
+
+def words_of(problem: Exception) -> str:
+    """What to tell the dealer about one of the errors TEMPORARY."""
+    if isinstance(problem, OSError):
+        return f"the file cannot be read, or there is no space for temporary files: {problem.strerror}"
+    return str(problem)
+
+
+def do(job: ImportJob) -> None:
+    """Imports the file, or stores why not. Raises one of TEMPORARY."""
+    cipher = load_cipher(Path(job.folder), os.environ)
+    with Store.open(job.database_url, cipher, many_dealers=job.is_installation) as store:
+        try:
+            _import(store, job)
+        except FeedError as problem:
+            rooftops = job.settings.rooftops
+            record_unreadable(
+                store, job.profile, problem, source=job.file.name, at=datetime.now(UTC), rooftops=rooftops
+            )
+            _refuse(store, job, "failed", problem)
+        except FeedRefused as problem:
+            _refuse(store, job, "refused", problem)
+
+
+def _import(store: Store, job: ImportJob) -> None:
+    settings = job.settings
+    with TemporaryFile() as spool:
+        feed = read_feed(
+            partial(FileIO, job.path),
+            layout=None if settings.layout is UNSET else settings.layout,
+            columns=settings.columns,
+            spool=spool,
+        )
+        import_feed(
+            store,
+            job.profile,
+            feed,
+            source=job.file.name,
+            at=datetime.now(UTC),
+            rooftops=settings.rooftops,
+            checks=settings.checks_of(job.checks),
+            feed_name=settings.name,
+            on_commit=lambda tx, revision: finish_file(tx, job.feed, job.file, "imported", revision=revision),
+        )
+
+
+def _refuse(store: Store, job: ImportJob, state: FileState, problem: Exception) -> None:
+    with store.write(job.profile.id) as tx:
+        finish_file(tx, job.feed, job.file, state, problem=str(problem)[:LONGEST_PROBLEM])
+
+
+def _exit_without_parent() -> None:
+    # Not through `sys.stdin`: a normal exit could not take its lock.
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)

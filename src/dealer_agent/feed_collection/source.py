@@ -1,0 +1,119 @@
+"""Where the files of a feed come from, and how a file arrives in the feed's incoming folder.
+
+A source fetches files (`FeedSource`). A server that receives uploads writes them itself and then calls `Receive`.
+Both write a file below a temporary name (`part_file`) and then give it its final name (`finish_file`). From then on it
+is complete, and the collector takes it, also after a kill. The collector never reads a file with a temporary name.
+"""
+
+import os
+import secrets
+import time
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+Seen = Mapping[str, str]
+"""What a source remembers of earlier fetches, such as the ETag of a URL, or size and time of each file of a server.
+
+The collector stores it without reading it: at most MOST_SEEN entries, of at most 1,000 characters each (key and value
+together).
+"""
+
+MOST_SEEN = 1000
+
+TEMPORARY_SUFFIXES = (".part", ".tmp", ".filepart", ".crdownload")
+"""The ends of the names of files that somebody still writes. Names that begin with a dot are temporary too."""
+
+_LONGEST_NAME = 150
+"""In bytes. A file system takes 255."""
+
+
+class FeedSourceError(Exception):
+    """A source has no file now. The message is a sentence for the dealer: what happened, then what to do.
+
+    It has no secret and no address of a person. The next fetch tries again.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The result of a fetch. Without `files`, nothing has changed.
+
+    `files` are complete files in the incoming folder, the oldest first. `seen` is for the next fetch. The collector
+    stores it after it has recorded the files, so a fetch that was killed is repeated.
+    """
+
+    files: tuple[Path, ...] = ()
+    seen: Seen = field(default_factory=dict)
+
+
+class FeedSource(Protocol):
+    """A place that the collector fetches files from. It is made from the settings of one feed, with its secrets."""
+
+    async def fetch(self, seen: Seen, incoming: Path, most_bytes: int, /) -> Fetched:
+        """Fetches the new complete files into the folder `incoming`, each with `part_file` and `finish_file`.
+
+        `seen` is the result of the last fetch that ended well; at first it is empty. A file has at most `most_bytes`;
+        the source stops reading there. Raises FeedSourceError. Files that arrived before the error stay. The task may
+        be cancelled. It then deletes its temporary file.
+        """
+        ...
+
+
+Receive = Callable[[str, str, Path], None]
+"""Announces a file that was uploaded: the dealer's id, the feed's name, and the path that `finish_file` returned.
+
+Any thread may call it, and it never raises. It only makes the collector look at once. Without it, the collector finds
+the file within LOOK_SECONDS.
+"""
+
+LOOK_SECONDS = 5.0
+"""How often a process looks into the incoming folders of its machine."""
+
+
+def incoming_folder(directory: Path, feed: str) -> Path:
+    """The folder of a feed's files that wait for their import. `directory` is `Settings.directory` of the dealer."""
+    return directory / "feeds" / feed / "incoming"
+
+
+def part_file(incoming: Path) -> Path:
+    """A new temporary path in the incoming folder, which is made if needed. Write the file there."""
+    incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return incoming / f".{secrets.token_hex(8)}.part"
+
+
+def finish_file(part: Path, name: str) -> Path:
+    """Stores a temporary file durably under its final name, and returns the path. `name` is its name at the source.
+
+    The final name begins with the time, so that files sort by their arrival and none replaces another. Blocks for the
+    disk. Raises OSError.
+    """
+    with part.open("rb") as written:
+        os.fsync(written.fileno())
+    final = part.with_name(f"{time.time_ns():020}-{secrets.token_hex(2)}-{safe_name(name)}")
+    part.rename(final)
+    folder = os.open(part.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return final
+
+
+def name_at_source(file: Path) -> str:
+    """The name that `finish_file` was given, as far as it is safe."""
+    return file.name.split("-", 2)[-1]
+
+
+def safe_name(name: str) -> str:
+    """The last part of a path, without control characters and the like, and not too long for a file system."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    kept = "".join(char for char in last if unicodedata.category(char)[0] != "C").strip().lstrip(".")
+    return kept.encode()[-_LONGEST_NAME:].decode(errors="ignore") or "feed"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether somebody still writes a file with this name."""
+    return name.startswith(".") or name.lower().endswith(TEMPORARY_SUFFIXES)

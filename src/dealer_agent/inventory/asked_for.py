@@ -1,0 +1,89 @@
+"""What a search asked for, in canonical words only. Pure.
+
+A word is one of the vocabularies, or a value of the dealer's own stock. Any other text is OTHER, so that nothing is
+kept that a stranger wrote.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import UNSET, Struct
+from msgspec.structs import asdict
+
+from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.inventory.vocabulary.query import canonical_terms
+from dealer_agent.inventory.vocabulary.tables import known
+from dealer_agent.protocol.requests import Filters
+
+OTHER = "other"
+MOST_VALUES = 10
+"""How many values of one filter are read."""
+PRICE_BANDS = (5_000, 10_000, 15_000, 20_000, 25_000, 30_000, 40_000, 50_000, 75_000, 100_000)
+"""The limits of price bands, in whole US dollars."""
+
+
+class Asked(NamedTuple):
+    """The words of a search, its price band, and the names of its filters."""
+
+    make: frozenset[str]
+    model: frozenset[str]
+    body: frozenset[str]
+    price: frozenset[str]
+    filters: frozenset[str]
+
+
+def asked_for(filters: Filters, catalogue: Catalogue | None) -> Asked:
+    """The words of a filter block. Without the catalogue, words of the stock are OTHER."""
+
+    def words(field: str, texts: Iterable[str]) -> set[str]:
+        return {_word(field, text, catalogue) for text in list(texts)[:MOST_VALUES]}
+
+    make, body = words("make", filters.make or ()), words("body", filters.body or ())
+    if filters.query:
+        make |= canonical_terms("make", filters.query)
+        body |= canonical_terms("body", filters.query)
+    model = words("model", filters.model or ())
+    if len(make) == 1:
+        # A reader of a list needs the make of a model. With several makes, the make of the model is not known.
+        (name,) = make
+        model = {f"{name}: {word}" for word in model}
+    return Asked(
+        make=frozenset(make),
+        model=frozenset(model),
+        body=frozenset(body),
+        price=frozenset(price_band(filters)),
+        filters=frozenset(used_filters(filters)),
+    )
+
+
+def used_filters(filters: Struct) -> list[str]:
+    """The names of the filters that constrain a search. An empty list, an empty text and false do not."""
+    return [
+        name
+        for name, value in asdict(filters).items()
+        if value is not UNSET and value is not False and value not in ([], "")
+    ]
+
+
+def price_band(filters: Filters) -> list[str]:
+    """The price band that a search asks for, `up to 20000` or `from 30000`; empty without a price limit.
+
+    A highest price counts before a least price.
+    """
+    if filters.price_max is not UNSET:
+        return [next((f"up to {limit}" for limit in PRICE_BANDS if filters.price_max <= limit), "above 100000")]
+    if filters.price_min is not UNSET:
+        return [next((f"from {limit}" for limit in reversed(PRICE_BANDS) if filters.price_min >= limit), "from 0")]
+    return []
+
+
+def has_price(filters: Filters) -> bool:
+    """Whether a search has a price limit."""
+    return filters.price_min is not UNSET or filters.price_max is not UNSET
+
+
+def _word(field: str, text: str, catalogue: Catalogue | None) -> str:
+    word = None if field == "model" else known(field, text)
+    if word is None and catalogue is not None:
+        word = catalogue.spelling(field, text)
+    return word or OTHER

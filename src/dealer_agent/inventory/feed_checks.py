@@ -1,0 +1,192 @@
+"""The checks of a feed before it replaces the stock: their settings, and what each of them says. Pure.
+
+`CHECKS` has one row for each check. `inventory.feed_counts` counts what they judge. docs/explanation/feed-checks.md
+explains them.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta, Struct, defstruct
+
+from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.problems import Problem
+
+Action = Literal["off", "warn", "refuse"]
+
+
+class Check(NamedTuple):
+    """One check. It finds something if more than the share `threshold` of the units, rows or columns is affected.
+
+    `threshold` is the default, None for a check without one. Fewer than `least` are never a finding. `sentence` is the
+    report, with the number that is affected as `count` and the number of all as `total`.
+    """
+
+    id: str
+    threshold: float | None
+    action: Action
+    sentence: str
+    least: int = 2
+
+
+CHECKS = (
+    Check("units_lost", 0.15, "refuse", "{count} of {total} units that are for sale are not in the file."),
+    Check("units_lost_warning", 0.08, "warn", "{count} of {total} units that are for sale are not in the file.", 3),
+    Check("rooftop_lost", 0.5, "refuse", "{rooftop}: {count} of {total} units would be lost."),
+    Check("vins_lost", 0.05, "refuse", "{count} of {total} units would lose their VIN."),
+    Check("stock_numbers_lost", 0.2, "refuse", "{count} of {total} units would lose their stock number."),
+    Check("prices_lost", 0.1, "refuse", "{count} of {total} units would lose their price."),
+    Check("photos_lost", 0.2, "refuse", "{count} of {total} units would lose photos: more than half of theirs."),
+    Check("values_lost", 0.2, "refuse", "{member}: {count} of {total} units would lose it."),
+    Check("details_lost", 0.2, "warn", "{member}: {count} of {total} units would lose it."),
+    Check("price_jumps", 0.05, "refuse", "{count} of {total} prices would be three times as high or low: {named}."),
+    Check(
+        "price_jumps_warning", 0.0, "warn", "{count} of {total} prices would be three times as high or low: {named}.", 1
+    ),
+    Check("prices_changed", 0.3, "warn", "{count} of {total} prices would change."),
+    Check("identities_changed", 0.05, "refuse", "{member}: {count} of {total} known units would get another value."),
+    Check("values_changed", 0.3, "warn", "{member}: {count} of {total} units would get another value."),
+    Check(
+        "columns_missing",
+        None,
+        "refuse",
+        "{member}: the last import had it in {columns}. The file has no such column.{new}",
+        1,
+    ),
+    Check(
+        "details_missing",
+        None,
+        "warn",
+        "{member}: the last import had it in {columns}. The file has no such column.{new}",
+        1,
+    ),
+    Check(
+        "not_understood",
+        0.3,
+        "refuse",
+        "{member}: {count} of {total} not understood, such as {example} on line {line}.",
+    ),
+    Check(
+        "details_not_understood",
+        0.3,
+        "warn",
+        "{member}: {count} of {total} not understood, such as {example} on line {line}.",
+    ),
+    Check("truncated", None, "refuse", "{reason}", 1),
+    Check(
+        "line_end_missing",
+        None,
+        "warn",
+        "The file does not end with a line end, so its last row may be cut.",
+        1,
+    ),
+    Check(
+        "mixed_encodings",
+        None,
+        "warn",
+        "{count} bytes are not UTF-8, the first on line {line}. They are read as Windows-1252.",
+        1,
+    ),
+    Check(
+        "garbled_texts",
+        0.05,
+        "warn",
+        "{count} texts in {total} rows have characters that were lost or decoded wrongly.",
+        1,
+    ),
+    Check("rows_refused", 0.1, "warn", "{count} of {total} rows name no unit."),
+    Check("rows_repeated", 0.2, "warn", "{count} of {total} rows repeat another row."),
+    Check("rooftops_unknown", 0.2, "warn", "{count} of {total} units name a rooftop that dealer.toml does not have."),
+    Check("values_absent", 0.5, "warn", "{member}: {count} of {total} units have none."),
+    Check("implausible_values", 0.5, "warn", "{what}: {count} of {total}."),
+)
+"""All checks, in the order of reports."""
+
+CHECK_BY_ID: Mapping[str, Check] = {check.id: check for check in CHECKS}
+
+EVERY_CHECK = frozenset(CHECK_BY_ID)
+
+
+def check_names_are_known(settings: Any) -> Iterator[Problem]:
+    """The keys of `actions` are checks."""
+    match settings:
+        case {"actions": dict() as actions}:
+            for name in actions:
+                if name not in CHECK_BY_ID:
+                    advice = did_you_mean(name, list(CHECK_BY_ID))
+                    yield Problem(("actions", name), f"is no check; the reference of settings lists them{advice}")
+
+
+class _Actions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`actions` replace the default actions of checks. The other members are thresholds: shares from 0 to 1."""
+
+    actions: dict[str, Action] = {}
+
+    def threshold(self, check: Check) -> float:
+        """The share of a check; 0 for one without a threshold."""
+        return 0.0 if check.threshold is None else float(getattr(self, check.id))
+
+    def action(self, check: Check) -> Action:
+        """What a check does when it finds something."""
+        return self.actions.get(check.id, check.action)
+
+
+if TYPE_CHECKING:
+    FeedChecks = _Actions
+else:
+    _Share = Annotated[float, Meta(ge=0, le=1)]
+    FeedChecks = defstruct(
+        "FeedChecks",
+        [(check.id, _Share, check.threshold) for check in CHECKS if check.threshold is not None],
+        bases=(_Actions,),
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    """The thresholds and actions of the checks: `[checks]` of dealer.toml."""
+
+
+class Finding(Struct, frozen=True):
+    """What a check found. `action` is `warn`, or `refuse` if nobody accepted it. `sentence` is for people."""
+
+    check: str
+    action: Action
+    sentence: str
+
+
+class Judge:
+    """Collects the findings of checks. Refusals of checks in `accepted` become warnings."""
+
+    def __init__(self, settings: FeedChecks, accepted: Collection[str] = ()) -> None:
+        self._settings = settings
+        self._accepted = accepted
+        self._findings: list[Finding] = []
+
+    def share(self, check_id: str, count: int, total: int, **words: object) -> None:
+        """Adds a finding if `count` of `total` is more than the check allows."""
+        check = CHECK_BY_ID[check_id]
+        if count >= check.least and count > self._settings.threshold(check) * total:
+            self.found(check_id, count=f"{count:,}", total=f"{total:,}", **words)
+
+    def found(self, check_id: str, **words: object) -> None:
+        """Adds a finding, unless the check is off."""
+        check = CHECK_BY_ID[check_id]
+        action = self._settings.action(check)
+        if action == "refuse" and check_id in self._accepted:
+            action = "warn"
+        if action != "off":
+            self._findings.append(Finding(check_id, action, check.sentence.format(**words)))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings in the order of `CHECKS`. A warning that a refusal repeats is left out."""
+        order = list(CHECK_BY_ID)
+        refused = {finding.sentence for finding in self._findings if finding.action == "refuse"}
+        kept = [found for found in self._findings if found.action == "refuse" or found.sentence not in refused]
+        unique = {found.sentence: found for found in reversed(kept)}
+        return tuple(sorted(unique.values(), key=lambda found: order.index(found.check)))
+
+
+def refusals(findings: Collection[Finding]) -> list[Finding]:
+    """The findings that refuse the feed."""
+    return [finding for finding in findings if finding.action == "refuse"]

@@ -1,0 +1,1 @@
+"""What an operator does with a service: backups, and checks of its parts."""

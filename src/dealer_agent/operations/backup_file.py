@@ -1,0 +1,212 @@
+"""The file of a backup: a tar file with a manifest first, and then the files that it lists, in this order.
+
+The members are regular files with short relative names, and nothing is compressed. So `tar -x` also unpacks a backup.
+The reader accepts nothing else: no links, no folders, no extended headers. It writes no more bytes than the file has.
+"""
+
+import hashlib
+import os
+import re
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from dealer_agent.operations.errors import BackupUnreadable
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+MOST_FILES = 100_000
+"""The most files in a backup: an installation has one or two for each dealer."""
+MOST_MANIFEST_BYTES = 32 * 2**20
+_BLOCK = tarfile.BLOCKSIZE
+_PART = 2**20
+_USTAR_SIZE = 8**11
+"""From this size on, a header has the size in binary."""
+_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/){0,3}[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+_LONGEST_NAME = 155
+"""With the bound of the last part, every name fits into a header."""
+
+Progress = Callable[[int, int], object]
+"""Gets how much is done, and how much there is to do."""
+
+
+class BackupFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file in a backup. `sha256` has hexadecimal digits."""
+
+    name: str
+    size: Annotated[int, Meta(ge=0)]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is in a backup. `version` is that of the program, `schema` the revision of the database's schema.
+
+    `made_at` is when the backup began. `keys` are the ids of the keys to the customer data, the active one first.
+    """
+
+    format: int
+    kind: Literal["dealer", "installation"]
+    made_at: datetime
+    version: str
+    database: Literal["sqlite", "postgresql"]
+    schema: str
+    keys: tuple[str, ...]
+    has_keys: bool
+    files: Annotated[tuple[BackupFile, ...], Meta(max_length=MOST_FILES)] = ()
+
+
+class _AnyFormat(Struct):
+    """What every format of a manifest has."""
+
+    format: int
+    version: str
+
+
+def is_portable(name: str) -> bool:
+    """Whether a file in a backup may have this name: a relative path of at most four plain parts."""
+    return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
+
+
+def write_backup(target: Path, manifest: Manifest, files: Mapping[str, Path], on_progress: Progress) -> Manifest:
+    """Writes a backup with these files. Returns the manifest with their sizes and hashes. Raises OSError."""
+    total = 2 * sum(path.stat().st_size for path in files.values())
+    done = 0
+
+    def count(length: int) -> None:
+        nonlocal done
+        done += length
+        on_progress(done, total)
+
+    listed = [_listed(name, path, count) for name, path in files.items()]
+    manifest = msgspec.structs.replace(manifest, files=tuple(listed))
+    text = msgspec.json.format(msgspec.json.encode(manifest))
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        _write_header(file, MANIFEST, len(text), manifest.made_at)
+        file.write(text + _padding(len(text)))
+        for each in listed:
+            _write_header(file, each.name, each.size, manifest.made_at)
+            with files[each.name].open("rb") as source:
+                for part in _parts(source, each.size):
+                    file.write(part)
+                    count(len(part))
+            file.write(_padding(each.size))
+        file.write(bytes(2 * _BLOCK))
+        file.flush()
+        os.fsync(file.fileno())
+    return manifest
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of a backup. Raises BackupUnreadable and OSError."""
+    with _opened(path) as (_, manifest):
+        return manifest
+
+
+def unpack(path: Path, folder: Path, on_progress: Progress) -> Manifest:
+    """Writes the files of a backup below `folder`, and verifies their hashes. Raises BackupUnreadable and OSError."""
+    with _opened(path) as (file, manifest):
+        total, done = sum(each.size for each in manifest.files), 0
+        for each in manifest.files:
+            if _read_header(file) != (each.name, each.size):
+                raise BackupUnreadable(_damaged(f"{each.name} is not where the manifest says"))
+            target = folder / each.name
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            digest = hashlib.sha256()
+            with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as made:
+                for part in _parts(file, each.size):
+                    made.write(part)
+                    digest.update(part)
+                    done += len(part)
+                    on_progress(done, total)
+                made.flush()
+                os.fsync(made.fileno())
+            if digest.hexdigest() != each.sha256:
+                raise BackupUnreadable(_damaged(f"{each.name} has another hash than the manifest says"))
+            _skip_padding(file, each.size)
+        return manifest
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, Manifest]]:
+    """A backup whose manifest was read, and checked against the size of the file."""
+    with path.open("rb") as file:
+        name, size = _read_header(file)
+        if name != MANIFEST or size > MOST_MANIFEST_BYTES:
+            raise BackupUnreadable("this file is no backup: name a file that dealer-agent backup has written")
+        text = b"".join(_parts(file, size))
+        _skip_padding(file, size)
+        manifest = _decoded(text)
+        names = [each.name for each in manifest.files]
+        if len({name.casefold() for name in names}) < len(names) or not all(map(is_portable, names)):
+            raise BackupUnreadable("the manifest has a name that no backup has: this file was not made by dealer-agent")
+        if sum(each.size for each in manifest.files) > os.fstat(file.fileno()).st_size:
+            raise BackupUnreadable(_damaged("its end is missing"))
+        yield file, manifest
+
+
+def _decoded(text: bytes) -> Manifest:
+    try:
+        found = msgspec.json.decode(text, type=_AnyFormat)
+        if found.format == FORMAT:
+            return msgspec.json.decode(text, type=Manifest)
+    except msgspec.DecodeError:
+        raise BackupUnreadable(_damaged("its manifest cannot be read")) from None
+    raise BackupUnreadable(
+        f"version {found.version} of dealer-agent made this backup in a newer format: restore it with that version"
+    )
+
+
+def _listed(name: str, path: Path, count: Callable[[int], None]) -> BackupFile:
+    digest, size = hashlib.sha256(), path.stat().st_size
+    with path.open("rb") as file:
+        for part in _parts(file, size):
+            digest.update(part)
+            count(len(part))
+    return BackupFile(name, size, digest.hexdigest())
+
+
+def _write_header(file: BinaryIO, name: str, size: int, at: datetime) -> None:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.mtime = size, 0o600, int(at.timestamp())
+    file.write(info.tobuf(tarfile.USTAR_FORMAT if size < _USTAR_SIZE else tarfile.GNU_FORMAT))
+
+
+def _read_header(file: BinaryIO) -> tuple[str, int]:
+    """The name and the size of the member that begins here. Raises BackupUnreadable for all but a regular file."""
+    try:
+        info = tarfile.TarInfo.frombuf(file.read(_BLOCK), "ascii", "strict")
+    except (tarfile.HeaderError, UnicodeDecodeError):
+        raise BackupUnreadable(
+            "this file is no backup, or it is damaged: name a whole file that dealer-agent backup has written"
+        ) from None
+    if info.type != tarfile.REGTYPE or info.size < 0:
+        raise BackupUnreadable("the file has a member that is no plain file: dealer-agent did not make it")
+    return info.name, info.size
+
+
+def _parts(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The next `size` bytes in parts. Raises BackupUnreadable if the file ends before."""
+    while size:
+        part = file.read(min(size, _PART))
+        if not part:
+            raise BackupUnreadable(_damaged("its end is missing"))
+        size -= len(part)
+        yield part
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % _BLOCK)
+
+
+def _skip_padding(file: BinaryIO, size: int) -> None:
+    file.read(-size % _BLOCK)
+
+
+def _damaged(what: str) -> str:
+    return f"the backup is damaged: {what}; use another copy of it, or another backup"

@@ -1,0 +1,109 @@
+"""Runs the checks of `dealer-agent doctor`: all at once, each for a bounded time. A check that fails is a finding."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+from dealer_agent.config import SettingsError
+from dealer_agent.encryption import EncryptionError
+from dealer_agent.storage.errors import StorageError
+
+CHECK_SECONDS = 60.0
+"""How long the checks may take together."""
+
+Status = Literal["ok", "warning", "problem", "skipped"]
+
+
+class Finding(NamedTuple):
+    """What a check found: `says` is the state, `advice` what to do."""
+
+    status: Status
+    says: str
+    advice: str = ""
+
+
+class CheckResult(NamedTuple):
+    """A finding, and the name of its check."""
+
+    check: str
+    status: Status
+    says: str
+    advice: str
+
+
+class Check(NamedTuple):
+    """A check. `run` blocks. Its own errors have advice, so StorageError and SettingsError become problems."""
+
+    name: str
+    run: Callable[[], Iterable[Finding]]
+
+
+def run_checks(checks: Sequence[Check], seconds: float) -> list[CheckResult]:
+    """Runs all checks at once, and returns their findings in the order of the checks.
+
+    A check that takes longer continues in its thread, which does not keep the process alive.
+    """
+    found: dict[int, list[Finding]] = {}
+
+    def run(number: int, check: Check) -> None:
+        found[number] = _findings(check)
+
+    threads = [
+        threading.Thread(target=run, args=(number, check), name=f"check {check.name}", daemon=True)
+        for number, check in enumerate(checks)
+    ]
+    for thread in threads:
+        thread.start()
+    ends = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, ends - time.monotonic()))
+    late = [Finding("problem", f"no result within {seconds:g} s", "run the command again; see what it waits for")]
+    return [
+        CheckResult(check.name, *finding) for number, check in enumerate(checks) for finding in found.get(number, late)
+    ]
+
+
+def _findings(check: Check) -> list[Finding]:
+    try:
+        return list(check.run())
+    except SettingsError as error:
+        return [Finding("problem", line, "correct it, and restart the service") for line in str(error).splitlines()]
+    except (StorageError, EncryptionError) as error:
+        return [Finding("problem", *parts_of(str(error)))]
+    except OSError as error:
+        return [Finding("problem", f"{error.filename or 'the system'}: {error.strerror or type(error).__name__}")]
+    except Exception as error:  # noqa: BLE001 - the boundary: one check must not hide the findings of others.
+        # The message of another package's exception may contain a secret.
+        return [Finding("problem", f"the check failed ({type(error).__qualname__})", "report this fault")]
+
+
+def parts_of(message: str) -> tuple[str, str]:
+    """What happened and what to do, which are the two parts of an error's message."""
+    said, *advice = re.split("[;:] ", message, maxsplit=1)
+    return said, "".join(advice)
+
+
+def settings_check(error: Exception) -> Check:
+    """The check that reports why the settings cannot be loaded."""
+
+    def run() -> Iterable[Finding]:
+        raise error
+
+    return Check("settings", run)
+
+
+def local(at: datetime, zone: str) -> str:
+    """A time in a zone, to the minute, such as `2026-11-23 09:30 EST`."""
+    return f"{at.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M %Z}"
+
+
+def age_words(seconds: float) -> str:
+    """A duration in its largest unit, such as `3 days`."""
+    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size):,} {unit}s"
+    return f"{int(seconds):,} s"

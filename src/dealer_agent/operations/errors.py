@@ -1,0 +1,15 @@
+"""The errors of backups. Messages are sentences for the operator. They never contain a key, a password or a passphrase.
+
+OperationError
+    BackupUnreadable
+"""
+
+# ruff: noqa: N818 - the names say what happened, as in storage
+
+
+class OperationError(Exception):
+    """A backup cannot be made or restored."""
+
+
+class BackupUnreadable(OperationError):
+    """A file is no backup, or it is damaged, or another version made it."""

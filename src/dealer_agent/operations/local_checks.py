@@ -1,0 +1,103 @@
+"""Checks of this machine: settings, time zones, folders, disk."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from dealer_agent.config import Settings
+from dealer_agent.config.channels import channel_secrets
+from dealer_agent.encryption.file_permissions import is_open_to_others
+from dealer_agent.operations.checks import Finding, local
+
+LEAST_FREE_BYTES = 1024 * 2**20
+"""A disk with less free space gets a warning, and with a tenth of it a problem."""
+ZONE_DAYS = 400
+"""How far ahead the rules of a time zone are compared."""
+
+
+def check_settings(settings: Settings, env: Mapping[str, str]) -> Iterator[Finding]:
+    """The channels have what they need, and leads have a receiver."""
+    channel_secrets(settings, env)
+    dealer = settings.dealer
+    without = [
+        rooftop.name for rooftop in dealer.rooftops if not rooftop.deliver.channels and not rooftop.deliver.notify
+    ]
+    if without:
+        yield Finding(
+            "warning",
+            f"nobody receives the leads of {without[0]}{f' and {len(without) - 1} more' if len(without) > 1 else ''}",
+            "add a channel or notify under [rooftops.deliver]",
+        )
+    else:
+        channels = sum(len(rooftop.deliver.channels) for rooftop in dealer.rooftops)
+        yield Finding("ok", f"{dealer.id}: {len(dealer.rooftops)} rooftops, {channels} channels")
+
+
+def check_time_zones(settings: Settings, now: datetime) -> Iterator[Finding]:
+    """The zones of the rooftops have the same rules in the system's database and in the package `tzdata`."""
+    zones = sorted({rooftop.timezone for rooftop in settings.dealer.rooftops})
+    different = [zone for zone in zones if not _rules_agree(zone, now)]
+    for zone in different:
+        yield Finding(
+            "warning",
+            f"{zone}: this system and the Python package tzdata have different rules",
+            "update the system's package tzdata, so that visits have the right time",
+        )
+    if not different:
+        yield Finding("ok", ", ".join(f"{zone} (now {local(now, zone)})" for zone in zones[:5]))
+
+
+def _rules_agree(zone: str, now: datetime) -> bool:
+    packaged = _packaged_zone(zone)
+    system = ZoneInfo(zone)
+    moments = (now + timedelta(days=day) for day in range(ZONE_DAYS))
+    return packaged is None or all(
+        moment.astimezone(system).utcoffset() == moment.astimezone(packaged).utcoffset() for moment in moments
+    )
+
+
+@cache
+def _packaged_zone(zone: str) -> ZoneInfo | None:
+    path = files("tzdata").joinpath("zoneinfo", *zone.split("/"))
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return ZoneInfo.from_file(file, zone)
+
+
+def check_folder(directory: Path, channels: Mapping[str, Path]) -> Iterator[Finding]:
+    """Only the user of the service has access to the folder, and can write. `channels` are folders for leads."""
+    state = directory.stat()
+    if is_open_to_others(state.st_mode):
+        yield Finding("problem", f"other users have access to {directory}", f"chmod 700 {directory}")
+    elif not os.access(directory, os.W_OK | os.X_OK):
+        yield Finding("problem", f"this user may not write to {directory}", "run the service as the folder's owner")
+    elif os.geteuid() not in (0, state.st_uid):
+        yield Finding("warning", f"{directory} belongs to another user", "run this command as the service's user")
+    else:
+        yield Finding("ok", f"{directory} is private ({stat.S_IMODE(state.st_mode):o})")
+    for name, path in channels.items():
+        if path.is_dir() and is_open_to_others(path.stat().st_mode):
+            yield Finding(
+                "warning",
+                f"other users have access to the folder of channel {name}",
+                f"chmod 700 {path}, if the CRM's program runs as the same user",
+            )
+
+
+def check_disk(directory: Path) -> Iterator[Finding]:
+    """The disk has space for leads and imports."""
+    usage = shutil.disk_usage(directory)
+    free = f"{usage.free / 2**30:,.1f} GiB free of {usage.total / 2**30:,.1f} GiB"
+    if usage.free < LEAST_FREE_BYTES // 10:
+        yield Finding("problem", free, "make room: without it no lead can be stored")
+    elif usage.free < LEAST_FREE_BYTES:
+        yield Finding("warning", free, "make room on the disk of this folder")
+    else:
+        yield Finding("ok", free)

@@ -1,0 +1,293 @@
+"""The content of a monthly report. Pure. Its JSON is that of `dealer-agent report --json`."""
+
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.inventory.listing import Unit
+from dealer_agent.protocol.errors import ERRORS, AppointmentTimeUnavailable
+from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS
+from dealer_agent.reports.month import Month
+from dealer_agent.reports.words import agent_label, filter_label, plain_label, price_label, unit_label
+from dealer_agent.storage.daily_counts import DUPLICATE, OK, OTHER, REPEATED, SearchCount, Subject
+from dealer_agent.storage.monthly_reports import LeadCounts
+
+MOST_SHOWN = 10
+"""The most lines of a list."""
+_OF_UNITS: tuple[Subject, ...] = ("viewed", "no_price", "outside_price")
+"""The subjects whose items are vehicle ids."""
+SEARCH = "inventory.search"
+VEHICLE = "inventory.vehicle"
+
+
+class Facts(NamedTuple):
+    """What the database has about a month. `days` are the requests of each day that has any."""
+
+    counts: Mapping[Subject, Mapping[str, int]]
+    leads: LeadCounts
+    days: Mapping[date, int]
+
+
+class Names(NamedTuple):
+    """The names of what is counted by id: tokens, and the known units of the stock with their stock numbers."""
+
+    tokens: Mapping[str, str]
+    units: Mapping[str, tuple[str | None, Unit | None]]
+
+
+class Figure(Struct, frozen=True):
+    """A number of the month, and that of the month before."""
+
+    number: int
+    before: int
+
+
+class Line(Struct, frozen=True):
+    """A number with a label, and that of the month before. `item` is the counted item."""
+
+    item: str
+    label: str
+    number: int
+    before: int
+
+
+class Words(Struct, frozen=True):
+    """Words of searches: the most frequent first."""
+
+    make: list[Line]
+    model: list[Line]
+    body: list[Line]
+    price: list[Line]
+
+
+class Searches(Struct, frozen=True):
+    """Searches, and how many of them were read in detail. The other numbers are about those.
+
+    For the `price_checked` searches, the units were counted that match but for the price.
+    """
+
+    all: Figure
+    examined: Figure
+    found_nothing: Figure
+    with_price: Figure
+    price_checked: Figure
+    no_price_units: Figure
+    outside_price_units: Figure
+
+
+class Leads(Struct, frozen=True):
+    """Leads and visits. `added` came from the sender of an earlier lead, `repeated` were sent twice by mistake."""
+
+    accepted: Figure
+    added: Figure
+    repeated: Figure
+    refused: list[Line]
+    visits: Figure
+    confirmed: Figure
+    cancelled: Figure
+
+
+class Agent(Struct, frozen=True):
+    """The answered requests of an agent."""
+
+    agent: str
+    label: str
+    searches: Figure
+    vehicles: Figure
+    leads: Figure
+    all: Figure
+
+
+class Day(Struct, frozen=True):
+    """The requests of a day."""
+
+    day: date
+    requests: int
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """A monthly report. `has_before`: there are counts of the month before."""
+
+    dealer_id: str
+    dealer: str
+    month: str
+    month_name: str
+    before_name: str
+    has_before: bool
+    timezone: str
+    requests: Figure
+    vehicles: Figure
+    answered: list[Line]
+    refused: list[Line]
+    searches: Searches
+    asked: Words
+    not_found: Words
+    not_found_filters: list[Line]
+    no_price: list[Line]
+    outside_price: list[Line]
+    viewed: list[Line]
+    leads: Leads
+    agents: list[Agent]
+    days: list[Day]
+
+
+def shown_units(facts: Facts) -> set[str]:
+    """The vehicle ids that a report shows."""
+    return {item for subject in _OF_UNITS for item in _most_frequent(facts.counts[subject])}
+
+
+def make_report(profile: Profile, month: Month, facts: Facts, before: Facts, names: Names) -> Report:
+    """The report of a month. `before` are the facts of the month before."""
+    return _Maker(facts, before, names).report(profile, month)
+
+
+class _Maker(NamedTuple):
+    facts: Facts
+    before: Facts
+    names: Names
+
+    def report(self, profile: Profile, month: Month) -> Report:
+        return Report(
+            dealer_id=profile.id,
+            dealer=profile.name,
+            month=str(month),
+            month_name=month.name,
+            before_name=month.previous.name,
+            has_before=bool(self.before.days),
+            timezone=profile.timezone,
+            requests=self.figure(lambda facts: sum(facts.counts["requests"].values())),
+            vehicles=self.requests(VEHICLE, OK),
+            answered=self.answered(),
+            refused=self.refused(lambda skill: skill != LEAD_SUBMIT.id),
+            searches=self.searches(),
+            asked=Words(
+                make=self.words("make"),
+                model=self.words("model"),
+                body=self.words("body"),
+                price=self.lines("price", price_label),
+            ),
+            not_found=Words(
+                make=self.words("nothing_make"),
+                model=self.words("nothing_model"),
+                body=self.words("nothing_body"),
+                price=self.lines("nothing_price", price_label),
+            ),
+            not_found_filters=self.lines("nothing_filter", filter_label),
+            no_price=self.lines("no_price", self.unit),
+            outside_price=self.lines("outside_price", self.unit),
+            viewed=self.lines("viewed", self.unit),
+            leads=self.leads(),
+            agents=self.agents(),
+            days=[Day(day, number) for day, number in sorted(self.facts.days.items())],
+        )
+
+    def figure(self, of: Callable[[Facts], int]) -> Figure:
+        return Figure(of(self.facts), of(self.before))
+
+    def lines(self, subject: Subject, label: Callable[[str], str]) -> list[Line]:
+        numbers, before = self.facts.counts[subject], self.before.counts[subject]
+        return [Line(item, label(item), numbers[item], before.get(item, 0)) for item in _most_frequent(numbers)]
+
+    def words(self, subject: Subject) -> list[Line]:
+        return self.lines(subject, plain_label)
+
+    def unit(self, vehicle_id: str) -> str:
+        return unit_label(vehicle_id, *self.names.units.get(vehicle_id, (None, None)))
+
+    def requests(self, skill: str, *outcomes: str) -> Figure:
+        return self.figure(lambda facts: sum(facts.counts["requests"].get(f"{skill} {each}", 0) for each in outcomes))
+
+    def answered(self) -> list[Line]:
+        found = [(skill, self.requests(skill.id, OK, DUPLICATE, REPEATED)) for skill in SKILLS]
+        return [Line(skill.id, skill.name, each.number, each.before) for skill, each in found]
+
+    def refused(self, of: Callable[[str], bool]) -> list[Line]:
+        """The requests that were answered with an error, by its code, for the skills that `of` chooses."""
+        now, before = (_by_code(facts, of) for facts in (self.facts, self.before))
+        codes = sorted(now, key=lambda code: (-now[code], code))
+        return [
+            Line(code, ERRORS[code].meaning if code in ERRORS else code, now[code], before.get(code, 0))
+            for code in codes
+        ]
+
+    def searches(self) -> Searches:
+        def count(name: SearchCount) -> Figure:
+            return self.figure(lambda facts: facts.counts["searches"].get(name, 0))
+
+        return Searches(
+            all=self.requests(SEARCH, OK),
+            examined=count("examined"),
+            found_nothing=count("found_nothing"),
+            with_price=count("with_price"),
+            price_checked=count("price_checked"),
+            no_price_units=count("no_price_units"),
+            outside_price_units=count("outside_price_units"),
+        )
+
+    def leads(self) -> Leads:
+        return Leads(
+            accepted=self.figure(lambda facts: facts.leads.leads),
+            added=self.requests(LEAD_SUBMIT.id, DUPLICATE),
+            repeated=self.requests(LEAD_SUBMIT.id, REPEATED),
+            refused=[
+                # A lead without a time for its visit is stored.
+                line
+                for line in self.refused(lambda skill: skill == LEAD_SUBMIT.id)
+                if line.item != AppointmentTimeUnavailable.code
+            ],
+            visits=self.figure(lambda facts: facts.leads.visits),
+            confirmed=self.figure(lambda facts: facts.leads.confirmed),
+            cancelled=self.figure(lambda facts: facts.leads.cancelled),
+        )
+
+    def agents(self) -> list[Agent]:
+        now, before = (_by_agent(facts) for facts in (self.facts, self.before))
+
+        def figure(agent: str, skill: str | None) -> Figure:
+            return Figure(*(_of_skill(found.get(agent, {}), skill) for found in (now, before)))
+
+        agents = [
+            Agent(
+                agent=agent,
+                label=agent_label(agent, self.names.tokens),
+                searches=figure(agent, SEARCH),
+                vehicles=figure(agent, VEHICLE),
+                leads=figure(agent, LEAD_SUBMIT.id),
+                all=figure(agent, None),
+            )
+            for agent in now
+        ]
+        return sorted(agents, key=lambda each: (each.agent == OTHER, -each.all.number, each.agent))
+
+
+def _most_frequent(numbers: Mapping[str, int]) -> list[str]:
+    """The most frequent items, and then OTHER."""
+    items = sorted(numbers.keys() - {OTHER}, key=lambda item: (-numbers[item], item))
+    return items[:MOST_SHOWN] + [OTHER] * (OTHER in numbers)
+
+
+def _by_code(facts: Facts, of: Callable[[str], bool]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for item, number in facts.counts["requests"].items():
+        skill, _, outcome = item.partition(" ")
+        if of(skill) and outcome not in (OK, DUPLICATE, REPEATED, ""):
+            found[outcome] = found.get(outcome, 0) + number
+    return found
+
+
+def _by_agent(facts: Facts) -> dict[str, dict[str, int]]:
+    """The answered requests by agent and skill."""
+    found: dict[str, dict[str, int]] = {}
+    for item, number in facts.counts["agents"].items():
+        agent, _, skill = item.rpartition(" ")
+        # OTHER alone is what was above the bound of the day.
+        skills = found.setdefault(agent or OTHER, {})
+        skills[skill] = skills.get(skill, 0) + number
+    return found
+
+
+def _of_skill(numbers: Mapping[str, int], skill: str | None) -> int:
+    return sum(numbers.values()) if skill is None else numbers.get(skill, 0)

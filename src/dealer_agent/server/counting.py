@@ -1,0 +1,198 @@
+"""Reads the words of counted requests in a thread, and writes the counts into the database about once a minute.
+
+A process that is killed loses the counts of its last minute. If a connection breaks during a commit, a minute may count
+twice.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from dealer_agent.inventory.asked_for import asked_for, has_price
+from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.protocol.requests import Filters
+from dealer_agent.protocol.skill import InventorySearchRequest
+from dealer_agent.server.repeated_steps import RepeatedSteps
+from dealer_agent.server.request_counts import Counted, RequestCounts
+from dealer_agent.storage.daily_counts import MOST_ITEMS, OK, OTHER, SearchCount, Subject, add_counts
+from dealer_agent.storage.store import Store
+
+TAKE_SECONDS = 1.0
+SAVE_SECONDS = 60.0
+MOST_READ = 500
+"""The most searches and vehicle requests of a second whose words a process reads. Dealers share it evenly."""
+MOST_WAITING = 5
+"""The most searches of a dealer that wait for the analysis of their price limits."""
+MOST_MISSED = 20
+"""The most units of each kind that the analysis of one search names."""
+SAVED_TOGETHER = 100
+"""The most dealers and days in one transaction."""
+
+Day = tuple[str, date]
+"""A dealer's id, and a day of its time zone."""
+
+
+class _Vehicle(Struct, gc=False):
+    vehicle_id: str
+
+
+_vehicle = msgspec.json.Decoder(_Vehicle)
+_NO_RESULT = b'{"total":0,'
+
+
+class DayTally:
+    """The numbers of one dealer and day, by subject and item. Items above the bound of a subject count as OTHER."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self) -> None:
+        self.numbers: dict[Subject, dict[str, int]] = {}
+
+    def add(self, subject: Subject, items: Iterable[str], number: int = 1) -> None:
+        """Adds `number` to each item."""
+        found = self.numbers.setdefault(subject, {})
+        for item in items:
+            kept = item if item in found or len(found) < MOST_ITEMS else OTHER
+            found[kept] = found.get(kept, 0) + number
+
+    def add_to_searches(self, numbers: Mapping[SearchCount, int]) -> None:
+        """Adds numbers to items of `searches`."""
+        for name, number in numbers.items():
+            self.add("searches", [name], number)
+
+
+@dataclass
+class Counting:
+    """The counts of a process. `find_catalogue` returns the stock of an opened dealer."""
+
+    store: Store
+    requests: RequestCounts
+    find_catalogue: Callable[[str], Catalogue | None]
+    _unsaved: dict[Day, DayTally] = field(default_factory=dict)
+    _to_check: dict[str, deque[tuple[date, Filters]]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    async def run(self, steps: RepeatedSteps) -> None:
+        """Repeats both steps until it is cancelled."""
+        await asyncio.gather(
+            steps.repeat("counts", self.read, TAKE_SECONDS),
+            steps.repeat("saved counts", self.save, SAVE_SECONDS),
+        )
+
+    async def close(self) -> None:
+        """Writes what is left. Raises StorageError."""
+        await self.read()
+        await self.save()
+
+    async def read(self, now: datetime | None = None) -> None:
+        """Counts the words of the last requests, and analyses the price limits of one search.
+
+        They count for the day of `now`, by default of the current time.
+        """
+        taken, now = self.requests.take(), now or datetime.now(UTC)
+        catalogues = {counted.dealer_id: self.find_catalogue(counted.dealer_id) for counted in taken}
+        checked = next(iter(self._to_check), None)
+        if checked is not None:
+            catalogues.setdefault(checked, self.find_catalogue(checked))
+        if catalogues:
+            await asyncio.to_thread(self._read, taken, catalogues, now)
+
+    async def save(self) -> None:
+        """Adds the counts to those in the database. Raises StorageError; then the next call tries again."""
+        if self._unsaved:
+            await asyncio.to_thread(self._save)
+
+    def _read(self, taken: list[Counted], catalogues: dict[str, Catalogue | None], now: datetime) -> None:
+        share = max(1, MOST_READ // max(1, sum(bool(counted.kept) for counted in taken)))
+        with self._lock:
+            for counted in taken:
+                day = now.astimezone(ZoneInfo(counted.zone)).date()
+                tally = self._unsaved.setdefault((counted.dealer_id, day), DayTally())
+                _count_requests(tally, counted)
+                catalogue = catalogues[counted.dealer_id]
+                for payload, data in counted.kept[:share]:
+                    if not isinstance(payload, InventorySearchRequest):
+                        tally.add("viewed", [_vehicle.decode(data).vehicle_id])
+                        continue
+                    filters = Filters() if payload.filters is UNSET else payload.filters
+                    _count_search(tally, filters, catalogue, found_nothing=data.startswith(_NO_RESULT))
+                    if has_price(filters):
+                        waiting = self._to_check.setdefault(counted.dealer_id, deque(maxlen=MOST_WAITING))
+                        waiting.append((day, filters))
+            self._check_price(catalogues)
+
+    def _check_price(self, catalogues: dict[str, Catalogue | None]) -> None:
+        """Analyses one search of the dealer that has waited longest. It is a pass over the stock, so it is seldom."""
+        dealer_id = next(iter(self._to_check), None)
+        if dealer_id is None:
+            return
+        waiting = self._to_check.pop(dealer_id)
+        day, filters = waiting.popleft()
+        if waiting:
+            self._to_check[dealer_id] = waiting
+        catalogue = catalogues.get(dealer_id)
+        if catalogue is None:
+            return  # The dealer was closed meanwhile.
+        missed = catalogue.price_misses(filters, MOST_MISSED)
+        tally = self._unsaved.setdefault((dealer_id, day), DayTally())
+        tally.add_to_searches(
+            {"price_checked": 1, "no_price_units": missed.no_price, "outside_price_units": missed.outside}
+        )
+        tally.add("no_price", missed.no_price_ids)
+        tally.add("outside_price", missed.outside_ids)
+
+    def _save(self) -> None:
+        with self._lock:
+            unsaved, self._unsaved = self._unsaved, {}
+        # Processes write dealers in one order, so that two of them never wait for each other.
+        days = sorted(unsaved)
+        saved = 0
+        try:
+            for first in range(0, len(days), SAVED_TOGETHER):
+                self._write([(day, unsaved[day]) for day in days[first : first + SAVED_TOGETHER]])
+                saved = first + SAVED_TOGETHER
+        finally:
+            with self._lock:
+                for day in days[saved:]:
+                    _merge(self._unsaved.setdefault(day, DayTally()), unsaved[day])
+
+    def _write(self, counts: list[tuple[Day, DayTally]]) -> None:
+        (dealer_id, _), _ = counts[0]
+        with self.store.write(dealer_id) as tx:
+            for (each, day), tally in counts:
+                add_counts(replace(tx, dealer_id=each), day, tally.numbers)
+
+
+def _count_requests(tally: DayTally, counted: Counted) -> None:
+    for (skill, outcome, agent), number in counted.requests.items():
+        tally.add("requests", [f"{skill} {outcome}"], number)
+        if outcome == OK:
+            tally.add("agents", [f"{agent} {skill}"], number)
+
+
+def _count_search(tally: DayTally, filters: Filters, catalogue: Catalogue | None, *, found_nothing: bool) -> None:
+    tally.add_to_searches({"examined": 1, "found_nothing": int(found_nothing), "with_price": int(has_price(filters))})
+    asked = asked_for(filters, catalogue)
+    tally.add("make", asked.make)
+    tally.add("model", asked.model)
+    tally.add("body", asked.body)
+    tally.add("price", asked.price)
+    if found_nothing:
+        tally.add("nothing_make", asked.make)
+        tally.add("nothing_model", asked.model)
+        tally.add("nothing_body", asked.body)
+        tally.add("nothing_price", asked.price)
+        tally.add("nothing_filter", asked.filters)
+
+
+def _merge(tally: DayTally, more: DayTally) -> None:
+    for subject, numbers in more.numbers.items():
+        for item, number in numbers.items():
+            tally.add(subject, [item], number)

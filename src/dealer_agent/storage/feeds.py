@@ -1,0 +1,407 @@
+"""The feeds that are imported without a person: when each is due, who works on it, and its files.
+
+One process of all machines works on a feed: the one that has its lease. A process that has lost the lease can write
+nothing more about the feed (LeaseLost), and no import either: the transaction of an import also finishes its file.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from sqlalchemy import Row, Update, bindparam, delete, func, or_, select, update
+
+from dealer_agent.storage.errors import LeaseLost
+from dealer_agent.storage.schema import feed_dealers, feed_files, feeds, of_dealer, registered_dealers, upsert
+from dealer_agent.storage.transaction import InstallationTransaction, Transaction
+
+LEASE = timedelta(seconds=60)
+"""A process renews its lease after a third of it. After a kill, another process takes over at its end."""
+
+LONGEST_WAIT = timedelta(days=8)
+"""A feed is due at least once a week. A later time was written while the clock was wrong."""
+
+FileState = Literal["waiting", "imported", "unchanged", "refused", "failed"]
+"""`waiting`: not read yet. `unchanged`: the same bytes as the last import. `refused`: readable, and a guard refused it.
+`failed`: it cannot be read."""
+
+
+class FeedRow(NamedTuple):
+    """A feed of the current settings. `digest` changes with its settings."""
+
+    name: str
+    source: str
+    late_hours: int
+    digest: bytes
+
+
+class DueFeed(NamedTuple):
+    """A feed of an installation that is due, and the number of the dealer's current settings."""
+
+    dealer_id: str
+    name: str
+    settings_number: int
+
+
+class ClaimedFeed(NamedTuple):
+    """A feed whose lease this process has."""
+
+    name: str
+    lease: str
+    seen: Mapping[str, str]
+    imported_hash: bytes | None
+    failures: int
+
+
+class FeedFile(NamedTuple):
+    """A file of a feed. `received_at` is its arrival in the incoming folder. `revision` is that of its import."""
+
+    feed: str
+    file_id: str
+    name: str
+    size: int
+    content_hash: bytes
+    state: FileState
+    received_at: datetime
+    finished_at: datetime | None
+    revision: int | None
+    problem: str | None
+    attempts: int
+
+
+class FeedState(NamedTuple):
+    """How a feed is doing.
+
+    `since`: it is in the settings. `checked_at`: the last time that its source was asked. `succeeded_at`: the last time
+    that the source answered, also without a new file. `new_at`: the arrival of the newest file that was imported or
+    unchanged. `is_late`: `late_after_hours` have passed since then. `waiting` counts files that are not read yet.
+    """
+
+    name: str
+    source: str
+    since: datetime
+    next_at: datetime
+    checked_at: datetime | None
+    succeeded_at: datetime | None
+    new_at: datetime | None
+    imported_at: datetime | None
+    problem: str | None
+    is_late: bool
+    waiting: int
+
+
+_of_feed = (of_dealer(feeds), feeds.c.name == bindparam("feed_name"))
+_leased = (*_of_feed, feeds.c.lease == bindparam("of_lease"))
+_of_file = (
+    of_dealer(feed_files),
+    feed_files.c.feed == bindparam("feed_name"),
+    feed_files.c.file_id == bindparam("of_file"),
+)
+
+_SAME = "feeds.digest = excluded.digest"
+PUT_FEED = upsert(
+    feeds,
+    "UPDATE SET source = excluded.source, late_hours = excluded.late_hours, digest = excluded.digest, "
+    f"seen = CASE WHEN {_SAME} THEN feeds.seen END, "
+    f"imported_hash = CASE WHEN {_SAME} THEN feeds.imported_hash END, "
+    f"next_at = CASE WHEN {_SAME} THEN feeds.next_at ELSE excluded.next_at END",
+)
+
+REMOVE_FEEDS = delete(feeds).where(of_dealer(feeds), feeds.c.name.not_in(bindparam("names", expanding=True)))
+
+NOTE_SETTINGS = upsert(feed_dealers, "UPDATE SET settings_number = excluded.settings_number")
+
+FIND_CHANGED = (
+    select(registered_dealers.c.dealer_id)
+    .join(feed_dealers, feed_dealers.c.dealer_id == registered_dealers.c.dealer_id, isouter=True)
+    .where(
+        registered_dealers.c.enabled,
+        or_(
+            feed_dealers.c.settings_number.is_(None),
+            feed_dealers.c.settings_number != registered_dealers.c.settings_number,
+        ),
+    )
+    .limit(bindparam("most"))
+)
+
+_free = or_(
+    feeds.c.leased_until.is_(None),
+    feeds.c.leased_until <= bindparam("at"),
+    # It was written while the clock was wrong.
+    feeds.c.leased_until > bindparam("longest_lease"),
+)
+_due = (or_(feeds.c.next_at <= bindparam("at"), feeds.c.next_at > bindparam("longest_wait")), _free)
+
+FIND_ALL_DUE = (
+    select(feeds.c.dealer_id, feeds.c.name, registered_dealers.c.settings_number)
+    .join(registered_dealers, registered_dealers.c.dealer_id == feeds.c.dealer_id)
+    .where(registered_dealers.c.enabled, *_due)
+    .order_by(feeds.c.next_at, feeds.c.dealer_id, feeds.c.name)
+    .limit(bindparam("most"))
+)
+
+FIND_DUE = select(feeds.c.name).where(of_dealer(feeds), *_due).order_by(feeds.c.next_at, feeds.c.name)
+
+CLAIM_FEED = (
+    update(feeds)
+    .where(*_of_feed, _free)
+    .values(lease=bindparam("new_lease"), leased_until=bindparam("until"))
+    .returning(feeds.c.seen, feeds.c.imported_hash, feeds.c.failures)
+)
+
+CLAIM_DUE_FEED = CLAIM_FEED.where(*_due)
+
+RENEW_LEASE = update(feeds).where(*_leased).values(leased_until=bindparam("until"))
+
+RELEASE_FEED = update(feeds).where(*_leased).values(lease=None, leased_until=None, next_at=bindparam("due_at"))
+
+END_LEASE = update(feeds).where(*_leased).values(lease=None, leased_until=None)
+
+NOTE_FETCH = (
+    update(feeds)
+    .where(*_leased)
+    .values(
+        seen=bindparam("new_seen"),
+        checked_at=bindparam("at"),
+        succeeded_at=bindparam("at"),
+        fetch_problem=None,
+        failures=0,
+    )
+)
+
+NOTE_FETCH_PROBLEM = (
+    update(feeds)
+    .where(*_leased)
+    .values(checked_at=bindparam("at"), fetch_problem=bindparam("words"), failures=feeds.c.failures + 1)
+)
+
+NOTE_FILE_PROBLEM = update(feeds).where(*_leased).values(file_problem=bindparam("words"))
+
+NOTE_UNCHANGED = update(feeds).where(*_leased).values(new_at=bindparam("arrived_at"), file_problem=None)
+
+NOTE_IMPORT = (
+    update(feeds)
+    .where(*_leased)
+    .values(
+        new_at=bindparam("arrived_at"),
+        imported_at=bindparam("at"),
+        imported_hash=bindparam("new_hash"),
+        file_problem=None,
+    )
+)
+
+ADD_FILE = upsert(feed_files, "NOTHING")
+
+_files = select(*(feed_files.c[name] for name in FeedFile._fields)).where(of_dealer(feed_files))
+
+FIND_FILE = _files.where(*_of_file)
+
+NEWEST_FILES = _files.order_by(feed_files.c.received_at.desc(), feed_files.c.file_id.desc()).limit(bindparam("most"))
+
+NEWEST_FILES_OF_FEED = NEWEST_FILES.where(feed_files.c.feed == bindparam("feed_name"))
+
+COUNT_ATTEMPT = update(feed_files).where(*_of_file).values(attempts=feed_files.c.attempts + 1)
+
+UNCOUNT_ATTEMPT = update(feed_files).where(*_of_file).values(attempts=feed_files.c.attempts - 1)
+
+FINISH_FILE = (
+    update(feed_files)
+    .where(*_of_file, feed_files.c.state == "waiting")
+    .values(
+        state=bindparam("new_state"),
+        finished_at=bindparam("at"),
+        revision=bindparam("new_revision"),
+        problem=bindparam("words"),
+    )
+)
+
+FORGET_FILES = delete(feed_files).where(
+    of_dealer(feed_files), feed_files.c.feed == bindparam("feed_name"), feed_files.c.finished_at < bindparam("before")
+)
+
+READ_STATES = (
+    select(
+        *(feeds.c[name] for name in FeedState._fields[:-3]),
+        feeds.c.fetch_problem,
+        feeds.c.file_problem,
+        feeds.c.late_hours,
+    )
+    .where(of_dealer(feeds))
+    .order_by(feeds.c.name)
+)
+
+COUNT_WAITING = (
+    select(feed_files.c.feed, func.count())
+    .where(of_dealer(feed_files), feed_files.c.state == "waiting")
+    .group_by(feed_files.c.feed)
+)
+
+_seen = msgspec.json.Decoder(dict[str, str])
+
+
+def put_feeds(tx: Transaction, rows: Sequence[FeedRow], settings_number: int | None = None) -> None:
+    """Makes these the feeds of the dealer. A feed with changed settings is due at once, and its source starts anew.
+
+    `settings_number` is that of the dealer's settings, in an installation.
+    """
+    tx.execute(REMOVE_FEEDS, {"names": [row.name for row in rows]})
+    if rows:
+        tx.execute_each(PUT_FEED, [{**row._asdict(), "since": tx.now, "next_at": tx.now} for row in rows])
+    if settings_number is not None:
+        tx.execute(NOTE_SETTINGS, {"settings_number": settings_number})
+
+
+def find_changed(tx: InstallationTransaction, most: int) -> list[str]:
+    """Up to `most` enabled dealers whose feeds may have other settings than those that `put_feeds` stored."""
+    return list(tx.execute(FIND_CHANGED, {"most": most}).scalars())
+
+
+def find_all_due(tx: InstallationTransaction, most: int) -> list[DueFeed]:
+    """Up to `most` due feeds of all enabled dealers that no process works on, the longest overdue first."""
+    return [DueFeed(*row) for row in tx.execute(FIND_ALL_DUE, {**_limits(tx.now), "most": most})]
+
+
+def find_due(tx: Transaction) -> list[str]:
+    """The names of the dealer's due feeds that no process works on."""
+    return list(tx.execute(FIND_DUE, _limits(tx.now)).scalars())
+
+
+def _limits(now: datetime) -> dict[str, datetime]:
+    return {"at": now, "longest_lease": now + 2 * LEASE, "longest_wait": now + LONGEST_WAIT}
+
+
+def claim_feed(tx: Transaction, name: str, lease: str, *, if_due: bool = False) -> ClaimedFeed | None:
+    """Takes the lease of a feed. None if another process has it, or if there is no such feed.
+
+    With `if_due`, also None if the feed is not due.
+    """
+    values = {"feed_name": name, "new_lease": lease, "until": tx.now + LEASE, **_limits(tx.now)}
+    row = tx.execute(CLAIM_DUE_FEED if if_due else CLAIM_FEED, values).one_or_none()
+    if row is None:
+        return None
+    seen = {} if row.seen is None else _seen.decode(row.seen)
+    return ClaimedFeed(name, lease, seen, row.imported_hash, row.failures)
+
+
+def renew_lease(tx: Transaction, feed: ClaimedFeed) -> None:
+    """Raises LeaseLost if another process has the lease."""
+    _with_lease(tx, RENEW_LEASE, feed, until=tx.now + LEASE)
+
+
+def release_feed(tx: Transaction, feed: ClaimedFeed, due_at: datetime | None) -> None:
+    """Gives the lease back. The feed is due again at `due_at`; None changes nothing. Does nothing without the lease."""
+    values = {"feed_name": feed.name, "of_lease": feed.lease}
+    if due_at is None:
+        tx.execute(END_LEASE, values)
+    else:
+        tx.execute(RELEASE_FEED, {**values, "due_at": due_at})
+
+
+def note_fetch(tx: Transaction, feed: ClaimedFeed, seen: Mapping[str, str]) -> None:
+    """Stores that the source answered, and what it remembers. Raises LeaseLost."""
+    _with_lease(tx, NOTE_FETCH, feed, new_seen=msgspec.json.encode(seen), at=tx.now)
+
+
+def note_fetch_problem(tx: Transaction, feed: ClaimedFeed, problem: str) -> None:
+    """Stores why the source has no file now. Raises LeaseLost."""
+    _with_lease(tx, NOTE_FETCH_PROBLEM, feed, words=problem, at=tx.now)
+
+
+def note_file_problem(tx: Transaction, feed: ClaimedFeed, problem: str) -> None:
+    """Stores a problem with a file. Raises LeaseLost."""
+    _with_lease(tx, NOTE_FILE_PROBLEM, feed, words=problem)
+
+
+def uncount_attempt(tx: Transaction, feed: ClaimedFeed, file: FeedFile) -> None:
+    """Stores that an import of the file ended for a reason that is not in the file. Raises LeaseLost."""
+    renew_lease(tx, feed)
+    tx.execute(UNCOUNT_ATTEMPT, {"feed_name": feed.name, "of_file": file.file_id})
+
+
+def add_file(
+    tx: Transaction,
+    feed: ClaimedFeed,
+    file_id: str,
+    *,
+    name: str,
+    size: int,
+    content_hash: bytes,
+    received_at: datetime,
+) -> FeedFile:
+    """The row of a file, which is added if it is not there. Raises LeaseLost."""
+    renew_lease(tx, feed)
+    tx.execute(
+        ADD_FILE,
+        {
+            "feed": feed.name,
+            "file_id": file_id,
+            "name": name,
+            "size": size,
+            "content_hash": content_hash,
+            "state": "waiting",
+            "received_at": received_at,
+        },
+    )
+    return FeedFile(*tx.execute(FIND_FILE, {"feed_name": feed.name, "of_file": file_id}).one())
+
+
+def find_file(tx: Transaction, feed: str, file_id: str) -> FeedFile | None:
+    """A file of a feed."""
+    row = tx.execute(FIND_FILE, {"feed_name": feed, "of_file": file_id}).one_or_none()
+    return None if row is None else FeedFile(*row)
+
+
+def count_attempt(tx: Transaction, feed: ClaimedFeed, file: FeedFile) -> None:
+    """Stores that an import of the file begins. Raises LeaseLost."""
+    renew_lease(tx, feed)
+    tx.execute(COUNT_ATTEMPT, {"feed_name": feed.name, "of_file": file.file_id})
+
+
+def finish_file(
+    tx: Transaction,
+    feed: ClaimedFeed,
+    file: FeedFile,
+    state: FileState,
+    *,
+    revision: int | None = None,
+    problem: str | None = None,
+) -> None:
+    """Stores the result of a waiting file. Raises LeaseLost, also if it has a result already."""
+    values = {"new_state": state, "at": tx.now, "new_revision": revision, "words": problem}
+    if tx.execute(FINISH_FILE, {"feed_name": feed.name, "of_file": file.file_id, **values}).rowcount == 0:
+        raise LeaseLost(f"another process has finished a file of the feed {feed.name}")
+    if state == "imported":
+        _with_lease(tx, NOTE_IMPORT, feed, arrived_at=file.received_at, at=tx.now, new_hash=file.content_hash)
+    elif state == "unchanged":
+        _with_lease(tx, NOTE_UNCHANGED, feed, arrived_at=file.received_at)
+    else:
+        note_file_problem(tx, feed, problem or "")
+
+
+def _with_lease(tx: Transaction, statement: Update, feed: ClaimedFeed, **values: object) -> None:
+    if tx.execute(statement, {"feed_name": feed.name, "of_lease": feed.lease, **values}).rowcount == 0:
+        raise LeaseLost(f"another process works on the feed {feed.name}, or it was removed from the settings")
+
+
+def forget_files(tx: Transaction, feed: str, before: datetime) -> None:
+    """Deletes the rows of files that got their result before a time."""
+    tx.execute(FORGET_FILES, {"feed_name": feed, "before": before})
+
+
+def list_files(tx: Transaction, feed: str | None, most: int) -> list[FeedFile]:
+    """The newest files of a feed, by default of all feeds, newest first."""
+    if feed is None:
+        return [FeedFile(*row) for row in tx.execute(NEWEST_FILES, {"most": most})]
+    return [FeedFile(*row) for row in tx.execute(NEWEST_FILES_OF_FEED, {"most": most, "feed_name": feed})]
+
+
+def feed_states(tx: Transaction) -> list[FeedState]:
+    """The dealer's feeds by name, as of the time of the transaction."""
+    waiting = {feed: count for (feed, count) in tx.execute(COUNT_WAITING)}  # noqa: C416 - rows are no pairs for mypy.
+    return [_state(row, tx.now, waiting.get(row.name, 0)) for row in tx.execute(READ_STATES)]
+
+
+def _state(row: Row[Any], now: datetime, waiting: int) -> FeedState:
+    problem = row.fetch_problem or row.file_problem
+    is_late = now > (row.new_at or row.since) + timedelta(hours=row.late_hours)
+    return FeedState._make((*row[:-3], problem, is_late, waiting))

@@ -1,0 +1,20 @@
+"""A watched dealer on each database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.alerts.watched import Watched, watching
+from tests.storage.current import make_current
+from tests.storage.samples import DEALER, VAULT
+
+from dealer_agent.storage.store import Store
+
+
+@pytest.fixture
+def dealer(database_url: str, tmp_path: Path) -> Iterator[Watched]:
+    make_current(database_url)
+    with Store.open(database_url, VAULT) as store:
+        store.check_keys(DEALER)
+        with watching(database_url, store, tmp_path) as watched:
+            yield watched

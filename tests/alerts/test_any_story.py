@@ -1,0 +1,82 @@
+"""Whatever happens to the conditions, to the processes and to the receivers, messages stay within the rule.
+
+Several processes check one dealer. Each may be killed between any two of its transactions and requests.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import pairwise
+from random import Random
+
+import pytest
+from tests.alerts.watched import DAY, MINUTE, Watched
+from tests.storage.calls import read, write_at
+from tests.storage.samples import DEALER
+
+from dealer_agent.alerts import checking
+from dealer_agent.alerts.rules import MOST_CHANGES
+from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.storage.alerts import DueMessage, claim_check, list_messages
+
+pytestmark = pytest.mark.outside_protocol("alerts")
+
+STEPS = int(os.environ.get("SOAK_CASES", "80"))
+NOW = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
+
+
+def test_messages_stay_within_the_rule_in_any_story(dealer: Watched) -> None:
+    seed = Random().getrandbits(32)
+    chance, draw = Random(seed), Random(seed + 1)
+    dealer.mail.behaviour = dealer.hook.behaviour = lambda: draw.choice(("take", "take", "5xx", "cut", "die"))
+    for number in range(3):
+        dealer.add_delivery(NOW, f"L{number}", f"crm-{number}")
+    now = NOW
+    try:
+        for _ in range(STEPS):
+            now += chance.choice((1, 5, 20, 240, 1500)) * MINUTE
+            dealer.set_deliveries(state=chance.choice(("parked", "sent")), settled_at=now)
+            watch = dealer.watch()
+            end = chance.choice(("whole", "whole", "whole", "claimed", "decided", "sent"))
+            if end == "claimed":
+                write_at(now, dealer.store, DEALER, claim_check, now + MINUTE)
+                continue
+            if not checking.run_check(dealer.store, watch, now, now + MINUTE) or end == "decided":
+                continue
+            if end == "whole":
+                asyncio.run(checking.send_due(dealer.store, watch, now))
+                continue
+            for message in checking._claim_messages(dealer.store, watch, now):
+                # It is killed before it can note that the message was sent.
+                asyncio.run(_try(watch, message, now))
+        _check_rule(dealer)
+    except AssertionError as failure:
+        failure.add_note(f"seed {seed}")
+        raise
+
+
+async def _try(watch: checking.Watch, message: DueMessage, now: datetime) -> None:
+    with suppress(NotDelivered):
+        await watch.receivers.send(message.receiver, message.message_id, message.document, now)
+
+
+def _check_rule(dealer: Watched) -> None:
+    records = read(dealer.store, DEALER, list_messages, 10_000)
+    made = {each.message_id: each for each in reversed(records)}
+    digests = sorted(each.created_at for each in made.values() if each.kind == "digest")
+    assert all(later - earlier >= DAY for earlier, later in pairwise(digests))
+    changes = sorted(each.created_at for each in made.values() if each.kind == "change")
+    assert all(sum(start <= at < start + DAY for at in changes) <= MOST_CHANGES for start in changes)
+    arrived = Counter(str(mailed.message["Message-ID"]).strip("<>").partition("@")[0] for mailed in dealer.mail.taken)
+    assert set(arrived) <= set(made), "no mail without a message"
+    attempts = {each.message_id: each.attempts for each in records if each.receiver == "mail"}
+    assert all(count <= attempts[message_id] <= checking.MOST_ATTEMPTS for message_id, count in arrived.items())
+    starts: dict[str, list[str]] = {}
+    for posted in dealer.posted():
+        for entry in posted["data"]["started"]:
+            starts.setdefault(entry["subject"], []).append(posted["timestamp"])
+    for times in starts.values():
+        found = sorted(map(datetime.fromisoformat, set(times)))
+        assert all(later - earlier >= DAY for earlier, later in pairwise(found))

@@ -1,0 +1,183 @@
+"""What the checks of a dealer find, and what arrives. On both databases, with a real mail server and a real webhook."""
+
+import asyncio
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.alerts.watched import DAY, HOUR, MINUTE, Watched
+from tests.delivery.receivers import always, one_after_the_other
+from tests.storage.calls import read, write_at
+from tests.storage.samples import DEALER, import_rows, row
+
+from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check, send_due
+from dealer_agent.storage.alerts import claim_check, confirm_claim, confirm_copy, count_failed_leads, list_messages
+from dealer_agent.storage.clock import confirm_clock
+from dealer_agent.storage.keys import key_uses
+from dealer_agent.storage.refused_imports import record_refused_import
+
+pytestmark = pytest.mark.outside_protocol("alerts")
+
+NOW = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
+"""10:00 in Chicago."""
+
+
+def test_a_late_feed_is_one_message_at_the_start_and_one_at_the_end(dealer: Watched) -> None:
+    dealer.check(NOW)
+    assert dealer.mail.taken == [], "a dealer without an import is not late"
+    import_rows(dealer.store, [row("V1")], at=NOW)
+    dealer.check(NOW + 25 * HOUR)
+    assert dealer.mail.taken == []
+    for minute in range(26 * 60, 26 * 60 + 5):
+        dealer.check(NOW + minute * MINUTE)
+    assert dealer.subjects() == ["No inventory was imported since Monday, March 2, 2026, 10:00 AM CST"]
+    assert "dealer-agent inventory history" in dealer.text()
+    import_rows(dealer.store, [row("V1")], at=NOW + 27 * HOUR)
+    dealer.check(NOW + 27 * HOUR)
+    assert dealer.subjects()[1:] == ["The inventory was imported again"]
+    assert "It began on Tuesday, March 3, 2026, 12:00 PM CST" in " ".join(dealer.text().split())
+
+
+def test_a_refused_file_is_told_until_another_one_is_imported(dealer: Watched) -> None:
+    import_rows(dealer.store, [row("V1")], at=NOW)
+    for hour in (1, 2):
+        at = NOW + hour * HOUR
+        record_refused_import(dealer.store, DEALER, [], at=at, source="a.csv", layout=None, rooftops=[])
+        dealer.check(at)
+    assert dealer.subjects() == ["The file of the inventory of Monday, March 2, 2026, 11:00 AM CST was refused"]
+    import_rows(dealer.store, [row("V1")], at=NOW + 3 * HOUR)
+    dealer.check(NOW + 3 * HOUR)
+    assert dealer.subjects()[1:] == ["A file of the inventory was imported again"]
+
+
+def test_deliveries_that_wait_too_long_are_told_for_each_channel(dealer: Watched) -> None:
+    dealer.add_delivery(NOW, "L1", "crm")
+    dealer.add_delivery(NOW + MINUTE, "L2", "crm")
+    dealer.add_delivery(NOW, "L3", "hook")
+    dealer.check(NOW + 29 * MINUTE)
+    assert dealer.mail.taken == []
+    dealer.check(NOW + 31 * MINUTE)
+    assert dealer.subjects() == ["Leads do not reach Ridgeline North / crm, and 1 more"]
+    words = " ".join(dealer.text().split())
+    assert "crm. Waiting: 2 deliveries, the oldest since Monday, March 2, 2026, 10:00 AM CST." in words
+    assert "hook. Waiting: 1 delivery," in words
+    dealer.set_deliveries(state="sent")
+    dealer.check(NOW + 32 * MINUTE)
+    dealer.check(NOW + 43 * MINUTE)
+    assert dealer.subjects()[1:] == ["Leads reach Ridgeline North / crm again, and 1 more"]
+
+
+def test_parked_deliveries_are_told(dealer: Watched) -> None:
+    dealer.add_delivery(NOW)
+    dealer.set_deliveries(state="parked", settled_at=NOW)
+    dealer.check(NOW + MINUTE)
+    assert dealer.subjects() == ["Parked for Ridgeline North / crm: 1 delivery, the first since Monday, March 2, 2026, "
+                                 "10:00 AM CST"]  # fmt: skip
+    (posted,) = dealer.posted()
+    (entry,) = posted["data"]["started"]
+    assert (entry["condition"], entry["subject"]) == ("deliveries_parked", "Ridgeline North / crm")
+    assert entry["since"] == "2026-03-02T10:00:00-06:00"
+
+
+def test_a_failed_lead_is_told_until_none_failed_for_an_hour(dealer: Watched) -> None:
+    write_at(NOW, dealer.store, DEALER, count_failed_leads, 2, DAY)
+    write_at(NOW, dealer.store, DEALER, count_failed_leads, 1, DAY)
+    dealer.check(NOW + MINUTE)
+    assert dealer.subjects() == ["3 leads could not be stored, the last one at Monday, March 2, 2026, 10:00 AM CST"]
+    dealer.check(NOW + 59 * MINUTE)
+    assert len(dealer.mail.taken) == 1
+    dealer.check(NOW + 61 * MINUTE)
+    assert dealer.subjects()[1:] == ["No lead failed in the last hour"]
+    write_at(NOW + 3 * DAY, dealer.store, DEALER, count_failed_leads, 1, DAY)
+    dealer.check(NOW + 3 * DAY)
+    assert dealer.subjects()[2].startswith("1 lead could not be stored"), "the count begins again"
+
+
+def test_a_copy_of_the_key_is_asked_for_until_one_is_confirmed(dealer: Watched) -> None:
+    ((key_id, use),) = read(dealer.store, DEALER, key_uses).items()
+    now = use.since + 3 * DAY
+    for at in (now - MINUTE, now, now + MINUTE):
+        _check_machine(dealer, at)
+    assert dealer.subjects() == ["No copy of the key to customer data is known"]
+    write_at(now, dealer.store, DEALER, confirm_copy, key_id)
+    _check_machine(dealer, now + HOUR)
+    assert dealer.subjects()[1:] == ["A copy of the key to customer data is known"]
+
+
+def test_a_full_disk_is_told(dealer: Watched) -> None:
+    total = shutil.disk_usage(dealer.folder).total // 2**20 + 1
+    _check_machine(dealer, NOW, disk_free_mib=total, off=("clock_wrong", "key_copy_unknown"))
+    (subject,) = dealer.subjects()
+    assert subject.startswith("The disk of the service's folder is nearly full: ")
+
+
+def test_a_clock_that_is_far_from_the_last_run_is_told(dealer: Watched) -> None:
+    off = ("key_copy_unknown", "disk_low")
+    write_at(NOW, dealer.store, DEALER, confirm_clock)
+    if dealer.url.startswith("sqlite"):
+        _check_machine(dealer, NOW + HOUR, off=off)
+        assert dealer.mail.taken == []
+    _check_machine(dealer, NOW + 30 * DAY, off=off)
+    assert dealer.subjects() == ["The clock of this machine seems to be wrong"]
+
+
+def test_a_check_is_done_once_until_it_is_due_again(dealer: Watched) -> None:
+    assert dealer.check(NOW)
+    assert not dealer.check(NOW + MINUTE / 2)
+    assert dealer.check(NOW + MINUTE)
+    assert dealer.check(NOW - 365 * DAY), "a clock that was set back does not stop the checks"
+
+
+def test_a_process_that_lost_its_check_changes_nothing(dealer: Watched) -> None:
+    first, second = NOW + MINUTE, NOW + 2 * MINUTE
+    assert write_at(NOW, dealer.store, DEALER, claim_check, first)
+    assert write_at(first, dealer.store, DEALER, claim_check, second)
+    assert not write_at(first, dealer.store, DEALER, confirm_claim, first, None)
+    assert write_at(first, dealer.store, DEALER, confirm_claim, second, None)
+
+
+def test_a_message_that_cannot_be_sent_is_tried_again(dealer: Watched) -> None:
+    dealer.mail.behaviour = one_after_the_other("5xx", "cut", "take")
+    dealer.add_delivery(NOW)
+    dealer.set_deliveries(state="parked", settled_at=NOW)
+    for minute in range(30):
+        dealer.check(NOW + minute * MINUTE)
+    assert dealer.mail.did == {"5xx": 1, "cut": 1, "take": 1}
+    assert len(dealer.subjects()) == len(dealer.posted()) == 1
+    by_receiver = {each.receiver: each for each in read(dealer.store, DEALER, list_messages, 10)}
+    assert (by_receiver["mail"].state, by_receiver["mail"].attempts) == ("sent", 3)
+    assert (by_receiver["webhook"].state, by_receiver["webhook"].attempts) == ("sent", 1)
+
+
+def test_a_message_is_given_up_after_many_attempts(dealer: Watched) -> None:
+    dealer.mail.behaviour = always("5xx")
+    dealer.hook.behaviour = always("4xx")
+    dealer.add_delivery(NOW)
+    dealer.set_deliveries(state="parked", settled_at=NOW)
+    for number in range(2 * MOST_ATTEMPTS):
+        dealer.check(NOW + number * HOUR)
+    records = read(dealer.store, DEALER, list_messages, 10)
+    assert {(each.state, each.attempts, each.problem) for each in records} == {
+        ("failed", MOST_ATTEMPTS, "the mail server refused the mail (451)"),
+        ("failed", MOST_ATTEMPTS, "the webhook answered 422"),
+    }
+    assert (dealer.mail.did.total(), dealer.hook.did.total()) == (MOST_ATTEMPTS, MOST_ATTEMPTS)
+
+
+def test_a_receiver_that_was_removed_gets_no_old_message(dealer: Watched, tmp_path: Path) -> None:
+    dealer.add_delivery(NOW)
+    dealer.set_deliveries(state="parked", settled_at=NOW)
+    watch = dealer.watch()
+    assert run_check(dealer.store, watch, NOW, NOW + MINUTE)
+    dealer.settings = {}
+    only_mail = dealer.watch()
+    only_mail.receivers.by_kind.pop("webhook")  # type: ignore[attr-defined]
+    assert asyncio.run(send_due(dealer.store, only_mail, NOW + timedelta(seconds=1))) == 1
+    assert dealer.posted() == []
+
+
+def _check_machine(dealer: Watched, now: datetime, **settings: object) -> None:
+    dealer.settings = {"machine": True, "off": ("clock_wrong", "disk_low"), **settings}
+    dealer.check(now)
+    dealer.settings = {}

@@ -1,0 +1,182 @@
+"""A feed is fetched over HTTP only if it has changed, within limits, and with its login."""
+
+import base64
+import gzip
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+from tests.feed_collection.feed_server import FeedServer, feed_server
+from tests.feed_collection.feeding import feed_bytes, feed_dealer, states
+
+from dealer_agent.feed_collection.url_source import MOST_REDIRECTS, is_public
+
+pytestmark = pytest.mark.outside_protocol("automatic feeds")
+
+
+@pytest.mark.parametrize(
+    "validators", [{}, {"has_etag": False, "modified": "Mon, 02 Nov 2026 06:00:00 GMT"}], ids=["etag", "modified"]
+)
+@pytest.mark.parametrize("compresses", [False, True], ids=["plain", "gzip"])
+def test_a_file_is_fetched_again_only_when_it_has_changed(
+    validators: dict[str, object], compresses: bool, tmp_path: Path
+) -> None:
+    with (
+        feed_server(feed_bytes(3), compresses=compresses, **validators) as server,
+        feed_dealer(tmp_path / "store", server.toml()) as dealer,
+    ):
+        assert states(dealer.collect().files) == ["imported"]
+        assert dealer.files()[0].name == "stock.json"
+        assert dealer.collect().files == []
+        _, headers = server.requests[-1]
+        assert ("if-none-match" in headers, "if-modified-since" in headers) == (not validators, bool(validators))
+        server.content, server.modified = feed_bytes(4), server.modified and "Tue, 03 Nov 2026 06:00:00 GMT"
+        assert states(dealer.collect().files) == ["imported"]
+        assert dealer.for_sale() == 4
+        assert states(dealer.collect(again=True).files) == ["imported"]
+        assert dealer.state().succeeded_at is not None
+
+
+def test_a_server_without_validators_sends_the_file_each_time_and_it_is_imported_once(tmp_path: Path) -> None:
+    with (
+        feed_server(feed_bytes(3), has_etag=False) as server,
+        feed_dealer(tmp_path / "store", server.toml()) as dealer,
+    ):
+        assert states(dealer.collect().files) == ["imported"]
+        assert states(dealer.collect().files) == ["unchanged"]
+        assert len(dealer.imports()) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "login"),
+    [
+        ('user_env = "FEED_USER"\npassword_env = "FEED_PASSWORD"', "Basic " + base64.b64encode(b"me:secret").decode()),
+        ('token_env = "FEED_TOKEN"', "Bearer t0ken"),
+    ],
+    ids=["basic", "bearer"],
+)
+def test_the_login_comes_from_the_environment_and_goes_to_its_server_only(
+    settings: str, login: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        feed_server(feed_bytes(3)) as other,
+        feed_server(feed_bytes(3), login=login) as server,
+        feed_dealer(tmp_path / "store", server.toml(settings)) as dealer,
+    ):
+        assert "is not set" in (dealer.collect().problem or "")
+        for name, value in {"FEED_USER": "me", "FEED_PASSWORD": "wrong", "FEED_TOKEN": "wrong"}.items():
+            monkeypatch.setenv(name, value)
+        assert "the server asks for a login" in (dealer.collect().problem or "")
+        assert dealer.state().problem is not None
+        for name, value in {"FEED_PASSWORD": "secret", "FEED_TOKEN": "t0ken"}.items():
+            monkeypatch.setenv(name, value)
+        assert states(dealer.collect().files) == ["imported"]
+        assert dealer.state().problem is None
+
+        server.login, server.redirects = None, {"/stock.json": f"{other.url}/elsewhere.json"}
+        assert states(dealer.collect(again=True).files) == ["imported"]
+        ((path, headers),) = other.requests
+        assert path == "/elsewhere.json"
+        assert "authorization" not in headers
+
+
+def in_circles(server: FeedServer) -> None:
+    server.redirects = {"/stock.json": "/stock.json"}
+
+
+def not_encrypted(server: FeedServer) -> None:
+    server.redirects = {"/stock.json": "http://192.0.2.1/stock.json"}
+
+
+def too_large(server: FeedServer) -> None:
+    server.content = bytes(1 << 20) + b"x"
+
+
+def bomb(server: FeedServer) -> None:
+    server.content, server.compresses = bytes(1 << 26), True
+
+
+def cut_off(server: FeedServer) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(b"[")
+        handler.close_connection = True
+
+    server.answer = answer
+
+
+def cut_off_gzip(server: FeedServer) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        body = gzip.compress(feed_bytes(100))[:-20]
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", "gzip")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    server.answer = answer
+
+
+def fails(server: FeedServer) -> None:
+    server.answer = lambda handler: handler.send_error(503)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (in_circles, f"redirects more than {MOST_REDIRECTS} times"),
+        (not_encrypted, "not https"),
+        (too_large, "more than 1 MiB"),
+        (bomb, "more than 1 MiB"),
+        (cut_off, "the connection to the server failed"),
+        (cut_off_gzip, "ends too early"),
+        (fails, "status 503"),
+    ],
+)
+def test_what_cannot_be_fetched_is_a_problem_and_leaves_nothing(change: "object", words: str, tmp_path: Path) -> None:
+    with feed_server(feed_bytes(3)) as server:
+        toml = server.toml().replace('"main"', '"main"\nmax_mib = 1')
+        with feed_dealer(tmp_path / "store", toml) as dealer:
+            assert callable(change)
+            change(server)
+            done = dealer.collect()
+            assert words in (done.problem or "")
+            assert done.files == []
+            assert dealer.state().problem == done.problem
+            assert not list((tmp_path / "store" / "feeds" / "main" / "incoming").glob("*"))
+            assert not list((tmp_path / "store" / "feeds" / "main" / "incoming").glob(".*"))
+            server.answer, server.redirects, server.compresses = None, {}, False
+            server.content = feed_bytes(3)
+            assert states(dealer.collect().files) == ["imported"]
+            assert dealer.state().problem is None
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.215.14", True),
+        ("2606:4700:4700::1111", True),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("172.16.0.1", False),
+        ("192.168.1.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::1", False),
+        ("::", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("ff0e::1", False),
+        ("::ffff:93.184.215.14", False),
+        ("::ffff:127.0.0.1", False),
+        ("64:ff9b::7f00:1", False),
+        ("2002:7f00:1::1", False),
+    ],
+)
+def test_only_addresses_of_the_public_internet_are_public(address: str, public: bool) -> None:
+    assert is_public(address) == public

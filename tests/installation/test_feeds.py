@@ -1,0 +1,120 @@
+"""The feeds of the dealers of an installation: each is bounded by its dealer, and follows changed settings."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.acceptance.running import eventually
+from tests.feed_collection.feed_server import feed_server
+from tests.feed_collection.feeding import feed_bytes
+from tests.installation.platform import INSTALLATION_TOML, add, dealer_toml, make_installation, run_installation
+from tests.storage.calls import read, write
+from tests.storage.service_role import prepared_schema
+
+from dealer_agent.config import SettingsError
+from dealer_agent.config.installation import Installation
+from dealer_agent.storage.dealer_registry import change_settings
+from dealer_agent.storage.feeds import FeedState, feed_states
+from dealer_agent.storage.stock import count_for_sale, list_imports
+from dealer_agent.storage.store import Store
+
+pytestmark = pytest.mark.outside_protocol("many dealers in one service")
+
+NORTH, SOUTH = "north-motors", "south-motors"
+FOLDER = '\n[[feeds]]\nname = "main"\n[feeds.folder]\npath = "drop"\nsettle_seconds = 1\n'
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def environment(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    with ExitStack() as closing:
+        env = {}
+        if request.param == "postgresql":
+            schemas = prepared_schema(request.getfixturevalue("postgresql_server"))
+            _, env["DATABASE_URL"] = closing.enter_context(schemas)
+        yield env
+
+
+def drop(installation: Installation, dealer_id: str, content: bytes) -> None:
+    folder = installation.folder_of(dealer_id) / "drop"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "stock.json").write_bytes(content)
+
+
+def states(store: Store, dealer_id: str) -> dict[str, FeedState]:
+    return {state.name: state for state in read(store, dealer_id, feed_states)}
+
+
+def test_each_dealer_has_its_feeds_and_replaced_settings_replace_them(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    installation = make_installation(tmp_path / "installation", env=environment)
+    for count, dealer_id in enumerate((NORTH, SOUTH), 3):
+        add(installation, dealer_id, more=FOLDER)
+        drop(installation, dealer_id, feed_bytes(count))
+    with (
+        feed_server(feed_bytes(6)) as server,
+        Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
+        run_installation(installation),
+    ):
+        eventually(
+            "both are imported", lambda: [read(store, each, count_for_sale) for each in (NORTH, SOUTH)] == [3, 4]
+        )
+        text = dealer_toml(NORTH, server.toml(name="new"))
+        write(store, NORTH, change_settings, text.encode(), expected=1, actor="test")
+        eventually("the new feed is there", lambda: "new" in states(store, NORTH))
+        refused = eventually("its address is refused", lambda: states(store, NORTH)["new"].problem)
+        assert "has no public address" in refused
+        assert server.requests == []
+        assert list(states(store, NORTH)) == ["new"]
+        assert list(states(store, SOUTH)) == ["main"]
+        assert [len(read(store, each, list_imports, 9)) for each in (NORTH, SOUTH)] == [1, 1]
+
+
+def test_the_operator_can_allow_addresses_that_are_not_public(tmp_path: Path) -> None:
+    toml = INSTALLATION_TOML + "private_feed_addresses = true\n"
+    installation = make_installation(tmp_path / "installation", toml)
+    with feed_server(feed_bytes(6)) as server:
+        add(installation, NORTH, more=server.toml())
+        with (
+            Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
+            run_installation(installation),
+        ):
+            eventually("the file is imported", lambda: read(store, NORTH, count_for_sale) == 6)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (FOLDER.replace('"drop"', '"/etc"'), "must be a folder below the dealer's own"),
+        (FOLDER.replace('"drop"', '"../south-motors/drop"'), "must be a folder below the dealer's own"),
+        (
+            '[[feeds]]\nname = "a"\n[feeds.url]\naddress = "https://example.com"\ntoken_env = "DEALER_AGENT_KEYS"\n',
+            "'DEALER_AGENT_KEYS' must be a name such as DEALER_NORTH_MOTORS__SECRET",
+        ),
+        (
+            '[[feeds]]\nname = "a"\n[feeds.url]\naddress = "https://example.com"\n'
+            'user_env = "DEALER_NORTH_MOTORS__USER"\npassword_env = "DEALER_SOUTH_MOTORS__SECRET"\n',
+            "'DEALER_SOUTH_MOTORS__SECRET' must be a name such as DEALER_NORTH_MOTORS__SECRET",
+        ),
+    ],
+)
+def test_a_dealer_reads_no_folder_and_no_variable_of_others(more: str, words: str, tmp_path: Path) -> None:
+    installation = make_installation(tmp_path / "installation")
+    with pytest.raises(SettingsError) as refused:
+        installation.dealer_settings(dealer_toml(NORTH, more))
+    assert words in str(refused.value)
+
+
+def test_a_link_to_a_folder_outside_is_not_followed(tmp_path: Path) -> None:
+    installation = make_installation(tmp_path / "installation")
+    add(installation, NORTH, more=FOLDER)
+    drop(installation, SOUTH, feed_bytes(3))
+    installation.folder_of(NORTH).mkdir(mode=0o700)
+    (installation.folder_of(NORTH) / "drop").symlink_to(installation.folder_of(SOUTH) / "drop")
+    with (
+        Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
+        run_installation(installation),
+    ):
+        problem = eventually("it is refused", lambda: (found := states(store, NORTH).get("main")) and found.problem)
+    assert "outside the dealer's own folder" in problem

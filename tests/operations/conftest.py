@@ -1,0 +1,14 @@
+"""Checks wait long in tests: a busy machine is no problem of the service."""
+
+import pytest
+
+from dealer_agent.operations import doctor, marked_leads, outside_checks
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks of this process may take minutes."""
+    monkeypatch.setattr(doctor, "CHECK_SECONDS", 600.0)
+    monkeypatch.setattr(outside_checks, "ADDRESS_SECONDS", 120.0)
+    monkeypatch.setattr(outside_checks, "CONNECT_SECONDS", 120.0)
+    monkeypatch.setattr(marked_leads, "SEND_SECONDS", 120.0)

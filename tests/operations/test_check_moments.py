@@ -1,0 +1,154 @@
+"""What `dealer-agent doctor` says at a moment: of feeds, keys, clocks, certificates, deliveries and replicas."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.acceptance.dealers import stocked_dealer
+from tests.delivery.certificates import server_certificate
+from tests.delivery.receivers import HttpReceiver, always, receiving_http
+
+from dealer_agent import __version__
+from dealer_agent.config import Settings, load_settings
+from dealer_agent.operations import database_checks as checks
+from dealer_agent.operations.checks import Finding
+from dealer_agent.operations.local_checks import check_time_zones
+from dealer_agent.operations.outside_checks import check_address
+from dealer_agent.server.replica_record import settings_hash
+from dealer_agent.storage.replicas import record_replica
+from dealer_agent.storage.store import Store
+
+pytestmark = pytest.mark.outside_protocol("the command `doctor`")
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A dealer whose stock was imported just before."""
+    return load_settings(stocked_dealer(tmp_path_factory.mktemp("doctor") / "store"), {})
+
+
+def statuses(found: list[Finding]) -> list[str]:
+    return [finding.status for finding in found]
+
+
+@pytest.mark.parametrize(("days", "status"), [(0, "ok"), (1, "ok"), (2, "warning"), (8, "problem")])
+def test_a_feed_is_late_after_a_day_and_old_after_a_week(settings: Settings, days: int, status: str) -> None:
+    with Store.open(settings.database_url, settings.cipher) as store:
+        found = list(checks.check_feeds(store, settings, datetime.now(UTC) + timedelta(days=days)))
+    assert set(statuses(found)) == {status}
+    zones = [("EST", "EDT"), ("CST", "CDT")] if status != "ok" else [("EST", "EDT")]
+    for finding, names in zip(found, zones, strict=True):
+        assert any(name in finding.says for name in names), "times are in the zone of the rooftop"
+
+
+@pytest.mark.parametrize(
+    ("days", "status"), [(0, "ok"), (31, "ok"), (40, "warning")], ids=["new", "just due", "overdue"]
+)
+def test_a_key_that_is_not_replaced_gets_a_warning(settings: Settings, days: int, status: str) -> None:
+    now = datetime.now(UTC) + timedelta(days=days)
+    with Store.open(settings.database_url, settings.cipher) as store:
+        store.check_keys(settings.dealer.id)
+        found = checks.check_the_keys(
+            store, settings.dealer.id, settings.cipher, settings.directory, 30, "America/New_York", now
+        )
+        assert statuses(list(found)) == [status]
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(0, "ok"), (4, "ok"), (60, "warning"), (301, "problem")])
+def test_clocks_may_differ_by_some_seconds(seconds: int, status: str) -> None:
+    assert checks.clock_finding(timedelta(seconds=seconds), "the database server").status == status
+
+
+def test_a_clock_long_before_the_last_run_is_a_problem(settings: Settings) -> None:
+    with Store.open(settings.database_url, settings.cipher) as store:
+        found = list(checks.check_clock(store, settings.dealer.id, datetime.now(UTC) - timedelta(days=100)))
+    assert statuses(found) == ["problem"]
+
+
+def test_every_zone_has_the_same_rules_in_both_databases_or_is_named(settings: Settings) -> None:
+    found = list(check_time_zones(settings, datetime.now(UTC)))
+    assert found
+    assert all("America/" in finding.says for finding in found)
+
+
+def test_machines_with_other_settings_or_another_version_are_named(settings: Settings) -> None:
+    dealer_id, own = settings.dealer.id, settings_hash(settings)
+    now = datetime.now(UTC) + timedelta(hours=1)
+
+    def found(**machines: tuple[str, str]) -> list[Finding]:
+        nonlocal now
+        now += timedelta(hours=1)  # The machines of before are forgotten.
+        with Store.open(settings.database_url, settings.cipher) as store:
+            for machine, (version, hashed) in machines.items():
+                with store.write(dealer_id, now) as tx:
+                    record_replica(tx, machine, version, hashed)
+            return list(checks.check_replicas(store, dealer_id, settings, now))
+
+    assert statuses(found()) == ["skipped"]
+    assert statuses(found(one=(__version__, own), two=(__version__, own))) == ["ok"]
+    (other,) = found(one=(__version__, own), two=(__version__, "f" * 16))
+    assert (other.status, other.says.startswith("two runs with other settings")) == ("warning", True)
+    (versions,) = found(one=(__version__, own), two=("99.0", own))
+    assert (versions.status, "99.0" in versions.says) == ("warning", True)
+
+
+def card(base: str, version: str = __version__) -> bytes:
+    """A response with a card that names this address."""
+    interfaces = [{"url": base}, {"url": f"{base}/rpc"}]
+    body = json.dumps({"supportedInterfaces": interfaces, "version": version})
+    date = format_datetime(datetime.now(UTC), usegmt=True)
+    return f"HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+def at(settings: Settings, url: str) -> Settings:
+    service = msgspec.structs.replace(settings.service, public_url=url)
+    return msgspec.structs.replace(settings, service=service)
+
+
+def test_the_certificate_of_the_public_address_is_checked(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The certificate of the test is valid for a day."""
+    context, trusted = server_certificate(tmp_path)
+    with receiving_http(HttpReceiver(always("take")), context) as receiver:
+        url = f"https://127.0.0.1:{receiver.port}"
+        receiver.answer = card(url)
+        (untrusted,) = check_address(at(settings, url), datetime.now(UTC))
+        assert (untrusted.status, "certificate is not valid" in untrusted.says) == ("problem", True), untrusted
+        monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+        now = datetime.now(UTC)
+        soon, _, names = check_address(at(settings, url), now)
+        assert (soon.status, names.status) == ("warning", "ok")
+        receiver.answer = card(url)
+        later, *_ = check_address(at(settings, url), now - timedelta(days=20))
+        assert later.status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "says"),
+    [
+        (card("https://other.example.com"), "problem", "names https://other.example.com"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "problem", "names no URL"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n<a", "problem", "names no URL"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", "problem", "answers 404"),
+        (b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", "problem", "answers 302"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + bytes(9_000_000), "problem", "answers 200 with"),
+    ],
+    ids=["another address", "a list", "no JSON", "not found", "a redirect", "too long"],
+)
+def test_another_answer_than_the_card_is_a_problem(settings: Settings, answer: bytes, status: str, says: str) -> None:
+    with receiving_http(HttpReceiver(always("take"))) as receiver:
+        receiver.answer = answer
+        found = list(check_address(at(settings, f"http://127.0.0.1:{receiver.port}"), datetime.now(UTC)))
+    assert (found[-1].status, says in found[-1].says) == (status, True), found
+
+
+def test_an_older_version_behind_the_public_address_gets_a_warning(settings: Settings) -> None:
+    with receiving_http(HttpReceiver(always("take"))) as receiver:
+        url = f"http://127.0.0.1:{receiver.port}"
+        receiver.answer = card(url, "0.0.1")
+        found = list(check_address(at(settings, url), datetime.now(UTC)))
+    assert (found[-1].status, "0.0.1" in found[-1].says) == ("warning", True)

@@ -1,0 +1,112 @@
+"""The report of the last month is mailed once, by one process, also after failures and a late start."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from tests.acceptance.running import eventually
+from tests.delivery.receivers import NOBODY, MailReceiver, always, one_after_the_other, receiving_mail
+from tests.server.conftest import stocked  # noqa: F401 - a fixture
+from tests.server.dealership import NO_LIMITS, run_dealership, set_up
+from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, import_rows, row
+
+from dealer_agent.config.settings import MailSettings
+from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.mail_server import MailServer
+from dealer_agent.reports.monthly_mail import MonthlyMail
+from dealer_agent.storage.daily_counts import add_counts
+from dealer_agent.storage.monthly_reports import FIRST_WAIT
+from dealer_agent.storage.store import Store
+
+pytestmark = pytest.mark.outside_protocol("the monthly report")
+
+APRIL_1 = datetime(2026, 4, 1, 12, tzinfo=UTC)
+"""The report of March is due: it is 7:00 in Chicago."""
+SENDER = "reports@dealer.example.com"
+TO = ("owner@example.com", "sales@example.com")
+
+
+@pytest.fixture
+def receiver() -> Iterator[MailReceiver]:
+    with receiving_mail(MailReceiver(always("take"))) as running:
+        yield running
+
+
+def monthly_mail(store: Store, port: int) -> MonthlyMail:
+    settings = MailSettings(host="127.0.0.1", port=port, security="none", from_address=SENDER, timeout_seconds=120)
+    return MonthlyMail(store, NO_NOTICES, SENDER, TO, MailServer(settings, NO_NOTICES.name).send)
+
+
+def send(mail: MonthlyMail, now: datetime) -> str | None:
+    return asyncio.run(mail.send_due(now))
+
+
+def test_the_report_of_a_month_is_mailed_once(store: Store, receiver: MailReceiver) -> None:
+    import_rows(store, [row("V1")])
+    mail = monthly_mail(store, receiver.port)
+    assert send(mail, APRIL_1) == "2026-03"
+    (taken,) = receiver.taken
+    assert taken.message["Subject"] == "What AI agents asked Ridgeline Motors in March 2026"
+    assert send(mail, APRIL_1 + timedelta(days=9)) is None
+    assert send(mail, datetime(2026, 5, 1, 12, tzinfo=UTC)) == "2026-04"
+    assert len(receiver.taken) == 2
+
+
+def test_a_service_that_was_off_for_long_mails_the_last_month_only(store: Store, receiver: MailReceiver) -> None:
+    import_rows(store, [row("V1")])
+    assert send(monthly_mail(store, receiver.port), datetime(2026, 8, 20, tzinfo=UTC)) == "2026-07"
+    assert len(receiver.taken) == 1
+
+
+def test_a_dealer_who_is_new_gets_no_report_of_the_time_before(store: Store, receiver: MailReceiver) -> None:
+    import_rows(store, [row("V1")], at=APRIL_1)
+    mail = monthly_mail(store, receiver.port)
+    assert send(mail, APRIL_1 + timedelta(days=1)) is None
+    with store.write(DEALER) as tx:
+        add_counts(tx, date(2026, 3, 31), {"requests": {"inventory.search OK": 1}})
+    assert send(mail, APRIL_1 + timedelta(days=1)) == "2026-03", "agents asked, though nothing was in stock"
+
+
+def test_two_processes_mail_one_report(store: Store, receiver: MailReceiver) -> None:
+    import_rows(store, [row("V1")])
+
+    async def both() -> list[str | None]:
+        return await asyncio.gather(*(monthly_mail(store, receiver.port).send_due(APRIL_1) for _ in range(2)))
+
+    assert sorted(map(str, asyncio.run(both()))) == ["2026-03", "None"]
+    assert len(receiver.taken) == 1
+
+
+def test_a_report_that_the_mail_server_does_not_take_is_mailed_later(store: Store) -> None:
+    import_rows(store, [row("V1")])
+    with pytest.raises(NotDelivered):
+        send(monthly_mail(store, NOBODY), APRIL_1)
+    with receiving_mail(MailReceiver(one_after_the_other("5xx", "take"))) as receiver:
+        mail = monthly_mail(store, receiver.port)
+        assert send(mail, APRIL_1) is None, "it waits"
+        with pytest.raises(NotDelivered):
+            send(mail, APRIL_1 + FIRST_WAIT)
+        assert send(mail, APRIL_1 + 3 * FIRST_WAIT) == "2026-03"
+        assert len(receiver.taken) == 1
+
+
+def test_the_running_service_mails_the_report(tmp_path: Path, stocked: Path, receiver: MailReceiver) -> None:  # noqa: F811
+    mail = f'host = "127.0.0.1"\nport = {receiver.port}\nsecurity = "none"\nfrom_address = "{SENDER}"\n'
+    reports = f'[reports]\nmonthly = true\nmail = ["{TO[0]}"]\n'
+    set_up(tmp_path, f"{NO_LIMITS}\n[mail]\n{mail}{reports}", stocked=stocked)
+    with run_dealership(tmp_path) as shop, shop.store() as store:
+        with store.write("test-motors") as tx:
+            add_counts(tx, MONDAY.date(), {"requests": {"inventory.search OK": 1}})
+
+        def sent() -> bool:
+            with store.read("test-motors") as tx:
+                found = tx.connection.execute(text("SELECT count(*) FROM monthly_reports WHERE sent_at IS NOT NULL"))
+                return bool(found.scalar_one())
+
+        eventually("a report that was sent", sent)
+        shop.get("/readyz")
+    (taken,) = receiver.taken
+    assert taken.message["To"] == TO[0]
