@@ -135,7 +135,15 @@ def import_(
             )
         except FeedError as problem:
             if not dry_run:
-                record_unreadable(dealer.store, dealer.profile, problem, source=file.name, at=at, rooftops=rooftops)
+                record_unreadable(
+                    dealer.store,
+                    dealer.profile,
+                    problem,
+                    source=file.name,
+                    at=at,
+                    rooftops=rooftops,
+                    feed_name=feed_name,
+                )
             raise
         bar.update(reading, completed=feed.rows, total=feed.rows)
         storing = bar.add_task("Storing", total=len(feed.units))
@@ -147,7 +155,7 @@ def import_(
                 source=file.name,
                 at=at,
                 rooftops=rooftops,
-                checks=dealer.settings.checks if settings is None else settings.checks_of(dealer.settings.checks),
+                checks=dealer.settings.checks if settings is None or settings.checks is UNSET else settings.checks,
                 accept=accepted,
                 dry_run=dry_run,
                 on_progress=lambda n, _: bar.update(storing, completed=n),
@@ -160,6 +168,7 @@ def import_(
             command = ["dealer-agent", "inventory", "import", str(file), "--dir", str(directory)]
             command += [] if directory.dealer_id is None else ["--dealer", directory.dealer_id]
             command += [] if layout is None else ["--format", layout]
+            command += [] if feed_name is None else ["--feed", feed_name]
             command += [part for name in rooftops for part in ("--rooftop", name)]
             fail(_refusal_text(refusal.findings, command, accepted))
         bar.update(storing, completed=len(feed.units))
