@@ -14,6 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from benchmarks import engine, imports, plots, report, targets
 from benchmarks.leads import lead_figures
 from benchmarks.machine import circumstances
+from benchmarks.metrics import metrics_figures
 from benchmarks.platform import extent_of, platform_figures
 from benchmarks.scale import scale_figures
 from benchmarks.wire import PLANS, QUICK_PLANS, wire_figures
@@ -82,6 +83,16 @@ def _imports(options: Options, say: Say) -> Any:
     return imports.import_figures((10_000,) if options.quick else imports.SIZES)
 
 
+def _metrics(options: Options, say: Say) -> Any:
+    return metrics_figures(20 if options.quick else 200, say)
+
+
+def _show_metrics(console: Console, found: Any) -> None:
+    for table in report.metrics_tables(found):
+        console.print(table)
+    console.print(report.target_table(targets.metrics_targets(found)))
+
+
 def _platform(options: Options, say: Say) -> Any:
     return platform_figures(extent_of(options.dealers, quick=options.quick), say)
 
@@ -110,6 +121,7 @@ PARTS = {
         lambda console, found: imports.print_figures(found, console),
         plots.plot_imports,
     ),
+    "metrics": Part("a request with metrics and without", 2, _metrics, _show_metrics, lambda *_: None),
     "platform": Part("many dealers in one service on PostgreSQL", 40, _platform, _show_platform, plots.plot_platform),
 }
 

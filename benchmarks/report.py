@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from rich.table import Table
 
 from benchmarks.leads import BARE, CONNECTIONS, STEADY_RATE, WORKERS, LeadFigures
+from benchmarks.metrics import SCRAPE_SECONDS, MetricsFigures
 from benchmarks.platform import BUDGET_MIB, WARM_CONNECTIONS, WARM_RATE, PlatformFigures
 from benchmarks.scale import ScaleFigures
 from benchmarks.targets import Target
@@ -62,6 +63,26 @@ def scale_table(scale: ScaleFigures) -> Table:
             f"{row.memory.rss:,.0f}",
         )
     return table
+
+
+def metrics_tables(found: MetricsFigures) -> Iterator[Table]:
+    """Processor time of a request with metrics and without, and of reading all metrics."""
+    table = _table(
+        "Processor time of a request in the process, µs",
+        *("", "Without metrics", "With", "With over without", "Middle half of rounds"),
+    )
+    for figure in found.figures:
+        table.add_row(
+            figure.load,
+            f"{figure.off:,.2f}",
+            f"{figure.on:,.2f}",
+            f"{figure.ratio:.3f}",
+            f"{figure.low:.3f} to {figure.high:.3f}",
+        )
+    yield table
+    read = _table("Reading all metrics", "", "Processor time, ms", f"Of a core, every {SCRAPE_SECONDS} s")
+    read.add_row("once", f"{found.scrape_milliseconds:.1f}", f"{found.scrape_share:.2%}")
+    yield read
 
 
 def lead_tables(leads: LeadFigures) -> Iterator[Table]:

@@ -8,6 +8,7 @@ from benchmarks import engine
 from benchmarks.databases import POSTGRESQL, SQLITE
 from benchmarks.engine import EngineFigures
 from benchmarks.leads import STEADY_RATE, LeadFigures
+from benchmarks.metrics import SEARCH, MetricsFigures
 from benchmarks.platform import BUDGET_MIB, WARM_RATE, PlatformFigures
 from benchmarks.wire import BARE, OURS, SDK, WireFigures
 
@@ -17,6 +18,9 @@ TAIL_LIMIT = "the bare server, which does nothing, also has a tail in the table:
 LEAD_LIMIT = "Python decodes, checks, encrypts and stores several rows; compare the processor time of a bare commit"
 MOST_CPU = {SQLITE: 0.7, POSTGRESQL: 1.0}
 """Milliseconds of processor time for a lead."""
+
+
+MOST_METRICS_CPU = 1.03
 
 
 class Target(Struct, frozen=True):
@@ -126,3 +130,9 @@ def platform_targets(found: PlatformFigures) -> Iterator[Target]:
     for change in found.visible:
         share = change.in_time / change.times
         yield Target(f"dealers {change.what}: share seen by all workers in 2 s", share, least=1, limit=BUSY_LIMIT)
+
+
+def metrics_targets(found: MetricsFigures) -> Iterator[Target]:
+    """The target of the cost of metrics for a search: counting it, and reading the metrics."""
+    ratio = found.figure(SEARCH).ratio + found.scrape_share
+    yield Target(f"{SEARCH}: CPU with metrics over without", ratio, most=MOST_METRICS_CPU)

@@ -11,6 +11,7 @@ pytest_plugins = [
     "tests.servers.valkey",
     "tests.servers.pgbouncer",
     "tests.servers.haproxy",
+    "tests.servers.prometheus",
     "tests.requirements.gaps",
     "tests.figures",
 ]

@@ -3,7 +3,8 @@
 import pytest
 from benchmarks.answers import Agreement, Reply, WrongAnswerError, agreement, check_refusals, check_replies
 from benchmarks.buyers import Ask
-from benchmarks.targets import Target
+from benchmarks.metrics import SEARCH, VEHICLE, MetricsFigure, MetricsFigures
+from benchmarks.targets import Target, metrics_targets
 from benchmarks.wire import OURS, SDK, Plan, _turns
 from benchmarks.wrk import Load, load_of, median_load
 
@@ -91,3 +92,13 @@ def test_every_round_loads_ours_right_before_the_bare_server() -> None:
 )
 def test_a_target_is_met_within_its_bound(target: Target, met: bool) -> None:
     assert target.met is met
+
+
+@pytest.mark.parametrize(("ratio", "milliseconds", "met"), [(1.02, 30, True), (1.029, 30, False), (1.031, 0, False)])
+def test_counting_a_search_and_reading_the_metrics_cost_at_most_three_percent(
+    ratio: float, milliseconds: float, met: bool
+) -> None:
+    """30 ms every 15 s are 0.2 % of a core."""
+    figures = [MetricsFigure(load, 100, 100 * ratio, ratio, ratio, ratio) for load in (VEHICLE, SEARCH)]
+    (target,) = metrics_targets(MetricsFigures(figures, milliseconds))
+    assert target.met == met

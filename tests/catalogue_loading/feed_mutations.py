@@ -329,6 +329,7 @@ FIRST_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("first import: the price column is renamed", _renamed("selling_price"), "warned", True),
     Mutation("first import: the VIN column is renamed", _renamed("vin"), "warned", True),
     Mutation("first import: the make column is dropped", _dropped("make"), "warned", True),
+    Mutation("first import: the column of rooftops is dropped", _dropped("rooftop_hints"), "warned", True),
     Mutation("first import: photos are dropped", _mapped("photos", lambda _: ""), "warned"),
     Mutation("first import: prices times 100", _price(_times(100)), "warned"),
     Mutation("first import: prices times 10", _price(_times(10)), "warned"),

@@ -126,7 +126,7 @@ def test_known_units_are_compared_member_by_member(
     comparison, file, judge = Comparison(), FileCounts(), Judge(FeedChecks())
     for _ in range(10):
         comparison.add(car(**old), car(**new), moves=False)
-        file.add(car(**new), "North")
+        file.add(car(**new))
     comparison.judge(judge, file, unchanged=0, scale=1.0)
     sentences = [found.sentence for found in judge.findings]
     assert sentences == [] if sentence is None else sentence in sentences
@@ -138,7 +138,7 @@ def test_units_that_do_not_change_count_as_known_units() -> None:
     for _ in range(10):
         comparison.add(car(mileage=5), car(), moves=False)
     for number in range(100):
-        file.add(car() if number < 10 else car(mileage=5), "North")
+        file.add(car() if number < 10 else car(mileage=5))
     comparison.judge(judge, file, unchanged=90, scale=1.0)
     assert [found.sentence for found in judge.findings] == ["mileage: 10 of 91 units would lose it."]
 

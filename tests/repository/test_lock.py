@@ -16,6 +16,8 @@ BUILD: list[str] = PYPROJECT["dependency-groups"]["build"]
 DEV: list[str] = PYPROJECT["dependency-groups"]["dev"]
 GENERATORS: list[str] = PYPROJECT["dependency-groups"]["generators"]
 DOCS: list[str] = PYPROJECT["dependency-groups"]["docs"]
+SBOM: list[str] = PYPROJECT["dependency-groups"]["sbom"]
+TRACES: list[str] = PYPROJECT["project"]["optional-dependencies"]["traces"]
 
 Pins = dict[str, list[tuple[Requirement, int]]]
 """For each package its pins (one for each range of Python versions) with the number of their hashes."""
@@ -35,8 +37,15 @@ def read_lock(name: str) -> Pins:
     return pins
 
 
-LOCKS = {name: read_lock(name) for name in ("runtime", "dev", "generators", "docs")}
-DEPENDENCIES = {"runtime": [*RUNTIME, *BUILD], "dev": [*RUNTIME, *BUILD, *DEV], "generators": GENERATORS, "docs": DOCS}
+LOCKS = {name: read_lock(name) for name in ("runtime", "dev", "traces", "sbom", "generators", "docs")}
+DEPENDENCIES = {
+    "runtime": [*RUNTIME, *BUILD],
+    "dev": [*RUNTIME, *BUILD, *DEV],
+    "traces": [*RUNTIME, *BUILD, *TRACES],
+    "sbom": SBOM,
+    "generators": GENERATORS,
+    "docs": DOCS,
+}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from dealer_agent import __version__
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
@@ -19,6 +20,7 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.limits import DealerLimits, RateLimits
+from dealer_agent.server.metrics import WorkerMetrics
 from dealer_agent.server.refresh import token_registry
 from dealer_agent.server.service import RPC, Process, Service
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
@@ -27,6 +29,10 @@ from dealer_agent.skills import dealer_of
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
+
+if TYPE_CHECKING:
+    # Only with the extra `traces`.
+    from dealer_agent.server.traces import Traces
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class Shared:
     listens_at: str
     on_stored: Callable[[str], None]
     has_many_dealers: bool = False
+    metrics: WorkerMetrics | None = None
+    traces: "Traces | None" = None
     all_dealers_limits: SharedLimits | None = None
 
 
@@ -69,6 +77,7 @@ async def open_service(
         shared.writer,
         confirms_by_mail=settings.mail.confirms_visits,
         on_stored=partial(shared.on_stored, profile.id),
+        on_result=(lambda _: None) if shared.metrics is None else partial(shared.metrics.count_lead, profile.id),
     )
 
     def read() -> tuple[Revision, TokenRegistry, LoadedSnapshot]:
@@ -99,6 +108,8 @@ async def open_service(
         links=links,
         stock_bytes=snapshot.size,
         counts=shared.process.counts.of_dealer(profile.id, profile.timezone, settings.reports.agents),
+        traces=shared.traces,
+        replies=None if shared.metrics is None else shared.metrics.of_dealer(profile.id),
         tenant=profile.id if shared.has_many_dealers else None,
     )
 

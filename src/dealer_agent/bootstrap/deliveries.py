@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import httpx
 
@@ -11,11 +12,15 @@ from dealer_agent import __version__
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
-from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
+from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop, Sending
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
+
+if TYPE_CHECKING:
+    # Only with the extra `traces`.
+    from dealer_agent.server.traces import Traces
 
 
 @asynccontextmanager
@@ -45,9 +50,12 @@ async def delivering(
     writer: LeadWriter,
     find_due_dealers: Callable[[], Iterable[str]],
     find_outlets: Callable[[str], DealerOutlets],
+    on_result: Callable[[Sending, str], None] = lambda *_: None,
+    traces: "Traces | None" = None,
 ) -> AsyncIterator[DeliveryLoop]:
     """Delivers leads during a `with` block. At the end, deliveries in progress get a few seconds."""
-    loop = DeliveryLoop(store, writer, find_due_dealers, find_outlets)
+    begin_span = (lambda *_: None) if traces is None else traces.begin_delivery
+    loop = DeliveryLoop(store, writer, find_due_dealers, find_outlets, on_result, begin_span)
     running = asyncio.create_task(loop.run())
     try:
         yield loop

@@ -15,8 +15,10 @@ from dealer_agent.alerts.loop import AlertLoop
 from dealer_agent.alerts.watches import watch_of_dealer, watch_of_operator
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
+from dealer_agent.bootstrap.metrics import answering_metrics, count_delivery, worker_metrics
 from dealer_agent.bootstrap.monthly_mail import send_monthly_report
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
+from dealer_agent.bootstrap.traces import open_traces
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
@@ -38,6 +40,7 @@ from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.replica_record import ReplicaRecord, machine_name, settings_hash
 from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDealers
 from dealer_agent.server.service import Process, Service
+from dealer_agent.server.stored_metrics import StoredMetrics
 from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
 from dealer_agent.storage.change_listener import LISTENING_CONNECTIONS
 from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers, count_changes
@@ -146,7 +149,11 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         budget = memory_budget(settings.installation.snapshot_memory_mib)
         memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
         dealers = ServedDealers(process, addresses, open_dealer, memory.close_idle)
-        deliveries = await closing.enter_async_context(delivering(store, writer, find_due_dealers, find_outlets))
+        metrics = worker_metrics(settings.metrics)
+        traces = await closing.enter_async_context(open_traces(settings.traces))
+        deliveries = await closing.enter_async_context(
+            delivering(store, writer, find_due_dealers, find_outlets, partial(count_delivery, metrics), traces)
+        )
         cipher = installation.cipher
         shared = Shared(
             store,
@@ -155,6 +162,8 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             installation.public_url,
             deliveries.wake,
             has_many_dealers=True,
+            metrics=metrics,
+            traces=traces,
             # Without keys, no dealer can be opened.
             all_dealers_limits=shared_limits(process.limit_store, limits, ALL_DEALERS, rules, cipher)
             if cipher
@@ -195,6 +204,13 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             closing.callback(stopped.set)
             keys = await asyncio.to_thread(_key_rotation, installation, store, wait_unless(stopped))
             works.append(keys.run(steps))
+        stored = StoredMetrics(
+            store,
+            lambda: dealers.addresses.dealers,
+            find_due_dealers,
+            lambda dealer_id: load_dealer_settings(installation, store, dealer_id).dealer,
+        )
+        await closing.enter_async_context(answering_metrics(metrics, dealers, writer, stored))
         for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers

@@ -12,7 +12,9 @@ from dealer_agent.alerts.loop import AlertLoop
 from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
+from dealer_agent.bootstrap.metrics import answering_metrics, count_delivery, worker_metrics
 from dealer_agent.bootstrap.monthly_mail import send_monthly_report
+from dealer_agent.bootstrap.traces import open_traces
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.feed_collection.collector import Collector, FolderFeeds
@@ -26,6 +28,7 @@ from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.replica_record import ReplicaRecord, machine_name, settings_hash
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process
+from dealer_agent.server.stored_metrics import StoredMetrics
 from dealer_agent.server.upkeep import Upkeep
 from dealer_agent.storage.change_listener import LISTENING_CONNECTIONS
 from dealer_agent.storage.store import Store
@@ -60,9 +63,11 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
         links = customer_links(settings, listens_at, cipher)
+        metrics = worker_metrics(settings.metrics)
+        traces = await closing.enter_async_context(open_traces(settings.traces))
         outlets = dealer_outlets(settings, links, await closing.enter_async_context(http_client()))
         deliveries = await closing.enter_async_context(
-            delivering(store, writer, lambda: [profile.id], lambda _: outlets)
+            delivering(store, writer, lambda: [profile.id], lambda _: outlets, partial(count_delivery, metrics), traces)
         )
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
         closing.callback(limits.close)
@@ -73,7 +78,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             logs_access=settings.logs.access,
             limit_store=await closing.enter_async_context(limit_store(settings.rate_limit_url)),
         )
-        shared = Shared(store, writer, process, listens_at, deliveries.wake)
+        shared = Shared(store, writer, process, listens_at, deliveries.wake, metrics=metrics, traces=traces)
         snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory / FILE)
         closing.callback(snapshots.close)
         dealers = ServedDealers(
@@ -83,6 +88,8 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
         )
         await dealers.open(profile.id)
         process.ready = True
+        stored = StoredMetrics(store, lambda: (profile.id,), lambda: (profile.id,), lambda _: profile)
+        await closing.enter_async_context(answering_metrics(metrics, dealers, writer, stored))
         stopped = threading.Event()
         closing.callback(stopped.set)
         rotation = KeyRotation(

@@ -26,6 +26,8 @@ UNREADABLE = "unreadable"
 """The `check` of the finding of a file that cannot be read. Nobody can accept it."""
 
 MOST_UNKNOWN_ROOFTOPS = 5
+MOST_COUNTED = 5_000
+"""The most units of a file whose values are counted. Of more, a regular sample is."""
 MOST_COMPARED = 20_000
 """The most changed units that are compared with the stock. Of more, a regular sample is."""
 _PROGRESS_ROWS = 200
@@ -67,7 +69,7 @@ def import_feed(
     """Replaces the stock with a full feed. With `rooftops`, which are names, replaces the stock of these rooftops.
 
     Raises StorageError, and FeedRefused if a check refuses the feed that is not in `accept`. The refusal is in the
-    history then, unless `dry_run`. `on_commit` is that of `apply_import`.
+    history then, unless `dry_run`. `on_commit` is that of `apply_import`. `feed_name` is in the history.
     """
     rows = _Rows(feed, listing_policy(profile), tuple(dict.fromkeys(rooftops)), at, on_progress)
     judge = Judge(checks_of(profile, checks or FeedChecks()), accept)
@@ -91,7 +93,14 @@ def import_feed(
         if not dry_run:
             findings = refusal.findings
             record_refused_import(
-                store, profile.id, findings, at=at, source=source, layout=feed.layout, rooftops=rows.rooftops
+                store,
+                profile.id,
+                findings,
+                at=at,
+                source=source,
+                layout=feed.layout,
+                rooftops=rows.rooftops,
+                feed=feed_name,
             )
         raise
     return ImportResult(
@@ -105,11 +114,20 @@ def import_feed(
 
 
 def record_unreadable(
-    store: Store, profile: Profile, error: FeedError, *, source: str, at: datetime, rooftops: Sequence[str] = ()
+    store: Store,
+    profile: Profile,
+    error: FeedError,
+    *,
+    source: str,
+    at: datetime,
+    rooftops: Sequence[str] = (),
+    feed_name: str | None = None,
 ) -> None:
     """Adds a file that cannot be read to the history of imports. Raises StorageError."""
     findings = [Finding(UNREADABLE, "refuse", str(error))]
-    record_refused_import(store, profile.id, findings, at=at, source=source, layout=None, rooftops=rooftops)
+    record_refused_import(
+        store, profile.id, findings, at=at, source=source, layout=None, rooftops=rooftops, feed=feed_name
+    )
 
 
 def checks_of(profile: Profile, checks: FeedChecks) -> FeedChecks:
@@ -121,9 +139,9 @@ def checks_of(profile: Profile, checks: FeedChecks) -> FeedChecks:
     return replace(checks, units_lost=older)
 
 
-def _sample(items: Sequence[_Item]) -> tuple[Sequence[_Item], int]:
-    """Some of the items at regular distances, and that distance."""
-    step = len(items) // MOST_COMPARED + 1
+def _sample(items: Sequence[_Item], most: int) -> tuple[Sequence[_Item], int]:
+    """At most `most` of the items at regular distances, and that distance."""
+    step = max(1, -(-len(items) // most))
     return items[::step], step
 
 
@@ -140,7 +158,7 @@ class _Rows:
     outside: int = 0
     outside_remarks: list[Remark] = field(default_factory=list)
     unknown: dict[str, None] = field(default_factory=dict)
-    counts: FileCounts = field(default_factory=FileCounts)
+    by_rooftop: Counter[str] = field(default_factory=Counter)
     _unknown_rooftops: int = 0
     _numbers: list[int] = field(default_factory=list)
 
@@ -174,7 +192,7 @@ class _Rows:
             placed = self._placed(unit)
             vehicle_id = vehicle_id_for(placed)
             listing = list_unit(placed, UnitRecord(vehicle_id, confirmed_at=self.at, changed_at=self.at), self.policy)
-            self.counts.add(placed, listing.rooftop)
+            self.by_rooftop[listing.rooftop] += 1
             yield ImportRow(placed, vehicle_id, listing_digest(listing, placed.extras))
 
     def unit_at(self, position: int) -> Unit:
@@ -184,8 +202,8 @@ class _Rows:
     def review(self, judge: Judge, plan: Plan, stock: StockBefore) -> Review:
         """Checks the feed against the stock. Reads the stored units that the import changes or marks as sold."""
         comparison = Comparison()
-        before = self.counts.by_rooftop.copy()
-        changed, weight = _sample(plan.changed)
+        before = self.by_rooftop.copy()
+        changed, weight = _sample(plan.changed, MOST_COMPARED)
         positions = {placed.vehicle_id: placed.position for placed in changed}
         for stored in stock.units(list(positions)):
             for vehicle_id, old in stored.items():
@@ -197,34 +215,50 @@ class _Rows:
         self._count_others(plan, stock, before)
         change = StockChange(
             for_sale=plan.before,
+            after=plan.after,
             sold=len(plan.sold),
             changed=len(plan.changed),
             unchanged=len(plan.unchanged),
             comparison=comparison,
             scale=len(plan.changed) / len(changed) if changed else 1.0,
-            before={name: count for name, count in before.items() if count > 0},
+            rooftops={name: count for name, count in before.items() if count > 0},
+            rooftops_after=self.by_rooftop,
         )
         findings = check_feed(
             judge,
             self.feed,
-            self.counts,
+            self._counts(),
             change,
             last=stock.last_shape,
-            unknown_rooftops=self._unknown_rooftops if self._has_several_rooftops else 0,
+            unknown_rooftops=self._units_to_place(plan),
         )
         return Review(findings, shape_of(self.feed))
+
+    def _counts(self) -> FileCounts:
+        positions, scale = _sample(range(len(self._numbers)), MOST_COUNTED)
+        counts = FileCounts(scale)
+        for position in positions:
+            counts.add(self.unit_at(position))
+        return counts
 
     def _count_others(self, plan: Plan, stock: StockBefore, before: Counter[str]) -> None:
         """Removes the units that are new or back from the units of each rooftop, and adds those that are sold."""
         if not self._has_several_rooftops or plan.before == 0:
             return
-        for came, weight in map(_sample, (plan.added, plan.back)):
+        for units in (plan.added, plan.back):
+            came, weight = _sample(units, MOST_COMPARED)
             for placed in came:
                 before[self.policy.rule_of(self.unit_at(placed.position)).name] -= weight
-        sold, weight = _sample(plan.sold)
+        sold, weight = _sample(plan.sold, MOST_COMPARED)
         for stored in stock.units([unit.vehicle_id for unit in sold]):
             for old in stored.values():
                 before[self.policy.rule_of(old).name] += weight
+
+    def _units_to_place(self, plan: Plan) -> int:
+        """The units that name a rooftop that the dealer does not have. Of a first import, also those that name none."""
+        if not self._has_several_rooftops:
+            return 0
+        return self._unknown_rooftops if plan.before else self.without_rooftop
 
     @property
     def _has_several_rooftops(self) -> bool:

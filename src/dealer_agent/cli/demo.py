@@ -19,6 +19,7 @@ from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.new_dealer_file import installation_toml
+from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 from dealer_agent.demo.many import MOST_DEALERS, invented_dealers
 from dealer_agent.inventory.feed_checks import EVERY_CHECK
@@ -41,21 +42,26 @@ def demo(
         int | None,
         typer.Option("--dealers", min=1, max=MOST_DEALERS, help="Serve so many invented dealers in one service."),
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Serve metrics for Prometheus at this port of 127.0.0.1, at /metrics."),
+    ] = None,
 ) -> None:
     """Writes the invented dealer, imports its inventory, prints example requests, then serves."""
     # The invented dealers always use their own database and key, not those of the environment.
     os.environ.pop(KEYS_VARIABLE, None)
     os.environ.pop("DATABASE_URL", None)
     host, port = host or LOOPBACK, port or PORT
+    metrics = MetricsSettings(enabled=metrics_port is not None, port=metrics_port or MetricsSettings().port)
     if dealers is None:
-        _serve_dealer(directory or Path("demo-store"), host, port)
+        _serve_dealer(directory or Path("demo-store"), host, port, metrics)
     else:
         folder = directory or Path("demo-dealers")
         _write_dealers(folder, address_of(host, port), dealers)
-        serve_installation(folder, host, port, workers=None)
+        serve_installation(folder, host, port, workers=None, metrics=metrics)
 
 
-def _serve_dealer(directory: Path, host: str, port: int) -> None:
+def _serve_dealer(directory: Path, host: str, port: int, metrics: MetricsSettings) -> None:
     # Imported here, as in `serve`.
     from dealer_agent.cli.uvicorn_server import listen, run
 
@@ -81,7 +87,7 @@ def _serve_dealer(directory: Path, host: str, port: int) -> None:
         out.print(command + "\n", soft_wrap=True)
     out.print(f"Each lead is written to {directory / 'leads'}. To list them: dealer-agent leads list --dir {directory}")
     out.print("Ctrl-C stops it.")
-    run(settings, settings.service, listener, address, workers=1)
+    run(settings, settings.service, metrics, listener, address, workers=1)
 
 
 def _write_dealer(directory: Path) -> None:

@@ -18,7 +18,7 @@ app.command("host-key")(host_key)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a feed, from `feeds list`.")]
 LimitOption = Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")]
-NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], see docs/how-to/automatic-feeds.md"
+NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with [feeds.folder] or [feeds.url] below it."
 
 
 @app.command("list")

@@ -148,7 +148,15 @@ def import_(
             )
         except FeedError as problem:
             if not dry_run:
-                record_unreadable(dealer.store, dealer.profile, problem, source=file.name, at=at, rooftops=rooftops)
+                record_unreadable(
+                    dealer.store,
+                    dealer.profile,
+                    problem,
+                    source=file.name,
+                    at=at,
+                    rooftops=rooftops,
+                    feed_name=feed_name,
+                )
             raise
         bar.update(reading, completed=feed.rows, total=feed.rows)
         storing = bar.add_task("Storing", total=len(feed.units))
@@ -160,7 +168,7 @@ def import_(
                 source=file.name,
                 at=at,
                 rooftops=rooftops,
-                checks=dealer.settings.checks if settings is None else settings.checks_of(dealer.settings.checks),
+                checks=dealer.settings.checks if settings is None or settings.checks is UNSET else settings.checks,
                 accept=accepted,
                 dry_run=dry_run,
                 on_progress=lambda n, _: bar.update(storing, completed=n),
@@ -173,6 +181,7 @@ def import_(
             command = ["dealer-agent", "inventory", "import", str(file), "--dir", str(directory)]
             command += [] if directory.dealer_id is None else ["--dealer", directory.dealer_id]
             command += [] if layout is None else ["--format", layout]
+            command += [] if feed_name is None else ["--feed", feed_name]
             command += [part for name in rooftops for part in ("--rooftop", name)]
             fail(_refusal_text(refusal.findings, command, accepted))
         bar.update(storing, completed=len(feed.units))
@@ -231,11 +240,11 @@ def _refusal_text(findings: Sequence[Finding], command: Sequence[str], accepted:
     """Why a file is refused, and which command imports it nevertheless."""
     refused = refusals(findings)
     checks = (*accepted, *(finding.check for finding in refused))
-    options = dict.fromkeys("--allow-shrink" if check in _SHRINKING else f"--accept={check}" for check in checks)
+    options = dict.fromkeys("--allow-shrink" if check in _SHRINKING else f"--accept {check}" for check in checks)
     sentences = "\n".join(f"  {finding.check}: {finding.sentence}" for finding in refused)
     return (
         f"The file is refused:\n{sentences}\nNothing was changed. Export the inventory again. If the file is right, "
-        f"import it with\n  {shlex.join((*command, *options))}"
+        f"import it with\n  {' '.join((shlex.join(command), *options))}"
     )
 
 

@@ -19,6 +19,7 @@ from dealer_agent.cli.open_dealer import (
 )
 from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets
+from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import NotIsolated
@@ -61,10 +62,12 @@ def serve(
 def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     # Imported here: the server takes a second, and `serve --help` does not need it.
     from dealer_agent.alerts.watches import watch_of_dealer
+    from dealer_agent.bootstrap.traces import check_traces
     from dealer_agent.cli.upload_supervisor import receiving_uploads
     from dealer_agent.cli.uvicorn_server import listen, run
 
     settings = find_settings(DealerFolder(folder))
+    check_traces(settings.traces)
     channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
     watch_of_dealer(settings)  # So do the alerts.
     with opened(settings, customers=True) as dealer, dealer.read() as tx:
@@ -84,17 +87,21 @@ def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     if not settings.sftp.enabled and any(feed.upload is not UNSET for feed in settings.feeds):
         _warn("A feed waits for uploads, but the SFTP server is off: write enabled = true under [sftp] in dealer.toml.")
     with receiving_uploads(settings.directory, settings.database_url, settings.sftp):
-        run(settings, settings.service, listener, address, workers)
+        run(settings, settings.service, settings.metrics, listener, address, workers)
 
 
-def serve_installation(folder: Path, host: str | None, port: int | None, workers: int | None) -> None:
+def serve_installation(
+    folder: Path, host: str | None, port: int | None, workers: int | None, metrics: MetricsSettings | None = None
+) -> None:
     """Serves all dealers of an installation. An option that is None has the value of `installation.toml`."""
     from dealer_agent.alerts.watches import watch_of_operator
+    from dealer_agent.bootstrap.traces import check_traces
     from dealer_agent.cli.upload_supervisor import receiving_uploads
     from dealer_agent.cli.uvicorn_server import listen, run
 
     with open_installation(folder) as opened_installation:
         installation, store = opened_installation.installation, opened_installation.store
+        check_traces(installation.file.traces)
         require_keys(installation)
         watch_of_operator(installation)  # The alerts have what they need, or the service does not start.
         store.check_keys(ALL_DEALERS)
@@ -113,8 +120,16 @@ def serve_installation(folder: Path, host: str | None, port: int | None, workers
     )
     if not dealers:
         _warn(f"No dealer is enabled: dealer-agent dealers add FILE --dir {folder}")
-    with receiving_uploads(installation.directory, installation.database_url, installation.file.sftp):
-        run(installation, installation.file.service, listener, address_of(host, port), workers or section.workers)
+    settings = installation.file
+    with receiving_uploads(installation.directory, installation.database_url, settings.sftp):
+        run(
+            installation,
+            settings.service,
+            metrics or settings.metrics,
+            listener,
+            address_of(host, port),
+            workers or section.workers,
+        )
 
 
 def _words_of(not_isolated: str | None) -> str | None:

@@ -4,7 +4,11 @@ import os
 import resource
 import signal
 import socket
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
@@ -14,8 +18,9 @@ from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
 from dealer_agent.cli.terminal import fail
 from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
-from dealer_agent.config.settings import ServiceSettings
+from dealer_agent.config.settings import MetricsSettings, ServiceSettings
 from dealer_agent.server.connection import BoundedConnection
+from dealer_agent.server.metrics import FOLDER_VARIABLE
 from dealer_agent.server.open_connections import RESERVED_FILES
 
 KEEP_ALIVE_SECONDS = 75
@@ -81,9 +86,46 @@ class _Supervisor(Multiprocess):
 
 
 def run(
-    served: Settings | Installation, service: ServiceSettings, listener: socket.socket, address: str, workers: int
+    served: Settings | Installation,
+    service: ServiceSettings,
+    metrics: MetricsSettings,
+    listener: socket.socket,
+    address: str,
+    workers: int,
 ) -> None:
     """Serves until SIGINT or SIGTERM. Ends the command with exit code 1 if the service does not start."""
+    with _metrics(metrics):
+        _run(served, service, listener, address, workers)
+
+
+@contextmanager
+def _metrics(settings: MetricsSettings) -> Iterator[None]:
+    if not settings.enabled:
+        os.environ.pop(FOLDER_VARIABLE, None)
+        yield
+        return
+    # Imported here: most services have no metrics, and the library takes a twentieth of a second.
+    from dealer_agent.server.metrics_collector import MetricsServer
+
+    with TemporaryDirectory(prefix="dealer-agent-") as folder:
+        try:
+            server = MetricsServer(settings.host, settings.port, Path(folder), settings.dealers)
+        except OSError as problem:
+            fail(
+                f"Cannot listen for metrics on {settings.host}:{settings.port}: {os.strerror(problem.errno or 0)}. "
+                "Change host or port under [metrics], or set enabled = false there."
+            )
+        with server:
+            # The workers find the folder of their sockets in the environment.
+            os.environ[FOLDER_VARIABLE] = folder
+            threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+            yield
+            server.shutdown()
+
+
+def _run(
+    served: Settings | Installation, service: ServiceSettings, listener: socket.socket, address: str, workers: int
+) -> None:
     _allow_many_connections(service.max_connections)
     os.environ[DIRECTORY_VARIABLE] = str(served.directory.resolve())
     os.environ[ADDRESS_VARIABLE] = address

@@ -39,6 +39,8 @@ OF_INSTALLATION = {
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
     "sftp": SftpSettings.__struct_fields__,
+    "metrics": ("enabled", "host", "port", "dealers"),
+    "traces": ("endpoint", "ratio", "follow_parent"),
 }
 """The keys that a dealer of an installation cannot set, by section."""
 ADDRESS_KEYS = ("public_url", "base_path")

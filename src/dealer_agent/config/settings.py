@@ -194,6 +194,23 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
     access: bool = True
 
 
+class MetricsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The address of the metrics for Prometheus. At most `dealers` dealers have a label of their own."""
+
+    enabled: bool = False
+    host: Annotated[str, read_by(read_host)] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65535)] = 9464
+    dealers: Annotated[int, Meta(ge=0, le=1000)] = 50
+
+
+class TracesSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where traces are sent, over OTLP. Without an `endpoint` there are none. `ratio` is the share that is sampled."""
+
+    endpoint: Annotated[str, read_by(or_empty(read_web_address))] = ""
+    ratio: Annotated[float, Meta(ge=0, le=1)] = 0.01
+    follow_parent: bool = False
+
+
 class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The server that sends the dealer's mail. Without a `host` no mail is sent. User and password are secrets."""
 
@@ -257,6 +274,8 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     auth: Annotated[AuthSettings, must_satisfy(named_skills_need_tokens)] = AuthSettings()
     rate_limits: RateLimitSettings = RateLimitSettings()
     logs: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    traces: TracesSettings = TracesSettings()
     mail: MailSettings = MailSettings()
     delivery: DeliverySettings = DeliverySettings()
     alerts: AlertSettings = AlertSettings()

@@ -29,6 +29,7 @@ from dealer_agent.storage.lead_writer import Job, LeadWriter
 from dealer_agent.storage.outbox import DueDelivery, Receiver
 from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.trace_context import OpenSpan, current_span
 from dealer_agent.storage.transaction import Transaction
 
 log = structlog.get_logger()
@@ -109,13 +110,17 @@ class DeliveryLoop:
     """The deliveries of all dealers of one process.
 
     `find_due_dealers` returns the dealers that may have due deliveries, the longest waiting first. `find_outlets`
-    raises StorageError and SettingsError for a dealer that can send nothing now. Both run in a thread.
+    raises StorageError and SettingsError for a dealer that can send nothing now. Both run in a thread. `on_result` gets
+    each attempt with its result: sent, failed, parked or dropped. `begin_span` begins the span of an attempt of a
+    dealer, if traces are on.
     """
 
     store: Store
     writer: LeadWriter
     find_due_dealers: Callable[[], Iterable[str]]
     find_outlets: Callable[[str], DealerOutlets]
+    on_result: Callable[[Sending, str], None] = lambda *_: None
+    begin_span: Callable[[str, DueDelivery], OpenSpan | None] = lambda *_: None
     _outlets: OutletCache = field(default_factory=OutletCache)
     _in_progress: dict[asyncio.Task[None], Sending] = field(default_factory=dict)
     _recording: set[asyncio.Task[None]] = field(default_factory=set)
@@ -326,6 +331,10 @@ class DeliveryLoop:
         self.wake(sending.dealer_id)
 
     async def _deliver(self, sending: Sending) -> None:
+        span = self.begin_span(sending.dealer_id, sending.delivery)
+        if span is not None:
+            current_span.set(span)  # The task is of this attempt only.
+            sending = sending._replace(delivery=sending.delivery._replace(trace=span.traceparent))
         delivery, begun = sending.delivery, False
         try:
             document = await self._document(sending)
@@ -339,9 +348,11 @@ class DeliveryLoop:
                 await self._write(sending.dealer_id, lambda tx: outbox.release(tx, delivery, may_have_arrived=begun))
             raise
         except DeliveryDropped as dropped:
+            self._note(sending, "dropped")
             log.info("delivery dropped", **sending.named(), reason=str(dropped))
             await self._record(sending, outbox.drop, str(dropped))
         except NeedsNewId as reason:
+            self._note(sending, "dropped")
             log.info("delivery goes on under another id", **sending.named(), reason=str(reason))
             await self._record(sending, outbox.send_under_new_id, str(reason))
         except NotDelivered as failure:
@@ -357,6 +368,7 @@ class DeliveryLoop:
             await self._record_failure(sending, unsent)
         else:
             self._breaker(sending.dealer, delivery.receiver).succeeded()
+            self._note(sending, "sent")
             log.info("delivery sent", **sending.named(), **({"note": note} if note else {}))
             await self._record(sending, outbox.settle_sent, note)
 
@@ -407,9 +419,11 @@ class DeliveryLoop:
         problem, may_have_arrived = failure.problem, failure.may_have_arrived
         too_old = now - delivery.tried_since >= timedelta(hours=settings.park_after_hours)
         if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
+            self._note(sending, "parked")
             log.error("delivery parked", **sending.named(), problem=problem)
             await self._record(sending, outbox.park, problem, may_have_arrived=may_have_arrived)
             return
+        self._note(sending, "failed")
         wait = retry_wait(settings, delivery.attempts, random.random())  # noqa: S311 - not a secret
         due_at = now + max(wait, failure.retry_after or timedelta())
         log.warning("delivery failed", **sending.named(), problem=problem)
@@ -438,6 +452,13 @@ class DeliveryLoop:
     async def _write(self, dealer_id: str, job: Job[Result], now: datetime | None = None) -> Result:
         await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
         return await asyncio.shield(asyncio.wrap_future(self.writer.submit(dealer_id, job, now)))
+
+    def _note(self, sending: Sending, result: str) -> None:
+        """Notes the result of an attempt. Call it in the task of the attempt."""
+        self.on_result(sending, result)
+        span = current_span.get()
+        if span is not None:
+            span.end({"dealer_agent.result": result}, failed=result in ("failed", "parked"))
 
     def _breaker(self, dealer: DealerOutlets, receiver: Receiver) -> Breaker:
         full = dealer.profile.id, receiver

@@ -96,7 +96,7 @@ CHECKS = (
     ),
     Check("rows_refused", 0.1, "warn", "{count} of {total} rows name no unit."),
     Check("rows_repeated", 0.2, "warn", "{count} of {total} rows repeat another row."),
-    Check("rooftops_unknown", 0.2, "warn", "{count} of {total} units name a rooftop that dealer.toml does not have."),
+    Check("rooftops_unknown", 0.2, "warn", "{count} of {total} units name no rooftop of dealer.toml."),
     Check("values_absent", 0.5, "warn", "{member}: {count} of {total} units have none."),
     Check("implausible_values", 0.5, "warn", "{what}: {count} of {total}."),
 )

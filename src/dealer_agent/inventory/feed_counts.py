@@ -1,6 +1,5 @@
 """Counts what the checks of a feed judge: values of the file, and differences from the stock. Pure."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -69,24 +68,21 @@ def shape_of(feed: Feed) -> FeedShape:
 
 
 class FileCounts:
-    """Counts the values of the units of a file."""
+    """Counts the values of units of a file, of which one in `scale` is added."""
 
-    def __init__(self) -> None:
+    def __init__(self, scale: float = 1.0) -> None:
         self.units = 0
-        self.by_rooftop: Counter[str] = Counter()
+        self._scale = scale
         self._filled = [0] * len(_COMPARED)
         self._makes: set[str] = set()
         self._models: set[str] = set()
         self._odd: dict[str, list[int]] = {}
 
-    def add(self, unit: Unit, rooftop: str) -> None:
-        """Counts a unit that is listed under a rooftop."""
+    def add(self, unit: Unit) -> None:
+        """Counts a unit."""
         self.units += 1
-        self.by_rooftop[rooftop] += 1
-        filled = self._filled
         for index, value in enumerate(_values_of(unit)):
-            if value is not UNSET and value != ():
-                filled[index] += 1
+            self._filled[index] += value is not UNSET and value != ()
         if isinstance(unit.make, str) and isinstance(unit.model, str):
             self._makes.add(unit.make)
             self._models.add(unit.model)
@@ -114,16 +110,17 @@ class FileCounts:
         found[0] += is_odd
         found[1] += 1
 
-    def filled(self, member: str) -> int:
-        """How many units have a value of a member."""
-        return self._filled[_COMPARED.index(member)]
+    def share(self, member: str) -> float:
+        """The share of the units that have a value of a member."""
+        return self._filled[_COMPARED.index(member)] / self.units if self.units else 0.0
 
     def judge(self, judge: Judge) -> None:
         """The findings of a file that has little to be compared with."""
+        units = round(self.units * self._scale)
         for member in _EXPECTED:
-            judge.share("values_absent", self.units - self.filled(member), self.units, member=member)
+            judge.share("values_absent", round(units * (1 - self.share(member))), units, member=member)
         for what, (count, total) in self._odd.items():
-            judge.share("implausible_values", count, total, what=what)
+            judge.share("implausible_values", round(count * self._scale), round(total * self._scale), what=what)
         if len(self._makes) > max(5, len(self._models)):
             both = {"count": f"{len(self._makes):,} makes", "total": f"{len(self._models):,} models"}
             judge.found("implausible_values", what="Makes and models that seem to be swapped", **both)
@@ -172,12 +169,11 @@ class Comparison:
 
     def judge(self, judge: Judge, file: FileCounts, unchanged: int, scale: float) -> None:
         """The findings. `unchanged` units were not compared. Of the others, one in `scale` was."""
-        rest = unchanged / file.units if file.units else 0.0
 
         def numbers(member: str, counts: list[int]) -> tuple[int, int]:
             # Of unchanged units only the number is known: they have values as often as all units of the file.
             index = _COMPARED.index(member)
-            had = self._had[index] * scale + file.filled(member) * rest
+            had = self._had[index] * scale + file.share(member) * unchanged
             return round(counts[index] * scale), max(round(had), round(counts[index] * scale))
 
         for member in _COMPARED:
@@ -205,17 +201,19 @@ def _text_of(unit: Unit) -> str:
 class StockChange(NamedTuple):
     """How an import changes the units for sale in its scope.
 
-    `changed` units are known, and buyers see a change. `comparison` has one in `scale` of them. `before` has the units
-    of each rooftop.
+    `for_sale` units become `after`. `changed` units are known, and buyers see a change. `comparison` has one in `scale`
+    of them. `rooftops` are the units of each rooftop before, and `rooftops_after` those in the file.
     """
 
     for_sale: int
+    after: int
     sold: int
     changed: int
     unchanged: int
     comparison: Comparison
     scale: float
-    before: Mapping[str, int]
+    rooftops: Mapping[str, int]
+    rooftops_after: Mapping[str, int]
 
 
 def check_feed(
@@ -229,20 +227,20 @@ def check_feed(
 ) -> tuple[Finding, ...]:
     """All findings about a feed. `last` is the shape of the previous file of the same rooftops, if there is one.
 
-    `unknown_rooftops` units name a rooftop that the dealer does not have.
+    `unknown_rooftops` units name no rooftop of the dealer.
     """
     for check in ("units_lost", "units_lost_warning"):
         judge.share(check, change.sold, change.for_sale)
-    for rooftop, before in change.before.items():
-        judge.share("rooftop_lost", before - file.by_rooftop[rooftop], before, rooftop=rooftop)
+    for rooftop, before in change.rooftops.items():
+        judge.share("rooftop_lost", before - change.rooftops_after.get(rooftop, 0), before, rooftop=rooftop)
     change.comparison.judge(judge, file, change.unchanged, change.scale)
-    if change.changed + change.unchanged < file.units * _FEWEST_COMPARED:
+    if change.changed + change.unchanged < change.after * _FEWEST_COMPARED:
         file.judge(judge)
     _check_columns(judge, feed, last)
     _check_signs(judge, feed, last)
     judge.share("rows_refused", feed.counts.refused, feed.rows)
     judge.share("rows_repeated", feed.repeats, feed.rows)
-    judge.share("rooftops_unknown", unknown_rooftops, file.units)
+    judge.share("rooftops_unknown", unknown_rooftops, change.after)
     return judge.findings
 
 

@@ -6,8 +6,9 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import TypeVar
 
+import msgspec
 import structlog
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
@@ -17,10 +18,12 @@ from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
 from dealer_agent.lead_intake.staff_visits import StaffVisits, VisitChange
 from dealer_agent.lead_intake.visit_booking import Cancellation, cancel_visit
 from dealer_agent.leads.received_lead import PreparedLead, accept_lead
+from dealer_agent.leads.statuses import DUPLICATE
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.storage.errors import DatabaseBusy, StoreClosed
+from dealer_agent.protocol.responses import LeadStatus
+from dealer_agent.storage.errors import DatabaseBusy, StorageError, StoreClosed
 from dealer_agent.storage.lead_writer import Job, LeadWriter
 from dealer_agent.storage.leads import record_refusal
 from dealer_agent.storage.store import Store
@@ -33,7 +36,8 @@ class LeadIntake:
     """Accepts one dealer's leads, and changes visits for the staff.
 
     `confirms_by_mail`: customers get mails about confirmed and cancelled visits. `on_stored` is called when a change is
-    durable, because there may be deliveries.
+    durable, because there may be deliveries. `on_result` gets what became of each lead: accepted, duplicate, repeated,
+    refused or failed.
     """
 
     def __init__(
@@ -43,10 +47,12 @@ class LeadIntake:
         *,
         confirms_by_mail: bool,
         on_stored: Callable[[], None] = lambda: None,
+        on_result: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._context = IntakeContext(profile, Timetable(profile), confirms_by_mail)
         self._writer = writer
         self._on_stored = on_stored
+        self._on_result = on_result
 
     async def submit(self, lead: PreparedLead, catalogue: Catalogue, now: datetime, seconds: float) -> Answer:
         """Stores a lead with its consent, its visit and its deliveries, and answers it.
@@ -57,7 +63,12 @@ class LeadIntake:
         time, and StorageError.
         """
         job = self.lead_job(lead, catalogue, now)
-        answer = await _in_time(self._writer.submit(self._context.profile.id, job, now), seconds)
+        try:
+            answer = await _in_time(self._writer.submit(self._context.profile.id, job, now), seconds)
+        except (InternalError, StorageError):
+            self._on_result("failed")
+            raise
+        self._on_result(_result_of(answer))
         self._on_stored()
         if isinstance(answer, ProtocolError):
             raise answer
@@ -100,12 +111,27 @@ class LeadIntake:
 
     def note_refusal(self, code: str, at: datetime) -> None:
         """Stores the code and the time of a refused lead, without waiting for it. A failure is logged."""
+        self._on_result("refused")
         try:
             noted = self._writer.submit(self._context.profile.id, lambda tx: record_refusal(tx, code), at)
         except (StoreClosed, DatabaseBusy) as failure:
             _log_lost_refusal(code, failure)
         else:
             noted.add_done_callback(lambda done: _log_lost_refusal(code, done.exception()))
+
+
+class _Receipt(Struct):
+    status: LeadStatus
+
+
+def _result_of(answer: Answer | ProtocolError) -> str:
+    """What became of a lead that was answered. With an error, it was stored without a time for its visit."""
+    if isinstance(answer, ProtocolError):
+        return "accepted"
+    if answer.is_repeated:
+        return "repeated"
+    receipt = msgspec.json.decode(answer.data, type=_Receipt)
+    return "duplicate" if receipt.status == DUPLICATE else "accepted"
 
 
 async def _in_time(stored: Future[Result], seconds: float) -> Result:

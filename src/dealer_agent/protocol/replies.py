@@ -20,6 +20,8 @@ ERROR_INFO_TYPE = "type.googleapis.com/google.rpc.ErrorInfo"
 class Answer(NamedTuple):
     """A skill's answer: the JSON of `data`, and a sentence for the buyer. `rest` has further pieces of `data`.
 
+    `is_repeated`: it was stored for the idempotency key of an earlier request.
+
     A page of listings stays in pieces until it is sent: one copy of it costs about as much as the search.
     `is_repeated`: the answer was stored for an idempotency key.
     """

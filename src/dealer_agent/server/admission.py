@@ -70,6 +70,8 @@ class Admission:
         self._turn_is_over = False
         self._answered = 0
         self._refused = 0
+        self.refused = 0
+        """The requests that were refused since the process started."""
         # How long the last turns took, and how many requests they answered. Older turns count less.
         self._pace_seconds = self._pace_requests = 0.0
         self._queued_since = 0.0
@@ -117,6 +119,7 @@ class Admission:
         """Records a refusal. Returns its time, for `is_full`."""
         self._refused += 1
         self._last_refusal = self._now
+        self.refused += 1
         count_refusal()
         return self._now
 

@@ -112,6 +112,8 @@ class BoundedConnection(FastPathConnection):
                 most_per_address=settings.max_connections_per_address,
                 keep_alive_seconds=self.timeout_keep_alive,
             )
+            if self._dealers:
+                self._dealers.process.connections = found
         self._connections = found
         peer = self.client[0] if self.client else None
         if found.admit(client, limited_address(peer, settings.trusted_networks)):

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
 from dealer_agent.protocol.envelope import LEAD, Request
-from dealer_agent.protocol.errors import AuthRequired, ProtocolError, RateLimited, UnsupportedSkill, VersionNotSupported
+from dealer_agent.protocol.errors import AuthRequired, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.task_list import TaskPage
@@ -29,6 +29,10 @@ from dealer_agent.server.limits import ADDRESS_RULE
 from dealer_agent.server.log import RequestLine
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
 from dealer_agent.server.tokens import bearer_token
+
+if TYPE_CHECKING:
+    # Only with the extra `traces`.
+    from dealer_agent.server.traces import Span
 
 COUNTED_BYTES = 8 * 1024
 """A request counts against the rate of its IP address once for each 8 KiB of its body, and at least once."""
@@ -55,7 +59,7 @@ class IncomingRequest:
     """A POST to a binding: what arrived, and what the gates have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
-    reply, of its error and of its log line. `uncounted` waits for the shared store.
+    reply, of its error and of its log line. `uncounted` waits for the shared store. `span` is open if traces are on.
     """
 
     binding: Binding
@@ -68,6 +72,7 @@ class IncomingRequest:
     media_type: str = JSON
     decoded: tuple[bytes, Request | ProtocolError | TaskPage] | None = None
     uncounted: tuple[Count, ...] = ()
+    span: "Span | None" = None
     started: float = field(init=False)
     line: RequestLine = field(init=False)
     vocabulary: Vocabulary = field(init=False)
@@ -82,6 +87,9 @@ class IncomingRequest:
         self.started = self.service.used_at = perf_counter()
         self.line = RequestLine(new_ulid(), self.binding.name)
         self.vocabulary = self.service.vocabularies.default
+        if self.service.traces is not None:
+            parent = self.fields.get(b"traceparent")
+            self.span = self.service.traces.begin_request(self.binding.name, self.service.dealer_id, parent)
         self.address = client_address(self.peer, self.headers, self.service.settings.service.trusted_networks)
 
     @property
@@ -96,7 +104,7 @@ class IncomingRequest:
             return
         wait = self.service.limits.acquire(rule, client, cost)
         if wait is not None and refuses:
-            raise RateLimited(wait)
+            raise self.service.process.too_many(rule, wait)
 
 
 Gate = Callable[[IncomingRequest], None]
@@ -277,7 +285,7 @@ async def share_counts(incoming: IncomingRequest) -> None:
     for rule, client, cost, refuses in counts:
         wait = await shared.acquire(rule, client, cost)
         if wait is not None and refuses:
-            raise RateLimited(wait)
+            raise incoming.service.process.too_many(rule, wait)
 
 
 def pass_all_gates(incoming: IncomingRequest) -> None:
@@ -302,7 +310,7 @@ def pass_all_gates(incoming: IncomingRequest) -> None:
         decode(incoming)
         incoming.line.skill = skill_id
     if refused is not None:
-        raise RateLimited(refused.wait)
+        raise incoming.service.process.too_many(*refused)
 
 
 def count_malformed_lead(incoming: IncomingRequest) -> None:

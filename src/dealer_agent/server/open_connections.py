@@ -47,6 +47,10 @@ class OpenConnections:
         self._refused: dict[ClientTransport, None] = {}
         self._is_sweeping = False
 
+    def __len__(self) -> int:
+        """The number of open connections."""
+        return len(self._open)
+
     def admit(self, client: ClientTransport, address: str | None) -> bool:
         """Counts a new connection. False when a limit is reached and no idle connection can be closed."""
         if not self._is_sweeping:

@@ -5,6 +5,7 @@ complete and valid requests of the reading skills. Both apply the list of `serve
 """
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from itertools import islice
 from time import perf_counter
@@ -34,6 +35,7 @@ from dealer_agent.server.log import log_request
 from dealer_agent.server.request_counts import UNKNOWN_SKILL, lead_outcome
 from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
+from dealer_agent.storage.trace_context import current_span
 
 _MOST_EXTENSIONS = 100
 """How many of the extensions that a request names are read."""
@@ -60,7 +62,7 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
         await pass_gates(REQUEST_GATES, incoming)
         if incoming.request.skill.is_lead:
             return _lead_success(incoming, await _submit_lead(incoming))
-        return _success(incoming, read(service.dealer, incoming.request))
+        return _success(incoming, _read(incoming))
     except TaskPage as page:
         return _reply(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
     except ClientGoneError:
@@ -88,13 +90,17 @@ def answer_plain(incoming: IncomingRequest) -> Reply:
     """The reply to a request for which `decode_plain` was true."""
     try:
         pass_all_gates(incoming)
-        return _success(incoming, read(incoming.service.dealer, incoming.request))
+        return _success(incoming, _read(incoming))
     except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
         return _failure(incoming, fault)
 
 
 def log_reply(incoming: IncomingRequest, reply: Reply) -> None:
-    """Writes the log line of a request, after the reply is sent."""
+    """Counts a request, ends its span and writes its log line, after the reply is sent."""
+    if incoming.span is not None:
+        incoming.span.end_request(incoming.line, reply.status)
+    if incoming.service.replies is not None:
+        incoming.service.replies.count(incoming.line.skill, incoming.line.code, incoming.started)
     if incoming.service.settings.logs.access:
         incoming.line.status = reply.status
         log_request(incoming.line, incoming.started)
@@ -124,13 +130,23 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
     log_reply(incoming, reply)
 
 
+def _read(incoming: IncomingRequest) -> Answer:
+    if incoming.span is None:
+        return read(incoming.service.dealer, incoming.request)
+    with incoming.span.step(incoming.request.skill.id):
+        return read(incoming.service.dealer, incoming.request)
+
+
 async def _submit_lead(incoming: IncomingRequest) -> Answer:
     service = incoming.service
     seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
+    # The task is of this request only.
+    current_span.set(incoming.span)
     try:
-        return await submit_lead(
-            service.dealer, incoming.request, token_id=incoming.token_id, body=incoming.body, seconds=seconds
-        )
+        with nullcontext() if incoming.span is None else incoming.span.step(incoming.request.skill.id):
+            return await submit_lead(
+                service.dealer, incoming.request, token_id=incoming.token_id, body=incoming.body, seconds=seconds
+            )
     except (ContactConsentRequired, InvalidConsent):
         count_malformed_lead(incoming)
         await share_counts(incoming)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.types import Scope
 
@@ -19,11 +19,17 @@ from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.limits import DealerLimits, RateLimits
+from dealer_agent.server.metrics import ReplyCounts
+from dealer_agent.server.open_connections import OpenConnections
 from dealer_agent.server.request_counts import DealerCounts, RequestCounts
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
 from dealer_agent.storage.stock import Revision
+
+if TYPE_CHECKING:
+    # Only with the extra `traces`.
+    from dealer_agent.server.traces import Traces
 
 BAD_TOKENS_RULE = "bad_tokens"
 MALFORMED_LEADS_RULE = "malformed_leads"
@@ -42,7 +48,8 @@ class Process:
     `limits` count on this machine. Requests without a dealer always count there. `limit_store` is for the limits that
     machines share. `counts` are those of requests, by dealer. `ready`: stock and tokens are up to date. `leads` says
     whether leads can be stored now. `failed_leads` counts the leads of each dealer that were answered with an error of
-    the service, until `alerts` stores their number.
+    the service, until `alerts` stores their number. `connections` are those of clients,
+    from the first one on. `refused` counts the requests that each rate limit has refused.
     """
 
     settings: ServiceSettings
@@ -55,12 +62,19 @@ class Process:
     ready: bool = False
     leads: str = LEADS_TAKEN
     failed_leads: Counter[str] = field(default_factory=Counter)
+    connections: OpenConnections | None = None
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def too_many(self, rule: str, wait: int) -> RateLimited:
+        """Counts a request that a rule refuses, and returns the error to raise."""
+        self.refused[rule] += 1
+        return RateLimited(wait)
 
     async def count_request(self, rule: str, scope: Scope) -> None:
         """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""
         wait = self.limits.acquire(rule, scope_address(scope, self.settings.trusted_networks))
         if wait is not None:
-            raise RateLimited(wait)
+            raise self.too_many(rule, wait)
 
 
 @dataclass
@@ -71,8 +85,9 @@ class Service:
     secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
     the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
     tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that were needed, by
-    the function that makes them. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request,
-    by `perf_counter`. `opened_at` is when the process read the settings.
+    the function that makes them. `replies` counts the replies, if metrics are on, and `traces` makes spans, if traces
+    are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by `perf_counter`.
+    `opened_at` is when the process read the settings.
     """
 
     process: Process
@@ -92,6 +107,8 @@ class Service:
     used_at: float = 0.0
     opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     shared_limits: SharedLimits | None = None
+    replies: ReplyCounts | None = None
+    traces: "Traces | None" = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)
 
@@ -113,4 +130,4 @@ class Service:
         else:
             wait = await self.shared_limits.acquire(rule, address)
         if wait is not None:
-            raise RateLimited(wait)
+            raise self.process.too_many(rule, wait)

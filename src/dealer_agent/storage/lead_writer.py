@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
+from time import perf_counter, time_ns
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine, update
@@ -36,6 +37,7 @@ from dealer_agent.storage.isolation import forget_dealer
 from dealer_agent.storage.keys import prepare_to_encrypt
 from dealer_agent.storage.prepared_statements import CollectedRows, collect_rows, run_plainly
 from dealer_agent.storage.schema import of_dealer, revisions
+from dealer_agent.storage.trace_context import OpenSpan, current_span
 from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
 
 GROUP = 64
@@ -58,6 +60,9 @@ class _Submitted(Generic[Result]):
     now: datetime | None
     ciphers: Ciphers
     future: Future[Result]
+    submitted_at: float = field(default_factory=perf_counter)
+    span: OpenSpan | None = field(default_factory=current_span.get)
+    began: int = 0
     started: bool = False
     met_another: bool = False
     result: Result | None = None
@@ -71,7 +76,10 @@ class _Submitted(Generic[Result]):
 
     def transaction(self, connection: Connection) -> Transaction:
         """The job's transaction. The keys were checked when the service started."""
-        return Transaction(connection, self.dealer_id, self.now or datetime.now(UTC), self.ciphers)
+        tx = Transaction(connection, self.dealer_id, self.now or datetime.now(UTC), self.ciphers)
+        if self.span is not None:
+            tx.trace = self.span.traceparent
+        return tx
 
     def run_with_others(self, connection: Connection, rows: CollectedRows) -> None:
         """Runs the job. Keeps its failure if it has stored nothing, and raises it otherwise."""
@@ -114,6 +122,8 @@ class _Submitted(Generic[Result]):
     def settle(self) -> None:
         if not self.start():
             return
+        if self.span is not None:
+            self.span.record("transaction", self.began, time_ns())
         if self.failure is not None:
             self.future.set_exception(self.failure)
         else:
@@ -131,8 +141,15 @@ class LeadWriter:
         self._closing = threading.Lock()
         self._closed = False
         self._failed = False
+        self.on_wait: Callable[[float], None] = lambda _: None
+        """Gets the seconds that each job waited in the queue. The thread of the writer calls it."""
         self._thread = threading.Thread(target=self._work, name="lead-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """The number of jobs in the queue."""
+        return self._queue.qsize()
 
     def submit(self, dealer_id: str, job: Job[Result], now: datetime | None = None) -> Future[Result]:
         """Queues `job`; the future has its result as soon as that is durable. `now` is the time of its transaction.
@@ -176,6 +193,10 @@ class LeadWriter:
         while True:
             group, last = self._next_group()
             waiting = [submitted for submitted in group if not submitted.future.cancelled()]
+            now = perf_counter()
+            for submitted in waiting:
+                self.on_wait(now - submitted.submitted_at)
+                submitted.began = 0 if submitted.span is None else time_ns()
             if waiting:
                 self._store(waiting)
             if last:

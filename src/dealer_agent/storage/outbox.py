@@ -59,7 +59,7 @@ class Waiting(NamedTuple):
 class DueDelivery(NamedTuple):
     """A row that was claimed under `lease`: send it now, then record the result. `attempts` counts this one too.
 
-    `document` is encrypted; it is None before the first attempt.
+    `document` is encrypted; it is None before the first attempt. `trace` is the `traceparent` of the request.
     """
 
     delivery_id: str
@@ -72,6 +72,7 @@ class DueDelivery(NamedTuple):
     attempts: int
     lease: str
     document: bytes | None
+    trace: str | None = None
 
     @property
     def receiver(self) -> Receiver:
@@ -205,7 +206,8 @@ FIND_DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE, _FRE
 # SKIP LOCKED on PostgreSQL: two processes claim side by side. On SQLite the writer's transaction is the lock.
 FIND_DUE = Prepared(
     select(
-        *(outbox.c[name] for name in ("delivery_id", "lead_id", "event_id", "kind", "rooftop", "channel", "document")),
+        *(outbox.c[name] for name in ("delivery_id", "lead_id", "event_id", "kind", "rooftop", "channel")),
+        *(outbox.c[name] for name in ("document", "trace")),
         outbox.c.created_at.label("tried_since"),
         (outbox.c.attempts + 1).label("attempts"),
     )
@@ -320,6 +322,7 @@ def enqueue(
             "attempts": 0,
             "unknown": 0,
             "follows": None if before is None else before.delivery_id,
+            "trace": tx.trace,
         }
         ADD_DELIVERY.add(tx, added)
     return ids

@@ -43,7 +43,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 FIRST_REVISION = "0009"
 """The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0018"
+SCHEMA_REVISION = "0019"
 """The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -245,8 +245,7 @@ unit_changes = _table(
 )
 
 # `rooftops` is the scope of the import, a JSON array: NULL for all rooftops. `findings` are those of the checks of the
-# feed, a JSON array. `shape` is what the next import of the same rooftops is compared with (`inventory.feed_counts`).
-# `feed` is the feed that the file was part of.
+# feed, a JSON array. `feed` is the feed that the file was part of.
 imports = _table(
     "imports",
     key="revision",
@@ -256,14 +255,18 @@ imports = _table(
     text="layout feed",
     flags="full_file",
     counts="added changed unchanged sold back",
-    data="rooftops findings shape",
+    data="rooftops findings",
 )
+
+# What the next import of the same rooftops is compared with (`inventory.feed_counts.FeedShape`). `rooftops` are a JSON
+# array, which is empty for all rooftops.
+feed_shapes = _table("feed_shapes", key="rooftops", words="rooftops", data="shape")
 
 # `layout` is NULL for a file that could not be read.
 refused_imports = _table(
     "refused_imports",
     key="refusal_id",
-    text="refusal_id layout",
+    text="refusal_id layout feed",
     times="at",
     words="source",
     data="rooftops findings",
@@ -383,12 +386,12 @@ places = _table(
 # `event_id` is the reason of the delivery (`dealers.routing.NewDelivery`). `document` is what the first attempt sent;
 # every later attempt sends the same bytes. It is empty before the first attempt and after the last. `unknown` counts
 # the attempts that may have arrived. `follows` is an earlier delivery of the same lead to the same receiver: this one
-# waits until that one is sent, parked or dropped.
+# waits until that one is sent, parked or dropped. `trace` is the header `traceparent` of the request, if traces are on.
 outbox = _table(
     "outbox",
     key="delivery_id",
     of=leads,
-    text="delivery_id lead_id event_id kind state lease follows",
+    text="delivery_id lead_id event_id kind state lease follows trace",
     words="rooftop channel problem",
     times="created_at due_at leased_until settled_at",
     counts="attempts unknown",

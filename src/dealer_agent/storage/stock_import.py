@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
-from sqlalchemy import LargeBinary, bindparam, delete, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.inventory.feed_checks import Finding, refusals
@@ -26,7 +26,8 @@ from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import DatabaseBusy, FeedRefused
 from dealer_agent.storage.keys import check_owner, claim_dealer
-from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_changes, unit_documents, units
+from dealer_agent.storage.schema import feed_shapes, imports, of_dealer, revisions, unit_changes, unit_documents, units
+from dealer_agent.storage.schema import upsert as upsert_row
 from dealer_agent.storage.stock import ImportRecord, applied_changes, current_units, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -65,8 +66,7 @@ class StockBefore:
 
     def __init__(self, tx: Transaction, scope: Scope | None) -> None:
         self._tx = tx
-        rooftops = None if scope is None else msgspec.json.encode(scope.rooftops)
-        stored = tx.execute(READ_LAST_SHAPE, {"rooftops": rooftops}).scalar()
+        stored = tx.execute(READ_LAST_SHAPE, {"of_rooftops": _rooftops_key(scope)}).scalar()
         self.last_shape = None if stored is None else msgspec.json.decode(stored, type=FeedShape)
 
     def units(self, vehicle_ids: Sequence[str]) -> Iterator[dict[str, Unit]]:
@@ -138,12 +138,11 @@ READ_SOME_DOCUMENTS = (
 )
 """A change replaces a document."""
 
-READ_LAST_SHAPE = (
-    select(imports.c.shape)
-    .where(of_dealer(imports), imports.c.rooftops.is_not_distinct_from(bindparam("rooftops", type_=LargeBinary)))
-    .order_by(imports.c.revision.desc())
-    .limit(1)
+READ_LAST_SHAPE = select(feed_shapes.c.shape).where(
+    of_dealer(feed_shapes), feed_shapes.c.rooftops == bindparam("of_rooftops")
 )
+
+KEEP_SHAPE = upsert_row(feed_shapes, "UPDATE SET shape = excluded.shape")
 
 ADD_CHANGE = insert(unit_changes)
 
@@ -250,9 +249,11 @@ def apply_import(
             stored = {
                 "rooftops": None if scope is None else msgspec.json.encode(scope.rooftops),
                 "findings": None if reviewed is None else msgspec.json.encode(reviewed.findings),
-                "shape": None if reviewed is None else msgspec.json.encode(reviewed.shape),
             }
             tx.execute(ADD_IMPORT, record._asdict() | stored)
+            if reviewed is not None:
+                shape = msgspec.json.encode(reviewed.shape)
+                tx.execute(KEEP_SHAPE, {"rooftops": _rooftops_key(scope), "shape": shape})
             on_commit(tx, revision)
             # While the clock is implausible, keep everything; a later import deletes it.
             may_forget = clock_problem(tx) is None
@@ -263,6 +264,10 @@ def apply_import(
                 forgotten = tx.execute(LIST_FORGOTTEN, {"before": before}).scalars().all()
             parts.run(forgotten, _as_it_is, lambda tx, ids: tx.execute(FORGET_UNITS, {"in_vehicles": ids}))
     return _outcome(plan, reviewed, revision)
+
+
+def _rooftops_key(scope: Scope | None) -> str:
+    return msgspec.json.encode(() if scope is None else scope.rooftops).decode()
 
 
 def _file_unit(row: ImportRow) -> FileUnit:

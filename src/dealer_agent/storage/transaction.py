@@ -66,6 +66,8 @@ class Transaction:
     """Whether it erases customer data. Then the store also empties SQLite's write-ahead log after the commit."""
     changes_keys: bool = field(default=False, init=False)
     """Whether it changes the dealer's own keys (`storage.dealer_keys`)."""
+    trace: str | None = field(default=None, init=False)
+    """The `traceparent` of the request that it belongs to. Its deliveries continue this trace."""
     _pinned: Cipher | None = field(default=None, init=False)
     _checked: Cipher | None = field(default=None, init=False)
 

@@ -61,6 +61,8 @@ class HttpOutlet:
             "X-Lead-Id": delivery.lead_id,
             **self._signature(document),
         }
+        if delivery.trace is not None:
+            headers["traceparent"] = delivery.trace
         if self.authorization is not None:
             headers["Authorization"] = self.authorization
         ends = asyncio.get_running_loop().time() + self.timeout_seconds

