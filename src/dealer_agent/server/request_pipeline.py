@@ -61,7 +61,7 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
         await service.load.wait_for_turn(service.dealer_id, is_lead=incoming.is_lead)
         await pass_gates(REQUEST_GATES, incoming)
         if incoming.request.skill.is_lead:
-            return _lead_success(incoming, await _submit_lead(incoming))
+            return _success(incoming, await _submit_lead(incoming))
         return _success(incoming, _read(incoming))
     except TaskPage as page:
         return _reply(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
@@ -131,10 +131,14 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
 
 
 def _read(incoming: IncomingRequest) -> Answer:
+    service, request = incoming.service, incoming.request
     if incoming.span is None:
-        return read(incoming.service.dealer, incoming.request)
-    with incoming.span.step(incoming.request.skill.id):
-        return read(incoming.service.dealer, incoming.request)
+        result = read(service.dealer, request)
+    else:
+        with incoming.span.step(request.skill.id):
+            result = read(service.dealer, request)
+    service.counts.count_answer(request.skill.id, incoming.token_id, incoming.fields, request.payload, result.data)
+    return result
 
 
 async def _submit_lead(incoming: IncomingRequest) -> Answer:
@@ -144,30 +148,18 @@ async def _submit_lead(incoming: IncomingRequest) -> Answer:
     current_span.set(incoming.span)
     try:
         with nullcontext() if incoming.span is None else incoming.span.step(incoming.request.skill.id):
-            return await submit_lead(
+            result = await submit_lead(
                 service.dealer, incoming.request, token_id=incoming.token_id, body=incoming.body, seconds=seconds
             )
     except (ContactConsentRequired, InvalidConsent):
         count_malformed_lead(incoming)
         await share_counts(incoming)
         raise
+    service.counts.count(incoming.request.skill.id, lead_outcome(result), incoming.token_id, incoming.fields)
+    return result
 
 
 def _success(incoming: IncomingRequest, result: Answer) -> Reply:
-    request = incoming.request
-    incoming.service.counts.count_answer(
-        request.skill.id, incoming.token_id, incoming.fields, request.payload, result.data
-    )
-    return _answered(incoming, result)
-
-
-def _lead_success(incoming: IncomingRequest, result: Answer) -> Reply:
-    outcome = lead_outcome(result)
-    incoming.service.counts.count(incoming.request.skill.id, outcome, incoming.token_id, incoming.fields)
-    return _answered(incoming, result)
-
-
-def _answered(incoming: IncomingRequest, result: Answer) -> Reply:
     pieces = reply_pieces(incoming.request, incoming.line.request_id, result)
     return _reply(incoming, 200, _extensions(incoming), incoming.binding.encode_result(incoming.call_id, pieces))
 
