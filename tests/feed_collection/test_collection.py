@@ -66,10 +66,7 @@ def test_a_file_that_removes_too_much_is_refused_and_the_stock_stays(tmp_path: P
         done = dealer.collect()
         assert states(done.files) == ["imported", "refused"]
         assert dealer.for_sale() == 10
-        dealer.change(
-            "\n[[feeds]]\nname = 'main'\n[feeds.folder]\npath = 'drop'\n"
-            "[feeds.checks]\nunits_lost = 0.6\nrooftop_lost = 1\n"
-        )
+        dealer.change(FOLDER + "[feeds.checks]\nunits_lost = 0.6\n")
         dealer.upload(feed_bytes(5))
         assert states(dealer.collect().files) == ["imported"]
 

@@ -207,8 +207,8 @@ def test_refused_imports_are_listed_newest_first(store: Store) -> None:
     refuse(MONDAY, "vauto", ())
     refuse(TUESDAY, None, ("North",))
     newest, oldest = read(store, DEALER, list_refused_imports, 10)
-    assert newest == (TUESDAY, "vauto.csv", None, (REFUSAL,), ("North",))
-    assert oldest == (MONDAY, "vauto.csv", "vauto", (REFUSAL,), None)
+    assert newest == (TUESDAY, "vauto.csv", None, (REFUSAL,), ("North",), None)
+    assert oldest == (MONDAY, "vauto.csv", "vauto", (REFUSAL,), None, None)
     assert read(store, DEALER, list_refused_imports, 1) == [newest]
     assert read(store, "lakeside", list_refused_imports, 10) == []
 

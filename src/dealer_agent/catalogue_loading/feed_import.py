@@ -69,7 +69,7 @@ def import_feed(
     """Replaces the stock with a full feed. With `rooftops`, which are names, replaces the stock of these rooftops.
 
     Raises StorageError, and FeedRefused if a check refuses the feed that is not in `accept`. The refusal is in the
-    history then, unless `dry_run`. `on_commit` is that of `apply_import`.
+    history then, unless `dry_run`. `on_commit` is that of `apply_import`. `feed_name` is in the history.
     """
     rows = _Rows(feed, listing_policy(profile), tuple(dict.fromkeys(rooftops)), at, on_progress)
     judge = Judge(checks_of(profile, checks or FeedChecks()), accept)
@@ -93,7 +93,14 @@ def import_feed(
         if not dry_run:
             findings = refusal.findings
             record_refused_import(
-                store, profile.id, findings, at=at, source=source, layout=feed.layout, rooftops=rows.rooftops
+                store,
+                profile.id,
+                findings,
+                at=at,
+                source=source,
+                layout=feed.layout,
+                rooftops=rows.rooftops,
+                feed=feed_name,
             )
         raise
     return ImportResult(
@@ -107,11 +114,20 @@ def import_feed(
 
 
 def record_unreadable(
-    store: Store, profile: Profile, error: FeedError, *, source: str, at: datetime, rooftops: Sequence[str] = ()
+    store: Store,
+    profile: Profile,
+    error: FeedError,
+    *,
+    source: str,
+    at: datetime,
+    rooftops: Sequence[str] = (),
+    feed_name: str | None = None,
 ) -> None:
     """Adds a file that cannot be read to the history of imports. Raises StorageError."""
     findings = [Finding(UNREADABLE, "refuse", str(error))]
-    record_refused_import(store, profile.id, findings, at=at, source=source, layout=None, rooftops=rooftops)
+    record_refused_import(
+        store, profile.id, findings, at=at, source=source, layout=None, rooftops=rooftops, feed=feed_name
+    )
 
 
 def checks_of(profile: Profile, checks: FeedChecks) -> FeedChecks:

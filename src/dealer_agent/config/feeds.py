@@ -138,10 +138,6 @@ class FeedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     late_after_hours: Annotated[int, Meta(ge=1, le=8760)] = 48
     max_mib: Annotated[int, Meta(ge=1, le=MOST_FILE_MIB)] = 256
 
-    def checks_of(self, of_dealer: FeedChecks) -> FeedChecks:
-        """The checks of the feed's files. `of_dealer` are those of `[checks]`."""
-        return of_dealer if self.checks is UNSET else self.checks
-
     @property
     def source(self) -> str:
         """Which of SOURCES the feed has."""

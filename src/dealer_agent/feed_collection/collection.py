@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 
 import httpx
 import msgspec
+from msgspec import UNSET
 
 from dealer_agent.config import Settings
 from dealer_agent.config.feeds import FeedSettings
@@ -264,7 +265,7 @@ class _Work:
             # The settings of a file have more members.
             Profile(**{name: getattr(settings.dealer, name) for name in Profile.__struct_fields__}),
             self.feed,
-            settings.checks,
+            settings.checks if self.feed.checks is UNSET else self.feed.checks,
             self.claimed,
             file,
             str(waiting.path),

@@ -36,7 +36,7 @@ LONGEST_PROBLEM = 1000
 
 
 class ImportJob(Struct, frozen=True):
-    """The file of a feed, the settings, the checks of the dealer, and the lease of the process that starts the job.
+    """The file of a feed, the settings, the checks, and the lease of the process that starts the job.
 
     `folder` has the keys: it is the folder of the dealer's installation if `is_installation`, else that of the dealer.
     """
@@ -84,39 +84,46 @@ def do(job: ImportJob) -> None:
     with Store.open(job.database_url, cipher, many_dealers=job.is_installation) as store:
         try:
             _import(store, job)
-        except FeedError as problem:
-            rooftops = job.settings.rooftops
-            record_unreadable(
-                store, job.profile, problem, source=job.file.name, at=datetime.now(UTC), rooftops=rooftops
-            )
-            _refuse(store, job, "failed", problem)
         except FeedRefused as problem:
-            _refuse(store, job, "refused", problem)
+            _finish(store, job, "refused", problem)
 
 
 def _import(store: Store, job: ImportJob) -> None:
-    settings = job.settings
+    settings, at = job.settings, datetime.now(UTC)
     with TemporaryFile() as spool:
-        feed = read_feed(
-            partial(FileIO, job.path),
-            layout=None if settings.layout is UNSET else settings.layout,
-            columns=settings.columns,
-            spool=spool,
-        )
+        try:
+            feed = read_feed(
+                partial(FileIO, job.path),
+                layout=None if settings.layout is UNSET else settings.layout,
+                columns=settings.columns,
+                spool=spool,
+            )
+        except FeedError as problem:
+            record_unreadable(
+                store,
+                job.profile,
+                problem,
+                source=job.file.name,
+                at=at,
+                rooftops=settings.rooftops,
+                feed_name=settings.name,
+            )
+            _finish(store, job, "failed", problem)
+            return
         import_feed(
             store,
             job.profile,
             feed,
             source=job.file.name,
-            at=datetime.now(UTC),
+            at=at,
             rooftops=settings.rooftops,
-            checks=settings.checks_of(job.checks),
+            checks=job.checks,
             feed_name=settings.name,
             on_commit=lambda tx, revision: finish_file(tx, job.feed, job.file, "imported", revision=revision),
         )
 
 
-def _refuse(store: Store, job: ImportJob, state: FileState, problem: Exception) -> None:
+def _finish(store: Store, job: ImportJob, state: FileState, problem: Exception) -> None:
     with store.write(job.profile.id) as tx:
         finish_file(tx, job.feed, job.file, state, problem=str(problem)[:LONGEST_PROBLEM])
 

@@ -20,9 +20,10 @@ from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
 from dealer_agent.server.metric_families import DATABASE_READ, FEED, OLDEST, STOCK_REVISION, UNSENT
 from dealer_agent.server.metrics import Series
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.outbox import Receiver, UnsentDeliveries, unsent_deliveries
+from dealer_agent.storage.outbox import Receiver
 from dealer_agent.storage.stock import StockMark, read_mark
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.unsent_deliveries import UnsentDeliveries, unsent_deliveries
 
 log = structlog.get_logger()
 

@@ -33,15 +33,7 @@ from dealer_agent.storage.transaction import Transaction
 ROWS = 500
 """The rows of one transaction: it bounds how long leads of other dealers wait."""
 
-_NOT_COPIED = (
-    registered_dealers,
-    dealer_settings,
-    dealer_hosts,
-    dealer_keys,
-    replicas,
-    revisions,
-    feed_dealers,
-)
+_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions, feed_dealers)
 """Tables about the place of a dealer. The caller writes what the other place needs."""
 
 # Deliveries are sent as soon as they are there, so they come last.

@@ -108,21 +108,6 @@ class DeliveryRecord(NamedTuple):
         return self.state == "sent" or self.unknown > 0
 
 
-class UnsentDeliveries(NamedTuple):
-    """The deliveries to one receiver that are waiting or parked: their number, and when the oldest was made."""
-
-    rooftop: str
-    channel: str
-    state: State
-    number: int
-    oldest: datetime
-
-    @property
-    def receiver(self) -> Receiver:
-        """The receiver: rooftop and channel."""
-        return self.rooftop, self.channel
-
-
 WHOLE_LEADS: tuple[Kind, ...] = ("lead", "resend", "notify")
 """The kinds whose document is the whole lead."""
 
@@ -209,14 +194,6 @@ FIND_DEALERS_WITH_DUE = text(
 )
 
 CALL_DEALERS_WITH_DUE = text("SELECT * FROM dealers_with_due_deliveries(:now, :latest, :most)")
-
-COUNT_UNSENT = (
-    select(
-        outbox.c.rooftop, outbox.c.channel, outbox.c.state, func.count().label("number"), func.min(outbox.c.created_at)
-    )
-    .where(of_dealer(outbox), outbox.c.state.in_(("waiting", "parked")))
-    .group_by(outbox.c.rooftop, outbox.c.channel, outbox.c.state)
-)
 
 ADD_DELIVERY = Prepared(insert(outbox))
 
@@ -388,11 +365,6 @@ def dealers_with_due(tx: InstallationTransaction, lease: timedelta, most: int) -
     statement = CALL_DEALERS_WITH_DUE if tx.connection.dialect.name == "postgresql" else FIND_DEALERS_WITH_DUE
     sought = {"now": microseconds(tx.now), "latest": microseconds(tx.now + 2 * lease), "most": most}
     return list(tx.execute(statement, sought).scalars())
-
-
-def unsent_deliveries(tx: Transaction) -> list[UnsentDeliveries]:
-    """The deliveries that are waiting or parked, by receiver and state."""
-    return [UnsentDeliveries(*row) for row in tx.execute(COUNT_UNSENT)]
 
 
 def waiting(tx: Transaction, lead_id: str) -> dict[Receiver, Waiting]:

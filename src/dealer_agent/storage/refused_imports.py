@@ -27,7 +27,7 @@ _MOST_DELETED = 100
 class RefusedImport(NamedTuple):
     """A refused import in the history. `layout` is None for a file that could not be read.
 
-    `source` is the file's name. `rooftops` are its scope: None for all rooftops.
+    `source` is the file's name. `rooftops` are its scope: None for all rooftops. `feed` is the feed's name, if any.
     """
 
     at: datetime
@@ -35,6 +35,7 @@ class RefusedImport(NamedTuple):
     layout: str | None
     findings: tuple[Finding, ...]
     rooftops: tuple[str, ...] | None = None
+    feed: str | None = None
 
 
 ADD_REFUSED_IMPORT = insert(refused_imports)
@@ -69,6 +70,7 @@ def record_refused_import(
     source: str,
     layout: str | None,
     rooftops: Sequence[str],
+    feed: str | None = None,
 ) -> None:
     """Adds a refused import to the history, which keeps the newest MOST_REFUSED_IMPORTS. Raises StorageError."""
     row = {
@@ -78,6 +80,7 @@ def record_refused_import(
         "layout": layout,
         "findings": msgspec.json.encode(findings[:MOST_FINDINGS]),
         "rooftops": msgspec.json.encode(rooftops) if rooftops else None,
+        "feed": feed,
     }
     with store.write(dealer_id, at) as tx:
         check_owner(tx)
@@ -88,6 +91,6 @@ def record_refused_import(
 def list_refused_imports(tx: Transaction, limit: int) -> list[RefusedImport]:
     """The newest refused imports first."""
     return [
-        RefusedImport(at, source, layout, findings_of(findings), rooftops_of(rooftops))
-        for at, source, layout, findings, rooftops in tx.execute(LIST_REFUSED_IMPORTS, {"limit": limit})
+        RefusedImport(at, source, layout, findings_of(findings), rooftops_of(rooftops), feed)
+        for at, source, layout, findings, rooftops, feed in tx.execute(LIST_REFUSED_IMPORTS, {"limit": limit})
     ]

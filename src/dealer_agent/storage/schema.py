@@ -266,7 +266,7 @@ feed_shapes = _table("feed_shapes", key="rooftops", words="rooftops", data="shap
 refused_imports = _table(
     "refused_imports",
     key="refusal_id",
-    text="refusal_id layout",
+    text="refusal_id layout feed",
     times="at",
     words="source",
     data="rooftops findings",

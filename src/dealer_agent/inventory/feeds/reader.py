@@ -232,10 +232,10 @@ def _read_delimited(
     encoding: str,
     head: str,
     layout_name: str | None,
-    columns: Mapping[str, str],
+    more: Mapping[str, str],
     on_progress: Progress | None,
 ) -> Feed:
-    table = read_table(feed, encoding, head, layout_name, columns)
+    table = read_table(feed, encoding, head, layout_name, more)
     seen = survey(feed, encoding)
     tally = _Tally(units, on_progress, seen.lines + 1)
     header = list(table.header)

@@ -62,6 +62,7 @@ def upgrade() -> None:
     """Adds the tables, and on PostgreSQL their policies."""
     is_postgresql = op.get_bind().dialect.name == "postgresql"
     op.execute("ALTER TABLE imports ADD COLUMN feed VARCHAR")
+    op.execute("ALTER TABLE refused_imports ADD COLUMN feed VARCHAR")
     for table, statement in TABLES.items():
         op.execute(statement.format(bytes="BYTEA" if is_postgresql else "BLOB"))
         if is_postgresql:
