@@ -208,7 +208,7 @@ def test_a_lead_that_is_sent_again_after_a_cancellation_names_the_visit(
     visit = booked(status, starts_at=TUESDAY, ends_at=TUESDAY + HOUR, cancelled_at=TUESDAY)
     whole = whole_of(StoredLead(lead("L1", payload=msgspec.json.encode(REQUEST)), (), ()), visit)
     made = lead_view(whole, PROFILE, resend=resend, because_of=because_of)
-    assert made.cancelled_visit == (made.visits[0] if named else None)
+    assert made.ended_visit == (made.visits[0] if named else None)
 
 
 def test_of_a_forgotten_customer_there_is_no_view() -> None:

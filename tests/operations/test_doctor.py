@@ -75,8 +75,15 @@ def test_a_service_in_order_has_no_problem(tmp_path: Path) -> None:
             ours = found.keys() - {"database", "disk"}
             statuses = {check: {status for status, _, _ in found[check]} for check in ours}
             not_ok = {check: each for check, each in statuses.items() if each != {"ok"}}
-            assert not_ok == {"settings": {"warning"}, "public address": {"warning"}, "rate limits": {"skipped"}}
-            assert "nobody receives the leads of Acceptance Motors North" in found["settings"][0][1]
+            assert not_ok == {
+                "settings": {"warning"},
+                "keys": {"warning", "ok"},
+                "public address": {"warning"},
+                "rate limits": {"skipped"},
+            }
+            words = [said for _, said, _ in found["settings"]]
+            assert words == ["nobody gets alerts", "nobody receives the leads of Acceptance Motors North"]
+            assert "no copy of" in found["keys"][0][1]
 
             # The card of the running service names the address at which it listens.
             write_dealer(folder, settings + public_url(running.url))

@@ -25,7 +25,7 @@ from dealer_agent.config import Settings, SettingsError
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.installation import FILE_NAME, Installation, load_installation
 from dealer_agent.config.loading import load_settings
-from dealer_agent.config.sftp import SftpSettings
+from dealer_agent.config.sftp import SftpSettings, read_public_key
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.encryption.core_dumps import forbid_core_dumps
 from dealer_agent.feed_collection.host_key import host_key
@@ -62,7 +62,7 @@ def account_of(feed: FeedSettings, settings: Settings, sftp: SftpSettings) -> Ac
         incoming_folder(settings.directory, feed.name),
         UploadLimits(feed.most_bytes, sftp.max_waiting_files, sftp.max_waiting_mib << 20),
         feed.upload.password_hash or None,
-        frozenset(feed.upload.public_keys),
+        frozenset(map(read_public_key, feed.upload.public_keys)),
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import asyncssh
 from msgspec import UNSET
 
-from dealer_agent.config.sftp import SftpSource
+from dealer_agent.config.sftp import SftpSource, read_host_key
 from dealer_agent.encryption.file_permissions import advice, is_open_to_others
 from dealer_agent.feed_collection.source import FeedSourceError, Fetched, Seen, finish_file, is_temporary, part_file
 from dealer_agent.feed_collection.url_source import is_public
@@ -115,7 +115,7 @@ class SftpServer:
         """A session in which the server has shown the right host key. Raises FeedSourceError and asyncssh.Error."""
         settings = self._settings
         password, key = self._login()
-        checked = _HostKeyCheck(settings.host_key if settings.host_key is not UNSET else None)
+        checked = _HostKeyCheck(read_host_key(settings.host_key) if settings.host_key is not UNSET else None)
         try:
             connection = await asyncssh.connect(
                 settings.host,

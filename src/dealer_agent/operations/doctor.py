@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from dealer_agent.config.installation import Installation
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.operations.checks import CHECK_SECONDS, Check, CheckResult, Finding, local, run_checks
 from dealer_agent.operations.database_checks import (
-    LATE_FEED,
     check_clock,
     check_database,
     check_deliveries,
@@ -103,13 +102,16 @@ def _of_dealer(examined: Examined, settings: Settings, store: Store | None) -> l
     checks = [
         Check("settings", lambda: check_settings(settings, env)),
         Check("time zones", lambda: check_time_zones(settings, now)),
-        Check("keys", with_store(lambda opened: check_the_keys(opened, *keys, zone, now))),
+        Check(
+            "keys",
+            with_store(lambda opened: check_the_keys(opened, *keys, zone, now, has_copy=settings.installation is None)),
+        ),
         Check("folder", lambda: check_folder(settings.directory, folders)),
-        Check("disk", lambda: check_disk(settings.directory)),
-        Check("clock", with_store(lambda opened: check_clock(opened, dealer.id, now))),
+        Check("disk", lambda: check_disk(settings.directory, settings.alerts)),
+        Check("clock", with_store(lambda opened: check_clock(opened, dealer.id, settings.alerts, now))),
         Check("replicas", with_store(lambda opened: check_replicas(opened, serving, served, now))),
         Check("feeds", with_store(lambda opened: check_feeds(opened, settings, now))),
-        Check("deliveries", with_store(lambda opened: check_deliveries(opened, dealer.id, zone, now))),
+        Check("deliveries", with_store(lambda opened: check_deliveries(opened, dealer.id, settings.alerts, zone, now))),
         Check("mail", lambda: check_mail(settings.mail, env)),
         Check("channels", lambda: check_channels(settings)),
         Check("public address", lambda: check_address(settings, now)),
@@ -133,11 +135,11 @@ def _of_installation(examined: Examined, installation: Installation, store: Stor
         Check("dealers", with_store(lambda opened: _check_dealers(opened, installation, examined))),
         Check("keys", with_store(lambda opened: check_the_keys(opened, *keys))),
         Check("folder", lambda: check_folder(installation.directory, {})),
-        Check("disk", lambda: check_disk(installation.directory)),
-        Check("clock", with_store(lambda opened: check_clock(opened, ALL_DEALERS, now))),
+        Check("disk", lambda: check_disk(installation.directory, section.alerts)),
+        Check("clock", with_store(lambda opened: check_clock(opened, ALL_DEALERS, section.alerts, now))),
         Check("replicas", with_store(lambda opened: check_replicas(opened, ALL_DEALERS, installation, now))),
         Check("mail", lambda: check_mail(installation.file.mail, examined.env)),
-        Check("public address", lambda: check_installation_address(installation.public_url, now)),
+        Check("public address", lambda: check_installation_address(installation.public_url, section.alerts, now)),
         Check("rate limits", lambda: check_limit_store(installation.rate_limit_url)),
     ]
 
@@ -179,6 +181,6 @@ def _problem_of(store: Store, installation: Installation, dealer_id: str, examin
         return str(error)
     if not newest:
         return "no stock was ever imported"
-    if examined.now - newest[0].at > LATE_FEED:
+    if examined.now - newest[0].at > timedelta(hours=settings.alerts.feed_late_hours):
         return f"the newest import is of {local(newest[0].at, settings.dealer.rooftops[0].timezone)}"
     return "deliveries are parked" if parked else None

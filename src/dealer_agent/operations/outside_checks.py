@@ -16,6 +16,7 @@ import msgspec
 
 from dealer_agent import __version__
 from dealer_agent.config import Settings
+from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
@@ -29,7 +30,6 @@ ADDRESS_SECONDS = 20.0
 MOST_BYTES = 2**20
 """The most bytes of a response that are read."""
 CONNECT_SECONDS = 10.0
-CERTIFICATE_WARNING = timedelta(days=14)
 CARD_PATH = "/.well-known/agent-card.json"
 CATALOG_PATH = "/.well-known/ard.json"
 _PROXY_ADVICE = "check the service, the proxy and the name in DNS; dealer-agent serve shows what it listens on"
@@ -43,7 +43,7 @@ def check_address(settings: Settings, now: datetime) -> Iterator[Finding]:
         return
     # The card of a dealer with a folder of its own is at the root of its site.
     url = (service.public_url if settings.installation is None else settings.base_url("")) + CARD_PATH
-    body = yield from _fetched(url, now, settings.dealer.rooftops[0].timezone)
+    body = yield from _fetched(url, now, settings.dealer.rooftops[0].timezone, settings.alerts)
     if body is None:
         return
     base = settings.base_url("")
@@ -66,10 +66,10 @@ def check_address(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield Finding("ok", f"the card at {url} has the URLs of the settings")
 
 
-def check_installation_address(public_url: str, now: datetime) -> Iterator[Finding]:
+def check_installation_address(public_url: str, alerts: AlertSettings, now: datetime) -> Iterator[Finding]:
     """The public address of an installation answers with its list of dealers."""
     url = public_url + CATALOG_PATH
-    body = yield from _fetched(url, now, "UTC")
+    body = yield from _fetched(url, now, "UTC", alerts)
     if body is None:
         return
     if "entries" in _members(body):
@@ -86,7 +86,7 @@ def _members(body: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _fetched(url: str, now: datetime, zone: str) -> Generator[Finding, None, bytes | None]:
+def _fetched(url: str, now: datetime, zone: str, alerts: AlertSettings) -> Generator[Finding, None, bytes | None]:
     """Findings about the connection. Returns the body of the response, or None."""
     parts = urlsplit(url)
     begun, ends = datetime.now(UTC), time.monotonic() + ADDRESS_SECONDS
@@ -114,7 +114,7 @@ def _fetched(url: str, now: datetime, zone: str) -> Generator[Finding, None, byt
         yield Finding("problem", f"{url} is not encrypted", "use https: see the guide to production")
     if expires_at is not None:
         left, when = expires_at - now, f"the certificate of {parts.hostname} is valid until {local(expires_at, zone)}"
-        if left < CERTIFICATE_WARNING:
+        if left < timedelta(days=alerts.certificate_days):
             yield Finding("warning", when, "renew it; most proxies do so by themselves, so read the proxy's log")
         else:
             yield Finding("ok", when)
@@ -125,7 +125,7 @@ def _fetched(url: str, now: datetime, zone: str) -> Generator[Finding, None, byt
             difference = abs(parsedate_to_datetime(said) - (begun + (answered - begun) / 2)) - timedelta(seconds=1)
         except (ValueError, TypeError):
             return body
-        yield clock_finding(max(difference, timedelta()), "the public address")
+        yield clock_finding(max(difference, timedelta()), "the public address", alerts)
     return body
 
 
