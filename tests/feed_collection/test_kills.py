@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from datetime import timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -37,18 +38,19 @@ def end_lease(dealer: FeedDealer) -> None:
         )
 
 
+def has_begun(dealer: FeedDealer, file_id: str) -> bool:
+    return any(file.attempts for file in dealer.files() if file.file_id == file_id)
+
+
 def test_a_file_whose_import_is_killed_is_imported_once(tmp_path: Path, database_url: str) -> None:
     with feed_dealer(tmp_path / "store", database_url=database_url) as dealer:
         before = 0
         for turn in range(KILLS):
             size = SIZES[turn % 2]
             newest = dealer.upload(feed_bytes(size, price=20_000 + turn)).name[:25]
-            running = start(dealer.folder, **dealer.env)
+            running = start(dealer.folder, workers=1, program=(COMMAND,), options=(), **dealer.env)
             try:
-                eventually(
-                    "the import begins",
-                    lambda newest=newest: any(file.attempts for file in dealer.files() if file.file_id == newest),
-                )
+                eventually("the import begins", partial(has_begun, dealer, newest))
                 time.sleep(random.uniform(0, 3))
             finally:
                 running.kill_all()
