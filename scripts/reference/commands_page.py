@@ -15,7 +15,8 @@ def commands_page() -> str:
     root = typer.main.get_command(app)
     introduction = (
         "Every command shows this text with `--help`. All commands end with code 0 when they succeed, "
-        "and with code 1 when something is wrong. A wrong option ends with code 2."
+        "and with code 1 when something is wrong. A wrong option ends with code 2. "
+        "[JSON of commands](json.md) has the fields that `--json` prints."
     )
     return page("Commands", introduction, _sections("dealer-agent", root))
 

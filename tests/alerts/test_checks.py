@@ -14,6 +14,16 @@ from tests.storage.samples import DEALER, import_rows, row
 from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check, send_due
 from dealer_agent.storage.alerts import claim_check, confirm_claim, confirm_copy, count_failed_leads, list_messages
 from dealer_agent.storage.clock import confirm_clock
+from dealer_agent.storage.feeds import (
+    FeedRow,
+    FileState,
+    add_file,
+    claim_feed,
+    finish_file,
+    note_fetch_problem,
+    put_feeds,
+    release_feed,
+)
 from dealer_agent.storage.keys import key_uses
 from dealer_agent.storage.refused_imports import record_refused_import
 
@@ -31,11 +41,11 @@ def test_a_late_feed_is_one_message_at_the_start_and_one_at_the_end(dealer: Watc
     assert dealer.mail.taken == []
     for minute in range(26 * 60, 26 * 60 + 5):
         dealer.check(NOW + minute * MINUTE)
-    assert dealer.subjects() == ["No inventory was imported since Monday, March 2, 2026, 10:00 AM CST"]
-    assert "dealer-agent inventory history" in dealer.text()
+    assert dealer.subjects() == ["The inventory is late: no new file since Monday, March 2, 2026, 10:00 AM CST"]
+    assert "dealer-agent inventory history" in " ".join(dealer.text().split())
     import_rows(dealer.store, [row("V1")], at=NOW + 27 * HOUR)
     dealer.check(NOW + 27 * HOUR)
-    assert dealer.subjects()[1:] == ["The inventory was imported again"]
+    assert dealer.subjects()[1:] == ["The inventory arrived again"]
     assert "It began on Tuesday, March 3, 2026, 12:00 PM CST" in " ".join(dealer.text().split())
 
 
@@ -45,10 +55,60 @@ def test_a_refused_file_is_told_until_another_one_is_imported(dealer: Watched) -
         at = NOW + hour * HOUR
         record_refused_import(dealer.store, DEALER, [], at=at, source="a.csv", layout=None, rooftops=[])
         dealer.check(at)
-    assert dealer.subjects() == ["The file of the inventory of Monday, March 2, 2026, 11:00 AM CST was refused"]
+    assert dealer.subjects() == ["A file of the inventory was refused: Monday, March 2, 2026, 11:00 AM CST"]
     import_rows(dealer.store, [row("V1")], at=NOW + 3 * HOUR)
     dealer.check(NOW + 3 * HOUR)
     assert dealer.subjects()[1:] == ["A file of the inventory was imported again"]
+
+
+def test_the_feeds_of_the_settings_are_told_by_their_names(dealer: Watched) -> None:
+    rows = [FeedRow("vauto", "url", 48, b"1"), FeedRow("trailers", "folder", 24, b"2")]
+    write_at(NOW, dealer.store, DEALER, put_feeds, rows)
+    dealer.check(NOW + HOUR)
+    assert dealer.mail.taken == []
+    dealer.check(NOW + 25 * HOUR)
+    assert dealer.subjects() == ["The feed trailers is late: no new file since Monday, March 2, 2026, 10:00 AM CST"]
+    for minute in (0, 30, 59, 60):
+        at = NOW + 26 * HOUR + minute * MINUTE
+        claimed = write_at(at, dealer.store, DEALER, claim_feed, "vauto", f"lease-{minute}")
+        assert claimed is not None
+        write_at(at, dealer.store, DEALER, note_fetch_problem, claimed, "the server answered 500")
+        write_at(at, dealer.store, DEALER, release_feed, claimed, at + MINUTE)
+        assert len(dealer.subjects()) == 1
+        dealer.check(at)
+    assert dealer.subjects()[1:] == ["The feed vauto cannot be fetched since Monday, March 2, 2026, 10:00 AM CST"]
+
+
+@pytest.mark.parametrize("state", ["refused", "failed"])
+def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_is_told(dealer: Watched, state: FileState) -> None:
+    write_at(NOW, dealer.store, DEALER, put_feeds, [FeedRow("uploads", "upload", 48, b"1")])
+    dealer.settings = {"off": ("feed_failing",)}
+    results: list[FileState] = ["imported", state, state, "unchanged"]
+    for hour, result in enumerate(results):
+        at = NOW + hour * HOUR
+        feed = write_at(at, dealer.store, DEALER, claim_feed, "uploads", f"lease-{hour}")
+        assert feed is not None
+        file = write_at(
+            at,
+            dealer.store,
+            DEALER,
+            add_file,
+            feed,
+            f"file-{hour}",
+            name="stock.csv",
+            size=9,
+            content_hash=b"hash",
+            received_at=at,
+        )
+        dealer.check(at)
+        write_at(at, dealer.store, DEALER, finish_file, feed, file, result, problem="its reason")
+        write_at(at, dealer.store, DEALER, note_fetch_problem, feed, "a later fetch failed")
+        write_at(at, dealer.store, DEALER, release_feed, feed, at + HOUR)
+        dealer.check(at + MINUTE)
+    assert dealer.subjects() == [
+        "A file of the feed uploads was refused: Monday, March 2, 2026, 11:00 AM CST",
+        "A file of the feed uploads was imported again",
+    ]
 
 
 def test_deliveries_that_wait_too_long_are_told_for_each_channel(dealer: Watched) -> None:

@@ -106,11 +106,11 @@ def test_a_mail_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Path) -> 
 
 
 def test_a_digest_lists_what_is_open_and_counts_what_came_and_went() -> None:
-    ended = OPEN._replace(condition="feed_late", subject="", ended_at=NOW, untold=7)
+    ended = OPEN._replace(condition="feed_late", subject="inventory", ended_at=NOW, untold=7)
     text = mail_text(Told("digest", ended=(ended,), open=(OPEN._replace(untold=3),)), SENDER)
     assert text.subject == "Ridgeline Motors: daily digest, 1 open"
     words = " ".join(text.text.split())
-    assert "The inventory was imported again." in words
+    assert "The inventory arrived again." in words
     assert "began or ended 7 times" in words
     assert "- Leads do not reach North / crm." in words
     assert "began or ended 3 times" in words

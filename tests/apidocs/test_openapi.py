@@ -29,7 +29,7 @@ from dealer_agent.apidocs.examples import (
 from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol import errors
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
-from dealer_agent.protocol.envelope import decode_request
+from dealer_agent.protocol.envelope import Request, decode_request
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.formats import FORMATS
 from dealer_agent.protocol.json_rpc import decode_call
@@ -158,7 +158,7 @@ def test_an_example_request_is_valid_for_the_service_and_the_document(skill: Ski
     assert (request.skill, request.vocabulary, request.problems) == (skill, vocabulary, ())
     assert list(REQUESTS.iter_errors(body)) == []
     rpc_id, called = decode_call(json.dumps(example_call(example_body(skill, vocabulary))).encode(), WIRE)
-    assert not isinstance(called, ProtocolError)
+    assert isinstance(called, Request)
     assert (rpc_id, called.skill, called.problems) == (b'"1"', skill, ())
     calls = validator(CALL["requestBody"]["content"]["application/json"]["schema"])
     assert calls.is_valid(example_call(example_body(skill, vocabulary)))

@@ -197,6 +197,8 @@ def test_a_visit_that_was_booked_and_moved_in_one_moment_does_not_replace_itself
     ("status", "because_of", "resend", "named"),
     [
         ("cancelled", "A1", True, True),
+        ("done", "A1", True, True),
+        ("no_show", "A1", True, True),
         ("cancelled", "E0", True, False),
         ("confirmed", "A1", True, False),
         ("cancelled", "A1", False, False),
@@ -208,7 +210,7 @@ def test_a_lead_that_is_sent_again_after_a_cancellation_names_the_visit(
     visit = booked(status, starts_at=TUESDAY, ends_at=TUESDAY + HOUR, cancelled_at=TUESDAY)
     whole = whole_of(StoredLead(lead("L1", payload=msgspec.json.encode(REQUEST)), (), ()), visit)
     made = lead_view(whole, PROFILE, resend=resend, because_of=because_of)
-    assert made.cancelled_visit == (made.visits[0] if named else None)
+    assert made.ended_visit == (made.visits[0] if named else None)
 
 
 def test_of_a_forgotten_customer_there_is_no_view() -> None:

@@ -36,6 +36,7 @@ from dealer_agent.protocol.envelope import Request, check_request, decode_plain_
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.json_rpc import decode_call, decode_plain_call
+from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.server.fast_path import DEALERS, FAST_BODY_BYTES
 from dealer_agent.server.gates import IncomingRequest
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain
@@ -138,6 +139,8 @@ def json_rpc_kind() -> Kind:
         rpc_id, verdict = decode_call(sent, WIRE)
         assert not isinstance(json.loads(rpc_id), dict | list | bool), rpc_id
         assert fast is None or fast[0] == rpc_id
+        if isinstance(verdict, TaskPage):
+            return f"{ACCEPTED} by the slow way: ListTasks"
         return _verdict(sent, fast[1] if fast else None, verdict)
 
     return Kind("JSON-RPC", 230, make, take)

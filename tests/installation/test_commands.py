@@ -211,12 +211,15 @@ def arguments(words: tuple[str, ...], folder: Path) -> list[str]:
     """What a command needs to run until it opens its dealer."""
     root: Any = typer.main.get_command(app)
     command = root.get_command(None, words[0]).commands[words[1]]
-    values = {"file": str(folder / "installation.toml"), "contact": "pat@example.com"}
+    values = {"file": str(folder / "installation.toml"), "contact": "pat@example.com", "at": "2126-03-04 10:30"}
+    new = str(folder / "new")
     needed = []
     for parameter in command.params:
         if parameter.required:
-            value = values.get(parameter.name, "something")
-            needed += [parameter.opts[0], str(folder / "new")] if parameter.opts[0].startswith("-") else [value]
+            option = parameter.opts[0]
+            is_file = parameter.name == "file" and option.startswith("-")
+            value = new if is_file else values.get(parameter.name, "something")
+            needed += [option, value] if option.startswith("-") else [value]
     if words in {("leads", "erase"), ("consent", "revoke"), ("deliveries", "retry")}:
         needed += ["something"]
     return needed

@@ -73,7 +73,7 @@ def test_any_lead_makes_sound_mails(view: LeadView) -> None:
         is_sound(confirmation_of(view))
     if any(visit.status == "cancelled" for visit in view.visits):
         is_sound(cancellation_of(view))
-        off = replace(view, cancelled_visit=view.visits[0], resend=True)
+        off = replace(view, ended_visit=view.visits[0], resend=True)
         is_sound(staff_mail(off))
         is_sound(subject_of_adf(off))
 
@@ -106,7 +106,9 @@ def test_every_subject_begins_with_the_rooftops_name() -> None:
         ({"resend": True, "added": True}, "lead with additions, 2024 Honda Accord EX"),
         ({"resend": True}, "lead sent again, 2024 Honda Accord EX"),
         ({"resend": True, "withdrawn": ("phone",)}, "consent withdrawn, 2024 Honda Accord EX"),
-        ({"resend": True, "cancelled_visit": a_visit("cancelled")}, "test drive cancelled, 2024 Honda Accord EX"),
+        ({"resend": True, "ended_visit": a_visit("cancelled")}, "test drive cancelled, 2024 Honda Accord EX"),
+        ({"resend": True, "ended_visit": a_visit("done")}, "test drive done, 2024 Honda Accord EX"),
+        ({"resend": True, "ended_visit": a_visit("no_show")}, "test drive missed, 2024 Honda Accord EX"),
         ({"vehicle": None, "interest": VehicleOfInterest(make="Kia")}, "new lead, Kia"),
         ({"vehicle": None, "interest": UNSET}, "new lead"),
     ],
@@ -210,12 +212,20 @@ def test_the_salesperson_sees_only_what_may_be_used(
         ({"vehicle": msgspec.structs.replace(LISTING, condition="cpo")}, "  2024 Honda Accord EX, certified pre-owned"),
         ({"resend": True, "added": True}, "  already: something was added to it. This mail has the whole lead."),
         (
-            {"resend": True, "cancelled_visit": a_visit("cancelled")},
+            {"resend": True, "ended_visit": a_visit("cancelled")},
             "  already: the test drive on Tuesday, March 3, 2026, 10:00 AM CST was",
         ),
         (
-            {"resend": True, "cancelled_visit": a_visit("cancelled", times=())},
+            {"resend": True, "ended_visit": a_visit("cancelled", times=())},
             "  already: the test drive was cancelled. This mail has the whole lead.",
+        ),
+        (
+            {"resend": True, "ended_visit": a_visit("done", times=())},
+            "  already: the test drive took place. This mail has the whole lead.",
+        ),
+        (
+            {"resend": True, "ended_visit": a_visit("no_show", times=())},
+            "  already: the test drive did not take place, because the customer did not",
         ),
         ({"visits": (a_visit("unavailable"),)}, "  Nothing is booked: please find a time with the customer."),
         ({"interest_extras": {f"x{number}": 1 for number in range(23)}, "vehicle": None}, "  ... and 3 more"),

@@ -15,6 +15,7 @@ from tests.storage.calls import read
 from dealer_agent.config import load_settings
 from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.stock import count_for_sale
 from dealer_agent.storage.store import Store
 
 PASSPHRASE = "an invented passphrase"
@@ -27,6 +28,13 @@ def leads_in(folder: Path, **env: str) -> set[str]:
     with Store.open(settings.database_url, settings.cipher) as store:
         store.check_keys(settings.dealer.id)
         return {lead.lead_id for lead in read(store, settings.dealer.id, list_leads, 10**6)}
+
+
+def units_in(folder: Path, **env: str) -> int:
+    """How many units are for sale in a dealer's database."""
+    settings = load_settings(folder, env)
+    with Store.open(settings.database_url, settings.cipher) as store:
+        return read(store, settings.dealer.id, count_for_sale)
 
 
 @contextmanager

@@ -154,8 +154,21 @@ def test_a_folder_with_files_stays_as_it_is(backup: Path, tmp_path: Path) -> Non
 def test_an_empty_folder_gets_the_files_and_is_private(backup: Path, tmp_path: Path) -> None:
     target = tmp_path / "empty"
     target.mkdir(mode=0o755)
+    (target / ".restoring").mkdir()
+    (target / ".restoring" / "dealer.toml").write_text("half: a killed restore left it")
     succeed_here("restore", backup, "--dir", target)
     assert (target.stat().st_mode & 0o777, sorted(path.name for path in target.iterdir())) == (
         0o700,
         ["dealer-agent.db", "dealer.toml"],
     )
+
+
+def test_a_restore_that_fails_leaves_an_empty_folder_as_it_is(backup: Path, tmp_path: Path) -> None:
+    """It may be a mounted disk."""
+    target = tmp_path / "disk"
+    target.mkdir()
+    file = tmp_path / "hostile.tar"
+    file.write_bytes(backup.read_bytes())
+    changed_byte(file)
+    assert command_here("restore", file, "--dir", target).returncode == 1
+    assert list(target.iterdir()) == []

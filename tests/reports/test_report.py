@@ -48,7 +48,7 @@ def test_words_prices_filters_and_units_have_labels_for_people() -> None:
     report = sample_report()
     assert [line.label for line in report.asked.model] == [
         "Honda Accord",
-        "Toyota, a model that you do not stock",
+        "Toyota, another model",
         "Leaf",
     ]
     assert [line.label for line in report.asked.body] == ["SUV", "Truck"]

@@ -100,8 +100,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_the_wheel_holds_every_file_of_the_package(tree: list[Path], wheel: zipfile.ZipFile) -> None:
-    """Templates, migrations and sample data as well as the modules."""
+    """Templates, migrations, sample data and the pages of the reference as well as the modules."""
     wanted = {path.relative_to("src").as_posix() for path in tree if path.is_relative_to(PACKAGE)}
+    wanted |= {f"dealer_agent/reference/{path.name}" for path in tree if path.parts[:2] == ("docs", "reference")}
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert packed == wanted
 

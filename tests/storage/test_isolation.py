@@ -53,6 +53,8 @@ ABOUT_ALL_DEALERS = {
     "dealer_registry.LOCK_HOSTS",
     "dealer_registry.COUNT_CHANGES",
     "dealer_registry.FIND_CHANGED",
+    "feeds.FIND_ALL_DUE",
+    "feeds.FIND_CHANGED",
     "outbox.FIND_DEALERS_WITH_DUE",
     "outbox.CALL_DEALERS_WITH_DUE",
     "upkeep.FIND_DUE_UPKEEP",

@@ -40,21 +40,32 @@ CONDITIONS: dict[str, Condition] = {
     for each in (
         Condition(
             "feed_late",
-            "No inventory was imported since {since}.",
-            "The inventory was imported again.",
-            "Check that the feed still arrives and that its import runs: dealer-agent inventory history",
-            "The last import is older than the threshold. A dealer without any import gets no alert.",
-            "The inventory is imported.",
+            "The {subject} is late: no new file since {since}.",
+            "The {subject} arrived again.",
+            "Ask its vendor, and see the last files: dealer-agent inventory history",
+            "No new file for `late_after_hours` of `[[feeds]]`. Without `[[feeds]]`, no import for the threshold; a "
+            "dealer without any import gets no alert.",
+            "A file is imported.",
             "feed_late_hours",
             quiet=AT_ONCE,
         ),
         Condition(
             "feed_refused",
-            "The file of the inventory of {since} was refused. The stock is unchanged.",
-            "A file of the inventory was imported again.",
+            "A file of the {subject} was refused: {since}. The stock is unchanged.",
+            "A file of the {subject} was imported again.",
             "See the reasons: dealer-agent inventory history. If the file is right, import it with --accept.",
-            "The checks refused a file, and no file was imported since.",
+            "The newest file was refused by the checks, or cannot be read.",
             "A file is imported.",
+            quiet=AT_ONCE,
+        ),
+        Condition(
+            "feed_failing",
+            "The {subject} cannot be fetched since {since}.",
+            "The {subject} can be fetched again.",
+            "See the reason: dealer-agent feeds list. Check the address, the login, and that the other server works.",
+            "Each attempt to fetch a feed of `[[feeds]]` failed for the time of the threshold.",
+            "The feed is fetched.",
+            "feed_failing_minutes",
             quiet=AT_ONCE,
         ),
         Condition(
@@ -174,6 +185,5 @@ CONDITIONS: dict[str, Condition] = {
 
 def begins_after(condition: Condition, settings: AlertSettings) -> timedelta:
     """How long a condition must be observed before its alert begins."""
-    if condition.id == "public_address_failing":
-        return timedelta(minutes=settings.public_address_minutes)
-    return condition.after
+    minutes = {"public_address_failing": settings.public_address_minutes, "feed_failing": settings.feed_failing_minutes}
+    return timedelta(minutes=minutes[condition.id]) if condition.id in minutes else condition.after

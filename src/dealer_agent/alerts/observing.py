@@ -19,6 +19,7 @@ from dealer_agent.alerts.rules import Observation
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.storage.alerts import Backlog, CheckRecord, confirmed_copies, old_waiting, parked_deliveries
 from dealer_agent.storage.clock import clock_problem, server_clock
+from dealer_agent.storage.feeds import FeedState, feed_states, list_files
 from dealer_agent.storage.keys import key_uses
 from dealer_agent.storage.refused_imports import list_refused_imports
 from dealer_agent.storage.stock import list_imports
@@ -31,6 +32,8 @@ ADDRESS_SECONDS = 15.0
 MOST_BYTES = 1 << 20
 """The most bytes of its response that are read."""
 MIB = 1 << 20
+MOST_FILES = 20
+"""The newest files of a feed that are looked at: some may wait."""
 
 
 class PublicAddress(NamedTuple):
@@ -44,19 +47,45 @@ class PublicAddress(NamedTuple):
 
 def observe_dealer(tx: Transaction, settings: AlertSettings, record: CheckRecord) -> Seen:
     """The conditions of one dealer: its feed, its deliveries and its leads."""
-    imported = [each.at for each in list_imports(tx, 1)]
-    late = [at for at in imported if at <= tx.now - timedelta(hours=settings.feed_late_hours)]
-    refused = [each.at for each in list_refused_imports(tx, 1) if not imported or each.at > imported[0]]
     before = tx.now - timedelta(minutes=settings.deliveries_waiting_minutes)
     failed_at = record.lead_failed_at
     failed = failed_at is not None and abs(tx.now - failed_at) < LEAD_FAILED_QUIET
     return {
-        "feed_late": [Observation(since=at) for at in late],
-        "feed_refused": [Observation(since=at) for at in refused],
+        **_observe_feeds(tx, settings),
         "deliveries_failing": list(map(_of_channel, old_waiting(tx, before))),
         "deliveries_parked": list(map(_of_channel, parked_deliveries(tx))),
         "lead_failed": [Observation(amount=record.failed_leads, since=failed_at)] if failed else [],
     }
+
+
+def _observe_feeds(tx: Transaction, settings: AlertSettings) -> Seen:
+    """The feeds of `[[feeds]]`. Without any, the imports by other ways are one feed."""
+    feeds = feed_states(tx)
+    if feeds:
+        failing = [each for each in feeds if each.checked_at and each.checked_at != each.succeeded_at]
+        return {
+            "feed_late": [_of_feed(each, each.new_at or each.since) for each in feeds if each.is_late],
+            "feed_refused": [_of_feed(each, at) for each in feeds if (at := _refused_at(tx, each)) is not None],
+            "feed_failing": [_of_feed(each, each.succeeded_at or each.since) for each in failing],
+        }
+    imported = [each.at for each in list_imports(tx, 1)]
+    late = [at for at in imported if at <= tx.now - timedelta(hours=settings.feed_late_hours)]
+    newest = [each.at for each in list_refused_imports(tx, 1) if not imported or each.at > imported[0]]
+    return {
+        "feed_late": [Observation("inventory", since=at) for at in late],
+        "feed_refused": [Observation("inventory", since=at) for at in newest],
+        "feed_failing": [],
+    }
+
+
+def _refused_at(tx: Transaction, feed: FeedState) -> datetime | None:
+    """When the newest file of a feed was refused or could not be read; None if it was imported."""
+    finished = [file for file in list_files(tx, feed.name, MOST_FILES) if file.state != "waiting"]
+    return finished[0].finished_at if finished and finished[0].state in ("refused", "failed") else None
+
+
+def _of_feed(feed: FeedState, since: datetime | None) -> Observation:
+    return Observation(f"feed {feed.name}", since=since)
 
 
 def observe_keys(tx: Transaction, settings: AlertSettings) -> Seen:

@@ -18,13 +18,14 @@ COMMANDS = {
     "backup": "Write settings, database, stock and recorded heads into one file, while the service runs.",
     "restore": "Restore a backup into a new folder.",
     "report": "Show what agents asked in a month, and what they did not find. Counts only.",
+    "help": "Show a page of the reference: settings, commands, feeds, fields, errors and others.",
 }
 GROUPS = {
     "inventory": "Import the inventory, and see what it contains.",
     "feeds": "See and run the feeds that are imported without a person.",
     "keys": "Create, list and replace the keys to customer data.",
     "leads": "See, export and erase the leads that buyers sent.",
-    "appointments": "See, cancel and subscribe to the visits that buyers asked for.",
+    "appointments": "See, arrange, change and subscribe to the visits of customers.",
     "deliveries": "See whether leads arrived at their CRMs, and send them again.",
     "alerts": "See what is wrong, and test who gets a message about it.",
     "consent": "See, revoke, prove and verify the consent of customers.",
@@ -67,6 +68,14 @@ class _LazyCommands(TyperGroup):
         command.name, command.help = cmd_name, HELP[cmd_name]
         _join_lines(command)
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of these words. An unknown command ends with a message that names similar ones."""
+        if args and args[0] not in HELP:
+            from dealer_agent.protocol.did_you_mean import did_you_mean
+
+            ctx.fail(f"No such command '{args[0]}'{did_you_mean(args[0], [*HELP])}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs a command. Errors that a person can correct end it with a message."""

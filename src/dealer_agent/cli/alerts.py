@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
+from zoneinfo import ZoneInfo
 
 import typer
 
@@ -18,7 +19,7 @@ from dealer_agent.cli.open_dealer import (
     open_installation,
     opened,
 )
-from dealer_agent.cli.terminal import JsonOption, fail, out, print_table
+from dealer_agent.cli.terminal import JsonOption, fail, limited, out, print_table
 from dealer_agent.config.installation import load_installation
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.store import Store
@@ -32,6 +33,10 @@ class _Owner(NamedTuple):
     id: str
     zone: str
     store: Store
+
+    def local(self, at: datetime | None) -> datetime | None:
+        """The time in this zone."""
+        return None if at is None else at.astimezone(ZoneInfo(self.zone))
 
 
 @app.command("list")
@@ -51,13 +56,13 @@ def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
             "open" if state.is_open else "ended",
             state.condition,
             state.subject,
-            state.started_at,
-            state.ended_at,
+            owner.local(state.started_at),
+            owner.local(state.ended_at),
             sentence_of(state, owner.zone),
         )
         for state in states
     ]
-    columns = ("State", "Condition", "Subject", "Started (UTC)", "Ended (UTC)", "Meaning")
+    columns = ("State", "Condition", "Subject", "Started", "Ended", "Meaning")
     print_table("Alerts", columns, rows, empty="No alerts.", as_json=as_json)
 
 
@@ -74,12 +79,20 @@ def history(
     from dealer_agent.storage.alerts import list_messages
 
     with _opened(directory) as owner, owner.store.read(owner.id) as tx:
-        records = list_messages(tx, limit)
+        records = limited(list_messages(tx, limit + 1), limit)
     rows = [
-        (each.message_id, each.kind, each.receiver, each.state, each.created_at, each.attempts, each.problem)
+        (
+            each.message_id,
+            each.kind,
+            each.receiver,
+            each.state,
+            owner.local(each.created_at),
+            each.attempts,
+            each.problem,
+        )
         for each in records
     ]
-    columns = ("Id", "Kind", "To", "State", "At (UTC)", "Tries", "Problem")
+    columns = ("Id", "Kind", "To", "State", "At", "Tries", "Problem")
     print_table("Messages about alerts", columns, rows, empty="No messages yet.", as_json=as_json)
 
 

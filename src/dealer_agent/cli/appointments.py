@@ -1,20 +1,16 @@
 """`dealer-agent appointments`: the visits that buyers asked for."""
 
 from collections.abc import Iterable
-from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
 import msgspec
 import typer
 
+from dealer_agent.cli.appointment_changes import arrange, cancel, confirm, done, move, no_show
 from dealer_agent.cli.customer_data import OutOption, name_of, private_file, record_access
 from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
 from dealer_agent.cli.terminal import Cell, JsonOption, counted, err, fail, out, print_table
-from dealer_agent.dealers.profile import Profile
-from dealer_agent.lead_intake.visit_booking import Cancellation, NoVisitToCancel
-from dealer_agent.leads.lead_view import rooftop_view
 from dealer_agent.leads.wording import vehicle_name
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
@@ -36,36 +32,22 @@ def list_(
         with dealer.read() as tx:
             waiting = list_waiting(tx, tx.now - timedelta(days=30))  # An older one is forgotten, and not listed.
             booked = list_booked(tx, tx.now - timedelta(days=past))
-        shown = waiting + [listed for listed in booked if everything or listed.appointment.is_active]
+        shown = waiting + [listed for listed in booked if everything or not listed.appointment.is_off]
         record_access(dealer, "appointments list", leads=_customers(shown))
-    columns = ("Id", "When", "Kind", "Rooftop", "Status", "Customer", "Vehicle", "Lead Id")
-    rows = [_row(listed, dealer.profile) for listed in shown]
-    print_table("Visits", columns, rows, empty="No visits.", time="{:%a %Y-%m-%d %H:%M %Z}".format, as_json=as_json)
+    columns = ("Id", "Lead Id", "When", "Kind", "Rooftop", "Status", "Customer", "Vehicle")
+    rows = [_row(dealer, listed) for listed in shown]
+    print_table("Visits", columns, rows, empty="No visits.", time="{:%a %Y-%m-%d %H:%M}".format, as_json=as_json)
 
 
-@app.command("cancel")
-def cancel(
-    appointment_id: Annotated[str, typer.Argument(help="The id, from `appointments list`.")],
-    directory: DirOption = HERE,
-    tell_nobody: Annotated[
-        bool, typer.Option("--tell-nobody", help="Send nothing to the CRM, the staff and the customer.")
-    ] = False,
-) -> None:
-    """Cancel a visit: free its time, show it as cancelled in calendars, and notify CRM, staff and customer.
-
-    Visits that are part of it are cancelled too. The customer gets a mail if visits are confirmed by mail and consent
-    allows it.
-    """
-    # Imported here: only this command needs the catalogue's code.
-    from dealer_agent.lead_intake.intake import LeadIntake
-
-    with open_dealer(directory, customers=True) as dealer, closing(dealer.store.lead_writer()) as writer:
-        intake = LeadIntake(dealer.profile, writer, confirms_by_mail=dealer.settings.mail.confirms_visits)
-        try:
-            done = intake.cancel_visit(appointment_id, notify=not tell_nobody, now=datetime.now(UTC))
-        except NoVisitToCancel as problem:
-            fail(str(problem))
-    _show_cancelled(done, notified=not tell_nobody)
+for _name, _command in (
+    ("arrange", arrange),
+    ("confirm", confirm),
+    ("move", move),
+    ("done", done),
+    ("no-show", no_show),
+    ("cancel", cancel),
+):
+    app.command(_name)(_command)
 
 
 @app.command("calendar")
@@ -98,21 +80,6 @@ def calendar(
             out.print(f"{counted(len(booked), 'visit')} written to {file}")
 
 
-def _show_cancelled(done: Cancellation, *, notified: bool) -> None:
-    out.print(f"Visit {done.visit.appointment_id} is cancelled.")
-    for part in done.parts:
-        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} was part of it, and is cancelled too.")
-    if not notified:
-        out.print("Nobody is notified: you must do it.")
-        return
-    out.print("The service sends the lead again to every receiver that has it.")
-    for visit in (done.visit.appointment_id, *(part.appointment_id for part in done.parts)):
-        if visit in done.mailed:
-            out.print(f"The customer gets a mail about {visit}.")
-        else:
-            out.print(f"The customer gets no mail about {visit}: you must notify the customer.")
-
-
 def _subscribe(dealer: OpenDealer) -> None:
     secret, service = new_token(), dealer.settings.service
     with dealer.write() as tx:
@@ -126,14 +93,13 @@ def _subscribe(dealer: OpenDealer) -> None:
         err.print("Put the address of your service in front of it: public_url is not set.")
 
 
-def _row(listed: ListedAppointment, profile: Profile) -> tuple[Cell, ...]:
+def _row(dealer: OpenDealer, listed: ListedAppointment) -> tuple[Cell, ...]:
     visit = listed.appointment
-    zone = ZoneInfo(rooftop_view(profile, visit.rooftop).zone)
-    when = None if visit.starts_at is None else visit.starts_at.astimezone(zone)
+    when = dealer.local(visit.starts_at, visit.rooftop)
     customer = None if listed.customer is None else name_of(listed.customer)
     vehicle = None if listed.vehicle is None else vehicle_name(msgspec.json.decode(listed.vehicle, type=Vehicle))
     kind = visit.kind.replace("_", " ")
-    return visit.appointment_id, when, kind, visit.rooftop, visit.status, customer, vehicle, visit.lead_id
+    return visit.appointment_id, visit.lead_id, when, kind, visit.rooftop, visit.status, customer, vehicle
 
 
 def _customers(visits: Iterable[ListedAppointment]) -> int:

@@ -16,6 +16,7 @@ from dealer_agent.cli.customer_data import (
     actor,
     allowed_text,
     contact_point,
+    event_document,
     is_known,
     private_file,
     read_lead,
@@ -23,7 +24,7 @@ from dealer_agent.cli.customer_data import (
     show_event,
 )
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
-from dealer_agent.cli.terminal import counted, fail, moment, out, print_table
+from dealer_agent.cli.terminal import JsonOption, counted, fail, local, out, print_json, print_table
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.server.chain_heads import append_heads, read_heads
@@ -55,13 +56,20 @@ def _known_channels(names: list[str] | None) -> list[str] | None:
 def show(
     lead_id: Annotated[str, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")],
     directory: DirOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Show every consent event of a lead, and by which channels the customer may be contacted now."""
     with open_dealer(directory, customers=True) as dealer:
         found = read_lead(dealer, lead_id, "consent show")
+    clock = dealer.clock(found.stored.lead.rooftop)
+    allowed = channels_of(found.stored, found.at)
+    if as_json:
+        events = [event_document(event, clock) for event in found.stored.consents]
+        print_json({"lead": lead_id, "events": events, "may_be_contacted_by": allowed})
+        return
     for event in found.stored.consents:
-        show_event(event)
-    out.print(f"\nMay be contacted now by: {allowed_text(channels_of(found.stored, found.at))}")
+        show_event(event, clock)
+    out.print(f"\nMay be contacted now by: {allowed_text(allowed)}")
 
 
 @app.command("revoke")
@@ -80,6 +88,7 @@ def revoke(
     ] = None,
     reason: Annotated[str | None, typer.Option(help="Why, in your words. It is stored encrypted.")] = None,
     directory: DirOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Record that a customer withdrew consent. Name the customer by a lead, an e-mail address or a phone number.
 
@@ -103,7 +112,11 @@ def revoke(
                 done.update(dict.fromkeys(applies_to))
         with dealer.read() as tx:
             leads = [(each, get_lead(tx, each)) for each in done]
-    rows = [(each, allowed_text(channels_of(lead, at) if lead else ())) for each, lead in leads]
+    allowed = {each: channels_of(lead, at) if lead else () for each, lead in leads}
+    if as_json:
+        changed = [{"lead": each, "may_be_contacted_by": still} for each, still in allowed.items()]
+        print_json({"revoked": revoked, "leads": changed})
+    rows = [(each, allowed_text(still)) for each, still in allowed.items()]
     print_table(f"Revoked: {', '.join(revoked)}", ("Lead Id", "May still be contacted by"), rows)
 
 
@@ -118,7 +131,7 @@ ContactArgument = Annotated[
 
 
 @app.command("prove")
-def prove(contact: ContactArgument, directory: DirOption = HERE) -> None:
+def prove(contact: ContactArgument, directory: DirOption = HERE, as_json: JsonOption = False) -> None:
     """Show what a person consented to and withdrew, also for erased leads.
 
     The law requires you to keep this (16 CFR 310.5). The access log names everyone who uses this command.
@@ -128,12 +141,19 @@ def prove(contact: ContactArgument, directory: DirOption = HERE) -> None:
             found = _leads(tx, contact)
             events = proven_events(tx, found)
         record_access(dealer, "consent prove", leads=len(found))
+    if as_json:
+        print_json([event_document(event, dealer.local) for event in events])
     for event in events:
-        show_event(event)
+        show_event(event, dealer.local)
 
 
 @app.command("export")
-def export(contact: ContactArgument, file: Annotated[Path, PRIVATE_FILE], directory: DirOption = HERE) -> None:
+def export(
+    contact: ContactArgument,
+    file: Annotated[Path, PRIVATE_FILE],
+    directory: DirOption = HERE,
+    as_json: JsonOption = False,
+) -> None:
     """Write a person's consent record with its proof to a file. `consent verify FILE` checks this file.
 
     The file is not encrypted. It also has the events of other leads, which name nobody. They connect the record with
@@ -148,6 +168,8 @@ def export(contact: ContactArgument, file: Annotated[Path, PRIVATE_FILE], direct
             for line in evidence.lines:
                 opened.write(line + b"\n")
     out.print(f"Written to {file}. The chain's head is now:\n{evidence.head}")
+    if as_json:
+        print_json({"file": str(file), "leads": len(found), "head": str(evidence.head)})
 
 
 def _leads(tx: Transaction, contact: str) -> list[str]:
@@ -168,6 +190,7 @@ def verify(
         typer.Option(metavar="FILE-OR-HEAD", help="A file of recorded heads, or one head of `consent head`."),
     ] = None,
     directory: DirOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Check that nobody changed, removed or added consent events or entries of the access log in the database.
 
@@ -176,7 +199,7 @@ def verify(
     """
     recorded = None if against is None else _recorded(against)
     if file is not None:
-        _verify_file(file, recorded)
+        _verify_file(file, recorded, as_json=as_json)
         return
     with open_dealer(directory, customers=True) as dealer, dealer.read() as tx:
         known = _of_dealer(recorded, tx.dealer_id)
@@ -191,13 +214,17 @@ def verify(
     deleted = f"; the first {log.deleted:,} were deleted by age" if log.deleted else ""
     entries = f"{log.entries:,} {'entry' if log.entries == 1 else 'entries'}"
     out.print(f"The access log is whole: {entries}{deleted}.")
-    if recorded is not None:
-        newest = max(each.at for each in recorded if each.dealer_id == dealer.profile.id)
-        out.print(f"Both agree with the recorded heads; the newest head is from {moment(newest)} UTC.")
+    newest = max((dealer.local(each.at) for each in recorded or () if each.dealer_id == tx.dealer_id), default=None)
+    if newest is not None:
+        out.print(f"Both agree with the recorded heads; the newest head is from {local(newest)}.")
+    if as_json:
+        events = {"events": report.events, "erased": report.erased}
+        accesses = {"entries": log.entries, "deleted": log.deleted}
+        print_json({"consents": events, "accesses": accesses, "newest_recorded_head": newest})
 
 
 @app.command("head")
-def head(directory: DirOption = HERE) -> None:
+def head(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
     """Print the heads of the consent record and of the access log, and add them to the file of heads.
 
     Keep the output where a person who can change the database cannot change it. `consent verify --against` reads it.
@@ -208,6 +235,10 @@ def head(directory: DirOption = HERE) -> None:
         append_heads(dealer.settings.heads_file, found, tx.now)
     for each in found:
         out.print(str(each))
+    if as_json:
+        print_json(
+            [{"chain": each.chain, "rows": each.rows, "at": dealer.local(each.at), "head": str(each)} for each in found]
+        )
 
 
 def _recorded(against: str) -> list[Head]:
@@ -230,7 +261,7 @@ def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapp
         fail(str(problem))
 
 
-def _verify_file(file: Path, recorded: list[Head] | None) -> None:
+def _verify_file(file: Path, recorded: list[Head] | None, *, as_json: bool) -> None:
     try:
         found = check_evidence(_lines(file), recorded or ())
     except BadEvidence as problem:
@@ -240,8 +271,13 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> None:
             f"{file} cannot be compared: no recorded head of the dealer {found.dealer_id} counts "
             "the events of the file. Export the record again: it then reaches the newest head"
         )
+    # A file does not say in which zone its dealer is.
+    if as_json:
+        events = [event_document(event, _in_utc) for event in found.events]
+        head = {"chain_events": found.head.rows, "head": str(found.head), "agrees_with_a_recorded_head": bool(recorded)}
+        print_json(head | {"events": events})
     for event in found.events:
-        show_event(event)
+        show_event(event, _in_utc)
     out.print(
         f"\nThe record is valid. Each text is the one that was recorded. "
         f"{counted(found.head.rows, 'event')} without a gap lead to this head:\n{found.head}"
@@ -256,6 +292,10 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> None:
         "It does not prove that the agent told the truth, because the dealer recorded what it received. It does not "
         "prove that the person has no other leads."
     )
+
+
+def _in_utc(at: datetime | None) -> datetime | None:
+    return None if at is None else at.astimezone(UTC)
 
 
 def _lines(file: Path) -> Iterator[bytes]:

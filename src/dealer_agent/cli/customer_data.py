@@ -3,18 +3,21 @@
 import os
 import pwd
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from pathlib import Path
-from typing import Annotated, BinaryIO, get_args
+from typing import Annotated, Any, BinaryIO, get_args
+from zoneinfo import ZoneInfo
 
 import msgspec
 import typer
 
 from dealer_agent.cli.open_dealer import OpenDealer
-from dealer_agent.cli.terminal import fail, moment, section
+from dealer_agent.cli.terminal import fail, local, section
 from dealer_agent.leads.consent_events import ConsentEvent
+from dealer_agent.leads.local_time import first_instant
 from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
 from dealer_agent.leads.records import LeadDetails, StoredLead
 from dealer_agent.protocol.formats import normal_email, normal_phone
@@ -25,13 +28,15 @@ from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import find_leads_of, get_lead
 
 
-def record_access(dealer: OpenDealer, action: str, *, leads: int, lead_id: str | None = None) -> None:
-    """Records that this user reads customer data of that many leads. Without leads it records nothing.
+def record_access(
+    dealer: OpenDealer, action: str, *, leads: int, lead_id: str | None = None, even_without: bool = False
+) -> None:
+    """Records that this user reads customer data of that many leads. Without leads, only if `even_without`.
 
     Call it after the data is read and before any of it is shown. `action` is the command, such as `leads list`.
     `lead_id` names a single lead. If the access log cannot be written, the command ends with exit code 1.
     """
-    if leads == 0:
+    if leads == 0 and not even_without:
         return
     try:
         with dealer.lock() as tx:
@@ -101,6 +106,40 @@ PhoneOption = Annotated[
 ]
 
 
+def _day(meaning: str) -> Any:
+    return typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help=meaning)
+
+
+SinceOption = Annotated[datetime | None, _day("Only those of this day, such as 2026-03-02, or later.")]
+UntilOption = Annotated[datetime | None, _day("Only those of this day or earlier.")]
+
+
+def days_between(dealer: OpenDealer, since: datetime | None, until: datetime | None) -> dict[str, datetime]:
+    """The start (`since`) and the end (`until`, excluded) of these days in the zone of the first rooftop, if given."""
+    zone = ZoneInfo(dealer.profile.timezone)
+    found = {}
+    if since is not None:
+        found["since"] = first_instant(since.date(), time.min, zone)
+    if until is not None:
+        found["until"] = first_instant(until.date() + timedelta(days=1), time.min, zone)
+    if since is not None and until is not None and since > until:
+        raise typer.BadParameter("--since is later than --until")
+    return found
+
+
+def asked_text(text: str) -> str:
+    """The text of a search. For `-` the command asks."""
+    return _asked(text, "Search for")
+
+
+def known_contact(text: str) -> str | None:
+    """The `contact_point` if the text is a whole e-mail address or phone number."""
+    if email := normal_email(text):
+        return f"{EMAIL_PREFIX}{email}"
+    number = normal_phone(text, "US")
+    return number and f"{PHONE_PREFIX}{number}"
+
+
 def contact_point(text: str) -> str | None:
     """An e-mail address or a phone number in the normal form of `leads.received_lead.contact_points`."""
     given = _asked(text, "E-mail address or phone number")
@@ -154,24 +193,38 @@ def allowed_text(channels: Collection[str]) -> str:
     return ", ".join(channel for channel in get_args(Channel) if channel in channels) or "no channel"
 
 
-def show_event(event: ConsentEvent) -> None:
-    """Shows one event as a section."""
-    facts = {
+Clock = Callable[[datetime | None], datetime | None]
+"""Returns a time in the zone in which it is shown."""
+
+
+def event_document(event: ConsentEvent, clock: Clock) -> dict[str, Any]:
+    """A consent event as JSON."""
+    return {
+        "number": event.number,
+        "kind": event.kind,
+        "at": clock(event.at),
         "lead": event.lead_id,
-        "customer": None if event.customer is None else _name_and_contacts(event.customer),
-        "granted": f"{moment(event.granted_at)} UTC" if event.granted_at else None,
-        "expires": f"{moment(event.expires_at)} UTC" if event.expires_at else None,
-        "channels": ", ".join(event.channels),
-        "scope": ", ".join(event.scope),
+        "customer": None if event.customer is None else msgspec.json.decode(event.customer),
+        "granted": clock(event.granted_at),
+        "expires": clock(event.expires_at),
+        "channels": list(event.channels),
+        "scope": list(event.scope),
         "purpose": event.purpose,
         "through": event.agent,
         "token": event.token_id,
         "text": event.consent_text,
         "by": event.by,
         "reason": event.reason,
-        "request hash": event.request_hash.hex() if event.request_hash else None,
+        "request_hash": event.request_hash.hex() if event.request_hash else None,
     }
-    title = f"Consent event {event.number}: {event.kind} {moment(event.at)} UTC"
+
+
+def show_event(event: ConsentEvent, clock: Clock) -> None:
+    """Shows one event as a section."""
+    facts = event_document(event, clock)
+    title = f"Consent event {facts.pop('number')}: {facts.pop('kind')} {local(facts.pop('at'))}"
+    facts["customer"] = None if event.customer is None else _name_and_contacts(event.customer)
+    facts |= {"channels": ", ".join(event.channels), "scope": ", ".join(event.scope)}
     section(title, {name: value for name, value in facts.items() if value})
 
 

@@ -1,12 +1,10 @@
 """`dealer-agent dealers`: the dealers of an installation, their settings and their host names."""
 
-import json
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +13,18 @@ import typer
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.dealer_moves import export, import_
 from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
-from dealer_agent.cli.terminal import JsonOption, err, fail, moment, out, plain, print_table, progress
+from dealer_agent.cli.terminal import (
+    JsonOption,
+    err,
+    fail,
+    local,
+    moment,
+    out,
+    plain,
+    print_json,
+    print_table,
+    progress,
+)
 from dealer_agent.config.loading import read_text
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.storage.dealer_registry import (
@@ -63,6 +72,7 @@ def add(
     ] = False,
     note: NoteOption = "",
     folder: FolderOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Add a dealer with the settings of a dealer.toml. All processes serve it within two seconds.
 
@@ -75,6 +85,8 @@ def add(
         with opened.store.write(dealer_id) as tx:
             add_dealer(tx, text.encode(), actor=actor(), note=note, enabled=not disabled, listed=listed)
         address = _address(opened, dealer_id)
+    if as_json:
+        print_json({"id": dealer_id, "address": f"{address}/"})
     when = " after `dealers enable`" if disabled else ""
     out.print(f"The dealer {dealer_id} is added. It answers{when} at {address}/")
     out.print(f"Next: dealer-agent inventory import YOUR-EXPORT.csv --dealer {dealer_id} --dir {folder}")
@@ -117,10 +129,9 @@ def show(dealer_id: IdArgument, folder: FolderOption = HERE, as_json: JsonOption
         "settings": {"number": newest.number, "at": newest.at, "actor": newest.actor, "note": newest.note},
     }
     if as_json:
-        facts["document"] = document.decode()
-        typer.echo(json.dumps(facts, indent=2, default=datetime.isoformat))
+        print_json(facts | {"document": document.decode()})
         return
-    changed = f"number {newest.number}, of {moment(newest.at)} UTC, by {newest.actor}"
+    changed = f"number {newest.number}, of {local(newest.at)}, by {newest.actor}"
     for name, value in (facts | {"hosts": ", ".join(names) or "-", "settings": changed}).items():
         out.print(plain(f"{name.capitalize():<10}{value}"))
     out.print(f"\nIts dealer.toml: dealer-agent dealers history {dealer_id} --number {newest.number}")
@@ -142,6 +153,7 @@ def edit(
     ] = None,
     note: NoteOption = "",
     folder: FolderOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Change the settings of a dealer in your editor ($EDITOR), or replace them with a file.
 
@@ -162,6 +174,8 @@ def edit(
                 set_state(tx, listed=listed)
             if text != before:
                 number = _store_settings(tx, text, expected or current, note)
+    if as_json:
+        print_json({"id": dealer_id, "settings": number or current, "changed": number is not None})
     if number is not None:
         out.print(f"Stored as number {number}.")
     elif listed is None:
@@ -181,10 +195,14 @@ def history(
     with open_installation(folder) as opened, opened.store.read(dealer_id) as tx:
         find_dealer(tx)
         if number is not None:
-            typer.echo(read_settings(tx, number).decode(), nl=False)
+            document = read_settings(tx, number).decode()
+            if as_json:
+                print_json({"number": number, "document": document})
+            else:
+                typer.echo(document, nl=False)
             return
         records = list_settings(tx)
-    columns = ("Number", "At (UTC)", "Who", "Note")
+    columns = ("Number", "At", "Who", "Note")
     rows = [(each.number, each.at, each.actor, each.note) for each in records]
     print_table(f"Settings of {dealer_id}", columns, rows, time=moment, as_json=as_json)
 
@@ -239,6 +257,7 @@ def host_add(
     dealer_id: IdArgument,
     host: Annotated[str, typer.Argument(metavar="HOST", help="A host name, such as cars.example.com.")],
     folder: FolderOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Let a dealer answer at a host name of its own. Its cards and mails then name the first of its hosts by alphabet.
 
@@ -251,6 +270,8 @@ def host_add(
         except ValueError as problem:
             raise typer.BadParameter(str(problem), param_hint="HOST") from None
         address = _address(opened, dealer_id)
+    if as_json:
+        print_json({"id": dealer_id, "host": name, "address": f"{address}/"})
     out.print(f"The dealer {dealer_id} answers at https://{name}/. Its cards name {address}/")
 
 

@@ -5,9 +5,20 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
-from dealer_agent.cli.terminal import JsonOption, fail, moment, out, print_table, section
-from dealer_agent.dealers.routing import TO_CUSTOMER
+from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
+from dealer_agent.cli.terminal import (
+    JsonOption,
+    err,
+    fail,
+    limited,
+    out,
+    plain,
+    print_json,
+    print_table,
+    section,
+)
+from dealer_agent.dealers.routing import CUSTOMER, NOTIFY, TO_CUSTOMER
+from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.outbox import DeliveryRecord, State, get_delivery, list_deliveries, retry_deliveries
 from dealer_agent.storage.sent_deliveries import send_again as resend
@@ -35,13 +46,15 @@ def list_(
 ) -> None:
     """List deliveries: the lead, the channel, the state and the last problem."""
     with open_dealer(directory) as dealer, dealer.read() as tx:
-        records = list_deliveries(tx, limit, state=state, channel=channel, lead_id=lead)
-    columns = ("Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries", "At (UTC)", "Problem")
+        found = list_deliveries(tx, limit + 1, state=state, channel=channel, lead_id=lead)
+    columns = ("Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries", "At", "Problem")
     rows = []
-    for record in records:
+    for record in limited(list(found), limit):
         where = record.delivery_id, record.lead_id, record.kind, record.rooftop, record.channel
-        at = record.settled_at or record.due_at
+        at = dealer.local(record.settled_at or record.due_at, record.rooftop)
         rows.append((*where, _state(record, tx.now), record.attempts, at, record.problem))
+    if channel is not None and not rows:
+        _check_channel(dealer, channel)
     empty = "No such deliveries." if state or channel or lead else "No deliveries yet."
     print_table("Deliveries", columns, rows, empty=empty, as_json=as_json)
 
@@ -50,24 +63,30 @@ def list_(
 def show(
     delivery_id: Annotated[str, typer.Argument(metavar="ID", help="The id, from `deliveries list`.")],
     directory: DirOption = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Show everything about one delivery."""
     with open_dealer(directory) as dealer, dealer.read() as tx:
         record = _delivery(tx, delivery_id)
-    out.print(f"[bold]Delivery {record.delivery_id}[/], {_state(record, tx.now)}", markup=True)
     facts = {
+        "id": record.delivery_id,
+        "state": _state(record, tx.now),
         "lead": record.lead_id,
         "kind": record.kind,
         "rooftop": record.rooftop,
         "channel": record.channel,
-        "tried since": f"{moment(record.created_at)} UTC",
-        "tries": str(record.attempts),
-        "next try": f"{moment(record.due_at)} UTC" if record.state == "waiting" else None,
-        "settled": f"{moment(record.settled_at)} UTC" if record.settled_at else None,
-        "appointment" if record.kind in TO_CUSTOMER else "because of": record.event_id,
+        "tried_since": dealer.local(record.created_at, record.rooftop),
+        "tries": record.attempts,
+        "next_try": dealer.local(record.due_at, record.rooftop) if record.state == "waiting" else None,
+        "settled": dealer.local(record.settled_at, record.rooftop),
+        "appointment" if record.kind in TO_CUSTOMER else "because_of": record.event_id,
         "problem": record.problem,
     }
-    section("What became of it", {name: value for name, value in facts.items() if value})
+    if as_json:
+        print_json({name: value for name, value in facts.items() if value is not None})
+        return
+    out.print(f"[bold]Delivery {facts.pop('id')}[/], {facts.pop('state')}", markup=True)
+    section("What became of it", facts)
 
 
 @app.command("retry")
@@ -78,6 +97,7 @@ def retry(
     directory: DirOption = HERE,
     everything: Annotated[bool, typer.Option("--all", help="All deliveries that wait or are parked.")] = False,
     channel: ChannelOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Try parked and waiting deliveries again at once. The running service sends them with the same id and bytes."""
     if (delivery_id is None) != everything:
@@ -90,6 +110,10 @@ def retry(
             again = "; dealer-agent deliveries send-again sends it again" if record.state == "sent" else ""
             fail(f"Delivery {delivery_id} was {record.state}: only one that waits or is parked is tried again{again}")
         count = retry_deliveries(tx, delivery_id=delivery_id, channel=channel)
+        if channel is not None and not count:
+            _check_channel(dealer, channel)
+    if as_json:
+        print_json({"retried": count})
     out.print(f"{count} {'delivery is' if count == 1 else 'deliveries are'} tried again as soon as the service runs.")
 
 
@@ -98,6 +122,7 @@ def send_again(
     sent_id: Annotated[str, typer.Argument(metavar="ID", help="A delivery that was sent, or a lead.")],
     directory: DirOption = HERE,
     channel: ChannelOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Send one delivery again, or a lead to every channel that has it, as a resend with a new delivery id.
 
@@ -119,8 +144,17 @@ def send_again(
                 f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it. "
                 "dealer-agent deliveries retry sends what waits or is parked"
             )
+    if as_json:
+        print_json({"deliveries": new_ids})
     for delivery_id in new_ids:
         out.print(f"Delivery {delivery_id} is sent as soon as the service runs.")
+
+
+def _check_channel(dealer: OpenDealer, name: str) -> None:
+    """A message if no rooftop has a channel of this name. Old deliveries may have channels that are gone."""
+    known = {NOTIFY, CUSTOMER}.union(*(rooftop.deliver.channels for rooftop in dealer.profile.rooftops))
+    if name not in known:
+        err.print(f"dealer.toml has no channel {plain(name)}{did_you_mean(name, sorted(known))}")
 
 
 def _delivery(tx: Transaction, delivery_id: str) -> DeliveryRecord:

@@ -20,7 +20,7 @@ from dealer_agent.cli.customer_data import (
     record_access,
 )
 from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
-from dealer_agent.cli.terminal import Cell, fail, moment, out, plain, print_table
+from dealer_agent.cli.terminal import Cell, JsonOption, fail, local, out, plain, print_json, print_table
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.received_lead import contact_points
@@ -75,6 +75,7 @@ def erase(
             "--final", help="Make the erasure final now: replace the key, and destroy the old one. Takes longer."
         ),
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Erase a person: every lead with an e-mail address or phone number, or one lead. This cannot be undone.
 
@@ -102,10 +103,21 @@ def erase(
         else:
             _erase_person(erasure, person, yes=yes, again=final)
         (_make_final if final else _tell_when_final)(dealer)
+        if as_json:
+            until = erasure.proof_kept_until()
+            print_json(
+                {
+                    "erased": erasure.lead_ids,
+                    "channels_with_a_copy": erasure.copies,
+                    "cancelled_visits": [visit.appointment_id for visit in erasure.visits],
+                    "proof_kept_until": dealer.local(until),
+                    "final": final,
+                }
+            )
 
 
 def _confirm(question: str, *, yes: bool) -> None:
-    if not yes and not typer.confirm(f"{question} This cannot be undone."):
+    if not yes and not typer.confirm(f"{question} This cannot be undone.", err=True):
         fail("Nothing was erased.")
 
 
@@ -144,7 +156,8 @@ class _Erasure:
         if self.copies:
             out.print("The running service notifies each of them, unless `notices` in dealer.toml excludes that.")
         for visit in self.visits:
-            what = f"{VISITS[visit.kind]} at {plain(visit.rooftop)} on {moment(visit.starts_at)} UTC"
+            when = local(self.dealer.local(visit.starts_at, visit.rooftop))
+            what = f"{VISITS[visit.kind]} at {plain(visit.rooftop)} on {when}"
             out.print(f"\nThe {what} is cancelled. The running service notifies the rooftop.")
 
 
@@ -173,7 +186,7 @@ def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) 
     if proven:
         out.print(f"The proof of consent of these erased leads will be erased: {', '.join(proven)}")
     if leads:
-        print_table("To be erased", ("Id", "Received (UTC)", "Customer", "Agent"), list(map(_row, leads)))
+        print_table("To be erased", ("Id", "Received", "Customer", "Agent"), [_row(dealer, each) for each in leads])
     _confirm("Erase this person?", yes=yes)
     for each in proven:
         erasure.lead_ids.append(each)
@@ -239,9 +252,14 @@ def _counts(dealer: OpenDealer, leads: Sequence[StoredLead]) -> dict[str, int]:
     }
 
 
-def _row(stored: StoredLead) -> tuple[Cell, ...]:
+def _row(dealer: OpenDealer, stored: StoredLead) -> tuple[Cell, ...]:
     name, lead = _customers(stored)[-1], stored.lead
-    return lead.lead_id, lead.received_at, f"{name.first_name} {name.last_name}", lead.source_agent or ERASED
+    return (
+        lead.lead_id,
+        dealer.local(lead.received_at, lead.rooftop),
+        f"{name.first_name} {name.last_name}",
+        lead.source_agent or ERASED,
+    )
 
 
 def _make_final(dealer: OpenDealer) -> None:

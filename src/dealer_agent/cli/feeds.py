@@ -1,7 +1,6 @@
 """`dealer-agent feeds`: the feeds that are imported without a person."""
 
 import asyncio
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -9,7 +8,7 @@ from msgspec import UNSET, to_builtins
 
 from dealer_agent.cli.feed_accounts import host_key, password
 from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
-from dealer_agent.cli.terminal import JsonOption, fail, minute, out, plain, print_table, section
+from dealer_agent.cli.terminal import JsonOption, fail, limited, out, plain, print_table, section
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.storage.feeds import FeedState, feed_states, list_files, put_feeds
 
@@ -28,11 +27,12 @@ def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
     with open_dealer(directory) as dealer:
         states = _states(dealer)
         names = [feed.name for feed in dealer.settings.feeds]
-    columns = ("Feed", "Source", "State", "Newest file (UTC)", "Imported (UTC)", "Next (UTC)", "Waiting", "Problem")
+    columns = ("Feed", "Source", "State", "Newest file", "Imported", "Next", "Waiting", "Problem")
     rows = [
         (
-            *(each.name, each.source, _word(each), each.new_at, each.imported_at, each.next_at, each.waiting),
-            each.problem,
+            *(each.name, each.source, _word(each)),
+            *map(dealer.local, (each.new_at, each.imported_at, each.next_at)),
+            *(each.waiting, each.problem),
         )
         for each in (states[name] for name in names)
     ]
@@ -46,24 +46,23 @@ def show(name: NameArgument, directory: DirOption = HERE, as_json: JsonOption = 
         feed = feed_named(dealer, name)
         state = _states(dealer)[name]
     columns = (
-        *("Feed", "Source", "State", "In settings since (UTC)", "Checked (UTC)", "Answered (UTC)"),
-        *("Newest file (UTC)", "Imported (UTC)", "Next (UTC)", "Waiting", "Problem"),
+        *("Feed", "Source", "State", "In settings since", "Checked", "Answered"),
+        *("Newest file", "Imported", "Next", "Waiting", "Problem"),
     )
     values = (
-        *(state.name, state.source, _word(state), state.since, state.checked_at, state.succeeded_at),
-        *(state.new_at, state.imported_at, state.next_at, state.waiting, state.problem),
+        *(state.name, state.source, _word(state)),
+        *map(dealer.local, (state.since, state.checked_at, state.succeeded_at)),
+        *map(dealer.local, (state.new_at, state.imported_at, state.next_at)),
+        *(state.waiting, state.problem),
     )
     if as_json:
         print_table("", columns, [values], as_json=True)
         return
-    shown = {
-        column: minute(value) if isinstance(value, datetime) else value
-        for column, value in zip(columns, values, strict=True)
-        if value is not None
-    }
-    section(f"Feed {name}", shown)
+    section(f"Feed {name}", dict(zip(columns, values, strict=True)))
     settings = to_builtins(feed)
-    section("Settings", {key: value for key, value in settings.items() if value not in ([], {}, UNSET)})
+    if feed.upload is not UNSET:
+        settings["upload"].pop("password_hash", None)
+    section("Settings", {key: value for key, value in settings.items() if value not in ([], {})})
 
 
 @app.command("files")
@@ -78,13 +77,13 @@ def files(
         if name is not None:
             feed_named(dealer, name)
         with dealer.read() as tx:
-            found = list_files(tx, name, limit)
+            found = limited(list_files(tx, name, limit + 1), limit)
         folder = dealer.settings.directory / "feeds"
-    columns = ("Feed", "Received (UTC)", "Name", "Bytes", "State", "Finished (UTC)", "Revision", "Problem", "Id")
+    columns = ("Feed", "Received", "Name", "Bytes", "State", "Finished", "Revision", "Problem", "Id")
     rows = [
         (
-            *(each.feed, each.received_at, each.name, each.size, each.state, each.finished_at, each.revision),
-            *(each.problem, each.file_id),
+            *(each.feed, dealer.local(each.received_at), each.name, each.size, each.state),
+            *(dealer.local(each.finished_at), each.revision, each.problem, each.file_id),
         )
         for each in found
     ]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
@@ -15,7 +15,17 @@ from msgspec import UNSET
 
 from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
-from dealer_agent.cli.terminal import JsonOption, fail, minute, out, plain, print_table, progress
+from dealer_agent.cli.terminal import (
+    JsonOption,
+    cell_text,
+    fail,
+    limited,
+    out,
+    plain,
+    print_json,
+    print_table,
+    progress,
+)
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feed_checks import CHECK_BY_ID, EVERY_CHECK, Finding, refusals
 from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, FeedError, Remark, Repeat
@@ -35,6 +45,7 @@ _SHRINKING = ("units_lost", "rooftop_lost")
 REMARKS_SHOWN = 20
 COLUMNS_SHOWN = 50
 LINES_SHOWN = 10
+AT_OTHER_ROOFTOPS = "At other rooftops"
 
 
 def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
@@ -47,7 +58,8 @@ def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
 
 def _known_layout(name: str | None) -> str | None:
     if name is not None and name not in LAYOUT_NAMES:
-        raise typer.BadParameter(f"{name!r} is no layout; choose one of {', '.join(LAYOUT_NAMES)}")
+        known = ", ".join(LAYOUT_NAMES)
+        raise typer.BadParameter(f"{name!r} is no layout; choose one of {known}{did_you_mean(name, LAYOUT_NAMES)}")
     return name
 
 
@@ -107,6 +119,7 @@ def import_(
             " they are.",
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Replace the stock by a full export: add new units, update changed units, mark missing units as sold.
 
@@ -115,9 +128,15 @@ def import_(
     """
     # Imported here: the other command needs neither the catalogue nor the reader.
     from dealer_agent.catalogue_loading.feed_import import import_feed, record_unreadable
+    from dealer_agent.inventory.feeds.archives import unpack
     from dealer_agent.inventory.feeds.reader import read_feed
 
-    with TemporaryFile() as spool, open_dealer(directory) as dealer, progress() as bar:
+    with (
+        TemporaryFile() as spool,
+        NamedTemporaryFile() as unpacked,
+        open_dealer(directory) as dealer,
+        progress() as bar,
+    ):
         settings = None if feed_name is None else feed_named(dealer, feed_name, "--feed")
         rooftops = _known_rooftops(dealer.profile, rooftop or ([] if settings is None else list(settings.rooftops)))
         if settings is not None:
@@ -127,7 +146,7 @@ def import_(
         accepted = [*(accept or ()), *(_SHRINKING if allow_shrink else ())]
         try:
             feed = read_feed(
-                _content(file),
+                unpack(_content(file), Path(unpacked.name)),
                 layout=layout,
                 columns={} if settings is None else settings.columns,
                 on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
@@ -174,13 +193,19 @@ def import_(
         bar.update(storing, completed=len(feed.units))
     _show_feed(feed)
     _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
+    if as_json:
+        counts = {name.lower().replace(" ", "_"): count for name, count in _counts(feed, done).items()}
+        findings = msgspec.to_builtins(done.outcome.findings)
+        print_json({"layout": feed.layout, "dry_run": dry_run, **counts, "findings": findings})
 
 
 def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
     names = {rooftop.name.casefold(): rooftop.name for rooftop in dealer.rooftops}
     for name in wanted:
         if name.strip().casefold() not in names:
-            fail(f"{name!r} is no rooftop of dealer.toml. The rooftops are: {', '.join(names.values())}.")
+            known = list(names.values())
+            advice = did_you_mean(name, known)
+            fail(f"{name!r} is no rooftop of dealer.toml. The rooftops are: {', '.join(known)}{advice}")
     return [names[name.strip().casefold()] for name in wanted]
 
 
@@ -192,13 +217,14 @@ def history(
 ) -> None:
     """List the imports: when, from which file, what each changed, and why one was refused."""
     with open_dealer(directory) as dealer, dealer.read() as tx:
-        imported, refused = list_imports(tx, limit), list_refused_imports(tx, limit)
+        imported, refused = list_imports(tx, limit + 1), list_refused_imports(tx, limit + 1)
     both: list[ImportRecord | RefusedImport] = [*imported, *refused]
-    imports = sorted(both, key=lambda each: each.at, reverse=True)[:limit]
-    columns = ["At (UTC)", "File", "Layout", "Outcome", *_COUNTED, "Rooftops", "Feed"]
+    imports = limited(sorted(both, key=lambda each: each.at, reverse=True), limit)
+    columns = ["At", "File", "Layout", "Outcome", *_COUNTED, "Rooftops", "Feed"]
     rows: list[tuple[Any, ...]] = [
         (
-            *(each.at, each.source, each.layout, "imported" if isinstance(each, ImportRecord) else "refused"),
+            *(dealer.local(each.at), each.source, each.layout),
+            "imported" if isinstance(each, ImportRecord) else "refused",
             *(getattr(each, name.lower(), None) for name in _COUNTED),
             ", ".join(each.rooftops or ("all",)),
             getattr(each, "feed", None),
@@ -211,7 +237,7 @@ def history(
     print_table("Imports", columns, rows, empty="Nothing was imported yet.", as_json=as_json)
     for each in () if as_json else imports:
         if each.findings:
-            out.print(f"\n{minute(each.at)} {plain(each.source)}")
+            out.print(f"\n{cell_text(dealer.local(each.at))} {plain(each.source)}")
             for finding in each.findings:
                 out.print(f"  {finding.check}: {plain(finding.sentence)}")
 
@@ -271,25 +297,12 @@ def _remark(repeat: Repeat) -> Remark:
 
 
 def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run: bool) -> None:
-    outcome = done.outcome
-    counts = {
-        "Rows in the file": feed.rows,
-        "Added": len(outcome.added),
-        "Changed": len(outcome.changed),
-        "Unchanged": len(outcome.unchanged),
-        "Sold": len(outcome.sold),
-        "Back for sale": len(outcome.back),
-        "Refused rows": feed.counts.refused,
-        **({"At other rooftops": done.outside} if done.outside else {}),
-        "Rows marked sold": feed.counts.sold,
-        "Repeated rows": feed.repeats + outcome.repeated,
-        "For sale before": outcome.before,
-        "For sale now": outcome.after,
-    }
+    counts = _counts(feed, done)
     _show_remarks("Not imported: at other rooftops", done.outside_remarks, done.outside)
-    _show_warnings(outcome.findings)
+    _show_warnings(done.outcome.findings)
     title = "\nWhat would happen" if dry_run else "\nImported"
-    print_table(title, ("Units", "Count"), list(counts.items()))
+    rows = [(name, count) for name, count in counts.items() if count or name != AT_OTHER_ROOFTOPS]
+    print_table(title, ("Units", "Count"), rows)
     if done.without_rooftop:
         units = "unit names" if done.without_rooftop == 1 else "units name"
         named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""
@@ -310,3 +323,22 @@ def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run:
         )
     if dry_run:
         out.print("\nNothing was changed (--dry-run).")
+
+
+def _counts(feed: Feed, done: "ImportResult") -> dict[str, int]:
+    """What happens to how many units."""
+    outcome = done.outcome
+    return {
+        "Rows in the file": feed.rows,
+        "Added": len(outcome.added),
+        "Changed": len(outcome.changed),
+        "Unchanged": len(outcome.unchanged),
+        "Sold": len(outcome.sold),
+        "Back for sale": len(outcome.back),
+        "Refused rows": feed.counts.refused,
+        AT_OTHER_ROOFTOPS: done.outside,
+        "Rows marked sold": feed.counts.sold,
+        "Repeated rows": feed.repeats + outcome.repeated,
+        "For sale before": outcome.before,
+        "For sale now": outcome.after,
+    }

@@ -19,7 +19,7 @@ from dealer_agent.cli.open_dealer import (
     open_installation,
     opened,
 )
-from dealer_agent.cli.terminal import Cell, JsonOption, fail, out, print_table, progress
+from dealer_agent.cli.terminal import Cell, JsonOption, fail, out, print_json, print_table, progress
 from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
@@ -44,11 +44,15 @@ def create(
             "--print", help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret if it has none. Write no file."
         ),
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Create the key file of a dealer or an installation that has none. `init` creates it too."""
     if show:
         lasting = None if _has_lasting_secret(os.environ) else new_lasting_secret()
-        out.print(",".join(render(Keyring((new_key(),), lasting)).split()), soft_wrap=True)
+        value = ",".join(render(Keyring((new_key(),), lasting)).split())
+        out.print(value, soft_wrap=True)
+        if as_json:
+            print_json({"variable": KEYS_VARIABLE, "value": value})
         return
     if is_installation(directory.path):
         owner: Settings | Installation = load_installation(directory.path, os.environ)
@@ -63,6 +67,8 @@ def create(
     _drop_lost_key(owner.database_url, dealer_id)
     path = create_key_file(owner.directory)
     out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
+    if as_json:
+        print_json({"file": str(path)})
 
 
 @app.command("list")
@@ -73,7 +79,7 @@ def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
     """
     with rotations_in(directory) as rotations:
         rows = [row for rotation in rotations for row in _rows_of(rotation)]
-        columns: tuple[str, ...] = ("Of", "Id", "Use", "Since (UTC)", "Values")
+        columns: tuple[str, ...] = ("Of", "Id", "Use", "Since", "Values")
         if not is_installation(directory.path):
             rows, columns = [row[1:] for row in rows], columns[1:]
         print_table("Keys to customer data", columns, rows, as_json=as_json)
@@ -89,6 +95,7 @@ def rotate(
     forget_old: Annotated[
         bool, typer.Option("--forget-old", help="Destroy the old keys that nothing needs any more.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Replace the key: make a new one, and encrypt all customer data with it. The service may keep running.
 
@@ -99,16 +106,21 @@ def rotate(
     """
     with rotations_in(directory) as (rotation, *_):
         if rotation.place is None:
-            if values := rotation.reencrypt_all():
+            values, unused = rotation.reencrypt_all(), rotation.unused()
+            if as_json:
+                print_json({"key": rotation.cipher.keyring.active, "destroyed": [], "unused": list(unused)})
+            if values:
                 out.print(f"{values:,} values are encrypted with the new key.")
             else:
                 out.print(f"All customer data is encrypted with the key {rotation.cipher.keyring.active} already.")
-            if unused := rotation.unused():
+            if unused:
                 out.print(f"Nothing needs {', '.join(unused)} any more: remove it from {KEYS_VARIABLE}.")
             return
         with changing_keys(rotation.place):
             destroyed = change_key(rotation, destroy=forget_old)
             unused = rotation.unused()
+    if as_json:
+        print_json({"key": rotation.cipher.keyring.active, "destroyed": destroyed, "unused": list(unused)})
     if destroyed:
         out.print(f"Destroyed: {', '.join(destroyed)}.")
     if unused:

@@ -1,12 +1,13 @@
 """The dealer of a command: its settings and its database."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, overload
+from zoneinfo import ZoneInfo
 
 import typer
 from typer.main import get_command
@@ -18,6 +19,7 @@ from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import DealerUnknown
@@ -105,6 +107,22 @@ class OpenDealer:
         """The dealer's profile."""
         return self.settings.dealer
 
+    @overload
+    def local(self, at: datetime, rooftop: str | None = None) -> datetime: ...
+    @overload
+    def local(self, at: datetime | None, rooftop: str | None = None) -> datetime | None: ...
+
+    def local(self, at: datetime | None, rooftop: str | None = None) -> datetime | None:
+        """The time in the zone of a rooftop; without one, or if it is unknown, in the zone of the first rooftop."""
+        if at is None:
+            return None
+        zones = {each.name: each.timezone for each in self.profile.rooftops}
+        return at.astimezone(ZoneInfo(zones.get(rooftop or "", self.profile.timezone)))
+
+    def clock(self, rooftop: str | None) -> Callable[[datetime | None], datetime | None]:
+        """`local` for one rooftop."""
+        return lambda at: self.local(at, rooftop)
+
     def read(self, now: datetime | None = None) -> AbstractContextManager[Transaction]:
         """`Store.read` for this dealer."""
         return self.store.read(self.profile.id, now)
@@ -176,7 +194,9 @@ def _chosen_dealer(opened: OpenInstallation, dealer_id: str | None) -> Settings:
     try:
         settings = load_dealer_settings(opened.installation, opened.store, dealer_id)
     except DealerUnknown as problem:
-        raise typer.BadParameter(str(problem), param_hint="--dealer") from None
+        with opened.store.installation() as tx:
+            known = [dealer.dealer_id for dealer in all_dealers(tx)]
+        raise typer.BadParameter(f"{problem}{did_you_mean(dealer_id, known)}", param_hint="--dealer") from None
     settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     return settings
 

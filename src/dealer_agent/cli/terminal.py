@@ -2,14 +2,14 @@
 
 import errno
 import json
+import os
 import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import msgspec
 import typer
@@ -17,17 +17,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dealer_agent.cli.table_layout import lay_out, table_width
 from dealer_agent.config import SettingsError
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.leads.local_time import zone_abbreviation
 from dealer_agent.operations.errors import OperationError
 from dealer_agent.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+Row = TypeVar("Row")
+
+WIDE = 100_000
+"""Characters in a line that is not for a terminal."""
+
 _wide = not sys.stdout.isatty()
-out = Console(highlight=False, markup=False, emoji=False, soft_wrap=_wide, width=200 if _wide else None)
+out = Console(highlight=False, markup=False, emoji=False, soft_wrap=_wide, width=WIDE if _wide else None)
 """Without a terminal, a wide row stays on one line, so that it can be searched."""
 err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -93,17 +100,39 @@ def progress() -> "Progress":
 
 
 def moment(at: datetime) -> str:
-    """A time in UTC, to the second."""
+    """A time in its own zone, to the second."""
     return f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def minute(at: datetime) -> str:
-    """A time in UTC, to the minute."""
+    """A time in its own zone, to the minute."""
     return f"{at:%Y-%m-%d %H:%M}"
 
 
+def local(at: datetime) -> str:
+    """A time in its own zone, to the second, with the abbreviation of the zone: `2026-03-02 09:30:05 CST`."""
+    return f"{moment(at)} {zone_abbreviation(at)}"
+
+
 Cell = str | int | datetime | None
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the rows as JSON. Times have their offset from UTC.")]
+
+
+def _quiet(context: typer.Context, as_json: bool) -> bool:
+    """With `--json`, nothing but the document is printed: `out` prints nothing until the end of the command."""
+    out.quiet = as_json
+    context.call_on_close(lambda: setattr(out, "quiet", False))
+    return as_json
+
+
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", callback=_quiet, help="Print one JSON document. Times have their offset from UTC."),
+]
+
+
+def print_json(document: Any) -> None:
+    """Prints a JSON document. A time becomes a text of ISO 8601 with its offset."""
+    typer.echo(json.dumps(document, indent=2, default=datetime.isoformat))
 
 
 def print_table(
@@ -117,43 +146,77 @@ def print_table(
 ) -> None:
     """Prints a table, or the text `empty` in place of a table without rows. `time` formats times.
 
-    The column "Id" is never wrapped. Cells are no markup. JSON is an array of objects with a member for each column.
+    A time is shown in its own zone, with the zone's abbreviation. On a terminal, the table fits its width. Else each
+    row is one line. Cells are no markup. JSON is an array of objects with a member for each column.
     """
+    columns = [column.removesuffix(" (UTC)") for column in columns]
     if as_json:
-        names = [column.removesuffix(" (UTC)").replace(" ", "_").lower() for column in columns]
-        entries = [dict(zip(names, row, strict=True)) for row in rows]
-        typer.echo(json.dumps(entries, indent=2, default=datetime.isoformat))
+        names = [column.replace(" ", "_").lower() for column in columns]
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
     if empty and not rows:
         out.print(empty)
         return
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", show_edge=False)
-    for column, first in zip_longest(columns, rows[0] if rows else ()):
-        side: Literal["left", "right"] = "right" if isinstance(first, int) else "left"
-        table.add_column(column, justify=side, overflow="fold", no_wrap=column == "Id")
-    for row in rows:
-        table.add_row(*(Text(plain(cell_text(cell, time))) for cell in row))
-    out.print(table)
+    texts = [[" ".join(plain(cell_text(cell, time)).splitlines()) for cell in row] for row in rows]
+    groups = lay_out(columns, texts, terminal_width())
+    stacked = any(len(group.members) > 1 for group in groups)
+    table = Table(header_style="bold", show_edge=False, show_lines=stacked)
+    for group in groups:
+        is_number = not stacked and rows and isinstance(rows[0][group.members[0]], int)
+        table.add_column(
+            "\n".join(columns[number] for number in group.members),
+            justify="right" if is_number else "left",
+            width=group.width,
+            no_wrap=not group.wraps,
+            overflow="fold" if group.wraps else "ellipsis",
+        )
+    for row in texts:
+        table.add_row(*(Text("\n".join(row[number] for number in group.members)) for group in groups))
+    out.print(Text(title, style="bold"))
+    out.print(table, width=table_width([group.width for group in groups]), soft_wrap=False)
+
+
+def terminal_width() -> int | None:
+    """The number of characters in a line of the terminal. None if the output is no terminal."""
+    if not sys.stdout.isatty():
+        return None
+    return int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns)
 
 
 def cell_text(cell: Cell, time: Callable[[datetime], str] = minute) -> str:
-    """The text of a cell: empty for None, and a number as `1,204`."""
+    """The text of a cell: empty for None, a number as `1,204`, and a time with the abbreviation of its zone."""
     if isinstance(cell, datetime):
-        return time(cell)
+        return f"{time(cell)} {zone_abbreviation(cell)}"
     return f"{cell:,}" if isinstance(cell, int) else cell or ""
 
 
+def limited(found: list[Row], limit: int) -> list[Row]:
+    """The first `limit` of the rows that were found. A message says if there are more: look for `limit + 1` rows."""
+    if len(found) > limit:
+        err.print(f"There are more than these {limit:,}: give a higher --limit.")
+    return found[:limit]
+
+
 def section(title: str, content: Any) -> None:
-    """Prints a title, and the content below it. All its lines are indented, so that none looks like another title."""
+    """Prints a title, and the content below it. All its lines are indented, so that none looks like another title.
+
+    A member of a dictionary that is None is left out.
+    """
     if not content:
         return
     out.print(Text(f"\n{title}", style="bold"))
     if isinstance(content, dict):
         for name, value in content.items():
-            text = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)
+            if value is None:
+                continue
+            text = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else _section_text(value)
             out.print(f"  {_indented(name.replace('_', ' '))}: {_indented(text)}")
     else:
         out.print(f"  {_indented(str(content))}")
+
+
+def _section_text(value: object) -> str:
+    return local(value) if isinstance(value, datetime) else str(value)
 
 
 def _indented(text: str) -> str:

@@ -22,6 +22,7 @@ from dealer_agent.dealers.profile_checks import (
 ConditionId = Literal[
     "feed_late",
     "feed_refused",
+    "feed_failing",
     "deliveries_failing",
     "deliveries_parked",
     "lead_failed",
@@ -57,6 +58,7 @@ class AlertSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     webhook_secret_env: Annotated[str, read_by(read_environment_name)] = "DEALER_AGENT_ALERTS_SECRET"  # noqa: S105 - a name
     off: tuple[ConditionId, ...] = ()
     feed_late_hours: Annotated[int, Meta(ge=1, le=8760)] = 26
+    feed_failing_minutes: Annotated[int, Meta(ge=1, le=10_080)] = 60
     deliveries_waiting_minutes: Annotated[int, Meta(ge=1, le=10_080)] = 30
     disk_free_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = 1024
     database_seconds: Annotated[int, Meta(ge=1, le=600)] = 5

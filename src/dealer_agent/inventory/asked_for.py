@@ -1,7 +1,7 @@
 """What a search asked for, in canonical words only. Pure.
 
-A word is one of the vocabularies, or a value of the dealer's own stock. Any other text is OTHER, so that nothing is
-kept that a stranger wrote.
+A word is one of the vocabularies, a well-known model, or a value of the dealer's own stock. Any other text is OTHER, so
+that nothing is kept that a stranger wrote.
 """
 
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
 from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.inventory.vocabulary.models import known_model
 from dealer_agent.inventory.vocabulary.query import canonical_terms
 from dealer_agent.inventory.vocabulary.tables import known
 from dealer_agent.protocol.requests import Filters
@@ -42,11 +43,7 @@ def asked_for(filters: Filters, catalogue: Catalogue | None) -> Asked:
     if filters.query:
         make |= canonical_terms("make", filters.query)
         body |= canonical_terms("body", filters.query)
-    model = words("model", filters.model or ())
-    if len(make) == 1:
-        # A reader of a list needs the make of a model. With several makes, the make of the model is not known.
-        (name,) = make
-        model = {f"{name}: {word}" for word in model}
+    model = {_model(make, text, catalogue) for text in list(filters.model or ())[:MOST_VALUES]}
     return Asked(
         make=frozenset(make),
         model=frozenset(model),
@@ -83,7 +80,16 @@ def has_price(filters: Filters) -> bool:
 
 
 def _word(field: str, text: str, catalogue: Catalogue | None) -> str:
-    word = None if field == "model" else known(field, text)
-    if word is None and catalogue is not None:
-        word = catalogue.spelling(field, text)
-    return word or OTHER
+    return known(field, text) or _stocked(field, text, catalogue) or OTHER
+
+
+def _model(makes: set[str], text: str, catalogue: Catalogue | None) -> str:
+    """A model with its make before it if the search names one make: `Honda: Accord`."""
+    if len(makes) != 1:
+        return _stocked("model", text, catalogue) or OTHER
+    (make,) = makes
+    return f"{make}: {known_model(make, text) or _stocked('model', text, catalogue) or OTHER}"
+
+
+def _stocked(field: str, text: str, catalogue: Catalogue | None) -> str | None:
+    return None if catalogue is None else catalogue.spelling(field, text)

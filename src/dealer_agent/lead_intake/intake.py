@@ -15,6 +15,7 @@ from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.lead_intake.lead_transaction import LeadTransaction
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
+from dealer_agent.lead_intake.staff_visits import StaffVisits, VisitChange
 from dealer_agent.lead_intake.visit_booking import Cancellation, cancel_visit
 from dealer_agent.leads.received_lead import PreparedLead, accept_lead
 from dealer_agent.leads.statuses import DUPLICATE
@@ -32,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class LeadIntake:
-    """Accepts one dealer's leads, and cancels visits.
+    """Accepts one dealer's leads, and changes visits for the staff.
 
     `confirms_by_mail`: customers get mails about confirmed and cancelled visits. `on_stored` is called when a change is
     durable, because there may be deliveries. `on_result` gets what became of each lead: accepted, duplicate, repeated,
@@ -90,6 +91,19 @@ class LeadIntake:
         cancelled = self._writer.submit(self._context.profile.id, job, now).result()
         self._on_stored()
         return cancelled
+
+    def change_visit(self, change: Callable[[StaffVisits], VisitChange], *, notify: bool, now: datetime) -> VisitChange:
+        """Changes a visit for the staff. With `notify`, its customer, its CRMs and its staff are notified. Blocks.
+
+        Raises ChangeRefused and StorageError.
+        """
+
+        def job(tx: Transaction) -> VisitChange:
+            return change(StaffVisits(tx, self._context, notify))
+
+        changed = self._writer.submit(self._context.profile.id, job, now).result()
+        self._on_stored()
+        return changed
 
     def for_customers(self, store: Store) -> CustomerActions:
         """The actions behind the links in mails."""

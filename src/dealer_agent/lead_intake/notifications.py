@@ -32,8 +32,10 @@ class Notifications:
     tx: Transaction
     context: IntakeContext
 
-    def send_again(self, lead_id: str, event_id: str, rooftops: Iterable[DealerRooftop]) -> None:
-        """Sends a lead again to the channels and the staff of these rooftops, because of the event.
+    def send_again(
+        self, lead_id: str, event_id: str, rooftops: Iterable[DealerRooftop], *, to_staff: bool = True
+    ) -> None:
+        """Sends a lead again to the channels of these rooftops, and `to_staff`, because of the event.
 
         A receiver whose delivery was not attempted yet gets no second delivery: the document is made from the rows at
         the first attempt. A document that was attempted does not change, so another delivery follows it.
@@ -43,7 +45,8 @@ class Notifications:
             row
             for rooftop in {rooftop.name: rooftop for rooftop in rooftops}.values()
             for row in deliveries_of(rooftop, event_id=event_id)
-            if (found := waits.get((row.rooftop, row.channel))) is None or not found.untried
+            if (to_staff or row.kind != "notify")
+            and ((found := waits.get((row.rooftop, row.channel))) is None or not found.untried)
         ]
         enqueue(self.tx, lead_id, rows, waits)
 
@@ -51,11 +54,12 @@ class Notifications:
         """Sends a mail to the customer, who consents to e-mail."""
         enqueue(self.tx, lead_id, [mail_to_customer(kind, rooftop, appointment_id)], waiting(self.tx, lead_id))
 
-    def notify(self, kind: CustomerKind, visit: AppointmentRecord, event_id: str) -> bool:
+    def notify(self, kind: CustomerKind | None, visit: AppointmentRecord, event_id: str) -> bool:
         """Sends a visit's lead again to its rooftop and that of the visit, and a mail to the customer.
 
-        Returns whether the customer gets a mail: only about a visit with a time, if mails are configured and consent
-        allows them. Sends nothing if the customer is erased.
+        With `kind` None, only the channels to CRMs get it: neither the staff nor the customer. Returns whether the
+        customer gets a mail: only about a visit with a time, if mails are configured and consent allows them. Sends
+        nothing if the customer is erased.
         """
         lead = get_lead(self.tx, visit.lead_id)
         assert lead is not None, "a visit belongs to a lead"
@@ -63,18 +67,20 @@ class Notifications:
             return False
         timetable = self.context.timetable
         rooftop = timetable.rooftop(visit.rooftop) or timetable.first
-        self.send_again(visit.lead_id, event_id, (timetable.rooftop(lead.lead.rooftop) or rooftop, rooftop))
-        gets_mail = visit.starts_at is not None and self._may_mail(lead)
-        if gets_mail:
-            self.mail(kind, visit.lead_id, rooftop, visit.appointment_id)
-        return gets_mail
+        home = timetable.rooftop(lead.lead.rooftop) or rooftop
+        self.send_again(visit.lead_id, event_id, (home, rooftop), to_staff=kind is not None)
+        if kind is None or visit.starts_at is None or not self._may_mail(lead):
+            return False
+        self.mail(kind, visit.lead_id, rooftop, visit.appointment_id)
+        return True
 
-    def add_moved_visit(self, visit: AppointmentRecord) -> None:
-        """Adds a confirmed visit that replaced another one to its lead, and notifies about it."""
+    def add_moved_visit(self, visit: AppointmentRecord, *, notify: bool = True) -> bool:
+        """Adds a newly confirmed visit to its lead, and notifies about it. Returns whether the customer gets a mail."""
         request = visit.read_request()
         assert request is not None, "it was read with its request"
         addition = msgspec.json.encode(Addition(appointment=RequestedVisit(request, visit.read_reply())))
-        self.notify("confirm", visit, append_to_lead(self.tx, visit.lead_id, addition))
+        event_id = append_to_lead(self.tx, visit.lead_id, addition)
+        return notify and self.notify("confirm", visit, event_id)
 
     def _may_mail(self, lead: StoredLead) -> bool:
         if not self.context.confirms_by_mail or LeadContent.of(lead).customer.email is UNSET:

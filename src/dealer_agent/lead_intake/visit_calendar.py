@@ -63,7 +63,7 @@ def _event(profile: Profile, listed: ListedAppointment) -> CalendarVisit:
         rooftop=rooftop_view(profile, visit.rooftop),
         changed_at=visit.cancelled_at or visit.created_at,
         notes=(f"Lead {visit.lead_id}",),
-        cancelled=not visit.is_active,
+        cancelled=visit.is_off,
     )
 
 

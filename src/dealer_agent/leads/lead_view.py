@@ -16,7 +16,7 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.consent import usable_channels, with_allowed_contact_points
 from dealer_agent.leads.received_lead import source_agent
 from dealer_agent.leads.records import AppointmentRecord, LeadContent, LeadDetails
-from dealer_agent.leads.statuses import CANCELLED, PROPOSED, REPLACED, UNAVAILABLE, VisitStatus
+from dealer_agent.leads.statuses import CANCELLED, ENDED, PROPOSED, REPLACED, UNAVAILABLE, VisitStatus
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.requests import (
     Appointment,
@@ -82,7 +82,7 @@ class LeadView:
     the buyer describes. The `extras` are members that the protocol does not define. `messages` and `visits` are oldest
     first. `customer` has only the contact points that `channels` allow.
 
-    `resend`: the receiver has the lead already. The reason for the repeat is in `cancelled_visit`, in `withdrawn`
+    `resend`: the receiver has the lead already. The reason for the repeat is in `ended_visit`, in `withdrawn`
     (channels) or in `added`. If none is set, a person of the dealer sends the lead again.
 
     `may_be_same_person_as` is the id of another sender's lead with the same vehicle and one of the contact points.
@@ -105,7 +105,7 @@ class LeadView:
     messages: tuple[str, ...] = ()
     visits: tuple[VisitView, ...] = ()
     resend: bool = False
-    cancelled_visit: VisitView | None = None
+    ended_visit: VisitView | None = None
     withdrawn: tuple[Channel, ...] = ()
     added: bool = False
     may_be_same_person_as: str | None = None
@@ -184,8 +184,8 @@ def lead_view(
 ) -> LeadView:
     """The current view of a lead, without the contact points that must not be used.
 
-    `resend`: the receiver has the lead. `because_of` is the id of the addition or the cancelled appointment that is the
-    reason. Raises ValueError if the customer is erased.
+    `resend`: the receiver has the lead. `because_of` is the id of the reason: an addition, or a cancelled or closed
+    appointment. Raises ValueError if the customer is erased.
     """
     record = lead.stored.lead
     if record.customer is None or record.payload is None:
@@ -198,8 +198,8 @@ def lead_view(
         for visit in lead.visits
         if visit.status != REPLACED and visit.request is not None
     )
-    cancelled = (visit for visit in visits if visit.status == CANCELLED and visit.appointment_id == because_of)
-    cancelled_visit = next(cancelled, None) if resend else None
+    ended = (visit for visit in visits if visit.status in ENDED and visit.appointment_id == because_of)
+    ended_visit = next(ended, None) if resend else None
     channels = usable_channels(content.customer, lead.stored.consents, lead.at)
     return LeadView(
         lead_id=record.lead_id,
@@ -219,9 +219,9 @@ def lead_view(
         messages=content.messages,
         visits=visits,
         resend=resend,
-        cancelled_visit=cancelled_visit,
+        ended_visit=ended_visit,
         withdrawn=withdrawn,
-        added=resend and because_of is not None and cancelled_visit is None,
+        added=resend and because_of is not None and ended_visit is None,
         may_be_same_person_as=record.may_be_same_person_as,
     )
 

@@ -63,6 +63,13 @@ def with_offset(moment: datetime, zone: ZoneInfo) -> datetime:
     return local.replace(tzinfo=timezone(offset), fold=0)
 
 
+def zone_abbreviation(moment: datetime) -> str:
+    """The abbreviation of the moment's own zone, such as `CST`, else its offset: `UTC+0530`."""
+    name = moment.tzname()
+    # Some zones have a number in place of an abbreviation.
+    return name if name and name.isalpha() else f"UTC{moment:%z}"
+
+
 LOOK_AHEAD = 14
 """Days in which the next opening time is searched."""
 

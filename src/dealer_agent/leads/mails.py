@@ -98,8 +98,8 @@ def _lead_mail(view: LeadView) -> Mail:
 
 def _resend_reason(view: LeadView) -> tuple[str, str]:
     """The reason in a subject, and inside a sentence."""
-    if visit := view.cancelled_visit:
-        return wording.visit_title(visit).lower(), f"{wording.visit_with_time(visit)} was cancelled"
+    if visit := view.ended_visit:
+        return wording.visit_title(visit).lower(), f"{wording.visit_with_time(visit)} {wording.ENDS[visit.status]}"
     if view.withdrawn:
         return "consent withdrawn", "the customer withdrew consent"
     if view.added:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, UnsetType
 
 from dealer_agent.leads.consent_events import ConsentEvent
-from dealer_agent.leads.statuses import ACTIVE, StoredStatus
+from dealer_agent.leads.statuses import ACTIVE, CANCELLED, REPLACED, StoredStatus
 from dealer_agent.leads.visit_times import Slot
 from dealer_agent.protocol.requests import Appointment, Customer, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
@@ -57,7 +57,7 @@ class AppointmentRecord:
     """A visit, its request and its reply: JSON documents in UTF-8.
 
     `request` is None once the customer is erased. A confirmed visit has `starts_at` and `ends_at`. A visit without
-    places of its own uses those of the visit `shares`.
+    places of its own uses those of the visit `shares`. `cancelled_at` is when it was cancelled, replaced or closed.
     """
 
     appointment_id: str
@@ -75,8 +75,13 @@ class AppointmentRecord:
 
     @property
     def is_active(self) -> bool:
-        """Whether it is neither cancelled nor replaced by another."""
+        """Whether it is neither cancelled, nor replaced by another, nor closed as done or as a no-show."""
         return self.status in ACTIVE
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it was cancelled, or replaced by another."""
+        return self.status in (CANCELLED, REPLACED)
 
     @property
     def slot(self) -> Slot | None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.leads.lead_view import LeadView, VisitView
-from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
+from dealer_agent.leads.statuses import AT_A_TIME
 from dealer_agent.protocol.requests import Address
 from dealer_agent.protocol.vehicle import VehicleMembers
 
@@ -72,7 +72,7 @@ def _visit(visit: VisitView | None) -> Mapping[str, str]:
     if visit is None:
         return dict.fromkeys(_VISIT, "")
     # A proposed time is not the time of the visit.
-    time = visit.times[0] if visit.status in (CONFIRMED, CANCELLED) and visit.times else None
+    time = visit.times[0] if visit.status in AT_A_TIME and visit.times else None
     starts_at = "" if time is None else _moment(time.start)
     ends_at = "" if time is None or time.end is None else _moment(time.end)
     return dict(zip(_VISIT, (visit.kind, visit.status, starts_at, ends_at, _text(visit.request.notes)), strict=True))

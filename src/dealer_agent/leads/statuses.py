@@ -18,11 +18,19 @@ REPLACED: Final = "replaced"
 """The customer asked for another visit instead."""
 CANCELLED: Final = "cancelled"
 """The dealer or the customer cancelled it."""
+DONE: Final = "done"
+NO_SHOW: Final = "no_show"
+"""It was confirmed, and the customer did not come."""
+
+ClosedStatus = Literal["done", "no_show"]
 
 ActiveStatus = Literal["requested", "proposed", "confirmed", "unavailable"]
 ACTIVE: Final[tuple[ActiveStatus, ...]] = (REQUESTED, PROPOSED, CONFIRMED, UNAVAILABLE)
-"""Of visits that were neither cancelled nor replaced."""
+"""Of visits that were neither cancelled, replaced nor closed."""
 
-StoredStatus = Literal[ActiveStatus, "replaced", "cancelled"]
-VisitStatus = Literal[ActiveStatus, "rejected", "cancelled"]
+StoredStatus = Literal[ActiveStatus, ClosedStatus, "replaced", "cancelled"]
+VisitStatus = Literal[ActiveStatus, ClosedStatus, "rejected", "cancelled"]
 """The statuses that documents show."""
+AT_A_TIME: Final[tuple[VisitStatus, ...]] = (CONFIRMED, CANCELLED, DONE, NO_SHOW)
+"""Of visits whose times are those of the visit, and no proposals."""
+ENDED: Final[tuple[VisitStatus, ...]] = (CANCELLED, DONE, NO_SHOW)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from dealer_agent.dealers.opening import department_hours
+from dealer_agent.dealers.opening import DepartmentHours, department_hours
 from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules
 from dealer_agent.dealers.profile_checks import read_date, read_phone
 from dealer_agent.inventory.vocabulary.text import fold
-from dealer_agent.leads.local_time import Span, current_or_next_span
+from dealer_agent.leads.local_time import Hours, Span, current_or_next_span
 from dealer_agent.leads.visit_times import VisitPlan
 from dealer_agent.protocol.requests import VisitKind
 
@@ -63,16 +63,29 @@ class Timetable:
 
         A department without its own phone number or hours has those of sales.
         """
-        rules = rooftop.visits.get(kind) if kind is not None else None
-        name = rules.hours if rules is not None else "service" if kind == "service" else DEFAULT_DEPARTMENT
-        phones, known = self._phones[rooftop.name], self._hours[rooftop.name]
-        hours = known.get(name) or known.get(DEFAULT_DEPARTMENT)
+        name, phones = self._department(rooftop, kind), self._phones[rooftop.name]
+        hours = self._opening(rooftop, name)
         return Department(
             rooftop=rooftop.name,
             zone=rooftop.timezone,
             phone=phones.get(name) or phones.get(DEFAULT_DEPARTMENT) or next(iter(phones.values()), None),
             hours=current_or_next_span(hours.on, rooftop.timezone, now) if hours else None,
         )
+
+    def hours(self, rooftop: DealerRooftop, kind: VisitKind) -> Hours | None:
+        """The opening hours for a kind of visit, also for one that staff arrange. None if dealer.toml has none."""
+        if (plan := self.plan(rooftop, kind)) is not None:
+            return plan.hours
+        known = self._opening(rooftop, self._department(rooftop, kind))
+        return None if known is None else known.on
+
+    def _department(self, rooftop: DealerRooftop, kind: VisitKind | None) -> str:
+        rules = rooftop.visits.get(kind) if kind is not None else None
+        return rules.hours if rules is not None else "service" if kind == "service" else DEFAULT_DEPARTMENT
+
+    def _opening(self, rooftop: DealerRooftop, department: str) -> DepartmentHours | None:
+        known = self._hours[rooftop.name]
+        return known.get(department) or known.get(DEFAULT_DEPARTMENT)
 
     def _plan(self, rooftop: DealerRooftop, kind: VisitKind, rules: VisitRules) -> VisitPlan:
         hours = self._hours[rooftop.name][rules.hours]

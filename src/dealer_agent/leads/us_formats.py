@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import phonenumbers
 
 from dealer_agent.leads.lead_view import VisitTime
+from dealer_agent.leads.local_time import zone_abbreviation
 from dealer_agent.protocol.formats import in_zone
 
 _US_ZONES = {"E": "Eastern", "C": "Central", "M": "Mountain", "P": "Pacific", "AK": "Alaska", "H": "Hawaii"}
@@ -53,10 +54,7 @@ def period_words(time: VisitTime, zone: str) -> str:
 
 
 def _abbreviation(moment: datetime, zone: str) -> str:
-    local = in_zone(moment, ZoneInfo(zone))
-    name = local.tzname()
-    # Some zones have a number in place of an abbreviation.
-    return name if name and name.isalpha() else f"UTC{local:%z}"
+    return zone_abbreviation(in_zone(moment, ZoneInfo(zone)))
 
 
 def zone_name(zone: str, moment: datetime) -> str:

@@ -14,9 +14,10 @@ from dealer_agent.protocol.responses import AppointmentReply
 class VisitDecision:
     """The decision about a requested visit, before anything is stored.
 
-    `times` is the confirmed time, or the proposed ones. `existing` is an earlier visit with the same request and reply;
-    then nothing is stored. `kept` is the time of an earlier confirmed visit that stays. `replaced` are the visits that
-    end. `shares` is the test drive that an appraisal is part of.
+    `times` is the confirmed time, or the proposed ones. `places` is the number of places of the rooftop; None if the
+    visit gets one more in any case. `existing` is an earlier visit with the same request and reply; then nothing is
+    stored. `kept` is the time of an earlier confirmed visit that stays. `replaced` are the visits that end. `shares` is
+    the test drive that an appraisal is part of.
 
     `answered_before`: an equal request already has an active visit, so staff need not arrange this one. A sender
     without a token must not learn its time.
@@ -27,7 +28,7 @@ class VisitDecision:
     status: ActiveStatus
     reply: AppointmentReply
     times: tuple[Slot, ...] = ()
-    places: int = 0
+    places: int | None = 0
     shares: str | None = None
     existing: AppointmentRecord | None = None
     kept: Slot | None = None

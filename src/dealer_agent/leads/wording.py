@@ -125,6 +125,13 @@ _STATUSES: Mapping[VisitStatus, str] = {
     "rejected": "declined",
     "cancelled": "cancelled",
     "unavailable": "asked for, no time found",
+    "done": "done",
+    "no_show": "missed",
+}
+ENDS: Mapping[VisitStatus, str] = {
+    "cancelled": "was cancelled",
+    "done": "took place",
+    "no_show": "did not take place, because the customer did not come",
 }
 
 

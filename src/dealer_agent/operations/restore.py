@@ -1,8 +1,8 @@
 """Restores a backup into a new folder, and a PostgreSQL database into an empty one."""
 
-import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from dealer_agent.storage.outbox import hold_deliveries
 from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION
 from dealer_agent.storage.store import Store
 
+UNFINISHED = ".restoring"
 HELD = "held after a restore: `dealer-agent deliveries retry` sends it"
 
 
@@ -48,16 +49,11 @@ def restore_backup(
     The passphrase opens the keys in the backup. With `hold`, deliveries that wait are parked. Raises BackupUnreadable,
     OperationError, OSError and any StorageError.
     """
-    manifest = read_manifest(path)
+    manifest, target = read_manifest(path), target.resolve()
     admin_url = env.get(ADMIN_VARIABLE)
     to_server = manifest.database == "postgresql" and admin_url is not None and has_pg_restore()
     _require_possible(manifest, target, hold=hold, has_database=manifest.database == "sqlite" or to_server)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = target.with_name(f".{target.name}.restoring")
-    if folder.exists():  # A killed restore left it.
-        shutil.rmtree(folder)
-    folder.mkdir(mode=0o700)
-    try:
+    with _new_folder(target) as folder:
         unpack(path, folder, on_progress)
         if manifest.has_keys:
             _unpack_keys(folder, passphrase or "")
@@ -67,17 +63,40 @@ def restore_backup(
             restore_postgresql(admin_url, folder / DUMP_NAME)
             (folder / DUMP_NAME).unlink()
         held = _hold(url, folder) if hold else None
-        sync_directory(folder)
-        folder.rename(target)
-        sync_directory(target.parent)
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
     return Restored(manifest, not (target / DUMP_NAME).exists(), held)
 
 
+@contextmanager
+def _new_folder(target: Path) -> Iterator[Path]:
+    """A private folder for a `with` block, which becomes `target` at its end. If the block fails, nothing is left.
+
+    An empty `target` may be a mounted disk, which cannot be replaced. Then the files move into it, the settings last.
+    """
+    is_there = target.exists()
+    folder = target / UNFINISHED if is_there else target.with_name(f".{target.name}{UNFINISHED}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if folder.exists():  # A killed restore left it.
+        shutil.rmtree(folder)
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+        sync_directory(folder)
+        if is_there:
+            target.chmod(0o700)
+            for path in sorted(folder.iterdir(), key=lambda path: path.suffix == ".toml"):
+                path.rename(target / path.name)
+            folder.rmdir()
+            sync_directory(target)
+        else:
+            folder.rename(target)
+            sync_directory(target.parent)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+
+
 def _require_possible(manifest: Manifest, target: Path, *, hold: bool, has_database: bool) -> None:
-    if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
+    if target.exists() and (not target.is_dir() or {path.name for path in target.iterdir()} - {UNFINISHED}):
         raise OperationError(f"{target} is not empty: name a new folder")
     if not FIRST_REVISION <= manifest.schema <= SCHEMA_REVISION:
         raise BackupUnreadable(

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.listing import Unit
-from dealer_agent.protocol.errors import ERRORS, AppointmentTimeUnavailable
+from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS
 from dealer_agent.reports.month import Month
-from dealer_agent.reports.words import agent_label, filter_label, plain_label, price_label, unit_label
+from dealer_agent.reports.words import agent_label, error_label, filter_label, plain_label, price_label, unit_label
 from dealer_agent.storage.daily_counts import DUPLICATE, OK, OTHER, REPEATED, SearchCount, Subject
 from dealer_agent.storage.monthly_reports import LeadCounts
 
@@ -208,10 +208,7 @@ class _Maker(NamedTuple):
         """The requests that were answered with an error, by its code, for the skills that `of` chooses."""
         now, before = (_by_code(facts, of) for facts in (self.facts, self.before))
         codes = sorted(now, key=lambda code: (-now[code], code))
-        return [
-            Line(code, ERRORS[code].meaning if code in ERRORS else code, now[code], before.get(code, 0))
-            for code in codes
-        ]
+        return [Line(code, error_label(code), now[code], before.get(code, 0)) for code in codes]
 
     def searches(self) -> Searches:
         def count(name: SearchCount) -> Figure:

@@ -6,6 +6,7 @@ from msgspec import UNSET
 
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.leads.us_formats import money
+from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.requests import FILTERED, filter_members
 from dealer_agent.protocol.vehicle_field import Range
 from dealer_agent.storage.daily_counts import OTHER
@@ -38,8 +39,13 @@ def plain_label(item: str) -> str:
         return _UNKNOWN
     make, colon, model = item.partition(": ")
     if colon:
-        return f"{make}, a model that you do not stock" if model == OTHER else f"{make} {model}"
+        return f"{make}, another model" if model == OTHER else f"{make} {model}"
     return _WORDS.get(item, item[:1].upper() + item[1:])
+
+
+def error_label(code: str) -> str:
+    """The meaning of an error code."""
+    return ERRORS[code].meaning.replace("`", "") if code in ERRORS else code
 
 
 def price_label(item: str) -> str:

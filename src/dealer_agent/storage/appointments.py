@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, select, update
 
 from dealer_agent.leads.records import AppointmentRecord
-from dealer_agent.leads.statuses import ACTIVE
+from dealer_agent.leads.statuses import ACTIVE, ClosedStatus
 from dealer_agent.leads.visit_times import QUARTER, quarters_of
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared_statements import Prepared
@@ -69,6 +69,12 @@ _END = (
 )
 END_APPOINTMENTS = _END.where(appointments.c.appointment_id.in_(_IDS))
 END_SHARING = _END.where(appointments.c.shares.in_(_IDS))
+
+CLOSE_APPOINTMENTS = (
+    update(appointments)
+    .where(of_dealer(appointments), appointments.c.appointment_id.in_(_IDS))
+    .values(status=bindparam("how"), cancelled_at=bindparam("at"))
+)
 
 STOP_SHARING = (
     update(appointments)
@@ -185,6 +191,11 @@ def end_appointments(tx: Transaction, appointment_ids: Sequence[str], how: Liter
     ended = {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now}
     tx.execute(DELETE_PLACES, ended)
     return sum(tx.execute(statement, ended).rowcount for statement in (END_APPOINTMENTS, END_SHARING))
+
+
+def close_appointments(tx: Transaction, appointment_ids: Sequence[str], how: ClosedStatus) -> None:
+    """Closes visits that have begun. They keep their places."""
+    tx.execute(CLOSE_APPOINTMENTS, {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now})
 
 
 def sharing_places_of(tx: Transaction, appointment_ids: Sequence[str]) -> list[AppointmentRecord]:

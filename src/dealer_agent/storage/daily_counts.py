@@ -80,7 +80,16 @@ SUM_DAYS = (
 
 FIND_FIRST_DAY = select(func.min(_counts.day)).where(of_dealer(daily_counts))
 
-DELETE_DAY = delete(daily_counts).where(of_dealer(daily_counts), _counts.day == bindparam("on"))
+FIND_OLDEST = (
+    select(_counts.day, _counts.subject)
+    .where(of_dealer(daily_counts), _counts.day < bindparam("before"))
+    .order_by(_counts.day, _counts.subject)
+    .limit(1)
+)
+
+DELETE_SUBJECT = delete(daily_counts).where(
+    of_dealer(daily_counts), _counts.day == bindparam("on"), _counts.subject == bindparam("about")
+)
 
 
 class DayCounts(NamedTuple):
@@ -141,10 +150,10 @@ def first_day(tx: Transaction) -> date | None:
     return None if day is None else date.fromisoformat(day)
 
 
-def delete_oldest_day(tx: Transaction, before: date) -> bool:
-    """Deletes the counts of the oldest day if it is before `before`. Returns whether it did."""
-    oldest = first_day(tx)
-    if oldest is None or oldest >= before:
+def delete_oldest(tx: Transaction, before: date) -> bool:
+    """Deletes the counts of one subject on the oldest day before `before`. Returns whether there were any."""
+    oldest = tx.execute(FIND_OLDEST, {"before": before.isoformat()}).one_or_none()
+    if oldest is None:
         return False
-    tx.execute(DELETE_DAY, {"on": oldest.isoformat()})
+    tx.execute(DELETE_SUBJECT, {"on": oldest.day, "about": oldest.subject})
     return True

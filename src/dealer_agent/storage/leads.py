@@ -272,7 +272,12 @@ def list_leads(tx: Transaction, limit: int, before: str | None = None) -> list[L
         found = tx.execute(LIST_LEADS, {"limit": limit})
     else:
         found = tx.execute(LIST_LEADS_BEFORE, {"limit": limit, "before": before})
-    return [_lead(tx, row) for row in found]
+    return leads_in(tx, found)
+
+
+def leads_in(tx: Transaction, rows: Iterable[Any]) -> list[LeadRecord]:
+    """The leads in rows of LIST_LEADS."""
+    return [_lead(tx, row) for row in rows]
 
 
 def get_lead(tx: Transaction, lead_id: str) -> StoredLead | None:

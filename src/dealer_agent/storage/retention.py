@@ -11,7 +11,7 @@ from sqlalchemy import Column, Delete, bindparam, delete, select
 
 from dealer_agent.storage.accesses import delete_accesses
 from dealer_agent.storage.clock import trust_clock
-from dealer_agent.storage.daily_counts import delete_oldest_day
+from dealer_agent.storage.daily_counts import delete_oldest
 from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.schema import idempotency, of_dealer, refusals
 from dealer_agent.storage.store import Begin, Store
@@ -80,7 +80,7 @@ def purge(
     found = True
     while found:
         with store.write(dealer_id, now) as tx:
-            found = delete_oldest_day(tx, counts_before.date())
+            found = delete_oldest(tx, counts_before.date())
     return Purged(
         in_batches(store.write, lambda tx: tx.execute(DELETE_OLD_REPLIES, {"before": now - IDEMPOTENCY_KEPT}).rowcount),
         in_batches(store.write, delete_refusals),

@@ -1,4 +1,4 @@
-"""How many deliveries wait or are parked, by receiver."""
+"""The deliveries that are waiting or parked, counted for the metrics."""
 
 from datetime import datetime
 from typing import NamedTuple

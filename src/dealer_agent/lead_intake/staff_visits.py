@@ -1,0 +1,274 @@
+"""Visits that the dealer's staff arrange, confirm, move and close (docs/protocol.md#staff-visits).
+
+Each change is one transaction under the dealer's lock. A visit that gets another time is a new visit with a new id,
+because calendars know the time of a visit by its id.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import UNSET
+
+from dealer_agent.dealers.opening import hours_text
+from dealer_agent.dealers.profile import DealerRooftop
+from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
+from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
+from dealer_agent.lead_intake.visit_booking import VisitBooking, Without
+from dealer_agent.leads.local_time import instant_of, open_spans, read_instant, with_offset
+from dealer_agent.leads.records import AppointmentRecord, StoredLead
+from dealer_agent.leads.statuses import CONFIRMED, DONE, NO_SHOW, REPLACED, ClosedStatus
+from dealer_agent.leads.visit_decision import VisitDecision
+from dealer_agent.leads.visit_times import (
+    QUARTER,
+    RequestedTimes,
+    Slot,
+    TimeChoice,
+    appointment_reply,
+    quarters_of,
+    requested_times,
+    slot_at,
+)
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, AppointmentType, VisitKind
+from dealer_agent.storage import appointments
+from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.transaction import Transaction
+
+MOST_DAYS = 366
+"""Staff can book visits for so many days ahead: the calendar shows no later ones."""
+
+MOST_MINUTES = 480
+"""The longest visit."""
+
+USUAL_LENGTH = timedelta(hours=1)
+"""Of a visit of a kind that dealer.toml does not describe, if nobody named a length."""
+
+SEE_LIST = "see dealer-agent appointments list"
+
+
+class ChangeRefused(Exception):  # noqa: N818 - it says what happened
+    """The visit stays as it is. The message says why, and what to do."""
+
+
+class VisitChange(NamedTuple):
+    """A visit after a change, and the visits that are part of it.
+
+    `replaced` is the id of the visit in whose place it is. `beyond` are the rules that it breaks, because the change
+    was forced. `mailed` are the ids of the visits whose customers get a mail.
+    """
+
+    visit: AppointmentRecord
+    parts: tuple[AppointmentRecord, ...] = ()
+    replaced: str | None = None
+    beyond: tuple[str, ...] = ()
+    mailed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenTime:
+    """A time that staff chose. A `start` without an offset is on the clock of the rooftop.
+
+    With `length` None, the visit has the length that the customer or dealer.toml names. `forced`: the time may be
+    outside the opening hours, or at a time without a free place.
+    """
+
+    start: datetime
+    length: timedelta | None = None
+    forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StaffVisits:
+    """Changes visits in one transaction. Without `notify`, nobody is notified. All methods raise ChangeRefused."""
+
+    tx: Transaction
+    context: IntakeContext
+    notify: bool = True
+
+    def arrange(
+        self, lead_id: str, kind: AppointmentType, time: ChosenTime, rooftop_name: str | None = None
+    ) -> VisitChange:
+        """Books a visit for a lead that has no open visit of this kind, by default at the rooftop of the lead."""
+        lead = self._lead(lead_id)
+        of_kind = VISIT_KIND_OF[kind]
+        for visit in appointments.appointments_of(self.tx, lead_id):
+            if visit.is_active and visit.kind == of_kind and not self._has_begun(visit):
+                advice = "move" if visit.status == CONFIRMED else "confirm"
+                raise ChangeRefused(
+                    f"Lead {lead_id} has the visit {visit.appointment_id} ({visit.status}) already: use dealer-agent "
+                    f"appointments {advice} {visit.appointment_id}"
+                )
+        rooftop = self._rooftop(rooftop_name or lead.lead.rooftop)
+        return self._book(lead, Appointment(appointment_type=kind), rooftop, time)
+
+    def confirm(self, appointment_id: str, time: ChosenTime | None, *, forced: bool = False) -> VisitChange:
+        """Books a visit that has no time yet. With `time` None, at the one time that the customer asked for."""
+        visit, lead, request = self._open_visit(appointment_id)
+        if visit.status == CONFIRMED:
+            raise ChangeRefused(
+                f"Visit {appointment_id} is confirmed already: dealer-agent appointments move gives it another time"
+            )
+        if time is None:
+            if request.appointment_at is UNSET:
+                raise ChangeRefused(
+                    f"The customer named no single time for visit {appointment_id}: choose one with --at. "
+                    f"dealer-agent leads show {visit.lead_id} shows what the customer asked for"
+                )
+            time = ChosenTime(start=read_instant(request.appointment_at, None), forced=forced)
+        return self._book(lead, request, self._rooftop(visit.rooftop), time, visit)
+
+    def move(self, appointment_id: str, time: ChosenTime) -> VisitChange:
+        """Gives a confirmed visit that has not begun another time. It keeps its length unless `time` has one."""
+        visit, lead, request = self._open_visit(appointment_id)
+        slot = visit.slot
+        if slot is None:
+            raise ChangeRefused(f"Visit {appointment_id} has no time yet: use dealer-agent appointments confirm")
+        if self._has_begun(visit):
+            raise ChangeRefused(f"Visit {appointment_id} has begun: arrange a new one for lead {visit.lead_id}")
+        rooftop, before = self._rooftop(visit.rooftop), slot.end - slot.start
+        time = replace(time, length=time.length or before)
+        if (_instant(time, rooftop), time.length) == (slot.start, before):
+            raise ChangeRefused(f"Visit {appointment_id} is at that time already")
+        return self._book(lead, request, rooftop, time, visit)
+
+    def close(self, appointment_id: str, how: ClosedStatus) -> VisitChange:
+        """Records that a visit that has begun took place, or that the customer did not come.
+
+        The other of the two can be recorded later, to correct a mistake. Only the channels to CRMs are notified.
+        """
+        visit = self._visit(appointment_id)
+        if visit.status not in (CONFIRMED, DONE, NO_SHOW):
+            raise ChangeRefused(f"Visit {appointment_id} is {visit.status}: only a confirmed visit can be closed")
+        if visit.status == how:
+            raise ChangeRefused(f"Visit {appointment_id} is closed so already")
+        if not self._has_begun(visit):
+            raise ChangeRefused(
+                f"Visit {appointment_id} has not begun: dealer-agent appointments cancel or move changes it"
+            )
+        parts = appointments.sharing_places_of(self.tx, [appointment_id])
+        changed = [visit, *parts]
+        appointments.close_appointments(self.tx, [each.appointment_id for each in changed], how)
+        if self.notify:
+            for each in changed:
+                self._notifications.notify(None, each, each.appointment_id)
+        return VisitChange(*self._as_now(changed))
+
+    def _book(
+        self,
+        lead: StoredLead,
+        request: Appointment,
+        rooftop: DealerRooftop,
+        time: ChosenTime,
+        before: AppointmentRecord | None = None,
+    ) -> VisitChange:
+        """Stores a confirmed visit in place of the visit `before`, and notifies about it and its parts."""
+        lead_id, kind = lead.lead.lead_id, VISIT_KIND_OF[request.appointment_type]
+        if max(len(lead.events), len(lead.consents)) >= MOST_ADDITIONS:
+            raise ChangeRefused(f"Lead {lead_id} has {MOST_ADDITIONS} additions, the most that a lead can have")
+        start = _instant(time, rooftop)
+        if start <= self.tx.now:
+            raise ChangeRefused("That time is in the past: choose a later one")
+        if start > self.tx.now + timedelta(days=MOST_DAYS):
+            raise ChangeRefused(f"That time is more than {MOST_DAYS} days ahead: choose an earlier one")
+        at = with_offset(start, ZoneInfo(rooftop.timezone)).isoformat(timespec="seconds")
+        request = msgspec.structs.replace(request, appointment_at=at, requested_windows=UNSET)
+        length = time.length or self._usual_length(request, rooftop, kind)
+        slot = slot_at(start, start + length, rooftop.timezone)
+        beyond = tuple(self._problems(slot, rooftop, kind, [] if before is None else [before]))
+        if beyond and not time.forced:
+            raise ChangeRefused(f"{'. '.join(beyond)}. Choose another time, or add --force")
+        reply = appointment_reply(TimeChoice(slot), RequestedTimes((), slot.start, length), new_ulid())
+        plan = self.context.timetable.plan(rooftop, kind)
+        decision = VisitDecision(
+            kind=kind,
+            rooftop=rooftop,
+            status=CONFIRMED,
+            reply=reply,
+            times=(slot,),
+            places=None if plan is None or beyond else plan.places,
+            replaced=() if before is None else (before,),
+        )
+        moved = VisitBooking(self.tx, self.context.timetable).store(decision, lead_id, request)
+        visit = self._visit(reply.appointment_id)
+        mailed = frozenset(
+            each.appointment_id
+            for each in (visit, *moved)
+            if self._notifications.add_moved_visit(each, notify=self.notify)
+        )
+        return VisitChange(visit, tuple(moved), None if before is None else before.appointment_id, beyond, mailed)
+
+    def _problems(
+        self, slot: Slot, rooftop: DealerRooftop, kind: VisitKind, own: Sequence[AppointmentRecord]
+    ) -> Iterator[str]:
+        """The rules that a visit at this time would break. The places of its `own` earlier visits are free for it."""
+        timetable, zone = self.context.timetable, ZoneInfo(rooftop.timezone)
+        day = slot.start.astimezone(zone).date()
+        hours = timetable.hours(rooftop, kind)
+        if hours is not None and not any(
+            opens <= slot.start and slot.end <= closes for opens, closes in open_spans(hours, zone, day, day)
+        ):
+            yield f"The opening hours of {rooftop.name} on {day} are: {hours_text(tuple(hours(day)))}"
+        plan = timetable.plan(rooftop, kind)
+        if plan is None:
+            return
+        busy = appointments.busy_quarters(self.tx, rooftop.name, kind, slot.start - QUARTER, slot.end)
+        free = Without(busy, [each for each in own if each.rooftop == rooftop.name])
+        if any(free.get(quarter, 0) >= plan.places for quarter in quarters_of(slot)):
+            places = "The only place" if plan.places == 1 else f"All {plan.places} places"
+            yield f"{places} of {rooftop.name} for this kind of visit is taken at that time"
+
+    def _usual_length(self, request: Appointment, rooftop: DealerRooftop, kind: VisitKind) -> timedelta:
+        plan = self.context.timetable.plan(rooftop, kind)
+        asked = None if plan is None else requested_times(request, plan)
+        if asked is not None:
+            return asked.duration
+        minutes = request.duration_minutes
+        return USUAL_LENGTH if minutes is UNSET else timedelta(minutes=min(minutes, MOST_MINUTES))
+
+    def _open_visit(self, appointment_id: str) -> tuple[AppointmentRecord, StoredLead, Appointment]:
+        visit = self._visit(appointment_id)
+        request = visit.read_request()
+        if not visit.is_active or request is None:
+            ended = "was replaced by another visit" if visit.status == REPLACED else f"is {visit.status}"
+            raise ChangeRefused(f"Visit {appointment_id} {ended}: {SEE_LIST}")
+        return visit, self._lead(visit.lead_id), request
+
+    def _visit(self, appointment_id: str) -> AppointmentRecord:
+        visit = appointments.find_appointment(self.tx, appointment_id)
+        if visit is None:
+            raise ChangeRefused(f"There is no visit {appointment_id}; {SEE_LIST}")
+        return visit
+
+    def _as_now(self, visits: Sequence[AppointmentRecord]) -> tuple[AppointmentRecord, tuple[AppointmentRecord, ...]]:
+        first, *parts = (self._visit(each.appointment_id) for each in visits)
+        return first, tuple(parts)
+
+    def _lead(self, lead_id: str) -> StoredLead:
+        lead = get_lead(self.tx, lead_id)
+        if lead is None:
+            raise ChangeRefused(f"There is no lead {lead_id}; see dealer-agent leads list")
+        if lead.lead.customer is None:
+            raise ChangeRefused(f"The customer of lead {lead_id} was erased")
+        return lead
+
+    def _rooftop(self, name: str) -> DealerRooftop:
+        found = self.context.timetable.named(name)
+        if found is None:
+            known = ", ".join(rooftop.name for rooftop in self.context.profile.rooftops)
+            raise ChangeRefused(f"dealer.toml has no rooftop {name!r}. The rooftops are: {known}")
+        return found
+
+    def _has_begun(self, visit: AppointmentRecord) -> bool:
+        return visit.starts_at is not None and visit.starts_at <= self.tx.now
+
+    @property
+    def _notifications(self) -> Notifications:
+        return Notifications(self.tx, self.context)
+
+
+def _instant(time: ChosenTime, rooftop: DealerRooftop) -> datetime:
+    return instant_of(time.start, ZoneInfo(rooftop.timezone))

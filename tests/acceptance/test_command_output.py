@@ -1,0 +1,311 @@
+"""What commands print for scripts (`--json`) and for people (tables), and their exit codes."""
+
+import json
+import os
+import pty
+import re
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+from rich.cells import cell_len
+from tests.acceptance.filled_dealer import FEED, PROBLEM, SOUTH, Filled, customer, filled_dealer, quarter
+from tests.acceptance.running import command_here, succeed_here
+from tests.installation.platform import DEALERS, dealer_toml
+
+from dealer_agent.cli import app
+
+pytestmark = pytest.mark.outside_protocol("the output of commands")
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
+
+OTHER_FORM = {
+    "init": "it writes files",
+    "restore": "it writes files",
+    "feeds password": "it prints a line for dealer.toml",
+    "feeds run": "its exit code says all; feeds files has the result",
+    "keys confirm-copy": "its exit code says all",
+    "alerts test": "its exit code says all",
+    "serve": "it logs JSON lines",
+    "demo": "it serves until it is stopped",
+    "help": "it prints pages of the reference",
+    "leads export": "it has --format json",
+    "appointments calendar": "it prints a calendar",
+    "dealers export": "it writes files",
+    "dealers import": "it reads files",
+    "dealers disable": "its exit code says all",
+    "dealers enable": "its exit code says all",
+    "dealers remove": "its exit code says all",
+    "dealers host remove": "its exit code says all",
+    "database prepare": "it prints the setting of an environment variable",
+}
+"""The commands without `--json`, and why."""
+
+
+class Scene(NamedTuple):
+    """A dealer of its own folder, an installation, and ids for the commands. Each command has its own lead."""
+
+    dealer: Filled
+    installation: Path
+    words: dict[str, tuple[str, ...]]
+
+
+def commands(name: str = "", command: Any = None) -> Iterator[tuple[str, Any]]:
+    """All commands by name, such as `leads list`."""
+    command = command or typer.main.get_command(app)
+    if not hasattr(command, "list_commands"):
+        yield name.strip(), command
+        return
+    context: Any = None
+    for inner in command.list_commands(context):
+        yield from commands(f"{name} {inner}", command.get_command(context, inner))
+
+
+WITH_JSON = [name for name, command in commands() if any("--json" in each.opts for each in command.params)]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    folder = tmp_path_factory.mktemp("output")
+    dealer = filled_dealer(folder / "a-dealer")
+    installation = folder / "platform"
+    place = ("--dir", str(installation))
+    succeed_here("init", installation, "--installation", "--public-url", "https://agents.example.com")
+    for dealer_id in DEALERS:
+        (folder / f"{dealer_id}.toml").write_text(dealer_toml(dealer_id), encoding="utf-8")
+    (folder / "third.toml").write_text(dealer_toml("third-motors"), encoding="utf-8")
+    edited = folder / "edited.toml"
+    edited.write_text(dealer_toml(DEALERS[1]).replace("South Motors", "Southern Motors"), encoding="utf-8")
+    for dealer_id in DEALERS:
+        succeed_here("dealers", "add", folder / f"{dealer_id}.toml", *place, "--note", "n" * 60)
+    succeed_here("dealers", "host", "add", DEALERS[0], f"{'cars.' * 12}example.com", *place)
+    return Scene(dealer, installation, words_of(dealer, folder, place, edited))
+
+
+def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path) -> dict[str, tuple[str, ...]]:
+    """The arguments with which each command succeeds."""
+    now = datetime.now(UTC)
+    here = ("--dir", str(dealer.folder))
+    soon, later = quarter(now + timedelta(days=2)), quarter(now + timedelta(days=3))
+    past = {"now": now - timedelta(days=2), "drive_at": quarter(now - timedelta(days=1))}
+    about = {"vehicle_of_interest": {"stock": "S1", "rooftop": SOUTH}, "message": "Is it still there?"}
+    numbers = iter(range(100))
+
+    def lead(**members: Any) -> tuple[str, str]:
+        lead_id, visit_id = dealer.take(customer=customer(next(numbers)), **(about | members))
+        return lead_id, visit_id or ""
+
+    shown, _ = lead(drive_at=soon, trade_in={"year": 2018, "make": "Honda", "model": "Fit"})
+    again, _ = lead()
+    sent, *_ = dealer.settle(again, state="sent", settled_at=now, attempts=1, problem=PROBLEM)
+    waiting, *_ = dealer.settle(lead()[0], attempts=3, problem=PROBLEM)
+    parked, *_ = dealer.settle(lead()[0], state="parked", settled_at=now, attempts=9, problem=PROBLEM)
+    requested = lead(appointment={"appointment_type": "test_drive"})[1]
+    at = ("--at", later.isoformat())
+    feed = folder / f"{'export-of-the-inventory-' * 3}.csv"
+    feed.write_text("VIN,Stock,Make,Price\n1HGCY2F57RA000001,H1,Honda,28040\n", encoding="utf-8")
+    evidence, keyless = folder / "evidence.jsonl", folder / "keyless"
+    succeed_here("consent", "export", "customer0@example.com", "--out", evidence, *here)
+    revoked = succeed_here("tokens", "create", "B" * 60, *here).split("_")[1]
+    keyless.mkdir(mode=0o700)
+    (keyless / "dealer.toml").write_text((dealer.folder / "dealer.toml").read_text())
+    return {
+        "doctor": here,
+        "backup": (str(folder / "backup.tar"), *here),
+        "report": here,
+        "feeds host-key": here,
+        "feeds list": here,
+        "feeds show": (FEED, *here),
+        "feeds files": here,
+        "alerts list": here,
+        "alerts history": here,
+        "inventory import": (str(feed), "--allow-shrink", "--accept", "columns_missing", *here),
+        "inventory history": here,
+        "keys create": ("--dir", str(keyless)),
+        "keys list": here,
+        "keys rotate": ("--forget-old", *here),
+        "leads list": here,
+        "leads show": (shown, *here),
+        "leads erase": (lead(drive_at=soon)[0], "--yes", *here),
+        "leads dispose": ("--dry-run", *here),
+        "appointments list": here,
+        "appointments arrange": (lead()[0], *at, "--kind", "test_drive", *here),
+        "appointments confirm": (requested, *at, *here),
+        "appointments move": (lead(drive_at=soon)[1], *at, *here),
+        "appointments done": (lead(**past)[1], *here),
+        "appointments no-show": (lead(**past)[1], *here),
+        "appointments cancel": (lead(drive_at=soon)[1], *here),
+        "deliveries list": here,
+        "deliveries show": (waiting, *here),
+        "deliveries retry": (parked, *here),
+        "deliveries send-again": (sent, *here),
+        "consent show": (shown, *here),
+        "consent revoke": (lead()[0], "--channel", "email", *here),
+        "consent prove": ("customer0@example.com", *here),
+        "consent export": ("customer0@example.com", "--out", str(folder / "again.jsonl"), *here),
+        "consent verify": here,
+        "consent head": here,
+        "accesses list": here,
+        "dealers add": (str(folder / "third.toml"), *place),
+        "dealers list": place,
+        "dealers show": (DEALERS[0], *place),
+        "dealers edit": (DEALERS[1], "--file", str(edited), *place),
+        "dealers history": (DEALERS[0], *place),
+        "dealers host add": (DEALERS[1], "south.example.com", *place),
+        "dealers host list": place,
+        "tokens create": ("A Shopping Agent", *here),
+        "tokens list": here,
+        "tokens revoke": (revoked, *here),
+    }
+
+
+def test_every_command_has_json_or_another_form_for_scripts() -> None:
+    without = {name for name, _ in commands()} - set(WITH_JSON)
+    assert without == set(OTHER_FORM)
+
+
+@pytest.mark.parametrize("name", WITH_JSON)
+def test_a_command_prints_one_json_document_with_the_documented_fields(scene: Scene, name: str) -> None:
+    done = command_here(*name.split(), *scene.words[name], "--json")
+    # The doctor of a dealer without a service finds problems.
+    assert done.returncode in ((0, 1) if name == "doctor" else (0,)), done.stderr
+    document = json.loads(done.stdout)
+    described = documented(name)
+    found = fields(document, described)
+    wrong = {path: kinds for path, kinds in found.items() if not kinds <= described.get(path, set())}
+    assert wrong == {}, f"docs/reference/json.md says otherwise: {described}"
+    needed = {path for path, kinds in described.items() if "absent" not in kinds}
+    assert needed - set(found) == set(), "docs/reference/json.md describes fields that are not there"
+
+
+def kind_of(value: Any) -> str:
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d", value):
+        return "time"
+    names = {type(None): "null", bool: "true or false", int: "number", str: "text", list: "list", dict: "object"}
+    return names[type(value)]
+
+
+def fields(document: Any, described: dict[str, set[str]], path: str = "") -> dict[str, set[str]]:
+    """The kinds of values at each path. An object of which no member is described is not looked into."""
+    found: dict[str, set[str]] = {}
+    inner = document if isinstance(document, list) else [document]
+    for value in inner:
+        if not isinstance(value, dict):
+            continue
+        for name, member in value.items():
+            here = f"{path}{name}"
+            found.setdefault(here, set()).add(kind_of(member))
+            below = f"{here}[]." if isinstance(member, list) else f"{here}."
+            if any(each.startswith(below) for each in described):
+                for deeper, kinds in fields(member, described, below).items():
+                    found.setdefault(deeper, set()).update(kinds)
+    return found
+
+
+def documented(name: str) -> dict[str, set[str]]:
+    """The fields of a command in docs/reference/json.md: the kinds of values by path."""
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", REFERENCE.read_text("utf-8"), re.MULTILINE | re.DOTALL))
+    if same := re.search("those of `dealer-agent ([^`]+)`", sections[f"dealer-agent {name}"]):
+        return documented(same[1])
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", sections[f"dealer-agent {name}"], re.MULTILINE)
+    return {path: {kind.strip() for kind in kinds.split(",")} for path, kinds in rows}
+
+
+def test_no_other_command_is_documented_as_json() -> None:
+    titles = re.findall(r"^## dealer-agent (.+)$", REFERENCE.read_text("utf-8"), re.MULTILINE)
+    assert titles == WITH_JSON
+
+
+TABLES = (
+    "doctor", "report",
+    "accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "keys list",
+          "leads list", "leads list Maximiliana", "leads show", "tokens list", "consent show",
+          "deliveries show", "feeds list", "feeds files", "alerts list", "alerts history")  # fmt: skip
+OF_INSTALLATION = ("dealers list", "dealers history", "dealers host list")
+
+
+@pytest.mark.parametrize("line", [*TABLES, *OF_INSTALLATION])
+def test_a_table_with_long_values_fits_a_terminal_of_80_columns(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    words = line.split()
+    name = next(name for name in scene.words if f"{line} ".startswith(f"{name} "))
+    printed = on_terminal([*words, *scene.words[name]], monkeypatch, columns=80)
+    too_wide = [text for text in printed.splitlines() if cell_len(text) > 80 and ("\u2502" in text or len(words) == 1)]
+    assert too_wide == []
+    ids = re.findall(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b", printed)
+    if line == "leads list":
+        assert len(ids) >= 10, "no id is cut"
+
+
+def on_terminal(words: list[str], monkeypatch: pytest.MonkeyPatch, columns: int) -> str:
+    """What a command prints on a terminal with so many columns."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    leader, follower = pty.openpty()
+    printed = bytearray()
+    with os.fdopen(follower, "w", encoding="utf-8") as terminal, redirect_stdout(terminal):
+        reading = reader(leader, printed)
+        with suppress(SystemExit):
+            app(words, prog_name="dealer-agent")
+    reading()
+    return re.sub(r"\x1b\[[0-9;]*m", "", printed.decode()).replace("\r\n", "\n")
+
+
+def reader(leader: int, printed: bytearray) -> Callable[[], None]:
+    """Reads a terminal in a thread, because it holds a few thousand bytes only. Returns what waits for its end."""
+    from threading import Thread
+
+    def read() -> None:
+        with suppress(OSError):  # The end of a terminal.
+            while chunk := os.read(leader, 65536):
+                printed.extend(chunk)
+        os.close(leader)
+
+    thread = Thread(target=read)
+    thread.start()
+    return thread.join
+
+
+def test_without_a_terminal_each_row_is_one_line_at_any_width(scene: Scene) -> None:
+    here = ("deliveries", "list", *scene.words["deliveries list"])
+    narrow, wide = (command_here(*here, COLUMNS=columns).stdout for columns in ("40", "300"))
+    assert narrow == wide
+    rows = [line for line in narrow.splitlines() if PROBLEM in line]
+    assert rows
+    assert all(SOUTH in row or "North" in row for row in rows)
+
+
+def test_times_are_those_of_the_rooftop(scene: Scene) -> None:
+    shown = command_here("appointments", "list", *scene.words["appointments list"]).stdout
+    assert re.search(r"\d\d:\d\d C[SD]T", shown), shown
+    listed = json.loads(command_here("leads", "list", "--json", *scene.words["leads list"]).stdout)
+    offsets = {each["received"][-6:] for each in listed if each["rooftop"] == SOUTH}
+    assert offsets <= {"-06:00", "-05:00"}
+    assert offsets
+
+
+EXIT_CODES = [
+    (("leads", "list"), 0),
+    (("leads", "show", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--json"), 1),
+    (("appointments", "move", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--at", "2126-01-01 10:00", "--json"), 1),
+    (("deliveries", "show", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--json"), 1),
+    (("tokens", "revoke", "nothing", "--json"), 1),
+    (("leads", "list", "--state", "lost", "--json"), 2),
+    (("appointments", "move", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--at", "soon", "--json"), 2),
+    (("leads", "lst"), 2),
+    (("leads", "list", "--since", "2026-03-02", "--until", "2026-03-01", "--json"), 2),
+]
+
+
+@pytest.mark.parametrize(("words", "code"), EXIT_CODES, ids=[" ".join(words) for words, _ in EXIT_CODES])
+def test_exit_codes_and_errors_are_those_of_every_command(scene: Scene, words: tuple[str, ...], code: int) -> None:
+    here = () if "lst" in words else ("--dir", scene.dealer.folder)
+    done = command_here(*words, *here)
+    assert done.returncode == code
+    assert bool(done.stderr) == (code != 0)
+    assert code == 0 or done.stdout == ""

@@ -1,0 +1,27 @@
+"""The well-known models belong to makes of the vocabulary."""
+
+import pytest
+
+from dealer_agent.inventory.vocabulary.models import MAKES, known_model
+from dealer_agent.inventory.vocabulary.tables import TABLES
+
+pytestmark = pytest.mark.outside_protocol("daily counts")
+
+
+def test_the_makes_of_the_models_are_canonical_words() -> None:
+    assert MAKES - TABLES["make"].spellings.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "model"),
+    [
+        ("Toyota", "rav 4", "RAV4"),
+        ("Ford", "f150", "F-150"),
+        ("Honda", "cr v", "CR-V"),
+        ("Honda", "RAV4", None),
+        ("Toyota", "jordan@example.com", None),
+        ("Toyota", "RAV4" * 100, None),
+    ],
+)
+def test_a_model_is_found_in_any_spelling_of_its_letters(make: str, text: str, model: str | None) -> None:
+    assert known_model(make, text) == model
