@@ -97,6 +97,9 @@ def metrics_figures(rounds: int, progress: Callable[[str], None]) -> MetricsFigu
         directory = Path(folder)
         progress(f"a dealer with {VEHICLES:,} vehicles")
         make_dealer(directory / "dealer", VEHICLES)
+        with (directory / "dealer" / "dealer.toml").open("a", encoding="utf-8") as settings:
+            # The log of this process would fill the terminal.
+            settings.write('\n[logs]\nlevel = "error"\n')
         with dealer_agent(directory / "dealer") as server:
             stock = write_stock(server, directory)
         requests = {load: [post(ask.body) for ask in asks(LOADS[load], stock)][:REQUESTS] for load in (SEARCH, VEHICLE)}

@@ -14,6 +14,9 @@ from dealer_agent.config.settings import DealerFile
 NAMES_OF_TABLES = {"[rooftops.hours]": "DEPARTMENT", "[rooftops.visits]": "KIND"}
 """What the page calls the keys of tables that the dealer names."""
 
+REPEATED = {"[feeds.checks]"}
+"""Sections with the keys of another section. A person writes which."""
+
 ROW = re.compile(r"\| `(\w+)` \|.*\| ([^|]*) \|")
 
 
@@ -26,7 +29,7 @@ def settings_page(text: str) -> str:
     for heading, rows in sections.items():
         title = heading or "Top of the file"
         before = written.get(title, f"{'#' * (2 + title.count('.'))} {title}\n\n")
-        if rows:
+        if rows and heading not in REPEATED:
             written[title] = _with_rows(before, rows)
     return parts[0] + "".join(written.values())
 

@@ -99,14 +99,9 @@ class Filled:
             put_feeds(tx, feed_rows(settings))
             claimed = claim_feed(tx, FEED, new_ulid())
             assert claimed is not None
-            about: dict[str, Any] = {
-                "name": f"{'export-' * 9}.csv",
-                "size": 1_234_567,
-                "content_hash": b"h",
-                "received_at": now,
-            }
-            file = add_file(tx, claimed, new_ulid(), **about)
-            finish_file(tx, claimed, file, state="refused", revision=None, problem=PROBLEM)
+            name = f"{'export-' * 9}.csv"
+            file = add_file(tx, claimed, new_ulid(), name=name, size=1_234_567, content_hash=b"h", received_at=now)
+            finish_file(tx, claimed, file, state="refused", problem=PROBLEM)
             store_alert(tx, AlertState("feed_refused", FEED, seen_at=now, started_at=now, untold=1, since=now))
             add_message(tx, NewMessage("change", {"webhook": b"{}"}))
 

@@ -25,7 +25,6 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 
 OTHER_FORM = {
     "init": "it writes files",
-    "backup": "it writes a file",
     "restore": "it writes files",
     "feeds password": "it prints a line for dealer.toml",
     "feeds run": "its exit code says all; feeds files has the result",
@@ -116,6 +115,7 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     (keyless / "dealer.toml").write_text((dealer.folder / "dealer.toml").read_text())
     return {
         "doctor": here,
+        "backup": (str(folder / "backup.tar"), *here),
         "report": here,
         "feeds host-key": here,
         "feeds list": here,
@@ -220,7 +220,9 @@ def test_no_other_command_is_documented_as_json() -> None:
     assert titles == WITH_JSON
 
 
-TABLES = ("accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "keys list",
+TABLES = (
+    "doctor", "report",
+    "accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "keys list",
           "leads list", "leads list Maximiliana", "leads show", "tokens list", "consent show",
           "deliveries show", "feeds list", "feeds files", "alerts list", "alerts history")  # fmt: skip
 OF_INSTALLATION = ("dealers list", "dealers history", "dealers host list")
@@ -231,9 +233,9 @@ def test_a_table_with_long_values_fits_a_terminal_of_80_columns(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     words = line.split()
-    more = scene.words[" ".join(words[:3]) if words[1] == "host" else " ".join(words[:2])]
-    printed = on_terminal([*words, *more], monkeypatch, columns=80)
-    too_wide = [text for text in printed.splitlines() if cell_len(text) > 80 and "\u2502" in text]
+    name = next(name for name in scene.words if f"{line} ".startswith(f"{name} "))
+    printed = on_terminal([*words, *scene.words[name]], monkeypatch, columns=80)
+    too_wide = [text for text in printed.splitlines() if cell_len(text) > 80 and ("\u2502" in text or len(words) == 1)]
     assert too_wide == []
     ids = re.findall(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b", printed)
     if line == "leads list":

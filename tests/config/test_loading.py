@@ -229,8 +229,8 @@ max_shrink = 0.2
         ("feed_ids = [4711]", "line 7: rooftops[0].feed_ids[0]: 4711 must be text in quotes"),
         ("feed_price = 'advertised'", "line 7: rooftops[0].feed_price: unknown key; it belongs at the top of the file, "
          "above the first [section]"),
-        ("port = 8443", "line 7: rooftops[0].port: unknown key; it belongs under [feeds.sftp], or under [metrics], or "
-         "under [mail], or under [sftp], or on the command line: dealer-agent serve --port"),
+        ("port = 8443", "line 7: rooftops[0].port: unknown key; it belongs under [feeds.sftp], or under [metrics], "
+         "or under [mail], or under [sftp], or on the command line: dealer-agent serve --port"),
         ("workers = 2", "line 7: rooftops[0].workers: unknown key; it belongs on the command line: "
          "dealer-agent serve --workers"),
         ("amount_off = 5", "line 7: rooftops[0].amount_off: unknown key; it belongs under [[area_offers]]"),

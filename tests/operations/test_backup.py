@@ -83,7 +83,13 @@ def test_a_backup_made_under_load_has_every_lead_that_was_answered_before_it_beg
     assert units_in(copy, **there) == 3
 
 
-def test_a_killed_backup_leaves_no_file_and_the_next_one_succeeds(tmp_path: Path) -> None:
+def unfinished(folder: Path) -> list[str]:
+    """The folders of unfinished backups."""
+    return [path.name for path in folder.glob(".*.dealer-agent-backup")]
+
+
+def test_a_killed_backup_leaves_no_file_or_a_whole_one(tmp_path: Path) -> None:
+    """The next backup deletes what the killed one has left beside it."""
     folder = stocked_dealer(tmp_path / "store")
     for turn in range(KILLS):
         file = tmp_path / f"backup-{turn}.tar"
@@ -91,29 +97,26 @@ def test_a_killed_backup_leaves_no_file_and_the_next_one_succeeds(tmp_path: Path
             [COMMAND, "backup", file, "--dir", folder], env=environment(), stdout=subprocess.DEVNULL
         )
         # From the moment at which it begins to write, up to its end.
-        staging = tmp_path / f".{file.name}.partial"
-        while not staging.exists() and backup.poll() is None:
+        while not unfinished(tmp_path) and backup.poll() is None:
             time.sleep(0.001)
         time.sleep(random.uniform(0, 0.03))
         backup.send_signal(signal.SIGKILL)
         backup.wait(PATIENCE_SECONDS)
-        if not file.exists():
-            succeed_here("backup", file, "--dir", folder)
-        assert not staging.exists()
-        succeed_here("restore", file, "--dir", tmp_path / f"copy-{turn}")
-        assert not {"dealer-agent.keys"} & {path.name for path in (tmp_path / f"copy-{turn}").iterdir()}
+        next_file = tmp_path / f"next-{turn}.tar"
+        succeed_here("backup", next_file, "--dir", folder)
+        assert unfinished(tmp_path) == []
+        for each in filter(Path.exists, (file, next_file)):
+            succeed_here("restore", each, "--dir", tmp_path / f"copy-{each.stem}")
 
 
-def test_a_backup_stopped_while_it_writes_leaves_nothing_under_its_name(tmp_path: Path) -> None:
-    """The folder with the unfinished files is private, and the next backup deletes it."""
+def test_a_backup_deletes_the_files_of_a_killed_one(tmp_path: Path) -> None:
     folder = stocked_dealer(tmp_path / "store")
-    file, staging = tmp_path / "backup.tar", tmp_path / ".backup.tar.partial"
-    staging.mkdir(mode=0o700)
-    (staging / "backup.tar").write_bytes(b"half")
-    (staging / "heads").mkdir()
-    succeed_here("backup", file, "--dir", folder)
-    assert not staging.exists()
-    succeed_here("restore", file, "--dir", tmp_path / "copy")
+    for name in ("backup.tar", "of-another-day.tar"):
+        left = tmp_path / f".{name}.dealer-agent-backup"
+        (left / "heads").mkdir(parents=True)
+        (left / "backup.tar").write_bytes(b"half")
+    succeed_here("backup", tmp_path / "backup.tar", "--dir", folder)
+    assert unfinished(tmp_path) == []
 
 
 def test_the_keys_are_in_a_backup_only_on_request_and_never_in_plain(tmp_path: Path) -> None:

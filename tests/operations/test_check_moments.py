@@ -1,6 +1,8 @@
 """What `dealer-agent doctor` says at a moment: of feeds, keys, clocks, certificates, deliveries and replicas."""
 
 import json
+import socket
+import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -9,15 +11,21 @@ import msgspec
 import pytest
 from tests.acceptance.dealers import stocked_dealer
 from tests.delivery.certificates import server_certificate
-from tests.delivery.receivers import HttpReceiver, always, receiving_http
+from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, receiving_http
 
 from dealer_agent import __version__
 from dealer_agent.config import Settings, load_settings
+from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.config.settings import MetricsSettings
+from dealer_agent.config.sftp import SftpSettings
+from dealer_agent.feed_collection.collection import feed_rows
 from dealer_agent.operations import database_checks as checks
 from dealer_agent.operations.checks import Finding
 from dealer_agent.operations.local_checks import check_time_zones
-from dealer_agent.operations.outside_checks import check_address
+from dealer_agent.operations.outside_checks import check_address, check_metrics, check_sftp_server
 from dealer_agent.server.replica_record import settings_hash
+from dealer_agent.storage.alerts import confirm_copy
+from dealer_agent.storage.feeds import put_feeds
 from dealer_agent.storage.replicas import record_replica
 from dealer_agent.storage.store import Store
 
@@ -44,27 +52,45 @@ def test_a_feed_is_late_after_a_day_and_old_after_a_week(settings: Settings, day
         assert any(name in finding.says for name in names), "times are in the zone of the rooftop"
 
 
+def test_an_automatic_feed_that_is_late_is_named(tmp_path: Path) -> None:
+    (tmp_path / "drop").mkdir()
+    feed = f'\n[[feeds]]\nname = "vendor"\nlate_after_hours = 5\n[feeds.folder]\npath = "{tmp_path / "drop"}"\n'
+    settings = load_settings(stocked_dealer(tmp_path / "store", feed), {})
+    now = datetime.now(UTC)
+    with Store.open(settings.database_url, settings.cipher) as store:
+        with store.write(settings.dealer.id, now) as tx:
+            put_feeds(tx, feed_rows(settings))
+        assert statuses(list(checks.check_feeds(store, settings, now))) == ["ok"]
+        (late,) = checks.check_feeds(store, settings, now + timedelta(hours=6))
+    assert (late.status, late.says) == ("warning", "vendor: no file has arrived")
+    assert late.advice == "dealer-agent feeds show vendor"
+
+
 @pytest.mark.parametrize(
     ("days", "status"), [(0, "ok"), (31, "ok"), (40, "warning")], ids=["new", "just due", "overdue"]
 )
 def test_a_key_that_is_not_replaced_gets_a_warning(settings: Settings, days: int, status: str) -> None:
     now = datetime.now(UTC) + timedelta(days=days)
     with Store.open(settings.database_url, settings.cipher) as store:
-        store.check_keys(settings.dealer.id)
+        keyring = store.check_keys(settings.dealer.id).keyring
+        with store.write(settings.dealer.id, now) as tx:
+            confirm_copy(tx, keyring.active)
         found = checks.check_the_keys(
             store, settings.dealer.id, settings.cipher, settings.directory, 30, "America/New_York", now
         )
         assert statuses(list(found)) == [status]
 
 
-@pytest.mark.parametrize(("seconds", "status"), [(0, "ok"), (4, "ok"), (60, "warning"), (301, "problem")])
+@pytest.mark.parametrize(("seconds", "status"), [(0, "ok"), (60, "ok"), (61, "warning"), (301, "problem")])
 def test_clocks_may_differ_by_some_seconds(seconds: int, status: str) -> None:
-    assert checks.clock_finding(timedelta(seconds=seconds), "the database server").status == status
+    assert checks.clock_finding(timedelta(seconds=seconds), "the database server", AlertSettings()).status == status
 
 
 def test_a_clock_long_before_the_last_run_is_a_problem(settings: Settings) -> None:
     with Store.open(settings.database_url, settings.cipher) as store:
-        found = list(checks.check_clock(store, settings.dealer.id, datetime.now(UTC) - timedelta(days=100)))
+        found = list(
+            checks.check_clock(store, settings.dealer.id, settings.alerts, datetime.now(UTC) - timedelta(days=100))
+        )
     assert statuses(found) == ["problem"]
 
 
@@ -152,3 +178,21 @@ def test_an_older_version_behind_the_public_address_gets_a_warning(settings: Set
         receiver.answer = card(url, "0.0.1")
         found = list(check_address(at(settings, url), datetime.now(UTC)))
     assert (found[-1].status, "0.0.1" in found[-1].says) == ("warning", True)
+
+
+def test_an_sftp_server_and_metrics_that_answer_are_in_order() -> None:
+    behaviour, answer = one_after_the_other("take", "refuse"), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    with receiving_http(HttpReceiver(behaviour, answer)) as page:
+        (metrics,) = check_metrics(MetricsSettings(enabled=True, host="0.0.0.0", port=page.port))
+        (no_sftp,) = check_sftp_server(SftpSettings(enabled=True, port=page.port))
+    assert (metrics.status, no_sftp.status) == ("ok", "problem")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            server.accept()[0].sendall(b"SSH-2.0-AsyncSSH\r\n")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        (sftp,) = check_sftp_server(SftpSettings(enabled=True, port=server.getsockname()[1]))
+        thread.join()
+    assert sftp.status == "ok"

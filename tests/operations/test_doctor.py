@@ -37,6 +37,8 @@ CHECKS = [
     "channels",
     "public address",
     "rate limits",
+    "sftp server",
+    "metrics",
 ]
 
 
@@ -75,8 +77,17 @@ def test_a_service_in_order_has_no_problem(tmp_path: Path) -> None:
             ours = found.keys() - {"database", "disk"}
             statuses = {check: {status for status, _, _ in found[check]} for check in ours}
             not_ok = {check: each for check, each in statuses.items() if each != {"ok"}}
-            assert not_ok == {"settings": {"warning"}, "public address": {"warning"}, "rate limits": {"skipped"}}
-            assert "nobody receives the leads of Acceptance Motors North" in found["settings"][0][1]
+            assert not_ok == {
+                "settings": {"warning"},
+                "keys": {"warning", "ok"},
+                "public address": {"warning"},
+                "rate limits": {"skipped"},
+                "sftp server": {"skipped"},
+                "metrics": {"skipped"},
+            }
+            words = [said for _, said, _ in found["settings"]]
+            assert words == ["nobody gets alerts", "nobody receives the leads of Acceptance Motors North"]
+            assert "no copy of" in found["keys"][0][1]
 
             # The card of the running service names the address at which it listens.
             write_dealer(folder, settings + public_url(running.url))
@@ -145,6 +156,8 @@ PROBLEMS: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "a newer schema": (of_schema("9999"), "database", "has schema 9999", "this version knows"),
     "no receiver": (with_settings(HTTP), "channels", "127.0.0.1:9", "check url"),
     "no mail server": (with_settings(mail(NOBODY)), "mail", "cannot be reached", "check [mail]"),
+    "no SFTP server": (with_settings(f"\n[sftp]\nenabled = true\nport = {NOBODY}\n"), "sftp server", "port 9", "read"),
+    "no metrics": (with_settings(f"\n[metrics]\nenabled = true\nport = {NOBODY}\n"), "metrics", "cannot be", "read"),
     "no answer": (
         with_settings(public_url(f"http://127.0.0.1:{NOBODY}")), "public address", "cannot be reached", "check the",
     ),

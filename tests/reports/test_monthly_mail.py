@@ -9,14 +9,17 @@ import pytest
 from sqlalchemy import text
 from tests.acceptance.running import eventually
 from tests.delivery.receivers import NOBODY, MailReceiver, always, one_after_the_other, receiving_mail
+from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, make_installation, run_installation
 from tests.server.conftest import stocked  # noqa: F401 - a fixture
 from tests.server.dealership import NO_LIMITS, run_dealership, set_up
 from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, import_rows, row
 
+from dealer_agent.config import load_settings
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.reports.monthly_mail import MonthlyMail
+from dealer_agent.server import upkeep
 from dealer_agent.storage.daily_counts import add_counts
 from dealer_agent.storage.monthly_reports import FIRST_WAIT
 from dealer_agent.storage.store import Store
@@ -93,20 +96,59 @@ def test_a_report_that_the_mail_server_does_not_take_is_mailed_later(store: Stor
         assert len(receiver.taken) == 1
 
 
+def sections(port: int) -> str:
+    """The settings of a mail server, and of a monthly report."""
+    mail = f'host = "127.0.0.1"\nport = {port}\nsecurity = "none"\nfrom_address = "{SENDER}"\n'
+    return f'\n[mail]\n{mail}\n[reports]\nmonthly = true\nmail = ["{TO[0]}"]\n'
+
+
+def ask(store: Store, dealer_id: str) -> None:
+    """A request of an earlier month, so that there is a report."""
+    with store.write(dealer_id) as tx:
+        add_counts(tx, MONDAY.date(), {"requests": {"inventory.search OK": 1}})
+
+
+def sent_reports(store: Store, dealer_id: str) -> int:
+    with store.read(dealer_id) as tx:
+        found = tx.connection.execute(
+            text("SELECT count(*) FROM monthly_reports WHERE dealer_id = :dealer AND sent_at IS NOT NULL"),
+            {"dealer": dealer_id},
+        )
+        return int(found.scalar_one())
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upkeep is looked for at once, and often."""
+    monkeypatch.setattr(upkeep, "FIRST_UPKEEP_SECONDS", 0)
+    monkeypatch.setattr(upkeep, "SEARCH_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("soon")
 def test_the_running_service_mails_the_report(tmp_path: Path, stocked: Path, receiver: MailReceiver) -> None:  # noqa: F811
-    mail = f'host = "127.0.0.1"\nport = {receiver.port}\nsecurity = "none"\nfrom_address = "{SENDER}"\n'
-    reports = f'[reports]\nmonthly = true\nmail = ["{TO[0]}"]\n'
-    set_up(tmp_path, f"{NO_LIMITS}\n[mail]\n{mail}{reports}", stocked=stocked)
-    with run_dealership(tmp_path) as shop, shop.store() as store:
-        with store.write("test-motors") as tx:
-            add_counts(tx, MONDAY.date(), {"requests": {"inventory.search OK": 1}})
-
-        def sent() -> bool:
-            with store.read("test-motors") as tx:
-                found = tx.connection.execute(text("SELECT count(*) FROM monthly_reports WHERE sent_at IS NOT NULL"))
-                return bool(found.scalar_one())
-
-        eventually("a report that was sent", sent)
-        shop.get("/readyz")
+    set_up(tmp_path, NO_LIMITS + sections(receiver.port), stocked=stocked)
+    settings = load_settings(tmp_path, {})
+    with Store.open(settings.database_url, settings.cipher) as store:
+        ask(store, "test-motors")
+        with run_dealership(tmp_path):
+            eventually("a report that was sent", lambda: sent_reports(store, "test-motors"))
     (taken,) = receiver.taken
     assert taken.message["To"] == TO[0]
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_service_of_many_dealers_mails_the_report_of_each(tmp_path: Path, receiver: MailReceiver) -> None:
+    made = make_installation(tmp_path / "installation", INSTALLATION_TOML + sections(receiver.port))
+    for dealer_id in DEALERS:
+        add(made, dealer_id)
+    add(made, "quiet-motors", more="[reports]\nmonthly = false\n")
+    with Store.open(made.database_url, made.cipher, many_dealers=True) as store:
+        for dealer_id in (*DEALERS, "quiet-motors"):
+            ask(store, dealer_id)
+        with run_installation(made):
+            eventually("the reports", lambda: all(sent_reports(store, dealer_id) for dealer_id in DEALERS))
+        assert sent_reports(store, "quiet-motors") == 0
+    assert {taken.message["From"].addresses[0].display_name for taken in receiver.taken} == {
+        "North Motors",
+        "South Motors",
+    }

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dealer_agent.cli.open_dealer import FolderOption
-from dealer_agent.cli.terminal import counted, err, fail, out, progress
+from dealer_agent.cli.terminal import JsonOption, counted, err, fail, out, print_json, progress
 
 ASK_TWICE = "Passphrase for the keys in the backup"
 
@@ -24,6 +24,7 @@ def backup(
             "DEALER_AGENT_BACKUP_PASSPHRASE.",
         ),
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write settings, database, stock and recorded heads into one file, while the service runs.
 
@@ -52,6 +53,9 @@ def backup(
             on_write=lambda done, total: bar.update(writing, completed=done, total=total),
         )
     size = file.stat().st_size
+    if as_json:
+        found = {"files": len(manifest.files), "bytes": size, "schema": manifest.schema}
+        print_json({"file": str(file), **found, "has_keys": manifest.has_keys, "keys": list(manifest.keys)})
     out.print(f"{file}: {counted(len(manifest.files), 'file')}, {size:,} bytes, schema {manifest.schema}.")
     if manifest.has_keys:
         err.print("The keys are in it, encrypted with the passphrase. Keep the passphrase in another place.")

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dealer_agent.cli.open_dealer import DealerFolder, FolderOption, find_settings, is_installation
-from dealer_agent.cli.terminal import JsonOption, counted, out, plain
+from dealer_agent.cli.terminal import JsonOption, counted, out, plain, terminal_width
 from dealer_agent.config import Settings, SettingsError
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.server.dealer_settings import load_dealer_settings
@@ -83,7 +83,7 @@ def _show(results: Sequence["CheckResult"]) -> None:
         table.add_row(Text(result.status, style=STYLES[result.status]), result.check, Text(plain(result.says)))
         if result.advice:
             table.add_row("", "", Text(f"Do: {plain(result.advice)}", style="bold"))
-    out.print(table)
+    out.print(table, width=terminal_width(), soft_wrap=False)
     numbers = Counter(result.status for result in results)
     out.print(
         f"\n{numbers['ok']} ok, {counted(numbers['warning'], 'warning')}, {counted(numbers['problem'], 'problem')}, "

@@ -60,7 +60,9 @@ def show(name: NameArgument, directory: DirOption = HERE, as_json: JsonOption = 
         return
     section(f"Feed {name}", dict(zip(columns, values, strict=True)))
     settings = to_builtins(feed)
-    section("Settings", {key: value for key, value in settings.items() if value not in ([], {}, UNSET)})
+    if feed.upload is not UNSET:
+        settings["upload"].pop("password_hash", None)
+    section("Settings", {key: value for key, value in settings.items() if value not in ([], {})})
 
 
 @app.command("files")

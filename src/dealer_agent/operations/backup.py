@@ -23,19 +23,21 @@ from dealer_agent.operations.database_copy import ADMIN_VARIABLE, copy_sqlite, d
 from dealer_agent.operations.errors import OperationError
 from dealer_agent.storage.chain_heads import MOST_CHARACTERS, Head
 
+UNFINISHED = ".dealer-agent-backup"
+"""The end of the name of a folder with the files of an unfinished backup."""
 SQLITE_NAME = "dealer-agent.db"
 DUMP_NAME = "database.dump"
 KEYS_NAME = "dealer-agent.keys.encrypted"
 HEADS_NAME = "consent-heads.log"
 HOST_KEY_NAME = "sftp-host-key"
-"""The key that identifies the service's own SFTP server. A new one would make vendors' clients refuse it."""
 
 
 @dataclass(frozen=True)
 class Served:
     """What a folder serves: one dealer, or an installation.
 
-    `heads` are the files with recorded heads, by their names in a backup.
+    `heads` are the files with recorded heads, by their names in a backup. `host_key` identifies the service's own SFTP
+    server: vendors' clients would refuse a new one.
     """
 
     directory: Path
@@ -44,20 +46,40 @@ class Served:
     database_url: str
     cipher: Cipher | None
     heads: Mapping[str, Path]
+    host_key: Path
 
 
 def served_in(directory: Path, env: Mapping[str, str]) -> Served:
     """What a folder serves. Raises SettingsError."""
-    settings_file = directory / installation_settings.FILE_NAME
-    if settings_file.exists():
+    directory = directory.resolve()
+    if (directory / installation_settings.FILE_NAME).exists():
         found = load_installation(directory, env)
-        heads = dict(_heads_of_dealers(found.directory))
-        return Served(found.directory, "installation", settings_file, found.database_url, found.cipher, heads)
+        return Served(
+            directory,
+            "installation",
+            directory / installation_settings.FILE_NAME,
+            found.database_url,
+            found.cipher,
+            dict(_heads_of_dealers(directory)),
+            directory / found.file.sftp.host_key_file,
+        )
     settings = load_settings(directory, env)
-    file = settings.heads_file
-    name = str(file.relative_to(settings.directory)) if file.is_relative_to(settings.directory) else HEADS_NAME
-    heads = {name if is_portable(name) else HEADS_NAME: file} if file.exists() else {}
-    return Served(settings.directory, "dealer", directory / FILE_NAME, settings.database_url, settings.cipher, heads)
+    heads = settings.heads_file
+    return Served(
+        directory,
+        "dealer",
+        directory / FILE_NAME,
+        settings.database_url,
+        settings.cipher,
+        {_name_of(heads, directory, HEADS_NAME): heads} if heads.exists() else {},
+        directory / settings.sftp.host_key_file,
+    )
+
+
+def _name_of(path: Path, directory: Path, name: str) -> str:
+    """The name of a file in a backup: its path in the folder. A file outside of the folder has the name `name`."""
+    relative = str(path.relative_to(directory)) if path.is_relative_to(directory) else ""
+    return relative if is_portable(relative) else name
 
 
 def _heads_of_dealers(directory: Path) -> Iterator[tuple[str, Path]]:
@@ -89,8 +111,8 @@ def make_backup(
 ) -> Manifest:
     """Writes a backup to `target`, a new file with mode 0600. With a passphrase, the keys are in it, encrypted.
 
-    `target` appears when it is complete. A backup that is killed leaves a folder beside it, which the next backup to
-    this target deletes. Raises OperationError, OSError, SettingsError and any StorageError.
+    `target` appears when it is complete. A backup that is killed leaves a folder beside it, which the next backup into
+    the same folder deletes. Raises OperationError, OSError, SettingsError and any StorageError.
     """
     if os.path.lexists(target):
         raise OperationError(f"{target} is there already: name a new file, for example with the date in its name")
@@ -104,9 +126,8 @@ def make_backup(
             files[name] = folder / "heads" / name
             files[name].parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, files[name])
-        host_key = served.directory / HOST_KEY_NAME
-        if host_key.exists():
-            files[HOST_KEY_NAME] = host_key
+        if served.host_key.exists():
+            files[_name_of(served.host_key, served.directory, HOST_KEY_NAME)] = served.host_key
         if is_sqlite(served.database_url):
             files[SQLITE_NAME] = folder / SQLITE_NAME
             schema = copy_sqlite(served.database_url, files[SQLITE_NAME], on_copy)
@@ -139,20 +160,34 @@ def make_backup(
 
 @contextmanager
 def _staging(target: Path) -> Iterator[Path]:
-    """A private folder beside `target`, deleted at the end. Raises OperationError while another backup uses it."""
-    folder = target.with_name(f".{target.name}.partial")
+    """A private folder beside `target`, deleted at the end. Raises OperationError while another backup uses it.
+
+    It also deletes the folders that killed backups have left there, whatever their targets were.
+    """
+    for left in target.parent.glob(f".*{UNFINISHED}"):
+        with _locked(left) as is_free:
+            if is_free:
+                shutil.rmtree(left)
+    folder = target.with_name(f".{target.name}{UNFINISHED}")
     folder.mkdir(mode=0o700, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    with _locked(folder) as is_free:
+        if not is_free:
+            raise OperationError(f"another backup is writing {target}: wait for it, or name another file")
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Whether this process got the lock on a folder, which it has until the end of the block."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for left in folder.iterdir():  # A killed backup left it.
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-        yield folder
-        shutil.rmtree(folder)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise OperationError(f"another backup is writing {target}: wait for it, or name another file") from None
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
+        yield False
+    else:
+        yield True
     finally:
-        os.close(lock)
+        os.close(descriptor)

@@ -6,17 +6,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
 
-from sqlalchemy import text
-
 from dealer_agent import __version__
 from dealer_agent.config import Settings
+from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.keys import KEY_FILE_NAME
 from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.file_permissions import is_open_to_others
-from dealer_agent.operations.checks import Finding, age_words, local, parts_of
+from dealer_agent.operations.checks import Finding, Status, age_words, local, parts_of
 from dealer_agent.server.replica_record import SEEN_WITHIN, settings_hash
-from dealer_agent.storage.clock import clock_problem
+from dealer_agent.storage.alerts import confirmed_copies
+from dealer_agent.storage.clock import clock_problem, server_clock
+from dealer_agent.storage.feeds import feed_states
 from dealer_agent.storage.isolation import isolation_problem
 from dealer_agent.storage.keys import check_keys, key_uses
 from dealer_agent.storage.outbox import list_deliveries
@@ -27,19 +28,13 @@ from dealer_agent.storage.store import Store
 
 SLOW_SECONDS = 0.1
 """A database whose median answer takes longer gets a warning."""
-CLOCK_WARNING = timedelta(seconds=5)
 CLOCK_PROBLEM = timedelta(minutes=5)
-LATE_FEED = timedelta(hours=26)
-"""A feed that comes every day is late after this time."""
 OLD_FEED = timedelta(days=7)
-LATE_DELIVERY = timedelta(minutes=30)
 MOST_PARKED = 1000
 """Parked deliveries are counted up to this number."""
 
 MOST_NAMED = 10
 """The most machines that are named."""
-
-READ_CLOCK = text("SELECT clock_timestamp()")
 
 
 def check_database(store: Store, *, many_dealers: bool) -> Iterator[Finding]:
@@ -63,9 +58,21 @@ def check_database(store: Store, *, many_dealers: bool) -> Iterator[Finding]:
 
 
 def check_the_keys(
-    store: Store, dealer_id: str, cipher: Cipher | None, directory: Path, rotate_days: int, zone: str, now: datetime
+    store: Store,
+    dealer_id: str,
+    cipher: Cipher | None,
+    directory: Path,
+    rotate_days: int,
+    zone: str,
+    now: datetime,
+    *,
+    has_copy: bool = True,
 ) -> Iterator[Finding]:
-    """The keys are there, belong to the database, and are replaced in time. `directory` may hold the key file."""
+    """The keys are there, belong to the database, are replaced in time, and a copy is known.
+
+    `directory` may hold the key file. The keys of a dealer of an installation have no copy of their own: they are in
+    the database.
+    """
     if cipher is None:
         yield Finding("problem", "there are no keys: the service does not start", "dealer-agent keys create")
         return
@@ -77,7 +84,7 @@ def check_the_keys(
             yield Finding("skipped", "the dealer has no keys yet: they are made when it is first served")
             return
         check_keys(tx)
-        uses = key_uses(tx)
+        uses, copies = key_uses(tx), confirmed_copies(tx)
     active = [(key_id, use.since) for key_id, use in uses.items() if use.state == "active"]
     missing = [(key_id, use.missing_on) for key_id, use in uses.items() if use.missing_on]
     for key_id, machine in missing:
@@ -86,6 +93,8 @@ def check_the_keys(
         yield Finding("ok", f"{cipher.keyring.active} is ready. It has encrypted nothing yet")
         return
     key_id, since = active[-1]
+    if has_copy and key_id not in copies:
+        yield Finding("warning", f"no copy of {key_id} is known", "keep a copy, then dealer-agent keys confirm-copy")
     age = now - since
     says = f"{key_id} encrypts since {local(since, zone)}"
     if rotate_days and age > timedelta(days=rotate_days + 2):
@@ -95,7 +104,7 @@ def check_the_keys(
         yield Finding("ok", says)
 
 
-def check_clock(store: Store, dealer_id: str, now: datetime) -> Iterator[Finding]:
+def check_clock(store: Store, dealer_id: str, alerts: AlertSettings, now: datetime) -> Iterator[Finding]:
     """The clock agrees with the one of the database server, and with the last time that the service ran."""
     with store.read(dealer_id, now) as tx:
         problem = clock_problem(tx)
@@ -103,38 +112,47 @@ def check_clock(store: Store, dealer_id: str, now: datetime) -> Iterator[Finding
             said, advice = parts_of(problem)
             yield Finding("problem", said, advice)
             return
-        if tx.connection.dialect.name == "sqlite":
-            yield Finding("ok", "the clock is after the last time that the service ran")
-            return
         begun = datetime.now(now.tzinfo)
-        server: datetime = tx.connection.execute(READ_CLOCK).scalar_one()
+        server = server_clock(tx)
         between = begun + (datetime.now(now.tzinfo) - begun) / 2
-    yield clock_finding(abs(server - between), "the database server")
+    if server is None:
+        yield Finding("ok", "the clock agrees with the last time that the service ran")
+    else:
+        yield clock_finding(abs(server - between), "the database server", alerts)
 
 
-def clock_finding(difference: timedelta, other: str) -> Finding:
-    """The finding about a difference of two clocks."""
+def clock_finding(difference: timedelta, other: str, alerts: AlertSettings) -> Finding:
+    """The finding about a difference of two clocks. It is allowed up to `clock_seconds`."""
     says = f"this machine and {other} differ by {difference.total_seconds():.1f} s"
-    if difference > CLOCK_WARNING:
-        status = "problem" if difference > CLOCK_PROBLEM else "warning"
-        return Finding("problem" if status == "problem" else "warning", says, "synchronise the clocks with NTP")
+    if difference > CLOCK_PROBLEM:
+        return Finding("problem", says, "synchronise the clocks with NTP")
+    if difference > timedelta(seconds=alerts.clock_seconds):
+        return Finding("warning", says, "synchronise the clocks with NTP")
     return Finding("ok", says)
 
 
 def check_feeds(store: Store, settings: Settings, now: datetime) -> Iterator[Finding]:
-    """Each rooftop's stock was confirmed by a recent import."""
-    rooftops = settings.dealer.rooftops
+    """Automatic feeds arrive and are imported. Each rooftop's stock was confirmed by a recent import."""
+    rooftops, names = settings.dealer.rooftops, [feed.name for feed in settings.feeds]
+    late = timedelta(hours=settings.alerts.feed_late_hours)
     with store.read(settings.dealer.id, now) as tx:
         newest = list_imports(tx, 1)
         confirmed = read_stock(tx, 0)
+        states = [state for state in feed_states(tx) if state.name in names]
+    wrong = [state for state in states if state.problem is not None or state.is_late]
+    for state in wrong:
+        arrived = "no file has arrived" if state.new_at is None else _newest(state.new_at, rooftops[0].timezone)
+        says = f"{state.name}: {state.problem or arrived}"
+        status: Status = "problem" if state.problem is not None else "warning"
+        yield Finding(status, says, f"dealer-agent feeds show {state.name}")
     if not newest:
         yield Finding("problem", "no stock was ever imported", "dealer-agent inventory import FILE")
         return
-    found = False
+    found = bool(wrong)
     for rooftop in rooftops:
         at = confirmed.confirmed_at(rooftop.name)
         age = None if at is None else now - at
-        if age is not None and age <= LATE_FEED:
+        if age is not None and age <= late:
             continue
         found = True
         since = "never" if at is None else f"last {local(at, rooftop.timezone)}"
@@ -148,6 +166,10 @@ def check_feeds(store: Store, settings: Settings, now: datetime) -> Iterator[Fin
         yield Finding(
             "ok", f"imported {local(newest[0].at, rooftops[0].timezone)}, {age_words(age.total_seconds())} ago"
         )
+
+
+def _newest(at: datetime, zone: str) -> str:
+    return f"the newest file is of {local(at, zone)}"
 
 
 def check_replicas(store: Store, dealer_id: str, served: Settings | Installation, now: datetime) -> Iterator[Finding]:
@@ -174,7 +196,9 @@ def check_replicas(store: Store, dealer_id: str, served: Settings | Installation
         yield Finding("ok", f"{words} with these settings and version {__version__}")
 
 
-def check_deliveries(store: Store, dealer_id: str, zone: str, now: datetime) -> Iterator[Finding]:
+def check_deliveries(
+    store: Store, dealer_id: str, alerts: AlertSettings, zone: str, now: datetime
+) -> Iterator[Finding]:
     """No delivery is parked or waits for long."""
     with store.read(dealer_id, now) as tx:
         parked = len(list_deliveries(tx, MOST_PARKED, state="parked"))
@@ -183,7 +207,7 @@ def check_deliveries(store: Store, dealer_id: str, zone: str, now: datetime) -> 
     if parked:
         many = f"{parked:,}{' or more' if parked == MOST_PARKED else ''}"
         yield Finding("problem", f"{many} deliveries are parked", "dealer-agent deliveries list --state parked")
-    if now - oldest > LATE_DELIVERY:
+    if now - oldest > timedelta(minutes=alerts.deliveries_waiting_minutes):
         yield Finding(
             "warning", f"a delivery waits since {local(oldest, zone)}", "dealer-agent deliveries list --state waiting"
         )

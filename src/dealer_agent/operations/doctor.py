@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from dealer_agent.config import Settings, SettingsError
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.installation import Installation
+from dealer_agent.config.settings import Sections
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.operations.checks import CHECK_SECONDS, Check, CheckResult, Finding, local, run_checks
 from dealer_agent.operations.database_checks import (
-    LATE_FEED,
     check_clock,
     check_database,
     check_deliveries,
@@ -30,6 +30,8 @@ from dealer_agent.operations.outside_checks import (
     check_installation_address,
     check_limit_store,
     check_mail,
+    check_metrics,
+    check_sftp_server,
 )
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.connections import database_url
@@ -98,22 +100,28 @@ def _of_dealer(examined: Examined, settings: Settings, store: Store | None) -> l
         for channel in rooftop.deliver.directory
     }
     with_store = partial(_with_store, store)
+    machine: Sections = settings if examined.installation is None else examined.installation.file
     served, serving = (settings, dealer.id) if examined.installation is None else (examined.installation, ALL_DEALERS)
     keys = (dealer.id, settings.cipher, settings.installation or settings.directory, dealer.privacy.rotate_keys_days)
     checks = [
         Check("settings", lambda: check_settings(settings, env)),
         Check("time zones", lambda: check_time_zones(settings, now)),
-        Check("keys", with_store(lambda opened: check_the_keys(opened, *keys, zone, now))),
+        Check(
+            "keys",
+            with_store(lambda opened: check_the_keys(opened, *keys, zone, now, has_copy=settings.installation is None)),
+        ),
         Check("folder", lambda: check_folder(settings.directory, folders)),
-        Check("disk", lambda: check_disk(settings.directory)),
-        Check("clock", with_store(lambda opened: check_clock(opened, dealer.id, now))),
+        Check("disk", lambda: check_disk(settings.directory, settings.alerts)),
+        Check("clock", with_store(lambda opened: check_clock(opened, dealer.id, settings.alerts, now))),
         Check("replicas", with_store(lambda opened: check_replicas(opened, serving, served, now))),
         Check("feeds", with_store(lambda opened: check_feeds(opened, settings, now))),
-        Check("deliveries", with_store(lambda opened: check_deliveries(opened, dealer.id, zone, now))),
+        Check("deliveries", with_store(lambda opened: check_deliveries(opened, dealer.id, settings.alerts, zone, now))),
         Check("mail", lambda: check_mail(settings.mail, env)),
         Check("channels", lambda: check_channels(settings)),
         Check("public address", lambda: check_address(settings, now)),
         Check("rate limits", lambda: check_limit_store(_limit_url(examined, settings))),
+        Check("sftp server", lambda: check_sftp_server(machine.sftp)),
+        Check("metrics", lambda: check_metrics(machine.metrics)),
     ]
     if examined.send:
         send = with_store(lambda opened: send_marked_leads(settings, opened.check_keys(dealer.id), now))
@@ -133,12 +141,14 @@ def _of_installation(examined: Examined, installation: Installation, store: Stor
         Check("dealers", with_store(lambda opened: _check_dealers(opened, installation, examined))),
         Check("keys", with_store(lambda opened: check_the_keys(opened, *keys))),
         Check("folder", lambda: check_folder(installation.directory, {})),
-        Check("disk", lambda: check_disk(installation.directory)),
-        Check("clock", with_store(lambda opened: check_clock(opened, ALL_DEALERS, now))),
+        Check("disk", lambda: check_disk(installation.directory, section.alerts)),
+        Check("clock", with_store(lambda opened: check_clock(opened, ALL_DEALERS, section.alerts, now))),
         Check("replicas", with_store(lambda opened: check_replicas(opened, ALL_DEALERS, installation, now))),
         Check("mail", lambda: check_mail(installation.file.mail, examined.env)),
-        Check("public address", lambda: check_installation_address(installation.public_url, now)),
+        Check("public address", lambda: check_installation_address(installation.public_url, section.alerts, now)),
         Check("rate limits", lambda: check_limit_store(installation.rate_limit_url)),
+        Check("sftp server", lambda: check_sftp_server(installation.file.sftp)),
+        Check("metrics", lambda: check_metrics(installation.file.metrics)),
     ]
 
 
@@ -179,6 +189,6 @@ def _problem_of(store: Store, installation: Installation, dealer_id: str, examin
         return str(error)
     if not newest:
         return "no stock was ever imported"
-    if examined.now - newest[0].at > LATE_FEED:
+    if examined.now - newest[0].at > timedelta(hours=settings.alerts.feed_late_hours):
         return f"the newest import is of {local(newest[0].at, settings.dealer.rooftops[0].timezone)}"
     return "deliveries are parked" if parked else None

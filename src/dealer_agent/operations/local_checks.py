@@ -3,20 +3,20 @@
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.config import Settings
+from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.encryption.file_permissions import is_open_to_others
 from dealer_agent.operations.checks import Finding, local
 
-LEAST_FREE_BYTES = 1024 * 2**20
-"""A disk with less free space gets a warning, and with a tenth of it a problem."""
 ZONE_DAYS = 400
 """How far ahead the rules of a time zone are compared."""
 
@@ -24,7 +24,10 @@ ZONE_DAYS = 400
 def check_settings(settings: Settings, env: Mapping[str, str]) -> Iterator[Finding]:
     """The channels have what they need, and leads have a receiver."""
     channel_secrets(settings, env)
+    watch_of_dealer(settings, env)
     dealer = settings.dealer
+    if settings.installation is None and not settings.alerts.has_receivers:
+        yield Finding("warning", "nobody gets alerts", "write mail or webhook_url under [alerts]")
     without = [
         rooftop.name for rooftop in dealer.rooftops if not rooftop.deliver.channels and not rooftop.deliver.notify
     ]
@@ -35,8 +38,11 @@ def check_settings(settings: Settings, env: Mapping[str, str]) -> Iterator[Findi
             "add a channel or notify under [rooftops.deliver]",
         )
     else:
-        channels = sum(len(rooftop.deliver.channels) for rooftop in dealer.rooftops)
-        yield Finding("ok", f"{dealer.id}: {len(dealer.rooftops)} rooftops, {channels} channels")
+        yield Finding("ok", f"{dealer.id}: the settings of {_counted(dealer.rooftops, 'rooftop')} are valid")
+
+
+def _counted(things: Collection[object], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def check_time_zones(settings: Settings, now: datetime) -> Iterator[Finding]:
@@ -91,13 +97,13 @@ def check_folder(directory: Path, channels: Mapping[str, Path]) -> Iterator[Find
             )
 
 
-def check_disk(directory: Path) -> Iterator[Finding]:
-    """The disk has space for leads and imports."""
-    usage = shutil.disk_usage(directory)
+def check_disk(directory: Path, alerts: AlertSettings) -> Iterator[Finding]:
+    """The disk has as much space as `disk_free_mib`. A tenth of it is a problem."""
+    usage, least = shutil.disk_usage(directory), alerts.disk_free_mib * 2**20
     free = f"{usage.free / 2**30:,.1f} GiB free of {usage.total / 2**30:,.1f} GiB"
-    if usage.free < LEAST_FREE_BYTES // 10:
+    if usage.free < least // 10:
         yield Finding("problem", free, "make room: without it no lead can be stored")
-    elif usage.free < LEAST_FREE_BYTES:
+    elif usage.free < least:
         yield Finding("warning", free, "make room on the disk of this folder")
     else:
         yield Finding("ok", free)

@@ -16,7 +16,9 @@ import msgspec
 
 from dealer_agent import __version__
 from dealer_agent.config import Settings
-from dealer_agent.config.settings import MailSettings
+from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.config.settings import MailSettings, MetricsSettings
+from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.delivery.failures import NotDelivered
@@ -29,7 +31,6 @@ ADDRESS_SECONDS = 20.0
 MOST_BYTES = 2**20
 """The most bytes of a response that are read."""
 CONNECT_SECONDS = 10.0
-CERTIFICATE_WARNING = timedelta(days=14)
 CARD_PATH = "/.well-known/agent-card.json"
 CATALOG_PATH = "/.well-known/ard.json"
 _PROXY_ADVICE = "check the service, the proxy and the name in DNS; dealer-agent serve shows what it listens on"
@@ -43,7 +44,7 @@ def check_address(settings: Settings, now: datetime) -> Iterator[Finding]:
         return
     # The card of a dealer with a folder of its own is at the root of its site.
     url = (service.public_url if settings.installation is None else settings.base_url("")) + CARD_PATH
-    body = yield from _fetched(url, now, settings.dealer.rooftops[0].timezone)
+    body = yield from _fetched(url, now, settings.dealer.rooftops[0].timezone, settings.alerts)
     if body is None:
         return
     base = settings.base_url("")
@@ -66,10 +67,10 @@ def check_address(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield Finding("ok", f"the card at {url} has the URLs of the settings")
 
 
-def check_installation_address(public_url: str, now: datetime) -> Iterator[Finding]:
+def check_installation_address(public_url: str, alerts: AlertSettings, now: datetime) -> Iterator[Finding]:
     """The public address of an installation answers with its list of dealers."""
     url = public_url + CATALOG_PATH
-    body = yield from _fetched(url, now, "UTC")
+    body = yield from _fetched(url, now, "UTC", alerts)
     if body is None:
         return
     if "entries" in _members(body):
@@ -86,7 +87,7 @@ def _members(body: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _fetched(url: str, now: datetime, zone: str) -> Generator[Finding, None, bytes | None]:
+def _fetched(url: str, now: datetime, zone: str, alerts: AlertSettings) -> Generator[Finding, None, bytes | None]:
     """Findings about the connection. Returns the body of the response, or None."""
     parts = urlsplit(url)
     begun, ends = datetime.now(UTC), time.monotonic() + ADDRESS_SECONDS
@@ -114,7 +115,7 @@ def _fetched(url: str, now: datetime, zone: str) -> Generator[Finding, None, byt
         yield Finding("problem", f"{url} is not encrypted", "use https: see the guide to production")
     if expires_at is not None:
         left, when = expires_at - now, f"the certificate of {parts.hostname} is valid until {local(expires_at, zone)}"
-        if left < CERTIFICATE_WARNING:
+        if left < timedelta(days=alerts.certificate_days):
             yield Finding("warning", when, "renew it; most proxies do so by themselves, so read the proxy's log")
         else:
             yield Finding("ok", when)
@@ -125,7 +126,7 @@ def _fetched(url: str, now: datetime, zone: str) -> Generator[Finding, None, byt
             difference = abs(parsedate_to_datetime(said) - (begun + (answered - begun) / 2)) - timedelta(seconds=1)
         except (ValueError, TypeError):
             return body
-        yield clock_finding(max(difference, timedelta()), "the public address")
+        yield clock_finding(max(difference, timedelta()), "the public address", alerts)
     return body
 
 
@@ -212,3 +213,43 @@ def check_limit_store(url: str) -> Iterator[Finding]:
         yield Finding("ok", f"the store answers in {1000 * (time.perf_counter() - begun):.1f} ms")
     finally:
         client.connection_pool.disconnect()
+
+
+def check_sftp_server(sftp: SftpSettings) -> Iterator[Finding]:
+    """Our SFTP server, which receives feeds, answers on this machine."""
+    if not sftp.enabled:
+        yield Finding("skipped", "no SFTP server is switched on under [sftp]")
+        return
+    try:
+        with socket.create_connection((_address_of(sftp.host), sftp.port), CONNECT_SECONDS) as connection:
+            greeting = connection.recv(255)
+    except OSError:
+        greeting = b""
+    if greeting.startswith(b"SSH-2.0-"):
+        yield Finding("ok", f"it answers on port {sftp.port}")
+    else:
+        yield Finding("problem", f"no SFTP server answers on port {sftp.port}", "start the service, and read its log")
+
+
+def check_metrics(metrics: MetricsSettings) -> Iterator[Finding]:
+    """The metrics can be read on this machine."""
+    if not metrics.enabled:
+        yield Finding("skipped", "no metrics are switched on under [metrics]")
+        return
+    host = _address_of(metrics.host)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{metrics.port}/metrics"
+    try:
+        with httpx.Client(timeout=ADDRESS_SECONDS) as client, client.stream("GET", url) as response:
+            status = response.status_code
+    except httpx.HTTPError as error:
+        yield Finding("problem", f"{url}: {_words_of(error)}", "start the service, and read its log")
+        return
+    if status == 200:
+        yield Finding("ok", f"{url} answers")
+    else:
+        yield Finding("problem", f"{url} answers {status}", "see whether another program uses this port")
+
+
+def _address_of(host: str) -> str:
+    """The address at which this machine reaches a server that listens on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104

@@ -174,7 +174,8 @@ def survey(feed: Opener, encoding: str) -> Survey:
     for piece in pieces_of(feed):
         feeds += piece.count(b"\n")
         returns += piece.count(b"\r")
-        garbled += sum(map(piece.count, marks))
+        if marks and not piece.isascii():
+            garbled += sum(map(piece.count, marks))
         end = piece[-4:]
     return Survey(max(feeds, returns), end.rstrip(b"\0")[-1:] in (b"\n", b"\r", b'"'), garbled)
 

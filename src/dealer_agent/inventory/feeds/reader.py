@@ -1,6 +1,6 @@
 """Reads a feed: bytes to units and a report. Pure."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -47,6 +47,8 @@ _SAMPLE = 200
 """The number of records by which a JSON layout is recognised."""
 _MOST_MISREAD = 3
 """If more values of a member are not understood, one remark counts them."""
+_MOST_PATTERNS = 1_000
+"""The most kinds of rows that are counted at a time. Rows with values of the same members are of one kind."""
 _MOST_NAMES = 100
 """The names of the columns of one member in JSON, where each record can have others."""
 _USUALLY_SHORT = 0.05
@@ -96,6 +98,8 @@ class _Tally:
         self.refused = _Remarks()
         self.warnings = _Remarks()
         self.filled: Counter[str] = Counter()
+        # The rows by their members with values: rows are mostly alike, and counting each member takes time.
+        self._filled: defaultdict[tuple[str, ...], int] = defaultdict(int)
         self.misread: dict[str, _Misread] = {}
 
     def add(self, line: int, reading: Reading, done: int) -> None:
@@ -107,7 +111,9 @@ class _Tally:
         self.rows += 1
         for text in reading.remarks:
             self.warnings.add(Remark(line, reading.identifier, text))
-        self.filled.update(reading.filled)
+        self._filled[reading.filled] += 1
+        if len(self._filled) > _MOST_PATTERNS:
+            self._add_up_filled()
         for member, (example, text) in reading.misread.items():
             found = self.misread.setdefault(member, _Misread(line, example))
             found.remarks.add(Remark(line, reading.identifier, text))
@@ -128,12 +134,19 @@ class _Tally:
             self.earlier.setdefault(key, []).append(self.line(before))
         self.outcomes[key] = -line if reading.unit is None else self.units.add(line, reading.unit)
 
+    def _add_up_filled(self) -> None:
+        for members, rows in self._filled.items():
+            for member in members:
+                self.filled[member] += rows
+        self._filled.clear()
+
     def line(self, outcome: int) -> int:
         return -outcome if outcome < 0 else self.units.line(outcome)
 
     def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: "_Named", signs: Signs) -> Feed:
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
+        self._add_up_filled()
         self.units.keep(outcome for outcome in self.outcomes.values() if outcome >= 0)
         sold = _Remarks()
         for key, outcome in self.outcomes.items():

@@ -39,7 +39,7 @@ class Reading:
     unit: Unit | None = None
     refused: str | None = None
     remarks: list[str] = field(default_factory=list)
-    filled: Iterable[str] = ()
+    filled: tuple[str, ...] = ()
     misread: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
@@ -65,11 +65,11 @@ class _RowParser:
         self.layout = layout
         self.cells: Cells = {}
         for name, texts in cells.items():
-            if len(texts) == 1:  # Mostly: a list for each cell takes time.
-                if not is_absent(texts[0]):
-                    self.cells[name] = texts
-            elif present := [text for text in texts if not is_absent(text)]:
-                self.cells[name] = present
+            # Most members have one cell, and most cells have a value. A list for each of them takes time.
+            if any(map(is_absent, texts)):
+                texts = [text for text in texts if not is_absent(text)]
+            if texts:
+                self.cells[name] = texts
         self.members: dict[str, Any] = {}
         self.remarks: list[str] = []
         self.misread: dict[str, tuple[str, str]] = {}
@@ -257,7 +257,7 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
     row = _RowParser(cells, layout)
     row.read(IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
-    reading = Reading(identifier=identifier, remarks=row.remarks, filled=row.cells.keys(), misread=row.misread)
+    reading = Reading(identifier=identifier, remarks=row.remarks, filled=tuple(row.cells), misread=row.misread)
     if identifier is None:
         said = row.text("vin", 40)
         reading.refused = (
