@@ -11,6 +11,7 @@ from tests.delivery.receivers import always, one_after_the_other
 from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, import_rows, row
 
+from dealer_agent.alerts import checking
 from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check, send_due
 from dealer_agent.storage.alerts import claim_check, confirm_claim, confirm_copy, count_failed_leads, list_messages
 from dealer_agent.storage.clock import confirm_clock
@@ -223,6 +224,19 @@ def test_a_message_is_given_up_after_many_attempts(dealer: Watched) -> None:
         ("failed", MOST_ATTEMPTS, "the webhook answered 422"),
     }
     assert (dealer.mail.did.total(), dealer.hook.did.total()) == (MOST_ATTEMPTS, MOST_ATTEMPTS)
+
+
+def test_a_message_whose_senders_die_is_given_up_too(dealer: Watched) -> None:
+    dealer.add_delivery(NOW)
+    dealer.set_deliveries(state="parked", settled_at=NOW)
+    watch = dealer.watch()
+    assert run_check(dealer.store, watch, NOW, NOW + MINUTE)
+    for attempt in range(MOST_ATTEMPTS):
+        claimed = checking._claim_messages(dealer.store, watch, NOW + attempt * HOUR)
+        assert [message.attempts for message in claimed] == [attempt + 1] * 2
+    assert checking._claim_messages(dealer.store, watch, NOW + DAY) == []
+    assert {each.state for each in read(dealer.store, DEALER, list_messages, 10)} == {"failed"}
+    assert dealer.mail.taken == dealer.hook.taken == []
 
 
 def test_a_receiver_that_was_removed_gets_no_old_message(dealer: Watched, tmp_path: Path) -> None:
