@@ -259,6 +259,41 @@ def test_a_visit_can_be_cancelled_without_telling_anybody(desk: Desk) -> None:
     assert deliveries() == before > 0
 
 
+def test_a_visit_that_was_only_requested_is_confirmed_and_moved_and_everybody_hears_of_it(desk: Desk) -> None:
+    lead_id, asked_id = desk.waiting["lead_id"], desk.waiting["appointment"]["appointment_id"]
+    early = command_here("appointments", "confirm", asked_id, "--dir", desk.running.folder)
+    assert (early.returncode, "--at" in early.stderr) == (1, True)
+    said = desk.command("confirm", asked_id, "--at", f"{DAY} 15:00")
+    visit_id = said.split()[1]
+    assert f"{DAY:%a %Y-%m-%d} 15:00 C" in said
+    for words in (f"It replaces visit {asked_id}.", f"The customer gets a mail about {visit_id}."):
+        assert words in said
+    moved = msgspec.json.decode(desk.command("move", visit_id, "--at", f"{DAY}T16:00", "--json"))
+    assert (moved["replaces"], moved["status"], moved["mailed"]) == (visit_id, "confirmed", [moved["id"]])
+    start = datetime.combine(DAY, time(16), CHICAGO)
+    assert datetime.fromisoformat(moved["starts"]) == start
+
+    def at_the_crm() -> bool:
+        visits = [each for document in desk.leads(lead_id) for each in document["appointments"]]
+        return any((each["appointment_id"], each["status"]) == (moved["id"], "confirmed") for each in visits)
+
+    eventually("the CRM has the new time", at_the_crm)
+    eventually("the customer has the mail", lambda: desk.mailed("robin3@example.com"))
+    newest = eventually(
+        "the customer has the mail about the new time",
+        lambda: [mail for mail in desk.mailed("robin3@example.com") if "4:00 PM" in mail["Subject"]],
+    )[-1]
+    entries = [events(part.get_payload(decode=True)) for part in newest.iter_attachments()]
+    assert entries[0][moved["id"]]["dtstart"].dt == start
+    assert newest["To"] == "robin3@example.com"
+
+
+def test_a_visit_that_has_not_begun_is_not_closed(desk: Desk) -> None:
+    for command in ("done", "no-show"):
+        done = command_here("appointments", command, "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--dir", desk.running.folder)
+        assert (done.returncode, "no visit" in done.stderr) == (1, True)
+
+
 def test_a_secret_address_and_a_file_are_not_asked_for_together(desk: Desk) -> None:
     done = command_here("appointments", "calendar", "--subscribe", "--out", "visits.ics", "--dir", desk.running.folder)
     assert (done.returncode, "--out" in done.stderr) == (1, True)

@@ -32,6 +32,8 @@ def receiving_dealer(folder: Path, port: int) -> Path:
 [sftp]
 enabled = true
 port = {port}
+login_seconds = 600
+idle_seconds = 3600
 
 [[feeds]]
 name = "{USER}"
@@ -47,8 +49,17 @@ def upload(port: int, name: str, content: bytes, *, meanwhile: Callable[[int], N
     """Uploads a file in pieces. `meanwhile` gets the number of bytes that the server has confirmed."""
 
     async def run() -> None:
-        login = {"username": USER, "password": PASSWORD, "client_keys": None, "known_hosts": None, "config": None}
-        connection = await asyncssh.connect("127.0.0.1", port, **login)
+        connection = await asyncssh.connect(
+            "127.0.0.1",
+            port,
+            username=USER,
+            password=PASSWORD,
+            client_keys=None,
+            known_hosts=None,
+            config=None,
+            # The server may just start.
+            login_timeout=3600,
+        )
         async with connection, connection.start_sftp_client() as client:
             file = await client.open(f"{name}.tmp", "wb")
             for begin in range(0, len(content), 4096):

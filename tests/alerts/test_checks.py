@@ -11,10 +11,20 @@ from tests.delivery.receivers import always, one_after_the_other
 from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, import_rows, row
 
+from dealer_agent.alerts import checking
 from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check, send_due
 from dealer_agent.storage.alerts import claim_check, confirm_claim, confirm_copy, count_failed_leads, list_messages
 from dealer_agent.storage.clock import confirm_clock
-from dealer_agent.storage.feeds import FeedRow, claim_feed, note_fetch_problem, put_feeds, release_feed
+from dealer_agent.storage.feeds import (
+    FeedRow,
+    FileState,
+    add_file,
+    claim_feed,
+    finish_file,
+    note_fetch_problem,
+    put_feeds,
+    release_feed,
+)
 from dealer_agent.storage.keys import key_uses
 from dealer_agent.storage.refused_imports import record_refused_import
 
@@ -68,6 +78,38 @@ def test_the_feeds_of_the_settings_are_told_by_their_names(dealer: Watched) -> N
         assert len(dealer.subjects()) == 1
         dealer.check(at)
     assert dealer.subjects()[1:] == ["The feed vauto cannot be fetched since Monday, March 2, 2026, 10:00 AM CST"]
+
+
+@pytest.mark.parametrize("state", ["refused", "failed"])
+def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_is_told(dealer: Watched, state: FileState) -> None:
+    write_at(NOW, dealer.store, DEALER, put_feeds, [FeedRow("uploads", "upload", 48, b"1")])
+    dealer.settings = {"off": ("feed_failing",)}
+    results: list[FileState] = ["imported", state, state, "unchanged"]
+    for hour, result in enumerate(results):
+        at = NOW + hour * HOUR
+        feed = write_at(at, dealer.store, DEALER, claim_feed, "uploads", f"lease-{hour}")
+        assert feed is not None
+        file = write_at(
+            at,
+            dealer.store,
+            DEALER,
+            add_file,
+            feed,
+            f"file-{hour}",
+            name="stock.csv",
+            size=9,
+            content_hash=b"hash",
+            received_at=at,
+        )
+        dealer.check(at)
+        write_at(at, dealer.store, DEALER, finish_file, feed, file, result, problem="its reason")
+        write_at(at, dealer.store, DEALER, note_fetch_problem, feed, "a later fetch failed")
+        write_at(at, dealer.store, DEALER, release_feed, feed, at + HOUR)
+        dealer.check(at + MINUTE)
+    assert dealer.subjects() == [
+        "A file of the feed uploads was refused: Monday, March 2, 2026, 11:00 AM CST",
+        "A file of the feed uploads was imported again",
+    ]
 
 
 def test_deliveries_that_wait_too_long_are_told_for_each_channel(dealer: Watched) -> None:
@@ -182,6 +224,19 @@ def test_a_message_is_given_up_after_many_attempts(dealer: Watched) -> None:
         ("failed", MOST_ATTEMPTS, "the webhook answered 422"),
     }
     assert (dealer.mail.did.total(), dealer.hook.did.total()) == (MOST_ATTEMPTS, MOST_ATTEMPTS)
+
+
+def test_a_message_whose_senders_die_is_given_up_too(dealer: Watched) -> None:
+    dealer.add_delivery(NOW)
+    dealer.set_deliveries(state="parked", settled_at=NOW)
+    watch = dealer.watch()
+    assert run_check(dealer.store, watch, NOW, NOW + MINUTE)
+    for attempt in range(MOST_ATTEMPTS):
+        claimed = checking._claim_messages(dealer.store, watch, NOW + attempt * HOUR)
+        assert [message.attempts for message in claimed] == [attempt + 1] * 2
+    assert checking._claim_messages(dealer.store, watch, NOW + DAY) == []
+    assert {each.state for each in read(dealer.store, DEALER, list_messages, 10)} == {"failed"}
+    assert dealer.mail.taken == dealer.hook.taken == []
 
 
 def test_a_receiver_that_was_removed_gets_no_old_message(dealer: Watched, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The alert about a database that does not answer: each machine sends it, whatever its processes do."""
 
 import asyncio
+import fcntl
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -55,6 +56,11 @@ def test_a_database_that_comes_and_goes_is_in_the_digest(dealer: Watched) -> Non
 
 def test_of_the_processes_of_a_machine_one_sends(dealer: Watched) -> None:
     note(dealer, NOW, works=False)
+    with (dealer.folder / FILE).open("rb") as file:
+        # Another process is sending.
+        fcntl.flock(file, fcntl.LOCK_SH)
+        note(dealer, NOW + MINUTE, works=False)
+        assert dealer.subjects() == []
     with ThreadPoolExecutor(4) as processes:
         list(processes.map(lambda _: note(dealer, NOW + MINUTE, works=False), range(8)))
     note(dealer, NOW + 2 * MINUTE, works=False)

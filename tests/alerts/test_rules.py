@@ -60,6 +60,7 @@ def seen(*subjects: str) -> dict[str, list[Observation]]:
         pytest.param("1" * 11, "start", id="it lasts"),
         pytest.param("1" * 9 + "0" + "1" * 9, "", id="with a break it begins anew"),
         pytest.param("1" * 11 + "0" * 9 + "1", "start", id="a short break is no end"),
+        pytest.param("1" * 11 + "0" * 9 + "1" + "0" * 5, "start", id="nor are two short breaks"),
         pytest.param("1" * 11 + "0" * 11, "start end", id="the end"),
         pytest.param("1" * 9 + "?" * 5 + "1", "start", id="what is unknown changes nothing"),
         pytest.param("1" * 11 + "0" * 5 + "?" * 30, "start", id="nor does it end"),

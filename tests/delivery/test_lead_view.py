@@ -197,6 +197,8 @@ def test_a_visit_that_was_booked_and_moved_in_one_moment_does_not_replace_itself
     ("status", "because_of", "resend", "named"),
     [
         ("cancelled", "A1", True, True),
+        ("done", "A1", True, True),
+        ("no_show", "A1", True, True),
         ("cancelled", "E0", True, False),
         ("confirmed", "A1", True, False),
         ("cancelled", "A1", False, False),

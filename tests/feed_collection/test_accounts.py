@@ -82,7 +82,7 @@ def test_the_host_key_may_be_another_one_of_openssh(tmp_path: Path) -> None:
     assert fingerprint(host_key(tmp_path / "key")) == fingerprint(key)
 
 
-@pytest.mark.parametrize("content", [b"", b"no key", asyncssh.generate_private_key("ssh-ed25519").export_public_key()])
+@pytest.mark.parametrize("content", [b"", b"no key", KEY.encode()])
 def test_a_file_without_a_private_key_is_never_replaced(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key").touch(0o600)
     (tmp_path / "key").write_bytes(content)

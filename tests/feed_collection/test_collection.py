@@ -1,5 +1,6 @@
 """A feed's files are taken when they are complete, imported once, and kept with their result."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,13 @@ def test_files_are_deleted_after_keep_days(tmp_path: Path) -> None:
         dealer.upload(feed_bytes(3))
         assert states(dealer.collect().files) == ["imported"]
         assert dealer.names_in("kept") == []
+
+
+def test_a_packed_file_is_imported_and_a_bomb_is_refused(tmp_path: Path) -> None:
+    with feed_dealer(tmp_path / "store", FOLDER.replace('"main"', '"main"\nmax_mib = 11')) as dealer:
+        dealer.upload(gzip.compress(feed_bytes(3)), "stock.json.gz")
+        dealer.upload(gzip.compress(bytes(64 << 20)), "bomb.gz")
+        done = dealer.collect()
+        assert states(done.files) == ["imported", "failed"]
+        assert "The unpacked file has more than" in (done.files[1].problem or "")
+        assert dealer.for_sale() == 3

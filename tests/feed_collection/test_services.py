@@ -10,6 +10,7 @@ from tests.acceptance.dealers import write_dealer
 from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, command, environment, eventually, start, succeed_here
 from tests.feed_collection.feed_server import feed_server
 from tests.feed_collection.feeding import FOLDER, feed_bytes, feed_dealer, states
+from tests.feed_collection.uploading import PASSWORD_HASH
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
 
@@ -93,3 +94,14 @@ def test_an_import_by_hand_reads_a_file_as_its_feed_does(tmp_path: Path) -> None
     succeed_here("inventory", "import", file, "--feed", "main", "--dir", folder)
     (entry,) = json.loads(succeed_here("inventory", "history", "--dir", folder, "--json"))
     assert (entry["feed"], entry["added"], entry["rooftops"]) == ("main", 1, "Acceptance Motors South")
+
+
+def test_the_service_and_the_list_say_where_the_first_stock_comes_from(tmp_path: Path) -> None:
+    toml = f'\n[[feeds]]\nname = "vendor"\n[feeds.upload]\npassword_hash = "{PASSWORD_HASH}"\n'
+    folder = write_dealer(tmp_path / "store", toml)
+    (listed,) = json.loads(succeed_here("feeds", "list", "--dir", folder, "--json"))
+    assert (listed["state"], listed["next"]) == ("new", None)
+    assert PASSWORD_HASH not in succeed_here("feeds", "show", "vendor", "--dir", folder)
+    running = start(folder)
+    running.kill_all()
+    assert "The feed brings it: vendor." in running.stderr()

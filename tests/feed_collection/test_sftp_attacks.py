@@ -9,7 +9,8 @@ from typing import Any
 import asyncssh
 import pytest
 from asyncssh.packet import Byte, String, UInt32
-from tests.feed_collection.uploading import FEED, PASSWORD, USER, Uploading, eventually, uploading
+from msgspec.structs import replace
+from tests.feed_collection.uploading import FEED, PASSWORD, USER, Uploading, eventually, other_address, uploading
 
 from dealer_agent.feed_collection import sftp_server, upload_sessions
 
@@ -34,6 +35,7 @@ async def works(running: Uploading) -> None:
 
 
 async def test_a_thousand_silent_connections_do_not_lock_a_vendor_out(tmp_path: Path) -> None:
+    other_address()
     async with uploading(tmp_path) as running, AsyncExitStack() as closing:
         for number in range(1000):
             address = f"127.0.1.{number % 125 + 1}"
@@ -50,7 +52,7 @@ async def test_an_address_has_few_connections(tmp_path: Path) -> None:
             await closing.enter_async_context(await running.connect())
         with pytest.raises((asyncssh.Error, OSError)):
             await running.connect()
-        await closing.enter_async_context(await running.connect(local_addr=("127.0.0.2", 0)))
+        await closing.enter_async_context(await running.connect(local_addr=(other_address(), 0)))
 
 
 async def test_an_account_has_few_connections_and_a_connection_few_sessions(tmp_path: Path) -> None:
@@ -78,15 +80,15 @@ async def test_a_client_that_does_not_log_in_is_gone_after_the_login_time(tmp_pa
         await closed_by_server(reader)
         writer.close()
         await eventually("the connection is forgotten", lambda: not len(running.server.limits))
-        await works(running)
 
 
 async def test_an_idle_client_is_closed_and_its_file_is_not_taken(tmp_path: Path) -> None:
-    async with uploading(tmp_path, idle_seconds=1) as running:
+    async with uploading(tmp_path) as running:
         connection = await running.connect()
         client = await connection.start_sftp_client()
         file = await client.open("feed.csv", "wb")
         await file.write(FEED)
+        running.server.settings = replace(running.server.settings, idle_seconds=0)
         await connection.wait_closed()
         await eventually("the part is deleted", lambda: not running.leftovers())
         assert running.files() == {}
@@ -122,7 +124,7 @@ async def test_a_connection_has_few_passwords_and_an_address_few_failures(
             assert client.guesses == sftp_server.MOST_PASSWORDS + 1
         with pytest.raises((asyncssh.Error, OSError)):
             await running.connect()
-        async with await running.connect(local_addr=("127.0.0.2", 0)):
+        async with await running.connect(local_addr=(other_address(), 0)):
             pass
 
 

@@ -25,6 +25,12 @@ FEED = b"vin,price\n1HGCY2F57RA000001,20000\n" * 10_000
 MIB = 1 << 20
 
 
+@pytest.fixture(autouse=True)
+def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine reaches no limit of time."""
+    monkeypatch.setattr(sftp_source, "LOGIN_SECONDS", 600.0)
+
+
 class _Vendor(asyncssh.SSHServer):
     def __init__(self, keys: asyncssh.SSHAuthorizedKeys) -> None:
         self._keys = keys
@@ -69,6 +75,7 @@ class Vendor:
             "host_key": self.host_key.get_fingerprint(),
             "path": "/feed.csv",
             "settle_seconds": 1,
+            "timeout_seconds": 3600,
         } | changed
         settings = convert({key: value for key, value in written.items() if value is not UNSET}, SftpSource)
         return SftpServer(settings, self.own, self.environment, public_only=public_only)
@@ -100,6 +107,7 @@ async def vendor(tmp_path: Path) -> AsyncIterator[Vendor]:
         0,
         server_factory=lambda: _Vendor(asyncssh.import_authorized_keys(key.export_public_key().decode())),
         server_host_keys=[host_key],
+        login_timeout=3600,
         sftp_factory=lambda chan: asyncssh.SFTPServer(chan, chroot=str(folder).encode()),
     )
     async with acceptor:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
+import pytest
 from tests.servers.programs import PATIENCE_SECONDS, installed_program
 
 from dealer_agent.config.sftp import SftpSettings
@@ -50,7 +51,7 @@ class Uploading:
 
     async def connect(self, user: str = USER, **more: Any) -> asyncssh.SSHClientConnection:
         """Logs in with the password, or with what `more` says."""
-        login = {"password": PASSWORD, "client_keys": None} | more
+        login = {"password": PASSWORD, "client_keys": None, "login_timeout": 3600} | more
         return await asyncssh.connect(
             "127.0.0.1", self.port, username=user, known_hosts=None, config=None, agent_path=None, **login
         )
@@ -64,7 +65,7 @@ class Uploading:
 
 @asynccontextmanager
 async def uploading(folder: Path, *, limits: UploadLimits | None = None, **settings: Any) -> AsyncIterator[Uploading]:
-    """Runs a server. `settings` are those of `[sftp]`."""
+    """Runs a server. `settings` are those of `[sftp]`. By default, a slow machine reaches no limit of time."""
     client_key = asyncssh.generate_private_key("ssh-ed25519")
     public_key = " ".join(client_key.export_public_key().decode().split()[:2])
 
@@ -82,7 +83,7 @@ async def uploading(folder: Path, *, limits: UploadLimits | None = None, **setti
 
     listener = socket.create_server(("127.0.0.1", 0))
     server = UploadServer(
-        SftpSettings(**settings),
+        SftpSettings(**{"login_seconds": 3600, "idle_seconds": 3600} | settings),
         asyncssh.generate_private_key("ssh-ed25519"),
         find_account,
     )
@@ -91,6 +92,16 @@ async def uploading(folder: Path, *, limits: UploadLimits | None = None, **setti
         yield Uploading(folder, listener.getsockname()[1], server, client_key)
     finally:
         await server.close()
+
+
+def other_address() -> str:
+    """Another address of this machine. Skips the test where there is none."""
+    address = "127.0.0.2"
+    try:
+        socket.create_server((address, 0)).close()
+    except OSError:
+        pytest.skip(f"GAP: this machine has no address {address}")
+    return address
 
 
 async def openssh(running: Uploading, commands: Sequence[str], program: str = "sftp", *words: str) -> tuple[int, str]:

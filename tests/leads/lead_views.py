@@ -15,7 +15,7 @@ from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView, extras_of
 from dealer_agent.leads.mails import Mail, visit_mail
 from dealer_agent.leads.received_lead import contact_points, source_agent, with_normal_phone
-from dealer_agent.leads.statuses import VisitStatus
+from dealer_agent.leads.statuses import AT_A_TIME, VisitStatus
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.requests import Address, Appointment, Customer, SourceAgent, TradeIn, VehicleOfInterest
@@ -105,8 +105,8 @@ def a_view(**changes: Any) -> LeadView:
 
 
 def a_visit(status: VisitStatus = "confirmed", *, request: Appointment | None = None, **changes: Any) -> VisitView:
-    """The sample visit with changes; only a confirmed or cancelled one keeps its time."""
-    times = VISIT.times if status in ("confirmed", "cancelled") else ()
+    """The sample visit with changes; only one with a confirmed time keeps it."""
+    times = VISIT.times if status in AT_A_TIME else ()
     return replace(VISIT, **{"status": status, "request": request or VISIT.request, "times": times, **changes})
 
 

@@ -381,6 +381,20 @@ WINDOWS = Appointment(
             ],
         ),
         (
+            a_visit("done"),
+            [
+                "Test drive done, at Example Motors Nashville",
+                "When: Tuesday, March 3, 2026, 10:00 AM to 11:00 AM CST",
+            ],
+        ),
+        (
+            a_visit("no_show"),
+            [
+                "Test drive missed, at Example Motors Nashville",
+                "When: Tuesday, March 3, 2026, 10:00 AM to 11:00 AM CST",
+            ],
+        ),
+        (
             a_visit("cancelled"),
             [
                 "Test drive cancelled, at Example Motors Nashville",

@@ -107,6 +107,8 @@ def test_every_subject_begins_with_the_rooftops_name() -> None:
         ({"resend": True}, "lead sent again, 2024 Honda Accord EX"),
         ({"resend": True, "withdrawn": ("phone",)}, "consent withdrawn, 2024 Honda Accord EX"),
         ({"resend": True, "ended_visit": a_visit("cancelled")}, "test drive cancelled, 2024 Honda Accord EX"),
+        ({"resend": True, "ended_visit": a_visit("done")}, "test drive done, 2024 Honda Accord EX"),
+        ({"resend": True, "ended_visit": a_visit("no_show")}, "test drive missed, 2024 Honda Accord EX"),
         ({"vehicle": None, "interest": VehicleOfInterest(make="Kia")}, "new lead, Kia"),
         ({"vehicle": None, "interest": UNSET}, "new lead"),
     ],
@@ -216,6 +218,14 @@ def test_the_salesperson_sees_only_what_may_be_used(
         (
             {"resend": True, "ended_visit": a_visit("cancelled", times=())},
             "  already: the test drive was cancelled. This mail has the whole lead.",
+        ),
+        (
+            {"resend": True, "ended_visit": a_visit("done", times=())},
+            "  already: the test drive took place. This mail has the whole lead.",
+        ),
+        (
+            {"resend": True, "ended_visit": a_visit("no_show", times=())},
+            "  already: the test drive did not take place, because the customer did not",
         ),
         ({"visits": (a_visit("unavailable"),)}, "  Nothing is booked: please find a time with the customer."),
         ({"interest_extras": {f"x{number}": 1 for number in range(23)}, "vehicle": None}, "  ... and 3 more"),

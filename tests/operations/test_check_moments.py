@@ -1,6 +1,8 @@
 """What `dealer-agent doctor` says at a moment: of feeds, keys, clocks, certificates, deliveries and replicas."""
 
 import json
+import socket
+import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -9,16 +11,18 @@ import msgspec
 import pytest
 from tests.acceptance.dealers import stocked_dealer
 from tests.delivery.certificates import server_certificate
-from tests.delivery.receivers import HttpReceiver, always, receiving_http
+from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, receiving_http
 
 from dealer_agent import __version__
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.config.settings import MetricsSettings
+from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.feed_collection.collection import feed_rows
 from dealer_agent.operations import database_checks as checks
 from dealer_agent.operations.checks import Finding
 from dealer_agent.operations.local_checks import check_time_zones
-from dealer_agent.operations.outside_checks import check_address
+from dealer_agent.operations.outside_checks import check_address, check_metrics, check_sftp_server
 from dealer_agent.server.replica_record import settings_hash
 from dealer_agent.storage.alerts import confirm_copy
 from dealer_agent.storage.feeds import put_feeds
@@ -174,3 +178,21 @@ def test_an_older_version_behind_the_public_address_gets_a_warning(settings: Set
         receiver.answer = card(url, "0.0.1")
         found = list(check_address(at(settings, url), datetime.now(UTC)))
     assert (found[-1].status, "0.0.1" in found[-1].says) == ("warning", True)
+
+
+def test_an_sftp_server_and_metrics_that_answer_are_in_order() -> None:
+    behaviour, answer = one_after_the_other("take", "refuse"), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    with receiving_http(HttpReceiver(behaviour, answer)) as page:
+        (metrics,) = check_metrics(MetricsSettings(enabled=True, host="0.0.0.0", port=page.port))
+        (no_sftp,) = check_sftp_server(SftpSettings(enabled=True, port=page.port))
+    assert (metrics.status, no_sftp.status) == ("ok", "problem")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            server.accept()[0].sendall(b"SSH-2.0-AsyncSSH\r\n")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        (sftp,) = check_sftp_server(SftpSettings(enabled=True, port=server.getsockname()[1]))
+        thread.join()
+    assert sftp.status == "ok"

@@ -37,6 +37,8 @@ CHECKS = [
     "channels",
     "public address",
     "rate limits",
+    "sftp server",
+    "metrics",
 ]
 
 
@@ -80,6 +82,8 @@ def test_a_service_in_order_has_no_problem(tmp_path: Path) -> None:
                 "keys": {"warning", "ok"},
                 "public address": {"warning"},
                 "rate limits": {"skipped"},
+                "sftp server": {"skipped"},
+                "metrics": {"skipped"},
             }
             words = [said for _, said, _ in found["settings"]]
             assert words == ["nobody gets alerts", "nobody receives the leads of Acceptance Motors North"]
@@ -152,6 +156,8 @@ PROBLEMS: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "a newer schema": (of_schema("9999"), "database", "has schema 9999", "this version knows"),
     "no receiver": (with_settings(HTTP), "channels", "127.0.0.1:9", "check url"),
     "no mail server": (with_settings(mail(NOBODY)), "mail", "cannot be reached", "check [mail]"),
+    "no SFTP server": (with_settings(f"\n[sftp]\nenabled = true\nport = {NOBODY}\n"), "sftp server", "port 9", "read"),
+    "no metrics": (with_settings(f"\n[metrics]\nenabled = true\nport = {NOBODY}\n"), "metrics", "cannot be", "read"),
     "no answer": (
         with_settings(public_url(f"http://127.0.0.1:{NOBODY}")), "public address", "cannot be reached", "check the",
     ),

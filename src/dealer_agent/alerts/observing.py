@@ -19,7 +19,7 @@ from dealer_agent.alerts.rules import Observation
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.storage.alerts import Backlog, CheckRecord, confirmed_copies, old_waiting, parked_deliveries
 from dealer_agent.storage.clock import clock_problem, server_clock
-from dealer_agent.storage.feeds import FeedState, feed_states
+from dealer_agent.storage.feeds import FeedState, feed_states, list_files
 from dealer_agent.storage.keys import key_uses
 from dealer_agent.storage.refused_imports import list_refused_imports
 from dealer_agent.storage.stock import list_imports
@@ -32,6 +32,8 @@ ADDRESS_SECONDS = 15.0
 MOST_BYTES = 1 << 20
 """The most bytes of its response that are read."""
 MIB = 1 << 20
+MOST_FILES = 20
+"""The newest files of a feed that are looked at: some may wait."""
 
 
 class PublicAddress(NamedTuple):
@@ -61,10 +63,9 @@ def _observe_feeds(tx: Transaction, settings: AlertSettings) -> Seen:
     feeds = feed_states(tx)
     if feeds:
         failing = [each for each in feeds if each.checked_at and each.checked_at != each.succeeded_at]
-        refused = [each for each in feeds if each.problem and each not in failing]
         return {
             "feed_late": [_of_feed(each, each.new_at or each.since) for each in feeds if each.is_late],
-            "feed_refused": [_of_feed(each, each.checked_at) for each in refused],
+            "feed_refused": [_of_feed(each, at) for each in feeds if (at := _refused_at(tx, each)) is not None],
             "feed_failing": [_of_feed(each, each.succeeded_at or each.since) for each in failing],
         }
     imported = [each.at for each in list_imports(tx, 1)]
@@ -75,6 +76,12 @@ def _observe_feeds(tx: Transaction, settings: AlertSettings) -> Seen:
         "feed_refused": [Observation("inventory", since=at) for at in newest],
         "feed_failing": [],
     }
+
+
+def _refused_at(tx: Transaction, feed: FeedState) -> datetime | None:
+    """When the newest file of a feed was refused or could not be read; None if it was imported."""
+    finished = [file for file in list_files(tx, feed.name, MOST_FILES) if file.state != "waiting"]
+    return finished[0].finished_at if finished and finished[0].state in ("refused", "failed") else None
 
 
 def _of_feed(feed: FeedState, since: datetime | None) -> Observation:

@@ -1,6 +1,7 @@
 """`dealer-agent feeds`: the feeds that are imported without a person."""
 
 import asyncio
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -18,7 +19,7 @@ app.command("host-key")(host_key)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a feed, from `feeds list`.")]
 LimitOption = Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")]
-NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with [feeds.folder] or [feeds.url] below it."
+NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with its source below it, such as [feeds.folder]."
 
 
 @app.command("list")
@@ -31,7 +32,7 @@ def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
     rows = [
         (
             *(each.name, each.source, _word(each)),
-            *map(dealer.local, (each.new_at, each.imported_at, each.next_at)),
+            *map(dealer.local, (each.new_at, each.imported_at, _next_fetch(each))),
             *(each.waiting, each.problem),
         )
         for each in (states[name] for name in names)
@@ -52,7 +53,7 @@ def show(name: NameArgument, directory: DirOption = HERE, as_json: JsonOption = 
     values = (
         *(state.name, state.source, _word(state)),
         *map(dealer.local, (state.since, state.checked_at, state.succeeded_at)),
-        *map(dealer.local, (state.new_at, state.imported_at, state.next_at)),
+        *map(dealer.local, (state.new_at, state.imported_at, _next_fetch(state))),
         *(state.waiting, state.problem),
     )
     if as_json:
@@ -60,7 +61,9 @@ def show(name: NameArgument, directory: DirOption = HERE, as_json: JsonOption = 
         return
     section(f"Feed {name}", dict(zip(columns, values, strict=True)))
     settings = to_builtins(feed)
-    section("Settings", {key: value for key, value in settings.items() if value not in ([], {}, UNSET)})
+    if feed.upload is not UNSET:
+        settings["upload"].pop("password_hash", None)
+    section("Settings", {key: value for key, value in settings.items() if value not in ([], {})})
 
 
 @app.command("files")
@@ -145,6 +148,11 @@ def _states(dealer: OpenDealer) -> dict[str, FeedState]:
             or FeedState(feed.name, feed.source, tx.now, tx.now, None, None, None, None, None, is_late=False, waiting=0)
             for feed in dealer.settings.feeds
         }
+
+
+def _next_fetch(state: FeedState) -> datetime | None:
+    """When files are fetched next; None for a feed whose files are uploaded."""
+    return None if state.source == "upload" else state.next_at
 
 
 def _word(state: FeedState) -> str:

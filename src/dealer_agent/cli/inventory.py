@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
@@ -128,9 +128,15 @@ def import_(
     """
     # Imported here: the other command needs neither the catalogue nor the reader.
     from dealer_agent.catalogue_loading.feed_import import import_feed, record_unreadable
+    from dealer_agent.inventory.feeds.archives import unpack
     from dealer_agent.inventory.feeds.reader import read_feed
 
-    with TemporaryFile() as spool, open_dealer(directory) as dealer, progress() as bar:
+    with (
+        TemporaryFile() as spool,
+        NamedTemporaryFile() as unpacked,
+        open_dealer(directory) as dealer,
+        progress() as bar,
+    ):
         settings = None if feed_name is None else feed_named(dealer, feed_name, "--feed")
         rooftops = _known_rooftops(dealer.profile, rooftop or ([] if settings is None else list(settings.rooftops)))
         if settings is not None:
@@ -140,7 +146,7 @@ def import_(
         accepted = [*(accept or ()), *(_SHRINKING if allow_shrink else ())]
         try:
             feed = read_feed(
-                _content(file),
+                unpack(_content(file), Path(unpacked.name)),
                 layout=layout,
                 columns={} if settings is None else settings.columns,
                 on_progress=lambda n, total: bar.update(reading, completed=n, total=total),

@@ -19,7 +19,7 @@ from dealer_agent.cli.open_dealer import (
 )
 from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.config.settings import MetricsSettings
+from dealer_agent.config.settings import MetricsSettings, Settings
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import NotIsolated
@@ -83,7 +83,7 @@ def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
         problems.append(problem_of_links(base))
     _warn(*problems, _words_of(not_isolated))
     if not stocked:
-        _warn(f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE")
+        _warn(_without_stock(settings))
     if not settings.sftp.enabled and any(feed.upload is not UNSET for feed in settings.feeds):
         _warn("A feed waits for uploads, but the SFTP server is off: write enabled = true under [sftp] in dealer.toml.")
     with receiving_uploads(settings.directory, settings.database_url, settings.sftp):
@@ -130,6 +130,16 @@ def serve_installation(
             address_of(host, port),
             workers or section.workers,
         )
+
+
+def _without_stock(settings: Settings) -> str:
+    """What to do for the first stock of a dealer."""
+    said = f"No stock was ever imported for the dealer {settings.dealer.id}"
+    if not settings.feeds:
+        return f"{said}: dealer-agent inventory import FILE"
+    named = ", ".join(feed.name for feed in settings.feeds)
+    verb = "feed brings" if len(settings.feeds) == 1 else "feeds bring"
+    return f"{said}. The {verb} it: {named}. See dealer-agent feeds list"
 
 
 def _words_of(not_isolated: str | None) -> str | None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -25,6 +25,7 @@ from dealer_agent.config.keys import load_cipher
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.inventory.feed_checks import FeedChecks
+from dealer_agent.inventory.feeds.archives import unpack
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.errors import FeedRefused, StorageError
@@ -90,10 +91,10 @@ def do(job: ImportJob) -> None:
 
 def _import(store: Store, job: ImportJob) -> None:
     settings, at = job.settings, datetime.now(UTC)
-    with TemporaryFile() as spool:
+    with TemporaryFile() as spool, NamedTemporaryFile() as unpacked:
         try:
             feed = read_feed(
-                partial(FileIO, job.path),
+                unpack(partial(FileIO, job.path), Path(unpacked.name), settings.most_bytes),
                 layout=None if settings.layout is UNSET else settings.layout,
                 columns=settings.columns,
                 spool=spool,

@@ -247,8 +247,9 @@ class Client(asyncssh.SSHServer):
             await self._connection.wait_closed()
 
     def has_to_go(self, now: float, idle_seconds: float) -> bool:
-        """Whether the client is idle too long, or sends too many variables."""
-        return now - self._active > idle_seconds or any(stream.variables > MOST_VARIABLES for stream in self._streams)
+        """Whether a client that has logged in is idle too long, or sends too many variables."""
+        is_idle = self._folder is not None and now - self._active > idle_seconds
+        return is_idle or any(stream.variables > MOST_VARIABLES for stream in self._streams)
 
     def begin_auth(self, username: str) -> bool:  # noqa: ARG002
         """Every client must log in."""
@@ -296,6 +297,7 @@ class Client(asyncssh.SSHServer):
         assert user == self._connection.get_extra_info("username")
         self._account = found.result()
         assert self._account is not None
+        self._note_activity()
         self._server.limits.log_in(self)
         self._folder = self._server.enter(self._account)
         if self._folder is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from dealer_agent.config import Settings, SettingsError
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.installation import Installation
+from dealer_agent.config.settings import Sections
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.operations.checks import CHECK_SECONDS, Check, CheckResult, Finding, local, run_checks
 from dealer_agent.operations.database_checks import (
@@ -29,6 +30,8 @@ from dealer_agent.operations.outside_checks import (
     check_installation_address,
     check_limit_store,
     check_mail,
+    check_metrics,
+    check_sftp_server,
 )
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.connections import database_url
@@ -97,6 +100,7 @@ def _of_dealer(examined: Examined, settings: Settings, store: Store | None) -> l
         for channel in rooftop.deliver.directory
     }
     with_store = partial(_with_store, store)
+    machine: Sections = settings if examined.installation is None else examined.installation.file
     served, serving = (settings, dealer.id) if examined.installation is None else (examined.installation, ALL_DEALERS)
     keys = (dealer.id, settings.cipher, settings.installation or settings.directory, dealer.privacy.rotate_keys_days)
     checks = [
@@ -116,6 +120,8 @@ def _of_dealer(examined: Examined, settings: Settings, store: Store | None) -> l
         Check("channels", lambda: check_channels(settings)),
         Check("public address", lambda: check_address(settings, now)),
         Check("rate limits", lambda: check_limit_store(_limit_url(examined, settings))),
+        Check("sftp server", lambda: check_sftp_server(machine.sftp)),
+        Check("metrics", lambda: check_metrics(machine.metrics)),
     ]
     if examined.send:
         send = with_store(lambda opened: send_marked_leads(settings, opened.check_keys(dealer.id), now))
@@ -141,6 +147,8 @@ def _of_installation(examined: Examined, installation: Installation, store: Stor
         Check("mail", lambda: check_mail(installation.file.mail, examined.env)),
         Check("public address", lambda: check_installation_address(installation.public_url, section.alerts, now)),
         Check("rate limits", lambda: check_limit_store(installation.rate_limit_url)),
+        Check("sftp server", lambda: check_sftp_server(installation.file.sftp)),
+        Check("metrics", lambda: check_metrics(installation.file.metrics)),
     ]
 
 

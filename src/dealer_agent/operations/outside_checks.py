@@ -17,7 +17,8 @@ import msgspec
 from dealer_agent import __version__
 from dealer_agent.config import Settings
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.settings import MailSettings
+from dealer_agent.config.settings import MailSettings, MetricsSettings
+from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.delivery.failures import NotDelivered
@@ -212,3 +213,43 @@ def check_limit_store(url: str) -> Iterator[Finding]:
         yield Finding("ok", f"the store answers in {1000 * (time.perf_counter() - begun):.1f} ms")
     finally:
         client.connection_pool.disconnect()
+
+
+def check_sftp_server(sftp: SftpSettings) -> Iterator[Finding]:
+    """Our SFTP server, which receives feeds, answers on this machine."""
+    if not sftp.enabled:
+        yield Finding("skipped", "no SFTP server is switched on under [sftp]")
+        return
+    try:
+        with socket.create_connection((_address_of(sftp.host), sftp.port), CONNECT_SECONDS) as connection:
+            greeting = connection.recv(255)
+    except OSError:
+        greeting = b""
+    if greeting.startswith(b"SSH-2.0-"):
+        yield Finding("ok", f"it answers on port {sftp.port}")
+    else:
+        yield Finding("problem", f"no SFTP server answers on port {sftp.port}", "start the service, and read its log")
+
+
+def check_metrics(metrics: MetricsSettings) -> Iterator[Finding]:
+    """The metrics can be read on this machine."""
+    if not metrics.enabled:
+        yield Finding("skipped", "no metrics are switched on under [metrics]")
+        return
+    host = _address_of(metrics.host)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{metrics.port}/metrics"
+    try:
+        with httpx.Client(timeout=ADDRESS_SECONDS) as client, client.stream("GET", url) as response:
+            status = response.status_code
+    except httpx.HTTPError as error:
+        yield Finding("problem", f"{url}: {_words_of(error)}", "start the service, and read its log")
+        return
+    if status == 200:
+        yield Finding("ok", f"{url} answers")
+    else:
+        yield Finding("problem", f"{url} answers {status}", "see whether another program uses this port")
+
+
+def _address_of(host: str) -> str:
+    """The address at which this machine reaches a server that listens on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104

@@ -34,8 +34,8 @@ from dealer_agent.storage.transaction import Transaction
 
 _Item = TypeVar("_Item")
 
-_PART_SECONDS = 0.02
-"""How long the statements of a part may take. A lead waits for one part at most."""
+_PART_SECONDS = {"sqlite": 0.02, "postgresql": 0.2}
+"""How long the statements of a part may take. In SQLite, a lead waits for one part at most; in PostgreSQL for none."""
 
 _DOCUMENTS = 500
 """The documents that a check reads at a time."""
@@ -346,10 +346,11 @@ class _Parts:
                 begun = time.monotonic()
                 write(tx, part)
                 taken = time.monotonic() - begun
+                longest = _PART_SECONDS[tx.connection.dialect.name]
             done += len(part)
-            if taken > _PART_SECONDS:
+            if taken > longest:
                 self._rows = max(_LEAST_ROWS, self._rows // 2)
-            elif taken < _PART_SECONDS / 2:
+            elif taken < longest / 2:
                 self._rows = min(_MOST_ROWS, self._rows * 2)
 
 

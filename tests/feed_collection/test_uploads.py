@@ -1,0 +1,167 @@
+"""When an uploaded file is complete, and what is bounded. Without a network."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from dealer_agent.feed_collection import uploads
+from dealer_agent.feed_collection.uploads import UploadFolder, UploadLimits
+
+pytestmark = pytest.mark.outside_protocol("uploads of feeds by SFTP")
+
+LIMITS = UploadLimits(file_bytes=1000, files=10, all_bytes=10_000)
+
+
+@pytest.fixture
+def completed() -> list[int]:
+    """The sizes of the complete files."""
+    return []
+
+
+@pytest.fixture
+def folder(tmp_path: Path, completed: list[int]) -> Iterator[UploadFolder]:
+    made = UploadFolder(tmp_path / "incoming", LIMITS, completed.append)
+    yield made
+    made.end()
+
+
+def put(folder: UploadFolder, name: str, content: bytes = b"content") -> None:
+    upload = folder.begin(name)
+    folder.write(upload, 0, content)
+    folder.close(upload)
+
+
+def test_the_parts_of_another_process_stay(tmp_path: Path, folder: UploadFolder) -> None:
+    other = UploadFolder(tmp_path / "incoming", LIMITS, lambda size: None)
+    upload = other.begin("other.csv")
+    other.write(upload, 0, b"content")
+    put(folder, "feed.csv")
+    other.close(upload)
+    assert len(list((tmp_path / "incoming").glob("*-other.csv"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "is_whole"),
+    [
+        ([(0, 10)], True),
+        ([(0, 5), (5, 10)], True),
+        ([(5, 10), (0, 5)], True),
+        ([(0, 6), (4, 10)], True),
+        ([(0, 10), (0, 10), (3, 4)], True),
+        ([(8, 10), (0, 2), (4, 6), (2, 4), (6, 8)], True),
+        ([(0, 4), (5, 10)], False),
+        ([(1, 10)], False),
+        ([(5, 10), (0, 4)], False),
+    ],
+)
+def test_a_file_is_complete_when_every_byte_was_written(
+    folder: UploadFolder, completed: list[int], written: list[tuple[int, int]], is_whole: bool
+) -> None:
+    upload = folder.begin("feed.csv")
+    for start, end in written:
+        folder.write(upload, start, b"x" * (end - start))
+    if not is_whole:
+        with pytest.raises(asyncssh.SFTPError, match="Bytes are missing"):
+            folder.close(upload)
+    else:
+        folder.close(upload)
+    assert completed == [10] * is_whole
+
+
+def test_a_file_with_too_many_gaps_is_refused(
+    folder: UploadFolder, completed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "MOST_GAPS", 3)
+    upload = folder.begin("feed.csv")
+    for start in (2, 4, 6, 8):
+        folder.write(upload, start, b"x")
+    with pytest.raises(asyncssh.SFTPError, match="too many gaps"):
+        folder.write(upload, 0, b"x" * 10)
+    with pytest.raises(asyncssh.SFTPError, match="not taken"):
+        folder.close(upload)
+    assert completed == []
+
+
+def test_nothing_is_taken_when_the_disk_is_nearly_full(folder: UploadFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(folder, "feed.csv")
+    monkeypatch.setattr(uploads, "LEAST_FREE_BYTES", 1 << 62)
+    with pytest.raises(asyncssh.SFTPError, match="nearly full"):
+        folder.begin("other.csv")
+
+
+def test_a_file_may_be_cut_at_its_end_and_never_grows_without_bytes(folder: UploadFolder, completed: list[int]) -> None:
+    upload = folder.begin("feed.csv")
+    folder.write(upload, 0, b"x" * 10)
+    with pytest.raises(asyncssh.SFTPError, match="grows only"):
+        folder.truncate(upload, 11)
+    folder.truncate(upload, 10)
+    folder.truncate(upload, 4)
+    folder.close(upload)
+    assert completed == [4]
+
+
+def test_a_closed_file_takes_no_more_bytes(folder: UploadFolder, completed: list[int]) -> None:
+    upload = folder.begin("feed.csv.tmp")
+    folder.write(upload, 0, b"content")
+    folder.close(upload)
+    with pytest.raises(asyncssh.SFTPError, match="not open"):
+        folder.write(upload, 7, b"more")
+    with pytest.raises(asyncssh.SFTPError, match="not open"):
+        folder.truncate(upload, 1)
+    folder.rename("feed.csv.tmp", "feed.csv")
+    assert completed == [7]
+
+
+def test_a_file_that_is_renamed_while_it_is_open_is_complete_at_its_close(
+    folder: UploadFolder, completed: list[int]
+) -> None:
+    upload = folder.begin("feed.csv.tmp")
+    folder.write(upload, 0, b"half")
+    folder.rename("feed.csv.tmp", "feed.csv")
+    assert completed == []
+    folder.write(upload, 4, b" and half")
+    folder.close(upload)
+    assert completed == [13]
+
+
+def test_renaming_a_complete_file_imports_nothing_again(folder: UploadFolder, completed: list[int]) -> None:
+    put(folder, "feed.csv")
+    for old, new in (("feed.csv", "feed.csv.tmp"), ("feed.csv.tmp", "again.csv")):
+        folder.rename(old, new)
+    assert completed == [7]
+    assert list(folder.files()) == ["again.csv"]
+
+
+def test_a_file_that_replaces_one_with_a_temporary_name_deletes_it(tmp_path: Path, folder: UploadFolder) -> None:
+    put(folder, "one.tmp")
+    put(folder, "two.tmp", b"other")
+    folder.rename("one.tmp", "two.tmp")
+    put(folder, "two.tmp", b"last")
+    assert len(list((tmp_path / "incoming").iterdir())) == 1
+    folder.remove("two.tmp")
+    assert list((tmp_path / "incoming").iterdir()) == []
+    assert not folder.has_unfinished
+
+
+def test_a_client_sees_a_bounded_number_of_complete_files(
+    folder: UploadFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "MOST_SHOWN", 2)
+    for number in range(3):
+        put(folder, f"{number}.csv")
+    assert list(folder.files()) == ["1.csv", "2.csv"]
+
+
+def test_a_file_whose_folder_is_gone_is_refused_and_not_announced(
+    tmp_path: Path, folder: UploadFolder, completed: list[int]
+) -> None:
+    upload = folder.begin("feed.csv")
+    folder.write(upload, 0, b"content")
+    for path in (tmp_path / "incoming").iterdir():
+        path.unlink()
+    with pytest.raises(OSError, match="No such file"):
+        folder.close(upload)
+    assert completed == []
+    assert not folder.has_unfinished

@@ -1,0 +1,118 @@
+"""Feeds in ZIP and gzip archives and in workbooks are read, and archives that would fill the machine are refused."""
+
+import gzip
+import io
+import zipfile
+from datetime import datetime
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from dealer_agent.inventory.feeds.archives import MOST_ENTRIES, MOST_RATIO, unpack
+from dealer_agent.inventory.feeds.feed import MOST_COLUMNS, FeedError
+from dealer_agent.inventory.feeds.reader import read_feed
+
+pytestmark = pytest.mark.outside_protocol("feeds")
+
+CSV = b"VIN,Year,Make,Model,Price,Date in Stock\n1HGCY2F57RA000001,2024,Honda,Accord,28040,2026-11-02\n"
+
+
+def zipped(*files: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        for name, content in files:
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def workbook(*rows: tuple[object, ...], more_sheets: int = 0, hidden: bool = False) -> bytes:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for row in rows:
+        sheet.append(list(row))
+    for _ in range(more_sheets):
+        other = book.create_sheet()
+        other.append(("Notes",))
+        other.sheet_state = "hidden" if hidden else "visible"
+    made = io.BytesIO()
+    book.save(made)
+    return made.getvalue()
+
+
+ROWS = (
+    ("VIN", "Year", "Make", "Model", "Price", "Date in Stock"),
+    ("1HGCY2F57RA000001", 2024, "Honda", "Accord", 28040.0, datetime(2026, 11, 2)),  # noqa: DTZ001 - cells have no zone.
+)
+
+PACKED = {
+    "plain": CSV,
+    "gzip": gzip.compress(CSV),
+    "gzip of two members": gzip.compress(CSV[:50]) + gzip.compress(CSV[50:]),
+    "zip": zipped(("stock.csv", CSV)),
+    "stored zip": zipped(("stock.csv", CSV), method=zipfile.ZIP_STORED),
+    "zip of macOS": zipped(
+        ("out/", b""), ("out/stock.csv", CSV), ("__MACOSX/out/._stock.csv", b"x"), ("out/.DS_Store", b"")
+    ),
+    "workbook": workbook(*ROWS),
+    "workbook with an empty sheet": workbook(*ROWS, more_sheets=1, hidden=True),
+}
+
+
+@pytest.mark.parametrize("content", PACKED.values(), ids=PACKED.keys())
+def test_a_packed_feed_has_the_same_units(content: bytes, tmp_path: Path) -> None:
+    (expected,) = read_feed(CSV).units
+    (row,) = read_feed(unpack(content, tmp_path / "unpacked")).units
+    assert row.unit == expected.unit
+
+
+def damaged(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes(10) + content[middle + 10 :]
+
+
+def with_declared_entries(count: int) -> bytes:
+    content = bytearray(zipped(("stock.csv", CSV)))
+    at = content.rfind(b"PK\x05\x06")
+    content[at + 8 : at + 12] = count.to_bytes(2, "little") * 2
+    return bytes(content)
+
+
+REFUSED = {
+    "two files": (zipped(("a.csv", CSV), ("b.csv", CSV)), "has 2 files"),
+    "no file": (zipped(), "has 0 files"),
+    "zip in zip": (zipped(("a.zip", zipped(("stock.csv", CSV)))), "another archive"),
+    "gzip in zip": (zipped(("a.gz", gzip.compress(CSV))), "another archive"),
+    "zip in gzip": (gzip.compress(zipped(("stock.csv", CSV))), "another archive"),
+    "workbook in zip": (zipped(("a.xlsx", workbook(*ROWS))), "another archive"),
+    "bomb in zip": (zipped(("a.csv", bytes(30 << 20))), f"{MOST_RATIO} times"),
+    "bomb in gzip": (gzip.compress(bytes(30 << 20)), f"{MOST_RATIO} times"),
+    "many entries": (with_declared_entries(MOST_ENTRIES + 1), "more than 1,000 files"),
+    "cut zip": (zipped(("a.csv", CSV))[:-30], "damaged"),
+    "cut gzip": (gzip.compress(CSV)[:-12], "damaged"),
+    "damaged gzip": (damaged(gzip.compress(CSV)), "damaged"),
+    "bzip2 in zip": (zipped(("a.csv", CSV), method=zipfile.ZIP_BZIP2), "damaged, or packed in an unusual way"),
+    "two sheets": (workbook(*ROWS, more_sheets=1), "has 2 sheets"),
+    "empty workbook": (workbook(), "has 0 sheets"),
+    "wide sheet": (workbook(tuple("x" for _ in range(MOST_COLUMNS + 1))), "columns"),
+    "no workbook": (zipped(("xl/workbook.xml", b"<x"), ("[Content_Types].xml", b"<y")), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("content", "words"), REFUSED.values(), ids=REFUSED.keys())
+def test_an_archive_that_is_no_single_feed_is_refused_with_a_sentence(
+    content: bytes, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(FeedError) as refused:
+        unpack(content, tmp_path / "unpacked")
+    assert words in str(refused.value)
+    assert (tmp_path / "unpacked").stat().st_size <= 11 << 20
+
+
+def test_the_largest_size_counts_the_unpacked_file(tmp_path: Path) -> None:
+    content = CSV + b"\n" * (2 << 20)
+    for packed in (gzip.compress(content), zipped(("a.csv", content))):
+        unpack(packed, tmp_path / "unpacked", len(content))
+        with pytest.raises(FeedError):
+            unpack(packed, tmp_path / "unpacked", len(content) - 1)
