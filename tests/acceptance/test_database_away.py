@@ -50,7 +50,8 @@ def test_reading_goes_on_leads_are_refused_and_all_is_well_again_when_the_databa
         eventually("it says that it is ready", lambda: readiness() == 200)
         assert asked(running.url, "lead.submit", **lead(1))["status"] == "received"
         feed = write_feed(folder / "new.json", generation(1, 40))
-        succeed_here("inventory", "import", feed, "--dir", folder, "--allow-shrink")
+        accepted = ("--allow-shrink", "--accept", "columns_missing")
+        succeed_here("inventory", "import", feed, "--dir", folder, *accepted)
         eventually("it shows an import again", lambda: asked(running.url, "inventory.search")["total"] == 40)
         eventually("the poll works again", lambda: "changes" in reported("refresh works again"))
         assert reported("refresh failed").count("changes") == 1, "a failure is logged once"

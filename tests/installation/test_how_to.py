@@ -20,6 +20,7 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     assert len(commands) == 6
     succeed_here("init", "north-motors", cwd=tmp_path)
     (tmp_path / "export.csv").write_bytes(FEED)
+    succeed_here("inventory", "import", "export.csv", "--dir", "north-motors", cwd=tmp_path)
     # The dealer cannot be imported while it is in the installation.
     for words in sorted(commands, key=lambda words: words[:2] == ["dealers", "import"]):
         succeed_here(*words, cwd=tmp_path)

@@ -117,6 +117,9 @@ def seconds(data: bytes) -> float:
 def assert_linear(make: Callable[[int], bytes]) -> None:
     small = max(seconds(make(SMALL)), LEAST_SECONDS)
     large = seconds(make(LARGE))
+    if large >= 24 * small:
+        # Another process that shares the core makes processor time longer, too.
+        large = min(large, seconds(make(LARGE)), seconds(make(LARGE)))
     # Linear is 8 times and quadratic is 64 times. The bound is far from both: a busy machine adds to both times.
     assert large < 24 * small, f"{large:.2f} s for {LARGE} bytes, {small:.2f} s for {SMALL}"
     assert large < 12, "seconds of the processor for 1 MiB"
