@@ -59,7 +59,7 @@ def test_a_refused_file_is_told_until_another_one_is_imported(dealer: Watched) -
     assert dealer.subjects() == ["A file of the inventory was refused: Monday, March 2, 2026, 11:00 AM CST"]
     import_rows(dealer.store, [row("V1")], at=NOW + 3 * HOUR)
     dealer.check(NOW + 3 * HOUR)
-    assert dealer.subjects()[1:] == ["A file of the inventory was imported again"]
+    assert dealer.subjects()[1:] == ["A newer file of the inventory was imported"]
 
 
 def test_the_feeds_of_the_settings_are_told_by_their_names(dealer: Watched) -> None:
@@ -108,7 +108,7 @@ def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_is_told(dealer: Watc
         dealer.check(at + MINUTE)
     assert dealer.subjects() == [
         "A file of the feed uploads was refused: Monday, March 2, 2026, 11:00 AM CST",
-        "A file of the feed uploads was imported again",
+        "A newer file of the feed uploads was imported",
     ]
 
 

@@ -52,8 +52,8 @@ CONDITIONS: dict[str, Condition] = {
         Condition(
             "feed_refused",
             "A file of the {subject} was refused: {since}. The stock is unchanged.",
-            "A file of the {subject} was imported again.",
-            "See the reasons: dealer-agent inventory history. If the file is right, import it with --accept.",
+            "A newer file of the {subject} was imported.",
+            "See the reason: dealer-agent feeds files, or dealer-agent inventory history without [[feeds]].",
             "The newest file was refused by the checks, or cannot be read.",
             "A file is imported.",
             quiet=AT_ONCE,

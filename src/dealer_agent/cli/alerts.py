@@ -98,7 +98,7 @@ def history(
 
 @app.command("test")
 def send_test(directory: DirOption = HERE) -> None:
-    """Send a test message to all mail addresses and the webhook of [alerts] now.
+    """Send a test message now to all mail addresses and the webhook of the settings.
 
     In an installation without --dealer, it goes to the receivers of [installation.alerts].
     """

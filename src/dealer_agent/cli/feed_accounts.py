@@ -13,7 +13,7 @@ from dealer_agent.encryption.passwords import check_new_password, hash_password
 
 
 def password() -> None:
-    """Ask for a password, and print its hash for [feeds.upload].
+    """Ask for a password, and print its hash for the upload section of a feed.
 
     Without a terminal, the first line of the input is the password. Nothing is stored.
     """

@@ -19,6 +19,10 @@ app.command("host-key")(host_key)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a feed, from `feeds list`.")]
 LimitOption = Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")]
+REFUSED = (
+    "A refused file changes nothing. Correct the export, or write a renamed column under [feeds.columns]. If the file"
+    " is right, dealer-agent inventory import KEPT-FILE --feed NAME shows the options that accept it."
+)
 NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with its source below it, such as [feeds.folder]."
 
 
@@ -91,6 +95,8 @@ def files(
     print_table("Files", columns, rows, empty="No file has arrived yet.", as_json=as_json)
     if rows and not as_json:
         out.print(f"Kept files are in {plain(str(folder))}/NAME/kept. Their names begin with the id.")
+    if not as_json and any(each.state == "refused" for each in found):
+        out.print(plain(REFUSED))
 
 
 @app.command("run")

@@ -248,9 +248,11 @@ def _refusal_text(findings: Sequence[Finding], command: Sequence[str], accepted:
     checks = (*accepted, *(finding.check for finding in refused))
     options = dict.fromkeys("--allow-shrink" if check in _SHRINKING else f"--accept {check}" for check in checks)
     sentences = "\n".join(f"  {finding.check}: {finding.sentence}" for finding in refused)
+    renamed = any(finding.check in ("columns_missing", "details_missing") for finding in refused)
+    mapping = "If a column was renamed, write its new name under [feeds.columns]. " if renamed else ""
     return (
-        f"The file is refused:\n{sentences}\nNothing was changed. Export the inventory again. If the file is right, "
-        f"import it with\n  {' '.join((shlex.join(command), *options))}"
+        f"The file is refused:\n{sentences}\nNothing was changed. Export the inventory again. {mapping}"
+        f"If the file is right, import it with\n  {' '.join((shlex.join(command), *options))}"
     )
 
 
