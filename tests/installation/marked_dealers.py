@@ -193,7 +193,7 @@ def learn(url: str, installation: Installation, dealers: Sequence[MarkedDealer])
 
 def marked_lead(dealer: MarkedDealer, number: int, key: str, **members: Any) -> dict[str, Any]:
     """The members of a lead of an invented customer of a dealer, with a visit."""
-    at = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=2 + number % 20)
+    at = datetime.now(UTC).replace(hour=18, minute=0, second=0, microsecond=0) + timedelta(days=2 + number % 20)
     made = lead(
         number,
         idempotency_key=key,

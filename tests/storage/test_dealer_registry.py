@@ -178,15 +178,14 @@ def listening(store: Store, database_url: str) -> Iterator[psycopg.Connection]:
 
 
 def test_postgresql_announces_every_change(store: Store, listening: psycopg.Connection) -> None:
-    def announced() -> set[str]:
-        return {each.payload for each in listening.notifies(timeout=30, stop_after=1)}
+    def announces(dealer_id: str) -> bool:
+        # Other tests change their dealers in the same database.
+        return any(each.payload == dealer_id for each in listening.notifies(timeout=60))
 
     add(store, "north")
-    assert announced() == {"north"}
-    listening.execute("SELECT 1")
-    list(listening.notifies(timeout=0.1))
+    assert announces("north")
     import_rows(store, [row("V1")])
-    assert announced() == {"ridgeline"}
+    assert announces("ridgeline")
 
 
 def test_a_removal_deletes_every_row_of_one_dealer_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
