@@ -1,6 +1,6 @@
 """When an alert starts and ends, and which message says so. Pure.
 
-A start is told at once if the condition was quiet for a day, and so is its end. All other starts and ends are in the
+A start is sent at once if the condition was quiet for a day, and so is its end. All other starts and ends are in the
 digest, which is sent at most once a day. So a condition that comes and goes causes no more than the digest.
 """
 

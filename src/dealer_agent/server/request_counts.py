@@ -55,7 +55,7 @@ class DealerCounts:
         self._zone = zone
         self._agents = [(name.lower().encode(), name) for name in agents]
         self._active = active
-        # Answers to agents that are not told apart, by skill: most requests. A plain key is faster than a tuple.
+        # Answers to agents without a known name, by skill: most requests. A plain key is faster than a tuple.
         self._answered: dict[str, int] = {}
         self._requests: dict[tuple[str, str, str], int] = {}
         self._kept: list[Answered] = []
