@@ -1,0 +1,1 @@
+"""Checks any dealer agent against the protocol, from outside."""

@@ -1,0 +1,1 @@
+"""The client library for developers of buyer agents."""

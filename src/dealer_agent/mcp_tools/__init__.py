@@ -1,0 +1,1 @@
+"""The five skills as tools of an MCP server."""
