@@ -182,6 +182,7 @@ class DealerAgent:
             most=MOST_REPLY_BYTES,
             headers=headers,
             content=request_body(self.card, skill, members, message_id),
+            with_token=True,
         )
         return read_reply(self.card, skill, received, message_id)
 
