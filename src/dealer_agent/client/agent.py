@@ -133,7 +133,9 @@ class DealerAgent:
                 transport,
                 token=token,
                 # Nothing leaves the process for an app.
-                token_origins=None if app is not None else {origin(address), *token_origins},
+                token_origins=None
+                if app is not None
+                else {origin(web_address(each)) for each in (url, *token_origins)},
                 user_agent=user_agent,
                 headers=headers or {},
                 timeout=timeout,

@@ -124,9 +124,9 @@ def parse_url(text: str) -> httpx.URL | None:
     """An absolute http or https URL without a user; None for any other text."""
     try:
         url = httpx.URL(text)
+        is_sound = url.host and "%" not in url.host and not url.userinfo and (url.port or 0) < 65_536
     except (httpx.InvalidURL, UnicodeError):
         return None
-    is_sound = url.host and "%" not in url.host and not url.userinfo and (url.port or 0) < 65_536
     return url if is_sound and url.scheme in ("http", "https") else None
 
 
