@@ -39,20 +39,22 @@ Behaviour = Callable[[Asked], Awaitable[None]]
 
 
 @asynccontextmanager
-async def misbehaving(behaviour: Behaviour) -> AsyncIterator[str]:
-    """The URL of a server that calls `behaviour` for each request."""
+async def misbehaving(behaviour: Behaviour, port: int = 0) -> AsyncIterator[str]:
+    """The URL of a server that calls `behaviour` for each request. Port 0 is any free port."""
     connections: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         connections.add(task)
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            while not writer.is_closing():
-                await behaviour(await _read(reader, writer))
-        writer.close()
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                while not writer.is_closing():
+                    await behaviour(await _read(reader, writer))
+        finally:
+            writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", port)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:

@@ -129,13 +129,12 @@ class DealerAgent:
 
         async def discovered() -> DealerAgent:
             address = web_address(url)
+            origins = {origin(each) for each in (address, *map(web_address, token_origins))}
             pool = Transport(
                 transport,
                 token=token,
                 # Nothing leaves the process for an app.
-                token_origins=None
-                if app is not None
-                else {origin(web_address(each)) for each in (url, *token_origins)},
+                token_origins=None if app is not None else origins,
                 user_agent=user_agent,
                 headers=headers or {},
                 timeout=timeout,

@@ -25,6 +25,7 @@ async def every_vehicle(get_page: GetPage, most: int) -> AsyncIterator[Vehicle]:
     for _ in range(MOST_PASSES):
         rows = overlap = 0
         last = ""
+        in_pass: set[str] = set()
         while True:
             page = await get_page(rows - overlap)
             found = page.vehicles
@@ -40,8 +41,10 @@ async def every_vehicle(get_page: GetPage, most: int) -> AsyncIterator[Vehicle]:
             rows += len(found) - overlap
             if rows >= page.total:
                 return
-            if len(found) <= overlap:
-                break
+            ids = {vehicle.vehicle_id for vehicle in found}
+            if ids <= in_pass:
+                break  # The dealer repeats a page, or has less than it says.
+            in_pass |= ids
             last = found[-1].vehicle_id
             # A dealer whose pages have one vehicle cannot repeat any.
             overlap = min(1, len(found) - 1)
