@@ -1,5 +1,6 @@
 """`DealerAgent`: one dealer's agent, and its five skills as methods."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -297,7 +298,7 @@ class DealerAgent:
 def _typed(reply: Reply, kind: type[Answer]) -> Answer:
     try:
         return decode_lenient(reply.data, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise MalformedReply(f"The reply has another form than {kind.__name__}: {error}", http_status=200) from None
 
 
@@ -308,8 +309,8 @@ def _with_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
     try:
         checked = msgspec.convert(dict(filters), Filters)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).rpartition(" - at `$.")
-        problem = Problem("/" + place.rstrip("`").replace("[...]", "").replace(".", "/"), reason)
+        reason, _, place = str(error).rpartition(" - at `$")
+        problem = Problem(re.sub(r"[.\[]", "/", place.rstrip("`")).replace("]", ""), reason)
         raise InvalidRequest(f"Wrong filter: {problem}", [problem]) from None
     return {"filters": msgspec.to_builtins(checked)} if filters else {}
 
