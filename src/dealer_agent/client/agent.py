@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.client.card import Binding, Card, origin
 from dealer_agent.client.discovery import find_card, web_address
@@ -231,9 +231,9 @@ class DealerAgent:
     async def vehicle(
         self,
         *,
-        vin: str | None = None,
-        stock: str | None = None,
-        vehicle_id: str | None = None,
+        vin: str | UnsetType | None = None,
+        stock: str | UnsetType | None = None,
+        vehicle_id: str | UnsetType | None = None,
         zip: str | None = None,  # noqa: A002 - the name of the protocol
     ) -> VehicleDetail:
         """One vehicle, by VIN, stock number or id. With `zip`, the offer for the buyer's ZIP code.
@@ -242,7 +242,7 @@ class DealerAgent:
         after 1.0 have no `zip`: their agents refuse it.
         """
         given = {"vin": vin, "stock": stock, "vehicle_id": vehicle_id}
-        members = {name: value for name, value in given.items() if value is not None}
+        members = {name: value for name, value in given.items() if value not in (None, UNSET)}
         if not members:
             raise InvalidRequest("Give a vin, a stock number or a vehicle_id.")
         return _typed(
