@@ -74,6 +74,15 @@ class ProtocolError(Exception):
             self.json_rpc = self.json_rpc_autoagent = json_rpc
         self.headers = headers or self.headers
 
+    @property
+    def coded_message(self) -> str:
+        """The message after the error code and the JSON pointer. Many clients show this text only.
+
+        The message of an error with a list of problems has their pointers already.
+        """
+        pointer = "" if "errors" in self.details else self.details.get("instancePath")
+        return f"{self.code}: {pointer}: {self.message}" if pointer else f"{self.code}: {self.message}"
+
     @classmethod
     def description(cls) -> str:
         """What the code means, and what the caller does next."""
