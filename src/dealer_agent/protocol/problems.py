@@ -14,7 +14,8 @@ PROBLEMS_SHOWN = 100
 """The most problems that an error lists. It counts the others (docs/protocol.md#bounds)."""
 
 PROBLEM_LIMIT, MESSAGE_LIMIT = 400, 1000
-"""The most characters of one problem in an error's message, and about the most of all (docs/protocol.md#error-message)."""
+"""The most characters in an error's message of one problem, and of all, without the number of others
+(docs/protocol.md#error-message)."""
 
 Path = tuple[str | int, ...]
 """Names of members and indexes of items, from the outermost value inwards."""
