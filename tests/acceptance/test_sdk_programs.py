@@ -8,10 +8,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from lxml import html
 from tests.acceptance.conftest import Guarded
 from tests.acceptance.running import Running
 from tests.acceptance.test_javascript_client import JS, installed
+from tests.server.pages.conftest import read_page, written
 
 pytestmark = pytest.mark.outside_protocol("the HTML pages")
 
@@ -19,9 +19,9 @@ Run = Callable[[Path, str, dict[str, str]], subprocess.CompletedProcess[str]]
 
 
 def program_of(url: str, caption: str) -> str:
-    page = html.fromstring(httpx.get(f"{url}/docs", timeout=120).text)
-    (code,) = page.xpath(f"//section[@id='sdks']//figure[figcaption='{caption}']//pre/code")
-    return str(code.text_content())
+    page = read_page(httpx.get(f"{url}/docs", timeout=120).text)
+    (code,) = page.all(f"//section[@id='sdks']//figure[figcaption='{caption}']//pre/code")
+    return written(code)
 
 
 def in_python(folder: Path, program: str, more: dict[str, str]) -> subprocess.CompletedProcess[str]:

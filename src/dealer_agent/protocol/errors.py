@@ -166,7 +166,16 @@ class ContactConsentRequired(ProtocolError):
         "`preferred_contact` names."
     )
     action = "Ask the customer."
-    example = ("consent.scope must hold lead_submission.", {"instancePath": "/consent/scope"})
+    example = (
+        "/consent/scope: must hold lead_submission",
+        {
+            "in": "payload",
+            "instancePath": "/consent/scope",
+            "errors": [
+                {"instancePath": "/consent/scope", "keyword": "contains", "message": "must hold lead_submission"}
+            ],
+        },
+    )
 
 
 class InvalidConsent(ProtocolError):
@@ -174,7 +183,20 @@ class InvalidConsent(ProtocolError):
     http = 403
     meaning = "The consent is malformed, expired, or granted in the future."
     action = "Ask the customer again."
-    example = ("/consent/expires_at: has passed", {"in": "payload", "instancePath": "/consent/expires_at"})
+    example = (
+        "/consent/expires_at: has passed: the consent is expired",
+        {
+            "in": "payload",
+            "instancePath": "/consent/expires_at",
+            "errors": [
+                {
+                    "instancePath": "/consent/expires_at",
+                    "keyword": "formatMinimum",
+                    "message": "has passed: the consent is expired",
+                }
+            ],
+        },
+    )
 
 
 class AppointmentTimeUnavailable(ProtocolError):
