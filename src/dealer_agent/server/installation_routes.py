@@ -16,16 +16,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dealer_agent.server.body import JSON
+from dealer_agent.server.documents import PAGE_SECONDS, Document, answer_with, json_document, page_document
 from dealer_agent.server.pages.dealers import CARD_PATH, dealers_page
-from dealer_agent.server.routes import (
-    PAGE_SECONDS,
-    Document,
-    answer_with,
-    health,
-    json_document,
-    page_document,
-    stylesheet_route,
-)
+from dealer_agent.server.routes import health, stylesheet_route
 from dealer_agent.server.served_dealers import BELOW, Addresses, ListedDealer, ServedDealers
 
 WHERE_DEALERS_ARE = f"Each dealer of this service answers below {BELOW}DEALER, or at its own host."
