@@ -35,6 +35,8 @@ _MCP_SERVER_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/
 _LONGEST_MCP_NAME = 200
 _LONGEST_MCP_WORDS = 100
 _LONGEST_NAME = 200
+MOST_LISTED = 200
+"""The dealers in the llms.txt of an installation. The catalog has all."""
 
 
 class ListedCard(NamedTuple):
@@ -141,6 +143,27 @@ def llms_text(facts: CardFacts, cards: Iterable[ListedCard], *, has_mcp: bool) -
     return "\n".join(lines) + "\n"
 
 
+def dealers_llms_text(public_url: str, host: str, dealers: Sequence[tuple[str, str]]) -> str:
+    """The llms.txt of a service of many dealers. `dealers` are names and addresses. The first ones are listed."""
+    listed = [
+        f"- [{_plain(name)}]({_linkable(address)}{LLMS_PATH}): The agent of this dealer."
+        for name, address in dealers[:MOST_LISTED]
+    ]
+    lines = [
+        f"# {_plain(host)}",
+        "",
+        f"> Car dealers answer AI shopping agents here: {len(dealers)} of them are in the public list.",
+        "",
+        "Each dealer has an address, an agent card and stock of its own. Ask them one by one.",
+        *(["", "## Dealers", "", *listed] if listed else []),
+        "",
+        "## Optional",
+        "",
+        f"- [AI Catalog]({_linkable(public_url)}{CATALOG_PATH}): The agent cards of all listed dealers.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _mcp_server(facts: CardFacts, dealer_id: str) -> dict[str, Any]:
     root = server_root(facts)
     remote: Json = {"type": "streamable-http", "url": root + MCP_PATH}
@@ -194,4 +217,4 @@ def _plain(text: str) -> str:
 
 def _linkable(url: str) -> str:
     """A URL that cannot end the link of which it is a part."""
-    return re.sub(r"[()<>\[\]]", lambda found: f"%{ord(found[0]):02X}", url)
+    return re.sub("[()<>]", lambda found: f"%{ord(found[0]):02X}", url)

@@ -27,7 +27,7 @@ def listed_cards(service: Service) -> list[ListedCard]:
     other = next(revision for revision in CARDS if revision != service.settings.service.revision)
     return [
         ListedCard(discovery.CARD_PATH, "", ""),
-        ListedCard(f"/cards/{other}.json", f"card-{other}", f" (revision {other})"),
+        ListedCard(f"/cards/{other}.json", f"card-{other}", f", revision {other}"),
     ]
 
 
