@@ -75,6 +75,25 @@ def test_json_rpc_is_preferred_and_the_caller_can_choose() -> None:
     assert "no usable interface" in refused(only, binding="JSONRPC")
 
 
+def test_the_names_of_this_machine_are_one_origin() -> None:
+    """The demo's card names 127.0.0.1, and its user says localhost."""
+    found = read(card("http://127.0.0.1:8080"), "http://localhost:8080", token="secret")
+    assert found.endpoint == "http://127.0.0.1:8080/rpc"
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"), [("", "/message:send"), ("/a/", "/a/message:send"), ("/a?k=1", "/a/message:send?k=1")]
+)
+def test_the_requests_of_http_json_go_below_the_url_of_the_interface(url: str, wanted: str) -> None:
+    found = read(card(URL, supportedInterfaces=interfaces(URL + url, binding="HTTP+JSON")))
+    assert str(found.request_url) == URL + wanted
+
+
+def test_a_token_among_the_headers_is_refused() -> None:
+    with pytest.raises(errors.InvalidRequest, match="give the bearer token as token"):
+        DealerAgent.discover(URL, headers={"authorization": "Bearer secret"})
+
+
 @pytest.mark.parametrize(
     ("path", "requested"),
     [
