@@ -49,7 +49,8 @@ def test_dealers_and_numbers_have_different_keys_even_with_the_same_secret(
     for dealer_id, key_number in (("acme", 1), ("acme", 2), ("acme", 11), ("acme-1", 1), ("other", 1)):
         directory = tmp_path_factory.mktemp("dealer")
         (directory / "dealer.toml").write_text(
-            f'id = "{dealer_id}"\nname = "A"\nfeed_price = "advertised"\n[[rooftops]]\nname = "A"\ntimezone = "America/New_York"\n'
+            f'id = "{dealer_id}"\nname = "A"\nfeed_price = "advertised"\n'
+            '[[rooftops]]\nname = "A"\ntimezone = "America/New_York"\n'
             f"[service]\ncard_key_number = {key_number}\n",
             "utf-8",
         )
