@@ -1,12 +1,13 @@
 """`DealerAgent`: one dealer's agent, and its five skills as methods."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.client.card import Binding, Card, origin
 from dealer_agent.client.discovery import find_card, web_address
@@ -129,11 +130,12 @@ class DealerAgent:
 
         async def discovered() -> DealerAgent:
             address = web_address(url)
+            origins = {origin(each) for each in (address, *map(web_address, token_origins))}
             pool = Transport(
                 transport,
                 token=token,
                 # Nothing leaves the process for an app.
-                token_origins=None if app is not None else {origin(address), *token_origins},
+                token_origins=None if app is not None else origins,
                 user_agent=user_agent,
                 headers=headers or {},
                 timeout=timeout,
@@ -182,6 +184,7 @@ class DealerAgent:
             most=MOST_REPLY_BYTES,
             headers=headers,
             content=request_body(self.card, skill, members, message_id),
+            with_token=True,
         )
         return read_reply(self.card, skill, received, message_id)
 
@@ -228,9 +231,9 @@ class DealerAgent:
     async def vehicle(
         self,
         *,
-        vin: str | None = None,
-        stock: str | None = None,
-        vehicle_id: str | None = None,
+        vin: str | UnsetType | None = None,
+        stock: str | UnsetType | None = None,
+        vehicle_id: str | UnsetType | None = None,
         zip: str | None = None,  # noqa: A002 - the name of the protocol
     ) -> VehicleDetail:
         """One vehicle, by VIN, stock number or id. With `zip`, the offer for the buyer's ZIP code.
@@ -239,7 +242,7 @@ class DealerAgent:
         after 1.0 have no `zip`: their agents refuse it.
         """
         given = {"vin": vin, "stock": stock, "vehicle_id": vehicle_id}
-        members = {name: value for name, value in given.items() if value is not None}
+        members = {name: value for name, value in given.items() if value not in (None, UNSET)}
         if not members:
             raise InvalidRequest("Give a vin, a stock number or a vehicle_id.")
         return _typed(
@@ -295,7 +298,7 @@ class DealerAgent:
 def _typed(reply: Reply, kind: type[Answer]) -> Answer:
     try:
         return decode_lenient(reply.data, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise MalformedReply(f"The reply has another form than {kind.__name__}: {error}", http_status=200) from None
 
 
@@ -306,8 +309,8 @@ def _with_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
     try:
         checked = msgspec.convert(dict(filters), Filters)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).rpartition(" - at `$.")
-        problem = Problem("/" + place.rstrip("`").replace("[...]", "").replace(".", "/"), reason)
+        reason, _, place = str(error).rpartition(" - at `$")
+        problem = Problem(re.sub(r"[.\[]", "/", place.rstrip("`")).replace("]", ""), reason)
         raise InvalidRequest(f"Wrong filter: {problem}", [problem]) from None
     return {"filters": msgspec.to_builtins(checked)} if filters else {}
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 from dealer_agent.correctable import CorrectableError
-from dealer_agent.protocol.errors import ERRORS, ProtocolError
+from dealer_agent.protocol.errors import ERRORS, InternalError, ProtocolError
 
 
 class Problem(NamedTuple):
@@ -128,6 +128,8 @@ class Refused(DealerAgentError):  # noqa: N818
         self.message = message
         self.problems = tuple(problems)
         self.details = details or {}
+        # A lead without a free time for its visit is stored. Whether one is stored before a fault, nobody knows.
+        self.may_have_arrived = "lead_id" in self.details or code == InternalError.code
         self.error_id = error_id
         self.retryable = self.kind is not None and self.kind.retryable if retryable is None else retryable
         self.retry_after = retry_after

@@ -45,6 +45,8 @@ def _lenient(kind: Any) -> Any:
         return Annotated[plain, Meta(tz=True)] if zoned else plain
     if origin is Literal:
         return str
+    if origin in (Union, UnionType) and {str, int, float, bool} == set(arguments):
+        return Any  # Any scalar here, and also a list in other versions.
     if origin in (Union, UnionType):
         return Union[tuple(_lenient(option) for option in arguments)]  # noqa: UP007 - the options are computed
     if origin is not None:
