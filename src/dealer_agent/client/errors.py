@@ -17,7 +17,8 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 from dealer_agent.correctable import CorrectableError
-from dealer_agent.protocol.errors import ERRORS, InternalError, ProtocolError
+from dealer_agent.protocol import errors as protocol_errors
+from dealer_agent.protocol.errors import ERRORS, ProtocolError
 
 
 class Problem(NamedTuple):
@@ -129,7 +130,7 @@ class Refused(DealerAgentError):  # noqa: N818
         self.problems = tuple(problems)
         self.details = details or {}
         # A lead without a free time for its visit is stored. Whether one is stored before a fault, nobody knows.
-        self.may_have_arrived = "lead_id" in self.details or code == InternalError.code
+        self.may_have_arrived = "lead_id" in self.details or code == protocol_errors.InternalError.code
         self.error_id = error_id
         self.retryable = self.kind is not None and self.kind.retryable if retryable is None else retryable
         self.retry_after = retry_after
