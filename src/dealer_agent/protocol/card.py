@@ -12,6 +12,8 @@ from dealer_agent.protocol.vocabulary import Vocabularies
 
 A2A_VERSION = "1.0"
 BEARER_SCHEME = "bearer"
+TOKEN_VARIABLE = "DEALER_AGENT_TOKEN"  # noqa: S105 - the name of a variable, not a token
+"""The environment variable with the bearer token, for the example commands and for `dealer-agent ask`."""
 BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list": []}}}]
 
 
