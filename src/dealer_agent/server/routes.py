@@ -22,6 +22,7 @@ from dealer_agent.protocol.task_list import task_page
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
+from dealer_agent.server.mcp import MCP_PATH, McpEndpoint
 from dealer_agent.server.pages.docs import docs_page
 from dealer_agent.server.pages.home import home_page
 from dealer_agent.server.pages.site import CONTENT_SECURITY_POLICY, stylesheet
@@ -57,6 +58,7 @@ def routes() -> list[Route]:
             for name, schema in published_schemas().items()
         ),
         Route("/schemas", _fixed(msgspec.json.encode({"schemas": sorted(published_schemas())}))),
+        Route(MCP_PATH, McpEndpoint(), methods=["POST"]),
         Route("/healthz", health),
         Route("/readyz", _readiness),
         Route("/calendar/{secret}.ics", _calendar),
