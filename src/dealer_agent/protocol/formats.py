@@ -12,6 +12,8 @@ from zoneinfo import available_timezones
 import phonenumbers
 from email_validator import EmailNotValidError, validate_email
 
+from dealer_agent.protocol.requests import LONGEST
+
 _LEAP_SECOND = re.compile(r"(?<=T\d\d:\d\d:)60|(?<=T\d{4})60")
 
 
@@ -90,10 +92,6 @@ _zones = cache(available_timezones)
 def is_timezone(text: str) -> bool:
     """A name of the IANA time zone database."""
     return text in _zones()
-
-
-LONGEST: dict[str, int] = {"email": 254, "phone": 64, "date-time": 64, "date-time-local": 64, "timezone": 64}
-"""The most characters of a text of each format."""
 
 
 def _format(name: str, predicate: Callable[[str], object]) -> Callable[[str], bool]:
