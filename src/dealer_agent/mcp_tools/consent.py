@@ -74,7 +74,7 @@ def question(lead: Json, terms: ConsentTerms) -> tuple[str, Json]:
     fields = {
         channel: {
             "type": "boolean",
-            "title": f"{terms.channels[channel]} ({_one_line(contact, 100)})",
+            "title": f"{terms.channels[channel]} ({one_line(contact, 100)})",
             "default": False,
         }
         for channel, contact in _reachable(lead)
@@ -114,7 +114,7 @@ def lead_payload(arguments: Json, agent: str) -> Json:
 
 def agent_name(client: str | None) -> str:
     """The name of the buyer agent in a lead: what the host calls itself."""
-    name = _one_line(client or "", LONGEST_AGENT)
+    name = one_line(client or "", LONGEST_AGENT)
     return f"{name} (MCP)" if name else "MCP host"
 
 
@@ -136,10 +136,10 @@ def _details(node: object, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _details(item, name)
     else:
         words = {True: "yes", False: "no"}[node] if isinstance(node, bool) else str(node)
-        yield _one_line(name, 100), _one_line(words, LONGEST_LINE)
+        yield one_line(name, 100), one_line(words, LONGEST_LINE)
 
 
-def _one_line(text: str, longest: int) -> str:
+def one_line(text: str, longest: int) -> str:
     """Text of a caller on one line: it cannot look like another part of the message."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -52,7 +52,9 @@ def error_text(error: SkillError) -> str:
     named = {name: value for name, value in error.details.items() if name not in _SAID}
     lines += [f"{name}: {_short(value)}" for name, value in named.items()]
     known = ERRORS.get(error.code)
-    if known is not None and known.action:
+    if problems:
+        lines.append("What to do: repair every problem, then call again.")
+    elif known is not None and known.action:
         lines.append(f"What to do: {known.action.replace('`', '')}")
     return "\n".join(lines)
 

@@ -9,6 +9,7 @@ The SDK is imported in a thread when the first request comes, because few dealer
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterator
 from importlib import import_module
 from ipaddress import ip_address
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
+import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,11 +27,14 @@ from dealer_agent import __version__
 from dealer_agent.leads.consent_terms import consent_terms
 from dealer_agent.mcp_tools.consent import ConsentTerms
 from dealer_agent.mcp_tools.words import SkillData, SkillError
+from dealer_agent.protocol.errors import SchemaValidationFailed
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.json_body import PARSE_ERROR, read_json
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
 from dealer_agent.server.gates import COUNTED_BYTES, IncomingRequest
+from dealer_agent.server.log import places
 from dealer_agent.server.request_pipeline import answer, log_reply
 from dealer_agent.server.served_dealers import Addresses, host_name, host_of
 from dealer_agent.server.service import MCP_RULE, Service
@@ -38,9 +43,11 @@ if TYPE_CHECKING:
     # Imported with the first request.
     from dealer_agent.mcp_tools import tool_server
 
+log = structlog.get_logger()
+
 MCP_PATH = "/mcp"
 INVALID_REQUEST = -32600
-"""The number of JSON-RPC for a request that is refused before it is read."""
+"""The number of JSON-RPC for a request with a wrong Host or Origin."""
 
 _PASSED_ON = frozenset({b"authorization", b"user-agent", b"x-forwarded-for", b"traceparent"})
 """The headers of an MCP request that the request to the skill has too."""
@@ -68,6 +75,12 @@ class McpEndpoint:
             seconds = settings.service.request_timeout_seconds
             body = await read_body(receive, settings.service.largest_body_bytes, seconds)
             await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
+            try:
+                read_json(body)
+            except SchemaValidationFailed as error:
+                # The SDK has no bounds on the number of values and on their levels.
+                await _json_rpc_refusal(400, error.message, PARSE_ERROR)(scope, receive, send)
+                return
             with service.load:
                 tools = await self._loaded()
                 await _serve(tools, scope, body, _with_headers(send, fields.get(b"origin")))
@@ -78,9 +91,21 @@ class McpEndpoint:
         if self._tools is None:
             # A thread, because other requests must be answered meanwhile.
             module = await asyncio.to_thread(import_module, "dealer_agent.mcp_tools.tool_server")
+            sdk = logging.getLogger("mcp")
+            sdk.propagate, sdk.handlers = False, [_FaultsOnly()]
             self._tools = module.ToolServer
         tools: type[tool_server.ToolServer] = self._tools
         return tools
+
+
+class _FaultsOnly(logging.Handler):
+    """Logs that the SDK has failed, without its message: that may contain what a caller wrote."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.ERROR:
+            fault = record.exc_info[1] if record.exc_info else None
+            found = {} if fault is None else {"error": type(fault).__qualname__, "places": places(fault)}
+            log.error("mcp fault", logger=record.name, **found)
 
 
 async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: bytes, send: Send) -> None:
@@ -136,7 +161,6 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
     service: Service = request.scope["service"]
     part = {"data": payload, "mediaType": service.vocabularies.default.request_media_type(skill)}
     message = {"messageId": new_ulid(), "role": "ROLE_USER", "parts": [part]}
-    # ASCII: half of a surrogate pair is refused where the body is decoded, like any other text that is not UTF-8.
     body = json.dumps({"message": message, "configuration": {"acceptedOutputModes": [JSON]}}).encode()
     headers = [
         *((name, value) for name, value in request.scope["headers"] if name in _PASSED_ON),
@@ -166,7 +190,8 @@ def _refusal(service: Service, addresses: Addresses, host: bytes, origin: bytes 
     public = urlsplit(service.card.http_json_url)
     is_local = _is_loopback(name)
     # A name can be rebound to this machine. An IP address cannot.
-    known = is_local or _is_address(name) or name in {public.hostname, *mcp.allowed_hosts}
+    installation = urlsplit(addresses.public_url).hostname
+    known = is_local or _is_address(name) or name in {public.hostname, installation, *mcp.allowed_hosts}
     if not known and addresses.hosts.get(name) != service.dealer_id:
         words = (
             "The Host header names no host of this dealer. Set public_url, or name the host in allowed_hosts of [mcp]."
@@ -197,8 +222,8 @@ def _is_loopback(name: str) -> bool:
     return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
 
 
-def _json_rpc_refusal(status: int, words: str) -> Response:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": words}}
+def _json_rpc_refusal(status: int, words: str, number: int = INVALID_REQUEST) -> Response:
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": number, "message": words}}
     return Response(msgspec.json.encode(error), status, dict(_DECODED_HEADERS), media_type=JSON)
 
 
