@@ -25,12 +25,12 @@ class Person:
     """A person who answers the questions of a host in one way, and remembers them."""
 
     def __init__(self, action: Any = "accept", **ticks: bool) -> None:
-        self.answer = types.ElicitResult(action=action, content={**ticks} if action == "accept" else None)
+        self._answer = types.ElicitResult(action=action, content={**ticks} if action == "accept" else None)
         self.asked: list[str] = []
 
-    async def __call__(self, _: Any, params: Any) -> types.ElicitResult:
+    async def answer(self, _: Any, params: Any) -> types.ElicitResult:
         self.asked.append(params.message)
-        return self.answer
+        return self._answer
 
 
 @pytest.fixture
@@ -43,8 +43,9 @@ async def client(
     served: Running, transport: str, mode: str = "auto", person: Person | None = None
 ) -> AsyncIterator[Client]:
     command = StdioServerParameters(command=COMMAND, args=["mcp", served.url], env=environment())
+    asks: Any = None if person is None else person.answer
     server: Any = f"{served.url}/mcp" if transport == "http" else stdio_client(command)
-    async with Client(server, mode=mode, elicitation_callback=person) as opened:
+    async with Client(server, mode=mode, elicitation_callback=asks) as opened:
         yield opened
 
 

@@ -9,7 +9,7 @@ OLD, NEW = "2025-11-25", "2026-07-28"
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", OLD)
 """The revisions that begin with `initialize`."""
 HOST = {"host": "127.0.0.1:8080"}
-FORM = {"elicitation": {"form": {}}}
+FORM: dict[str, Any] = {"elicitation": {"form": {}}}
 """The capabilities of a host that can show a form."""
 JO = {"first_name": "Jo", "last_name": "Doe", "email": "jo.doe@example.com", "phone": "+12025550123"}
 STATE_REFUSED = {"code": -32602, "message": "Invalid or expired requestState", "data": {"reason": "invalid_request_state"}}  # fmt: skip  # noqa: E501
