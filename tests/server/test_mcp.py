@@ -33,6 +33,8 @@ def test_a_handshake_keeps_the_revision_and_opens_no_session(dealership: Dealers
 
 def test_the_newest_revision_describes_the_server_without_a_handshake(dealership: Dealership) -> None:
     result = call(dealership, "server/discover")["result"]
+    info = result["_meta"]["io.modelcontextprotocol/serverInfo"]
+    assert info["name"] == dealership.get("/.well-known/mcp/server.json").json()["name"]
     assert NEW in result["supportedVersions"]
     assert "Test Motors" in result["instructions"]
 
@@ -100,8 +102,13 @@ def test_a_skill_that_is_off_has_no_tool(open_dealership: OpenDealership) -> Non
     assert use(opened, "inventory_facets")["code"] == -32602
 
 
-def test_without_the_setting_there_is_no_mcp(open_dealership: OpenDealership) -> None:
-    assert post(open_dealership("[mcp]\nenabled = false\n" + NO_LIMITS), initialize("2025-11-25")).status_code == 404
+def test_without_the_setting_there_is_no_mcp_and_no_document_names_it(open_dealership: OpenDealership) -> None:
+    opened = open_dealership("[mcp]\nenabled = false\n" + NO_LIMITS)
+    assert post(opened, initialize("2025-11-25")).status_code == 404
+    for path in ("/mcp/server-card", "/.well-known/mcp/server.json"):
+        assert opened.get(path).status_code == 404
+    for path in ("/.well-known/ai-catalog.json", "/llms.txt"):
+        assert "/mcp" not in opened.get(path).text
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])

@@ -129,11 +129,12 @@ class DealerAgent:
 
         async def discovered() -> DealerAgent:
             address = web_address(url)
+            origins = {origin(each) for each in (address, *map(web_address, token_origins))}
             pool = Transport(
                 transport,
                 token=token,
                 # Nothing leaves the process for an app.
-                token_origins=None if app is not None else {origin(address), *token_origins},
+                token_origins=None if app is not None else origins,
                 user_agent=user_agent,
                 headers=headers or {},
                 timeout=timeout,
@@ -182,6 +183,7 @@ class DealerAgent:
             most=MOST_REPLY_BYTES,
             headers=headers,
             content=request_body(self.card, skill, members, message_id),
+            with_token=True,
         )
         return read_reply(self.card, skill, received, message_id)
 

@@ -22,7 +22,7 @@ PREFERRED: tuple[Binding, Binding] = ("JSONRPC", "HTTP+JSON")
 """JSON-RPC first: every published version has it, and HTTP+JSON only the first one. Its errors also come with status
 200, so a proxy does not replace their bodies."""
 
-_VERSION_IN_URI = re.compile(r"/(?:aap|a2a-automotive-retail)/v(\d+)\.(\d+)/?$")
+_PROFILE_URI = re.compile(r"/extensions/(?P<name>aap|a2a-automotive-retail)/(?:v(?P<major>\d+)\.(?P<minor>\d+))?")
 
 
 class _Interface(Struct, rename="camel"):
@@ -61,8 +61,8 @@ class Card:
 
     `url` is where the card was found. `endpoint` is the URL of the chosen interface. `vendor` is the name in the media
     types: `proto` or `autoagent`. `extension` is the URI of the protocol's extension, and `revision` the version in it,
-    such as (1, 3); both are None if the card names none. `skills` are the ids of the offered skills. `document` is the
-    card as received.
+    such as (1, 3). Each is None if the card does not name it. `skills` are the ids of the offered skills. `document` is
+    the card as received.
     """
 
     url: str
@@ -78,7 +78,8 @@ class Card:
     @property
     def source_agent_is_object(self) -> bool:
         """Whether a lead has the object `source_agent` of versions from 1.1 on, and not the agent's name."""
-        return self.revision is not None and self.revision >= (1, 1)
+        found = _PROFILE_URI.search(self.extension or "")
+        return found is not None and found["name"] == "aap"
 
     def request_type(self, skill: Skill) -> str:
         """The media type of a request."""
@@ -105,7 +106,7 @@ def read_card(body: bytes, url: str, binding: Binding | None, origins: Collectio
     interface, chosen = _choose_interface(card, url, binding, origins)
     vendor = _choose_vendor(card)
     extension = _choose_extension(card, vendor)
-    version = _VERSION_IN_URI.search(extension) if extension else None
+    profile = _PROFILE_URI.search(extension or "")
     return Card(
         url=url,
         name=card.name,
@@ -113,10 +114,20 @@ def read_card(body: bytes, url: str, binding: Binding | None, origins: Collectio
         endpoint=str(interface),
         vendor=vendor,
         extension=extension,
-        revision=(int(version[1]), int(version[2])) if version else None,
+        revision=(int(profile["major"]), int(profile["minor"])) if profile and profile["major"] else None,
         skills=frozenset(skills),
         document=document,
     )
+
+
+def parse_url(text: str) -> httpx.URL | None:
+    """An absolute http or https URL without a user; None for any other text."""
+    try:
+        url = httpx.URL(text)
+        is_sound = url.host and "%" not in url.host and not url.userinfo and (url.port or 0) < 65_536
+    except (httpx.InvalidURL, UnicodeError):
+        return None
+    return url if is_sound and url.scheme in ("http", "https") else None
 
 
 def origin(url: httpx.URL) -> str:
@@ -138,7 +149,7 @@ def _choose_interface(
                 continue
             if not each.protocol_version.startswith("1"):
                 continue
-            endpoint = _absolute(each.url)
+            endpoint = parse_url(each.url)
             # A card that came over TLS never leads to an unencrypted connection, nor a foreign card to a local service.
             if endpoint is not None and (endpoint.scheme == "https" or origin(endpoint) == origin(here)):
                 is_foreign = origins is not None and origin(endpoint) not in origins
@@ -151,14 +162,6 @@ def _choose_interface(
         )
     _, _, endpoint, chosen = min(usable, key=lambda candidate: candidate[:2])
     return endpoint, chosen
-
-
-def _absolute(text: str) -> httpx.URL | None:
-    try:
-        url = httpx.URL(text)
-    except httpx.InvalidURL:
-        return None
-    return url if url.scheme in ("http", "https") and url.host and not url.userinfo else None
 
 
 def _choose_vendor(card: _Card) -> str:
@@ -177,7 +180,7 @@ def _choose_vendor(card: _Card) -> str:
 def _choose_extension(card: _Card, vendor: str) -> str | None:
     """The URI of the protocol's extension that belongs to the vocabulary, else the first one."""
     extensions = (card.capabilities and card.capabilities.extensions) or []
-    uris = [each.uri for each in extensions if _VERSION_IN_URI.search(each.uri) or "skills" in (each.params or {})]
+    uris = [each.uri for each in extensions if _PROFILE_URI.search(each.uri) or "skills" in (each.params or {})]
     is_autoagent = vendor == AUTOAGENT.vendor
     fitting = (uri for uri in uris if (f"//{AUTOAGENT.domain}/" in uri) == is_autoagent)
     return next(fitting, uris[0] if uris else None)

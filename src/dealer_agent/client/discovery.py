@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import httpx
 
-from dealer_agent.client.card import Binding, Card, read_card
+from dealer_agent.client.card import Binding, Card, parse_url, read_card
 from dealer_agent.client.errors import NotADealerAgent, Unreachable
 from dealer_agent.client.retries import Retries
 from dealer_agent.client.transport import Received, Transport
@@ -18,12 +18,9 @@ MOST_REDIRECTS = 5
 
 def web_address(url: str) -> httpx.URL:
     """The URL of a dealer or of a card. Raises NotADealerAgent for anything but http and https."""
-    try:
-        address = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise NotADealerAgent(f"{url!r} is no URL: {error}") from None
-    if address.scheme not in ("http", "https") or not address.host:
-        raise NotADealerAgent(f"{url!r} is no URL of a dealer: it must begin with https:// or http://.")
+    address = parse_url(url)
+    if address is None:
+        raise NotADealerAgent(f"{url!r} is no URL of a dealer: give one like https://dealer.example.")
     return address
 
 
@@ -73,9 +70,11 @@ async def _get(pool: Transport, place: httpx.URL) -> Received:
 
 def _redirected(place: httpx.URL, location: str) -> httpx.URL:
     try:
-        target = web_address(str(place.join(location)))
-    except httpx.InvalidURL:
-        raise NotADealerAgent(f"{place} redirects to what is no URL.") from None
+        target = parse_url(str(place.join(location)))
+    except (httpx.InvalidURL, UnicodeError):
+        target = None
+    if target is None:
+        raise NotADealerAgent(f"{place} redirects to {location[:200]!r}, which is no URL of a card.")
     if place.scheme == "https" and target.scheme == "http":
         raise NotADealerAgent(f"{place} redirects to {target}, which is not encrypted.")
     return target

@@ -16,6 +16,7 @@ know is a plain `Refused`.
 from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
+from dealer_agent.correctable import CorrectableError
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
 
 
@@ -30,7 +31,7 @@ class Problem(NamedTuple):
         return f"{self.pointer}: {self.message}" if self.pointer else self.message
 
 
-class DealerAgentError(Exception):
+class DealerAgentError(CorrectableError):
     """The root of all errors of the client library.
 
     `idempotency_key` is the key of the lead that was sent, else None. `may_have_arrived` is False if the dealer surely

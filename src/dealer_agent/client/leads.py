@@ -25,11 +25,10 @@ def fitting_lead(members: dict[str, Any], card: Card) -> dict[str, Any]:
     From 1.1 on, `source_agent` is an object, and consent has none. In 1.0 and 0.1 both are the agent's name.
     """
     agent, consent = members["source_agent"], members["consent"]
-    name = agent["name"] if isinstance(agent, dict) and "name" in agent else agent
     if card.source_agent_is_object:
         agent = agent if isinstance(agent, dict) else {"name": agent}
-        consent = {key: value for key, value in consent.items() if key != "source_agent"}
+        consent = {name: value for name, value in consent.items() if name != "source_agent"}
     else:
-        agent = name
-        consent = {"source_agent": name, **consent}
+        agent = agent.get("name", "") if isinstance(agent, dict) else agent
+        consent = {"source_agent": agent, **consent}
     return {**members, "source_agent": agent, "consent": consent}

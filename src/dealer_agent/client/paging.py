@@ -17,37 +17,39 @@ GetPage = Callable[[int], Awaitable[SearchPage]]
 async def every_vehicle(get_page: GetPage, most: int) -> AsyncIterator[Vehicle]:
     """Every vehicle of a search once. `get_page` gets the number of vehicles to leave out.
 
-    A pass is one reading of all pages. It is complete if the total stayed the same and no vehicle came twice. If not,
-    vehicles moved between pages, and a further pass finds those that were missed. A pass with the vehicles of the one
-    before is also enough. Raises SearchIncomplete after the last vehicle if no pass was.
+    Each page repeats the last vehicle of the page before. If it does not, vehicles have moved, and one can be missing.
+    Then all pages are read again, for the vehicles that were not seen. Raises SearchIncomplete after the last vehicle
+    if the vehicles move each time.
     """
-    known: set[str] = set()
-    before: set[str] = set()
+    seen: set[str] = set()
     for _ in range(MOST_PASSES):
+        rows = overlap = 0
+        last = ""
         in_pass: set[str] = set()
-        skip, rows, totals = 0, 0, set[int]()
         while True:
-            page = await get_page(skip)
-            totals.add(page.total)
-            fresh = {vehicle.vehicle_id for vehicle in page.vehicles} - in_pass
-            for vehicle in page.vehicles:
-                if vehicle.vehicle_id in known:
-                    continue
-                if len(known) == most:
-                    raise SearchIncomplete(f"There are more than {most:,} vehicles: add filters.", seen=most)
-                known.add(vehicle.vehicle_id)
-                yield vehicle
-            in_pass |= fresh
-            rows += len(page.vehicles)
-            skip += len(page.vehicles)
-            # Without a new vehicle, the dealer repeats a page for ever.
-            if not fresh or rows >= page.total:
+            page = await get_page(rows - overlap)
+            found = page.vehicles
+            if overlap and (not found or found[0].vehicle_id != last):
                 break
-        if len(totals) == 1 and (len(in_pass) == rows == page.total or in_pass == before):
-            return
-        before = in_pass
+            for vehicle in found[overlap:]:
+                if vehicle.vehicle_id in seen:
+                    continue
+                if len(seen) == most:
+                    raise SearchIncomplete(f"There are more than {most:,} vehicles: add filters.", seen=most)
+                seen.add(vehicle.vehicle_id)
+                yield vehicle
+            rows += len(found) - overlap
+            if rows >= page.total:
+                return
+            ids = {vehicle.vehicle_id for vehicle in found}
+            if ids <= in_pass:
+                break  # The dealer repeats a page, or has less than it says.
+            in_pass |= ids
+            last = found[-1].vehicle_id
+            # A dealer whose pages have one vehicle cannot repeat any.
+            overlap = min(1, len(found) - 1)
     raise SearchIncomplete(
-        f"The stock changed while it was read {MOST_PASSES} times: {len(known):,} vehicles were found, and some may be "
+        f"The vehicles moved between pages in {MOST_PASSES} readings. {len(seen):,} were found, and some may be "
         "missing. Search again.",
-        seen=len(known),
+        seen=len(seen),
     )

@@ -102,9 +102,19 @@ class Transport:
         self._on_exchange = on_exchange
 
     async def send(
-        self, method: str, url: httpx.URL | str, *, most: int, headers: Mapping[str, str], content: bytes = b""
+        self,
+        method: str,
+        url: httpx.URL | str,
+        *,
+        most: int,
+        headers: Mapping[str, str],
+        content: bytes = b"",
+        with_token: bool = False,
     ) -> Received:
-        """One request, without redirects. Raises Unreachable, and MalformedReply for more than `most` bytes."""
+        """One request, without redirects. Raises Unreachable, and MalformedReply for more than `most` bytes.
+
+        `with_token` sends the token, if there is one and the URL may have it.
+        """
         request = self._http.build_request(method, url, headers=headers, content=content or None)
         exchange: dict[str, Any] = {
             "method": method,
@@ -112,7 +122,7 @@ class Transport:
             "request_headers": dict(request.headers),
             "request": content,
         }
-        if self._token is not None and self.may_have_token(request.url):
+        if with_token and self._token is not None and self.may_have_token(request.url):
             request.headers["Authorization"] = f"Bearer {self._token}"
         began = time.monotonic()
         try:
@@ -138,7 +148,7 @@ class Transport:
                     http_status=response.status_code,
                 )
             body = bytearray()
-            async for chunk in response.aiter_raw():
+            async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > most:
                     raise MalformedReply(

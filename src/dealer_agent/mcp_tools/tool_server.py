@@ -67,7 +67,7 @@ class ToolServer:
             on_call_tool=self._call,
         )
         # Replaces the SDK's own traces: the service makes them.
-        made.middleware[:] = [RequestStateBoundary(security, default_audience=self.name)]
+        made.middleware[:] = [RequestStateBoundary(security, default_audience=None)]
         return made
 
     async def _list(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:

@@ -24,6 +24,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from dealer_agent import __version__
+from dealer_agent.apidocs.discovery import mcp_server_name
+from dealer_agent.apidocs.openapi import server_root
 from dealer_agent.leads.consent_terms import consent_terms
 from dealer_agent.mcp_tools.consent import ConsentTerms
 from dealer_agent.mcp_tools.words import SkillData, SkillError
@@ -35,6 +37,7 @@ from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
 from dealer_agent.server.gates import COUNTED_BYTES, IncomingRequest
 from dealer_agent.server.log import places
+from dealer_agent.server.public_address import at_public_address
 from dealer_agent.server.request_pipeline import answer, log_reply
 from dealer_agent.server.served_dealers import Addresses, host_name, host_of
 from dealer_agent.server.service import MCP_RULE, Service
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-MCP_PATH = "/mcp"
 INVALID_REQUEST = -32600
 """The number of JSON-RPC for a request with a wrong Host or Origin."""
 
@@ -67,7 +69,7 @@ class McpEndpoint:
         if not settings.mcp.enabled:
             raise HTTPException(404)
         fields = dict(scope["headers"])
-        refusal = _refusal(service, scope["dealers"].addresses, host_of(scope), fields.get(b"origin"))
+        refusal = _refusal(service, scope, fields.get(b"origin"))
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -117,13 +119,15 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
 
     service: Service = scope["service"]
     server = tools(
-        name=f"dealer-agent-{service.dealer_id}",
+        name=mcp_server_name(server_root(service.card), service.dealer_id),
         version=__version__,
         terms=_terms(service),
         skills=service.settings.service.skills,
         ask=_ask,
     ).server(
-        RequestStateSecurity(keys=[service.mcp_key], ttl=STATE_SECONDS, bind_principal=_caller),
+        RequestStateSecurity(
+            keys=[service.mcp_key], ttl=STATE_SECONDS, bind_principal=_caller, audience=service.dealer_id
+        ),
     )
     unread: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
     gone = asyncio.Event()
@@ -183,11 +187,13 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
     return SkillError(error["code"], error["message"], error["details"])
 
 
-def _refusal(service: Service, addresses: Addresses, host: bytes, origin: bytes | None) -> Response | None:
+def _refusal(service: Service, scope: Scope, origin: bytes | None) -> Response | None:
     """The refusal of a wrong Host or Origin. With DNS rebinding, a page could otherwise reach a private service."""
-    name = host_name(host.decode("latin-1"))
+    addresses: Addresses = scope["dealers"].addresses
+    name = host_name(host_of(scope).decode("latin-1"))
     mcp = service.settings.mcp
-    public = urlsplit(service.card.http_json_url)
+    # Behind a TLS proxy this may be any host: a rebound name has no certificate there.
+    public = urlsplit(at_public_address(service, scope).card.http_json_url)
     is_local = _is_loopback(name)
     # A name can be rebound to this machine. An IP address cannot.
     installation = urlsplit(addresses.public_url).hostname
