@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,8 +16,9 @@ from starlette.routing import Route
 
 from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.openapi import openapi_document
-from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
+from dealer_agent.protocol.card import card_0_1_0, card_1_0_0, published_card
 from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedOperation
+from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, PublishedVersion
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.task_list import task_page
 from dealer_agent.server.body import JSON
@@ -51,6 +53,10 @@ def routes() -> list[Route]:
         Route("/.well-known/agent-card.json", _kept(lambda service: _card(service, service.settings.service.revision))),
         Route("/cards/1.0.0.json", _kept(lambda service: _card(service, "1.0.0"))),
         Route("/cards/0.1.0.json", _kept(lambda service: _card(service, "0.1.0"))),
+        *(
+            Route(version.card_path, _kept(partial(_published_card, version)))
+            for version in PUBLISHED_VERSIONS.values()
+        ),
         Route("/openapi.json", _kept(lambda service: json_document(_openapi(service)))),
         *(
             Route(f"/schemas/{name}", _fixed(msgspec.json.encode(schema), "application/schema+json"))
@@ -83,8 +89,18 @@ def service_of(request: Request) -> Service:
 
 def _card(service: Service, revision: str) -> Document:
     card = {"1.0.0": card_1_0_0, "0.1.0": card_0_1_0}[revision]
-    body, headers = json_document(card(service.card, service.vocabularies))
+    return _card_document(service, card(service.card, service.vocabularies))
+
+
+def _card_document(service: Service, card: Json) -> Document:
+    body, headers = json_document(card)
     return Document(body, headers | {"last-modified": format_datetime(service.opened_at, usegmt=True)})
+
+
+def _published_card(version: PublishedVersion, service: Service) -> Document:
+    if version.name not in service.settings.published_versions.served:
+        raise HTTPException(404)
+    return _card_document(service, published_card(service.card, version))
 
 
 def _openapi(service: Service) -> Json:
