@@ -133,7 +133,7 @@ def _limit_lead(version: PublishedVersion, schema: Schema, definitions: dict[str
     appointment["appointment_type"]["enum"] = list(VISIT_KINDS)
     # It forbids two forms of an appointment together. A published version has one form.
     del schema["properties"]["appointment"]["not"]
-    rules = LEAD_VEHICLE_RULES | (AREA_RULES if version.has_area_prices else {})
+    rules = {**LEAD_VEHICLE_RULES, **(AREA_RULES if version.has_area_prices else {})}
     for name in ("VehicleOfInterest", "TradeIn"):
         _add_rules(definitions[name], rules)
     if "fees" not in version.left_out:
@@ -170,10 +170,9 @@ def reply_data(version: PublishedVersion, skill: Skill, data: bytes) -> bytes:
     for _ in range(_MOST_ROUNDS):
         if validator.is_valid(value):
             break
-        # Backwards, so that a path is still right when it is removed.
-        for path in sorted({path for error in validator.iter_errors(value) for path in _defects(error)}, key=_order)[
-            ::-1
-        ]:
+        paths = {path for error in validator.iter_errors(value) for path in _defects(error)}
+        # Backwards, so that a path is still right when its value is removed.
+        for path in sorted(paths, key=_order, reverse=True):
             _remove(value, path)
     return msgspec.json.encode(value)
 
@@ -197,7 +196,7 @@ def _reply_rules(version: PublishedVersion, name: str, schema: Schema) -> Schema
     members = schema["properties"]
     match name:
         case "Vehicle":
-            _add_rules(schema, LISTING_RULES | (AREA_RULES if version.has_area_prices else {}))
+            _add_rules(schema, {**LISTING_RULES, **(AREA_RULES if version.has_area_prices else {})})
             return schema
         case "Rooftop":
             _add_rules(schema, {"website": {"format": "uri"}, "fees": {"uniqueItems": True}})
