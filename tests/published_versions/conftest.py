@@ -21,7 +21,7 @@ __all__ = ["open_dealership", "stocked"]  # fixtures
 
 ODD: list[dict[str, Any]] = [
     {"vin": "SHORT-VIN-7", "stock": "O-1", "rooftop": "Test Motors North", "year": 1886, "make": "Benz",
-     "model": "Motorwagen", "price": 90000, "photos": ["https://example.com/a b.jpg", "https://example.com/ok.jpg"],
+     "model": "Motorwagen", "price": 90000, "photos": ["https://example.com/a|b.jpg", "https://example.com/ok.jpg"],
      "vdp_url": "https://example.com/a|b", "zip": "Nashville", "offered_price": "ask us"},
     {"vin": "1AMSA20N4RP001234", "stock": "O-2", "rooftop": "Test Motors South", "vehicle_type": "motorcycle",
      "year": 2024, "make": "Acme Moto", "model": "Electric Standard", "price": 11999, "fuel": "bev",

@@ -22,8 +22,7 @@ add a class, and a line to this tree::
     ├── ContentTypeNotSupported          A2A's own
     └── VersionNotSupported              A2A's own
 
-Two more codes are only for published versions of the public protocol: InvalidCondition is a SchemaValidationFailed, and
-ExtensionSupportRequired a VersionNotSupported.
+Published versions of the public protocol have two more codes (`protocol.version_payloads`, `protocol.version_errors`).
 """
 
 # ruff: noqa: D101, N818 - `meaning` describes a class. A class has the name of its code, without "Error".
@@ -274,19 +273,6 @@ class VersionNotSupported(ProtocolError):
     meaning = "A2A: send `A2A-Version: 1.0`, or leave the header out."
     action = ""
     example = ("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
-
-
-class InvalidCondition(SchemaValidationFailed):
-    code = "INVALID_CONDITION"
-    meaning = "The condition of a vehicle is a word of the wrong list."
-    action = "A vehicle of interest is new, used or cpo. A trade-in is excellent, good, fair or poor."
-
-
-class ExtensionSupportRequired(VersionNotSupported):
-    code = "EXTENSION_SUPPORT_REQUIRED"
-    json_rpc = -32008
-    meaning = "A2A: the request does not name the extension that the agent card requires."
-    action = "Name it in the header `A2A-Extensions`."
 
 
 ERRORS: dict[str, type[ProtocolError]] = {kind.code: kind for kind in ProtocolError.__subclasses__()}

@@ -8,9 +8,9 @@ import msgspec
 from dealer_agent.protocol.errors import (
     AuthRequired,
     ContentTypeNotSupported,
-    ExtensionSupportRequired,
     ProtocolError,
     SchemaValidationFailed,
+    VersionNotSupported,
 )
 from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.published_versions import ERROR_TYPE_URL, PublishedVersion
@@ -19,6 +19,13 @@ from dealer_agent.protocol.vocabulary import AUTOAGENT
 
 BAD_REQUEST_TYPE = "type.googleapis.com/google.rpc.BadRequest"
 EXTENSIONS_HEADER = "A2A-Extensions"
+
+
+class ExtensionSupportRequired(VersionNotSupported):
+    """A2A: the request does not name the extension that the card requires."""
+
+    code = "EXTENSION_SUPPORT_REQUIRED"
+    json_rpc = -32008
 
 
 def extension_not_named(version: PublishedVersion) -> ExtensionSupportRequired:

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from dealer_agent.protocol.errors import InvalidCondition, ProtocolError
+from dealer_agent.protocol.errors import ProtocolError, SchemaValidationFailed
 from dealer_agent.protocol.problems import Path, Problem, message_and_details, validation_error
 from dealer_agent.protocol.published_versions import (
     APPOINTMENT_MEMBERS,
@@ -39,6 +39,12 @@ _VEHICLE = "vehicle_of_interest"
 _LEAD_VEHICLES = (_VEHICLE, "trade_in")
 _MOST_ROUNDS = 5
 """How often a reply is checked again. What is wrong with an object is seen after its members are removed."""
+
+
+class InvalidCondition(SchemaValidationFailed):
+    """The condition of a vehicle is a word of the wrong list."""
+
+    code = "INVALID_CONDITION"
 
 
 def version_problems(version: PublishedVersion, skill: Skill, payload: dict[str, Any]) -> list[Problem]:
