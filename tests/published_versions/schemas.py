@@ -34,8 +34,9 @@ def schemas(version: str) -> dict[str, Any]:
     for path in (PUBLISHED / f"v{SCHEMAS_OF[version]}" / "schemas").rglob("*.json"):
         found[path.name.removesuffix(".schema.json")] = json.loads(path.read_text("utf-8"))
     if version == "1.2":
-        found["vehicle"]["properties"]["fees"] = False
-        found["dealer-information"]["$defs"]["rooftop"]["properties"]["fees"] = False
+        # A vehicle may have unknown members. `talking` looks for fees in replies.
+        del found["vehicle"]["properties"]["fees"]
+        del found["dealer-information"]["$defs"]["rooftop"]["properties"]["fees"]
         _name_extension(found["agent-card"], "https://autoagentprotocol.org/extensions/aap/v1.2")
     if version == "next":
         found["error"]["properties"]["@type"] = {"const": ERROR_TYPE_URL}
