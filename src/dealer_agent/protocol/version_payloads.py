@@ -112,7 +112,7 @@ def _request_checker(version: PublishedVersion, skill: Skill) -> Checker:
     schema = checking_schema(skill)
     definitions = schema.get("$defs", {})
     if "Filters" in definitions:
-        for name in _filters_of(version.unsearchable):
+        for name in filters_of(version.unsearchable):
             del definitions["Filters"]["properties"][name]
     if "Sort" in definitions and version.has_area_prices:
         definitions["Sort"]["properties"]["field"]["enum"].append(_OFFERED_PRICE)
@@ -157,7 +157,8 @@ def _add_rules(schema: Schema, rules: Mapping[str, Mapping[str, Any]]) -> None:
         schema["properties"][name] = {**schema["properties"].get(name, {}), **rule}
 
 
-def _filters_of(names: Iterable[str]) -> list[str]:
+def filters_of(names: Iterable[str]) -> list[str]:
+    """The filters of fields."""
     return [name for field in names for name in filter_members(FIELDS[field])]
 
 
