@@ -64,8 +64,8 @@ _DISAGREEMENTS = (
     ),
     (
         "1.0",
-        "`offered_price`: the pages call it the list price plus the taxes of the area. A search can sort by it, but has "
-        "no area.",
+        "`offered_price`: the pages call it the list price plus the taxes of the area. A search can sort by it, but "
+        "has no area.",
         "The advertised price minus the dealer's offer for the area. The sort is that by `price`.",
     ),
     (

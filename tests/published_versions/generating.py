@@ -49,7 +49,7 @@ def make(rng: Random, version: str) -> Made:
         envelope = _changed(rng, envelope)
     document: Any = envelope
     if interface == "rpc":
-        ids = (1, "a", None, -3.5, "b" * 200, "b" * 201, {}, [])
+        ids: tuple[Any, ...] = (1, "a", None, -3.5, "b" * 200, "b" * 201, {}, [])
         call_id = rng.choices(ids, (50, 50, 5, 5, 5, 1, 1, 1))[0]
         method = rng.choices(("SendMessage", "GetTask", "ListTasks", "message/send", 5), (100, 1, 1, 1, 1))[0]
         document = {"jsonrpc": "2.0", "id": call_id, "method": method, "params": envelope}

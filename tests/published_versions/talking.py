@@ -99,7 +99,8 @@ class Buyer:
     def ask(self, skill: str, /, *, token: str | None = None, **members: Any) -> dict[str, Any]:
         """The `data` of the reply to a valid request."""
         answer = self.ask_raw(body(data(self.version, skill, **members)), token=token)
-        return reply(answer)["data"]
+        found: dict[str, Any] = reply(answer)["data"]
+        return found
 
     def refuse(self, sent: dict[str, Any], **options: Any) -> dict[str, Any]:
         """The error payload for a payload."""

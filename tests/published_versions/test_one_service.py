@@ -30,6 +30,7 @@ def stored_lead(opened: Dealership, lead_id: str) -> dict[str, Any]:
     with opened.store() as store:
         found = read(store, "test-motors", get_lead, lead_id)
     assert found is not None
+    assert found.lead.payload is not None
     payload: dict[str, Any] = json.loads(found.lead.payload)
     return payload
 
