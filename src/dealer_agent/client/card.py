@@ -159,9 +159,11 @@ def _choose_interface(
             if not each.protocol_version.startswith("1"):
                 continue
             endpoint = parse_url(each.url)
+            if endpoint is None:
+                continue
+            is_foreign = origins is not None and origin(endpoint) not in origins
             # A card that came over TLS never leads to an unencrypted connection, nor a foreign card to a local service.
-            if endpoint is not None and (endpoint.scheme == "https" or origin(endpoint) == origin(here)):
-                is_foreign = origins is not None and origin(endpoint) not in origins
+            if origins is None or endpoint.scheme == "https" or origin(endpoint) == origin(here):
                 usable.append((is_foreign, rank, endpoint, known))
     if not usable:
         wanted = binding or " or ".join(PREFERRED)
