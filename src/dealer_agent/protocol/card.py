@@ -13,6 +13,8 @@ from dealer_agent.protocol.vocabulary import Vocabularies
 
 A2A_VERSION = "1.0"
 BEARER_SCHEME = "bearer"
+TOKEN_VARIABLE = "DEALER_AGENT_TOKEN"  # noqa: S105 - the name of a variable, not a token
+"""The environment variable with the bearer token, for the example commands and for `dealer-agent ask`."""
 BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list": []}}}]
 
 
@@ -20,7 +22,8 @@ BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list":
 class CardFacts:
     """The content of the card of one service. URLs are absolute, without a trailing slash.
 
-    `skills` are switched on. `bearer_skills` are the ids of those that require a token.
+    `skills` are switched on. `bearer_skills` are the ids of those that require a token. `consent_text` is what a tool
+    shows to a person before it sends a lead (docs/how-to/mcp.md#consent).
     """
 
     name: str
@@ -34,6 +37,7 @@ class CardFacts:
     documentation_url: str
     skills: tuple[Skill, ...]
     bearer_skills: frozenset[str]
+    consent_text: str = ""
 
     @property
     def auth_type(self) -> str:
@@ -58,14 +62,15 @@ class CardFacts:
 
 def card_1_0_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     """The camelCase card of revision 1.0.0."""
-    return _identified(_card(facts, vocabularies, [each.extension_1_0_0 for each in vocabularies.both], {}))
+    uris = [each.extension_1_0_0 for each in vocabularies.both]
+    return _identified(_card(facts, vocabularies, uris, _consent_text(facts)))
 
 
 def card_0_1_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     """The snake_case card of revision 0.1.0. It has `auth_type` at its top and in the extension."""
     auth_type = {"auth_type": facts.auth_type}
     uris = [each.extension_0_1_0 for each in vocabularies.both if each.extension_0_1_0 is not None]
-    card = _card(facts, vocabularies, uris, auth_type)
+    card = _card(facts, vocabularies, uris, auth_type | _consent_text(facts))
     return _identified(auth_type | _in_snake_case(card))
 
 
@@ -93,6 +98,10 @@ def published_card(facts: CardFacts, version: PublishedVersion) -> dict[str, Any
         },
     }
     return _identified(card)
+
+
+def _consent_text(facts: CardFacts) -> dict[str, str]:
+    return {"consent_text": facts.consent_text} if facts.consent_text else {}
 
 
 def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params: dict[str, str]) -> dict[str, Any]:
