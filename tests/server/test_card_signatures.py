@@ -4,6 +4,7 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from tests.server.conftest import OpenDealership
 from tests.server.dealership import LISTENS_AT, NO_LIMITS, Dealership, run_dealership, set_up
 from tests.server.test_cards import ALL, CARDS, MODES
 from tests.server.verifying import KEYS_PATH, Card, Read, are_valid_in_javascript, is_valid_in_python, read
+
+from dealer_agent.protocol.card import card_1_0_0
 
 ODD_NAME = 'Zoë\'s "Kraftwagen" \U0001f697 <b>&amp; Söhne</b> \\ \u2028 \u0301'
 
@@ -134,7 +137,7 @@ def test_a_card_whose_keys_are_elsewhere_is_refused(seen: list[Read]) -> None:
 @MODES
 @pytest.mark.requirement("card-signatures", "card-signature-forms")
 def test_each_signature_is_over_a_form_of_the_card(open_dealership: OpenDealership, auth: str) -> None:
-    """Checked without an SDK: the JSON of RFC 8785 without `signatures` and default values, as A2A 1.0 writes."""
+    """The last one is of the form that A2A 1.0 describes: RFC 8785 without `signatures` and default values."""
     opened = open_dealership(auth + NO_LIMITS)
     card = opened.get(CARDS[0]).json()
     signatures = card.pop("signatures")
@@ -144,10 +147,30 @@ def test_each_signature_is_over_a_form_of_the_card(open_dealership: OpenDealersh
     for holder in (card, *card["skills"]):
         for requirement in holder.get("securityRequirements", ()):
             requirement["schemes"]["bearer"] = {}
+    assert_signs(opened, signatures[-1], rfc8785.dumps(card))
+
+
+@pytest.mark.requirement("card-signature-forms")
+def test_a_name_that_is_not_ascii_has_a_signature_for_the_older_python_sdk(open_dealership: OpenDealership) -> None:
+    """a2a-sdk 1.0 and 1.1 verify what `json.dumps` makes of the card."""
+    opened = open_dealership(NO_LIMITS)
+    assert len(opened.get(CARDS[0]).json()["signatures"]) == 1
+    card = card_1_0_0(replace(opened.service.card, name=ODD_NAME), opened.service.vocabularies)
+    assert opened.service.signer is not None
+    signatures = opened.service.signer.signed(card)["signatures"]
+    assert len(signatures) == 2
+    for extension in card["capabilities"]["extensions"]:
+        del extension["required"]
+    text = json.dumps(card, separators=(",", ":"), sort_keys=True)
+    assert text.isascii()
+    assert_signs(opened, signatures[1], text.encode())
+
+
+def assert_signs(opened: Dealership, signature: dict[str, str], payload: bytes) -> None:
+    """Checked without an SDK of A2A: the signature is valid for this payload."""
     key = PyJWK.from_dict(opened.get(KEYS_PATH).json()["keys"][0])
-    payload = rfc8785.dumps(card)
     encoded = urlsafe_b64encode(payload).decode().rstrip("=")
-    token = f"{signatures[-1]['protected']}.{encoded}.{signatures[-1]['signature']}"
+    token = f"{signature['protected']}.{encoded}.{signature['signature']}"
     assert PyJWS(algorithms=["ES256"]).decode(token, key, ["ES256"]) == payload
 
 
