@@ -19,6 +19,7 @@ COMMANDS = {
     "backup": "Write settings, database, stock and recorded heads into one file, while the service runs.",
     "restore": "Restore a backup into a new folder.",
     "report": "Show what agents asked in a month, and what they did not find. Counts only.",
+    "mcp": "Give an AI assistant the tools of a dealer agent, over stdio.",
     "help": "Show a page of the reference: settings, commands, feeds, fields, errors and others.",
 }
 GROUPS = {

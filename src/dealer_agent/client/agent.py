@@ -97,6 +97,7 @@ class DealerAgent:
         token: str | None = None,
         token_origins: Collection[str] = (),
         binding: Binding | None = None,
+        verify_signature: bool = False,
         app: AsgiApp | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         headers: Mapping[str, str] | None = None,
@@ -113,7 +114,8 @@ class DealerAgent:
         `url` is that of the dealer (its card is at `/.well-known/agent-card.json` below it), or that of a card. `token`
         is a bearer token. It goes to the origin of `url`, and to those of `token_origins`
         (`https://api.dealer.example`).
-        `binding` is by default JSON-RPC if the card has it, else HTTP+JSON.
+        `binding` is by default JSON-RPC if the card has it, else HTTP+JSON. `verify_signature` refuses a card without
+        a valid signature by a key on its own origin, and uses only what is signed; it needs the extra `signatures`.
 
         With `app`, an ASGI application in the same process answers, and nothing goes over the network. `transport`
         replaces the whole transport, for example to name the client's address:
@@ -121,7 +123,7 @@ class DealerAgent:
         comes before the library's own name in `User-Agent`. `timeout` is the longest time of one request, in seconds.
         `on_exchange` is called after each request, with what was sent and received.
 
-        Raises Unreachable, NotADealerAgent, or MalformedReply for a reply that is too large.
+        Raises Unreachable, NotADealerAgent (CardNotVerified), or MalformedReply for a reply that is too large.
         """
         if app is not None:
             if transport is not None:
@@ -142,7 +144,9 @@ class DealerAgent:
                 on_exchange=on_exchange,
             )
             try:
-                card = await find_card(pool, address, binding=binding, retries=retries)
+                card = await find_card(
+                    pool, address, binding=binding, retries=retries, verify_signature=verify_signature
+                )
             except BaseException:
                 await pool.aclose()
                 raise

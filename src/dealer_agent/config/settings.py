@@ -29,6 +29,7 @@ from dealer_agent.dealers.profile_checks import (
 )
 from dealer_agent.encryption import Cipher
 from dealer_agent.inventory.feed_checks import FeedChecks, check_names_are_known
+from dealer_agent.mcp_tools.consent import CONSENT_TEXT
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
@@ -166,6 +167,7 @@ class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     address: Rate = "6000/minute"
     bad_tokens: Rate = "20/minute"
     health: Rate = "1200/minute"
+    mcp: Rate = "1200/minute"
 
     @property
     def by_rule(self) -> dict[str, str]:
@@ -253,6 +255,28 @@ class ReportSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     agents: Annotated[tuple[Annotated[str, read_by(read_agent_name)], ...], Meta(max_length=50)] = ()
 
 
+def read_origin(value: str) -> str:
+    """The origin of web pages, such as `https://chat.example.com`: a URL without a path."""
+    parts = urlsplit(read_web_address(value))
+    if value != f"{parts.scheme}://{parts.netloc}" or value != value.lower():
+        raise ValueError(f"'{value}' must be an origin in lower case, such as 'https://chat.example.com'")
+    return value
+
+
+class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The MCP server at `/mcp` (docs/how-to/mcp.md): its host names and the origins of pages that may call it."""
+
+    enabled: bool = True
+    allowed_hosts: Annotated[tuple[Annotated[str, read_by(read_host)], ...], Meta(max_length=20)] = ()
+    allowed_origins: Annotated[tuple[Annotated[str, read_by(read_origin)], ...], Meta(max_length=20)] = ()
+
+
+class LeadSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the dealer asks a person for consent. `{dealer}` in the text becomes the dealer's name."""
+
+    consent_text: Annotated[Text, Meta(max_length=4000)] = CONSENT_TEXT
+
+
 LONGEST_LEASE_SECONDS = 3600
 
 
@@ -283,6 +307,8 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
     sftp: SftpSettings = SftpSettings()
     reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()
+    leads: LeadSettings = LeadSettings()
+    mcp: McpSettings = McpSettings()
 
 
 if TYPE_CHECKING:

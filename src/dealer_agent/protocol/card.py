@@ -21,7 +21,8 @@ BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list":
 class CardFacts:
     """The content of the card of one service. URLs are absolute, without a trailing slash.
 
-    `skills` are switched on. `bearer_skills` are the ids of those that require a token.
+    `skills` are switched on. `bearer_skills` are the ids of those that require a token. `consent_text` is what a tool
+    shows to a person before it sends a lead (docs/how-to/mcp.md#consent).
     """
 
     name: str
@@ -35,6 +36,7 @@ class CardFacts:
     documentation_url: str
     skills: tuple[Skill, ...]
     bearer_skills: frozenset[str]
+    consent_text: str = ""
 
     @property
     def auth_type(self) -> str:
@@ -59,7 +61,8 @@ class CardFacts:
 
 def card_1_0_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     """The camelCase card of revision 1.0.0."""
-    return _identified(_card(facts, vocabularies, [each.extension_1_0_0 for each in vocabularies.both], {}))
+    text = {"consent_text": facts.consent_text} if facts.consent_text else {}
+    return _identified(_card(facts, vocabularies, [each.extension_1_0_0 for each in vocabularies.both], text))
 
 
 def card_0_1_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:

@@ -72,3 +72,5 @@ JSON_RPC = Binding(
     encode_result=json_rpc.result_pieces,
     encode_error=_json_rpc_error,
 )
+MCP = HTTP_JSON._replace(name="mcp")
+"""A call of an MCP tool: a request of the HTTP+JSON binding that `server.mcp` makes, with a name of its own in logs."""

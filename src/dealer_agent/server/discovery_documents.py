@@ -2,6 +2,8 @@
 
 from email.utils import format_datetime
 
+from starlette.exceptions import HTTPException
+
 from dealer_agent.apidocs import discovery
 from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.discovery import ListedCard
@@ -31,9 +33,10 @@ def listed_cards(service: Service) -> list[ListedCard]:
     ]
 
 
-def has_mcp(_: Service) -> bool:
-    """Whether the service answers MCP clients."""
-    return True
+def _require_mcp(service: Service) -> None:
+    """Raises HTTPException if the dealer has switched MCP off."""
+    if not service.settings.mcp.enabled:
+        raise HTTPException(404)
 
 
 def keys_document(service: Service) -> Document:
@@ -44,25 +47,30 @@ def keys_document(service: Service) -> Document:
 
 def catalog_document(service: Service) -> Document:
     """The AI Catalog."""
-    catalog = discovery.dealer_catalog(service.card, service.dealer_id, listed_cards(service), has_mcp=has_mcp(service))
+    catalog = discovery.dealer_catalog(
+        service.card, service.dealer_id, listed_cards(service), has_mcp=service.settings.mcp.enabled
+    )
     return _dated(service, json_document(catalog, discovery.CATALOG_TYPE))
 
 
 def mcp_card_document(service: Service) -> Document:
-    """The MCP server card."""
+    """The MCP server card. Raises HTTPException without MCP."""
+    _require_mcp(service)
     card = discovery.mcp_server_card(service.card, service.dealer_id)
     return _dated(service, json_document(card, discovery.MCP_CARD_TYPE))
 
 
 def mcp_server_document(service: Service) -> Document:
-    """The MCP server in the format of the MCP registry."""
+    """The MCP server in the format of the MCP registry. Raises HTTPException without MCP."""
+    _require_mcp(service)
     return _dated(service, json_document(discovery.mcp_server_json(service.card, service.dealer_id)))
 
 
 def llms_document(service: Service) -> Document:
     """The text for language models."""
     return _dated(
-        service, text_document(discovery.llms_text(service.card, listed_cards(service), has_mcp=has_mcp(service)))
+        service,
+        text_document(discovery.llms_text(service.card, listed_cards(service), has_mcp=service.settings.mcp.enabled)),
     )
 
 

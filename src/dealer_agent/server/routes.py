@@ -37,6 +37,7 @@ from dealer_agent.server.documents import (
     page_document,
     public_document,
 )
+from dealer_agent.server.mcp import McpEndpoint
 from dealer_agent.server.pages.docs import docs_page
 from dealer_agent.server.pages.home import home_page
 from dealer_agent.server.pages.site import stylesheet
@@ -70,6 +71,7 @@ def routes() -> list[Route]:
             for name, schema in published_schemas().items()
         ),
         Route("/schemas", _fixed(msgspec.json.encode({"schemas": sorted(published_schemas())}))),
+        Route(discovery.MCP_PATH, McpEndpoint(), methods=["POST"]),
         Route("/healthz", health),
         Route("/readyz", _readiness),
         Route("/calendar/{secret}.ics", _calendar),
