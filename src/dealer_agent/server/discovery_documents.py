@@ -7,7 +7,8 @@ from starlette.exceptions import HTTPException
 from dealer_agent.apidocs import discovery
 from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.discovery import ListedCard
-from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
+from dealer_agent.protocol.card import card_0_1_0, card_1_0_0, published_card
+from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, PublishedVersion
 from dealer_agent.server.documents import Document, json_document, text_document
 from dealer_agent.server.service import Service
 
@@ -17,6 +18,13 @@ CARDS = {"1.0.0": card_1_0_0, "0.1.0": card_0_1_0}
 def card_of_revision(service: Service, revision: str) -> Document:
     """The card of a revision of the binding."""
     return card_document(service, CARDS[revision](service.card, service.vocabularies))
+
+
+def card_of_version(version: PublishedVersion, service: Service) -> Document:
+    """The card of a published version. Raises HTTPException if the dealer does not serve the version."""
+    if version.name not in service.settings.published_versions.served:
+        raise HTTPException(404)
+    return card_document(service, published_card(service.card, version))
 
 
 def card_document(service: Service, card: Json) -> Document:
@@ -30,6 +38,10 @@ def listed_cards(service: Service) -> list[ListedCard]:
     return [
         ListedCard(discovery.CARD_PATH, "", ""),
         ListedCard(f"/cards/{other}.json", f"card-{other}", f", revision {other}"),
+        *(
+            ListedCard(PUBLISHED_VERSIONS[name].card_path, f"aap-{name}", f", AAP {name}")
+            for name in service.settings.published_versions.served
+        ),
     ]
 
 
