@@ -1,9 +1,12 @@
 """Every card of a service, and what a client sends to the addresses on it."""
 
+import json
 from typing import Any, NamedTuple
 
 from tests.acceptance.asking import THING, lead
 from tests.acceptance.dealers import HONDA_VIN
+
+from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
 
 BOTH = ("JSONRPC", "HTTP+JSON")
 WELL_KNOWN = "/.well-known/agent-card.json"
@@ -45,10 +48,19 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 SKILLS = (*REQUESTS, "lead.submit")
 
+AGENT = {"name": "Example Agent"}
+"""The form of `source_agent` from version 1.1 on."""
+NEXT = PUBLISHED_VERSIONS["next"].extension_uri
+SERVED = f"\n[published_versions]\nserved = {json.dumps([*PUBLISHED_VERSIONS])}\n"
+"""The settings of a dealer that serves all these cards."""
+
 CARDS = (
     Card(WELL_KNOWN),
     Card("/cards/1.0.0.json"),
     Card("/cards/0.1.0.json"),
+    Card(f"/aap/1.0{WELL_KNOWN}", vendor="autoagent"),
+    *(Card(f"/aap/{version}{WELL_KNOWN}", ("JSONRPC",), "autoagent", AGENT) for version in ("1.1", "1.2", "1.3")),
+    Card(f"/aap/next{WELL_KNOWN}", ("JSONRPC",), "autoagent", AGENT, {"A2A-Extensions": NEXT}),
 )
 INTERFACES = [(card, binding) for card in CARDS for binding in card.bindings]
 """Each card with each of its bindings."""

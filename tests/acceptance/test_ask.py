@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 from rich.cells import cell_len
+from tests.acceptance.cards import WELL_KNOWN
 from tests.acceptance.conftest import Guarded
 from tests.acceptance.dealers import FORD_VIN, HONDA_VIN, TESLA_VIN
 from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, Running, command_here, environment, free_port
@@ -39,7 +40,7 @@ def asked(url: str, *words: str, **variables: str) -> Any:
     return json.loads(done.stdout)
 
 
-CARDS = ("", "/.well-known/agent-card.json", "/cards/0.1.0.json", "/cards/1.0.0.json")
+CARDS = ("", "/.well-known/agent-card.json", "/cards/0.1.0.json", "/aap/1.0", "/aap/1.3", f"/aap/1.3{WELL_KNOWN}")
 
 
 @pytest.mark.parametrize("path", CARDS)

@@ -15,7 +15,7 @@ from a2a.types.a2a_pb2 import AgentCard, SendMessageRequest
 from a2a.utils.errors import A2AError
 from a2a.utils.signing import create_signature_verifier
 from google.protobuf.json_format import MessageToDict, ParseDict
-from tests.acceptance.cards import CARDS, INTERFACES, SKILLS, Card
+from tests.acceptance.cards import CARDS, INTERFACES, SERVED, SKILLS, Card
 from tests.acceptance.dealers import HONDA_VIN, stocked_dealer
 from tests.acceptance.running import Running, serving
 from tests.acceptance.test_javascript_client import JS, installed
@@ -44,7 +44,7 @@ def requests_of(card: Card) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def every_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(stocked_dealer(tmp_path_factory.mktemp("cards"))) as running:
+    with serving(stocked_dealer(tmp_path_factory.mktemp("cards"), SERVED)) as running:
         yield running
 
 
