@@ -42,7 +42,7 @@ def http_error(version: PublishedVersion, error: ProtocolError, error_id: str, a
         return error.http, error.message.encode()
     info, payload = _details(version, error, error_id, at)
     status = 422 if isinstance(error, ContentTypeNotSupported) and not version.has_a2a_errors else error.http
-    body = {"error": {"code": status, "message": error.message, "details": [info, payload]}}
+    body = {"error": {"code": status, "message": error.coded_message, "details": [info, payload]}}
     return status, msgspec.json.encode(body)
 
 
@@ -56,7 +56,7 @@ def json_rpc_error(
     number, data = _number(version, error), payload
     if version.has_a2a_errors:
         data = [info] if error.is_a2a else [info, *_bad_request(error), payload]
-    body = msgspec.json.encode({"code": number, "message": error.message, "data": data})
+    body = msgspec.json.encode({"code": number, "message": error.coded_message, "data": data})
     # A client that stops at the HTTP status would not see what A2A says about the error.
     status = error.http if error.http in HTTP_STATUSES and not error.is_a2a else 200
     return status, b'{"jsonrpc":"2.0","id":' + rpc_id + b',"error":' + body + b"}"
