@@ -51,7 +51,13 @@ answers("errors.retryable-schema", payload(retryable=True), WRONG_TYPE)
 answers("errors.retryable-others", payload(retryable=True), UNKNOWN_VEHICLE)
 answers("errors.details-object", payload(details=None), UNKNOWN_TYPE)
 answers("errors.created-at", payload(created_at="yesterday"), WRONG_TYPE)
-answers("errors.created-now", payload(created_at="2026-01-05T15:00:00.000Z"), WRONG_TYPE)
+answers(
+    "errors.created-now",
+    lambda answer: answer.with_header("date", "Mon, 05 Jan 2026 15:00:00 GMT").with_error_payload(
+        lambda found: found.update(created_at="2026-01-05T10:00:00.000Z")
+    ),
+    WRONG_TYPE,
+)
 answers("errors.closed-payload", payload(status=404), UNKNOWN_TYPE)
 answers("errors.no-internals", error(lambda found: found.update(message='File "/srv/agent.py", line 7')), UNKNOWN_TYPE)
 
@@ -76,7 +82,7 @@ async def has_one_error_id(call: Call, agent: Agent) -> Answer:
     return answer.with_error(same)
 
 
-answers("errors.known-code", with_code("TEAPOT"), CONDITION)
+answers("errors.known-code", with_code("TEAPOT"), asks("inventory.search.request", sort={"field": 7, "order": 7}))
 
 answers("errors.unknown-member", with_code("INTERNAL_ERROR"), UNKNOWN_MEMBER)
 answers("errors.unknown-member-status", with_status(400), UNKNOWN_MEMBER)
