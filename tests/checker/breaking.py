@@ -218,7 +218,7 @@ def _json(body: bytes) -> Any:
 def _changed(document: Any, change: Change) -> bytes:
     document = copy.deepcopy(document)
     change(document)
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _message(document: Any) -> Any:

@@ -29,7 +29,7 @@ def payload(**members: Any) -> Any:
 answers(
     "errors.status", lambda answer: answer.with_status(200).with_error(lambda found: found.update(code=200)), WRONG_TYPE
 )
-answers("errors.body", lambda answer: answer.with_body(b"Not Found"), OTHER_UNKNOWN_TYPE)
+answers("errors.body", lambda answer: answer.with_body(b'{"detail": "Not Found"}'), OTHER_UNKNOWN_TYPE)
 answers("errors.content-type", lambda answer: answer.with_header("content-type", "text/plain"), WRONG_TYPE)
 answers("errors.members", error(lambda found: found.update(status="NOT_FOUND")), UNKNOWN_TYPE)
 answers("errors.code-is-status", error(lambda found: found.update(code="422")), WRONG_TYPE)

@@ -92,7 +92,7 @@ async def long_message_ids_do_no_harm(target: Target) -> None:
 @check("limits.long-filter")
 async def long_filters_do_no_harm(target: Target) -> None:
     """Sends a make of 20,000 characters."""
-    await _post_filters(target, make=["m" * LONG])
+    await _post_filters(target, make=["f" * LONG])
 
 
 @check("limits.many-values")
