@@ -12,7 +12,6 @@ UNKNOWN_MEMBER = asks("inventory.search.request", filters={"price_maximum": 30_0
 WRONG_TYPE = asks("inventory.search.request", filters={"year_min": "new"})
 MISSING_MEMBER = asks("inventory.search.request", sort={"field": "price"})
 SEVERAL = asks("inventory.search.request", sort={"order": "asc"})
-CONDITION = asks("inventory.search.request", filters={"condition": ["excellent"]})
 OF_A_VEHICLE = UNKNOWN_VEHICLE
 
 
@@ -94,7 +93,6 @@ answers("errors.unknown-skill", with_code("SCHEMA_VALIDATION_FAILED"), UNKNOWN_T
 answers("errors.unknown-skill-status", with_status(501), UNKNOWN_TYPE)
 answers("errors.unknown-vehicle", with_code("VEHICLE_UNAVAILABLE"), UNKNOWN_VEHICLE)
 answers("errors.unknown-vehicle-status", with_status(410), UNKNOWN_VEHICLE)
-answers("errors.condition", with_code("SCHEMA_VALIDATION_FAILED"), CONDITION)
 answers("errors.pointer", error_payload(lambda found: found["details"].pop("instancePath")), WRONG_TYPE)
 answers("errors.received", error_payload(lambda found: found["details"].pop("received")), WRONG_TYPE)
 answers("errors.all-problems", error_payload(lambda found: found["details"]["errors"].pop()), SEVERAL)
@@ -122,11 +120,9 @@ answers("errors.rpc-missing-member", error(lambda found: found.update(code=-3200
 answers("errors.rpc-unknown-vehicle", error(lambda found: found.update(code=-32602)), UNKNOWN_VEHICLE)
 answers("errors.rpc-unknown-skill-a2a", error(lambda found: found.update(code=-32602)), UNKNOWN_TYPE)
 answers("errors.rpc-unknown-skill", error(lambda found: found.update(code=-32602)), UNKNOWN_TYPE)
-answers("errors.rpc-unknown-skill-next", error(lambda found: found.update(code=-32601)), UNKNOWN_TYPE)
 answers("errors.rpc-data-array", error(lambda found: found.update(data=found["data"][1])), UNKNOWN_TYPE)
 answers("errors.rpc-data-object", error(lambda found: found.update(data=[found["data"]])), UNKNOWN_TYPE)
 answers("errors.rpc-data-published", error(lambda found: found.update(data=[found["data"]])), UNKNOWN_TYPE)
-answers("errors.rpc-data-next", error(lambda found: found["data"].pop(0)), UNKNOWN_TYPE)
 answers(
     "errors.rpc-not-json",
     error(lambda found: found.update(code=-32600)),

@@ -4,9 +4,7 @@ from tests.checker.breaking import Answer, Call
 from tests.checker.changing import When, answers, calls, error, with_status
 
 from dealer_agent.checker.checks.versions import EXTENSIONS, UNKNOWN_EXTENSION, UNKNOWN_VERSION, VERSION
-from dealer_agent.checker.revision import REVISIONS
 
-NEXT = REVISIONS["aap/next"].extensions[0]
 IN_QUERY = f"?{VERSION}="
 
 
@@ -28,7 +26,6 @@ def as_current(call: Call) -> Call:
 
 
 answers("versions.absent", refused, of_version(None))
-calls("versions.absent-next", as_current, of_version(None))
 answers("versions.later-minor", refused, of_version("1.7"))
 calls("versions.unknown", as_current, of_version(UNKNOWN_VERSION))
 answers("versions.unknown-status", with_status(422), of_version(UNKNOWN_VERSION))
@@ -45,9 +42,4 @@ answers("versions.extension-echo", lambda answer: answer.with_header(EXTENSIONS,
 answers("versions.extension-unknown", refused, names_extension)
 answers(
     "versions.extension-unknown-echo", lambda answer: answer.with_header(EXTENSIONS, UNKNOWN_EXTENSION), names_extension
-)
-calls(
-    "versions.extension-absent-next",
-    lambda call: call.with_header(EXTENSIONS, NEXT),
-    lambda call: call.method == "POST" and call.header(EXTENSIONS) is None,
 )

@@ -92,6 +92,7 @@ async def the_token_is_checked_before_the_payload(target: Target) -> None:
 @check("authentication.wrong-scheme")
 async def other_schemes_are_refused(target: Target) -> None:
     """Sends a name and a password."""
+    await _refused_without(target)
     skill_id = await guarded_skill(target)
     exchange = await without_token(target, skill_id, ("Authorization", "Basic Y2hlY2tlcjpjaGVja2Vy"))
     expect(exchange.status == UNAUTHORIZED, f"Basic authentication gets HTTP {exchange.status}, not 401.", exchange)
@@ -104,6 +105,7 @@ async def _with_wrong_token(target: Target, skill_id: str) -> Exchange:
 @check("authentication.wrong-token")
 async def wrong_tokens_are_refused(target: Target) -> None:
     """Sends a token that does not exist."""
+    await _refused_without(target)
     exchange = await _with_wrong_token(target, await guarded_skill(target))
     expect(exchange.status == UNAUTHORIZED, f"A wrong token gets HTTP {exchange.status}, not 401.", exchange)
 

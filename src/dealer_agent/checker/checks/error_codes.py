@@ -75,12 +75,6 @@ async def unknown_vins_are_not_found(target: Target) -> None:
     _expect_code(await target.refuse(target.payload("inventory.vehicle", vin=UNKNOWN_VIN)), "VEHICLE_NOT_FOUND")
 
 
-@check("errors.condition")
-async def wrong_conditions_have_a_code(target: Target) -> None:
-    """Searches for a condition that only a trade-in can have."""
-    _expect_code(await target.refuse(_search(target, {"filters": {"condition": ["excellent"]}})), "INVALID_CONDITION")
-
-
 @check("errors.unknown-member-status")
 async def validation_has_422(target: Target) -> None:
     """Looks at the error for an unknown filter."""
@@ -242,31 +236,13 @@ async def unsupported_has_the_number_of_autoagent(target: Target) -> None:
     _expect_number(await refused_or_skipped(target, UNKNOWN_TYPE), -32601)
 
 
-@check("errors.rpc-unknown-skill-next")
-async def unsupported_has_the_number_of_the_next_version(target: Target) -> None:
-    """Looks at the error for an unknown type."""
-    _expect_number(await refused_or_skipped(target, UNKNOWN_TYPE), -32004)
-
-
 @check("errors.rpc-data-array")
 async def data_is_an_array(target: Target) -> None:
     """Looks at `error.data`."""
     error = await refused_or_skipped(target, UNKNOWN_TYPE)
-    types = [str(each.get("@type")) for each in error.data if isinstance(each, dict)] if _is_list(error) else []
+    entries = error.data if isinstance(error.data, list) else []
+    types = [str(each.get("@type")) for each in entries if isinstance(each, dict)]
     expect(len(types) == 2 and "ErrorInfo" in types[0], "`error.data` is not [ErrorInfo, payload].", error.exchange)
-
-
-@check("errors.rpc-data-next")
-async def data_is_the_array_of_the_next_version(target: Target) -> None:
-    """Looks at `error.data`."""
-    error = await refused_or_skipped(target, UNKNOWN_TYPE)
-    types = [str(each.get("@type")) for each in error.data if isinstance(each, dict)] if _is_list(error) else [""]
-    expect("ErrorInfo" in types[0], "`error.data` does not begin with ErrorInfo.", error.exchange)
-    expect(types[-1].endswith("/extensions/aap/error"), "`error.data` does not end with the payload.", error.exchange)
-
-
-def _is_list(error: Refusal) -> bool:
-    return isinstance(error.data, list) and bool(error.data)
 
 
 @check("errors.rpc-data-object")

@@ -48,12 +48,6 @@ async def no_version_is_answered(target: Target) -> None:
     await _is_answered(target, headers(target, version=None))
 
 
-@check("versions.absent-next")
-async def no_version_is_refused(target: Target) -> None:
-    """Sends no version."""
-    target.refusal(await _send(target, headers(target, version=None)))
-
-
 @check("versions.later-minor")
 async def later_minor_versions_are_answered(target: Target) -> None:
     """Names a version that does not exist yet."""
@@ -141,10 +135,3 @@ async def unknown_extensions_are_not_named(target: Target) -> None:
     """Looks at the reply to an unknown extension."""
     exchange = await _send(target, headers(target, extensions=UNKNOWN_EXTENSION))
     expect(UNKNOWN_EXTENSION not in _named(exchange), "The reply names an extension that it cannot know.", exchange)
-
-
-@check("versions.extension-absent-next")
-async def no_extension_is_refused(target: Target) -> None:
-    """Names no extension."""
-    error = target.refusal(await _send(target, headers(target, extensions="")))
-    expect(error.number == -32008, f"`error.code` is {error.number!r}, not -32008.", error.exchange)
