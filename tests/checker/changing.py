@@ -67,7 +67,8 @@ def with_code(code: str) -> Callable[[Answer], Answer]:
     """Changes the error code in both entries."""
 
     def change(found: Any) -> None:
-        for each in found.get("details") or [found.get("data")]:
+        entries = found.get("details") or found["data"]
+        for each in entries if isinstance(entries, list) else [entries]:
             each["reason" if "reason" in each else "code"] = code
 
     return error(change)

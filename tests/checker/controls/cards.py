@@ -13,8 +13,13 @@ SECURE = "https://dealer.test"
 BEARER: list[dict[str, Any]] = [{"schemes": {"bearer": {"list": []}}}]
 
 
-def is_card(call: Call) -> bool:
-    return call.method == "GET" and (call.path.endswith("/agent-card.json") or call.path.startswith("/cards/"))
+CARD = "/.well-known/agent-card.json"
+OF_0_1_0 = "/cards/0.1.0.json"
+OF_1_1 = "/aap/1.1/.well-known/agent-card.json"
+
+
+def is_card(call: Call, path: str = CARD) -> bool:
+    return call.method == "GET" and call.path == path
 
 
 def is_schema(name: str) -> Callable[[Call], bool]:
@@ -31,9 +36,9 @@ def changed_card(answer: Answer, change: Callable[[Any], object]) -> Answer:
     return answer.with_document(changed)
 
 
-def card(requirement_id: str, change: Callable[[Any], object], **place: Any) -> None:
-    """Registers a control that changes the card."""
-    answers(requirement_id, lambda answer: changed_card(answer, change), is_card, **place)
+def card(requirement_id: str, change: Callable[[Any], object], path: str = CARD, **place: Any) -> None:
+    """Registers a control that changes the card at a path."""
+    answers(requirement_id, lambda answer: changed_card(answer, change), lambda call: is_card(call, path), **place)
 
 
 def without(*names: str) -> Callable[[Any], object]:
@@ -52,14 +57,9 @@ def extension(found: Any) -> Any:
     return found["capabilities"]["extensions"][0]
 
 
-def without_binding(binding: str) -> Callable[[Any], object]:
-    def change(found: Any) -> None:
-        camel = "supportedInterfaces" in found
-        name = "supportedInterfaces" if camel else "supported_interfaces"
-        member = "protocolBinding" if camel else "protocol_binding"
-        found[name] = [each for each in found[name] if each[member] != binding]
-
-    return change
+def without_binding(binding: str, name: str, member: str) -> Callable[[Any], object]:
+    """Removes the interfaces of a binding. `name` and `member` have the spelling of the card."""
+    return lambda found: found.update({name: [each for each in found[name] if each[member] != binding]})
 
 
 def header(name: str, value: str | None) -> Callable[[Answer], Answer]:
@@ -77,9 +77,14 @@ card("cards.interface-url", another_interface("/grpc"))
 card("cards.interface-binding", another_interface(f"{LISTENS_AT}/other", None))
 card("cards.interface-version", another_interface(f"{LISTENS_AT}/grpc", version="0.3"))
 card("cards.interface-twice", lambda found: found["supportedInterfaces"].append(found["supportedInterfaces"][0]))
-card("cards.json-rpc", without_binding("JSONRPC"))
-card("cards.http-json", without_binding("HTTP+JSON"), binding="JSONRPC")
-card("cards.only-json-rpc", another_interface(f"{LISTENS_AT}/grpc"))
+card("cards.json-rpc", without_binding("JSONRPC", "supportedInterfaces", "protocolBinding"))
+card(
+    "cards.http-json",
+    without_binding("HTTP+JSON", "supported_interfaces", "protocol_binding"),
+    OF_0_1_0,
+    binding="JSONRPC",
+)
+card("cards.only-json-rpc", another_interface(f"{LISTENS_AT}/grpc"), OF_1_1)
 card("cards.same-host", another_interface("http://internal.example/grpc"))
 card("cards.interfaces-answer", another_interface(f"{LISTENS_AT}/nowhere", "JSONRPC"))
 card("cards.capabilities", lambda found: found.update(capabilities=[]))
@@ -169,10 +174,10 @@ def without_security(found: Any) -> None:
         each.pop("securityRequirements", None)
 
 
-card("cards.auth-type", without("auth_type"))
-card("cards.auth-type-params", lambda found: extension(found)["params"].pop("auth_type"))
-card("cards.auth-type-bearer", with_auth_type("bearer"))
-card("cards.auth-type-none", with_auth_type("none"), token=True)
+card("cards.auth-type", without("auth_type"), OF_0_1_0)
+card("cards.auth-type-params", lambda found: extension(found)["params"].pop("auth_type"), OF_0_1_0)
+card("cards.auth-type-bearer", with_auth_type("bearer"), OF_0_1_0)
+card("cards.auth-type-none", with_auth_type("none"), OF_0_1_0, token=True)
 card("cards.security-declared", without_security, token=True)
 card("cards.security-true", lambda found: found.update(securitySchemes={"bearer": {}}, securityRequirements=BEARER))
 card("cards.security-schemes", without("securitySchemes"), token=True)

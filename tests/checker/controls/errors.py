@@ -29,7 +29,6 @@ answers(
     "errors.status", lambda answer: answer.with_status(200).with_error(lambda found: found.update(code=200)), WRONG_TYPE
 )
 answers("errors.body", lambda answer: answer.with_body(b'{"detail": "Not Found"}'), OTHER_UNKNOWN_TYPE)
-answers("errors.content-type", lambda answer: answer.with_header("content-type", "text/plain"), WRONG_TYPE)
 answers("errors.members", error(lambda found: found.update(status="NOT_FOUND")), UNKNOWN_TYPE)
 answers("errors.code-is-status", error(lambda found: found.update(code="422")), WRONG_TYPE)
 answers("errors.message", error(lambda found: found.update(message="")), WRONG_TYPE)
@@ -104,42 +103,14 @@ answers(
     lambda answer: answer.with_body(answer.body.replace(b"price_max?", b"anything else?").replace(b"price_max ", b"")),
     UNKNOWN_MEMBER,
 )
-answers("errors.not-json", with_status(500), lambda call: call.body == b'{"message": ')
 answers(
     "errors.not-json-envelope",
     error(lambda found: found["details"].pop(0)),
     lambda call: call.body == b'{"message": ',
 )
 
-answers(
-    "errors.rpc-member", lambda answer: answer.with_document(lambda found: found.update(result={})), OTHER_UNKNOWN_TYPE
-)
-answers("errors.rpc-code", error(lambda found: found.update(code="-32601")), asks("inventory.weather.request"))
 answers("errors.rpc-invalid-params", error(lambda found: found.update(code=-32000)), UNKNOWN_MEMBER)
 answers("errors.rpc-missing-member", error(lambda found: found.update(code=-32000)), MISSING_MEMBER)
 answers("errors.rpc-unknown-vehicle", error(lambda found: found.update(code=-32602)), UNKNOWN_VEHICLE)
 answers("errors.rpc-unknown-skill-a2a", error(lambda found: found.update(code=-32602)), UNKNOWN_TYPE)
 answers("errors.rpc-unknown-skill", error(lambda found: found.update(code=-32602)), UNKNOWN_TYPE)
-answers("errors.rpc-data-array", error(lambda found: found.update(data=found["data"][1])), UNKNOWN_TYPE)
-answers("errors.rpc-data-object", error(lambda found: found.update(data=[found["data"]])), UNKNOWN_TYPE)
-answers("errors.rpc-data-published", error(lambda found: found.update(data=[found["data"]])), UNKNOWN_TYPE)
-answers(
-    "errors.rpc-not-json",
-    error(lambda found: found.update(code=-32600)),
-    lambda call: call.body == b'{"jsonrpc": "2.0", ',
-)
-answers(
-    "errors.rpc-no-method",
-    error(lambda found: found.update(code=-32600)),
-    lambda call: isinstance(call.document, dict) and call.document.get("method") == "ReadHoroscope",
-)
-answers(
-    "errors.rpc-not-a-call",
-    error(lambda found: found.update(code=-32601)),
-    lambda call: (
-        isinstance(call.document, dict)
-        and "method" not in call.document
-        and call.document.get("id") == 1
-        and "params" in call.document
-    ),
-)

@@ -38,8 +38,6 @@ answers(
 calls("versions.legacy", as_current, of_version("0.3"))
 calls("versions.query", as_current, lambda call: f"{IN_QUERY}{UNKNOWN_VERSION}" in call.url)
 answers("versions.query-current", refused, lambda call: f"{IN_QUERY}1.0" in call.url)
-answers("versions.extension-echo", lambda answer: answer.with_header(EXTENSIONS, None))
-answers("versions.extension-unknown", refused, names_extension)
 answers(
     "versions.extension-unknown-echo", lambda answer: answer.with_header(EXTENSIONS, UNKNOWN_EXTENSION), names_extension
 )

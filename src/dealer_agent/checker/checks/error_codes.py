@@ -1,6 +1,5 @@
 """Which error code, status and number answers which mistake, and what a validation error lists."""
 
-import json
 from typing import Any
 
 from dealer_agent.checker.check import Skipped, check, expect
@@ -172,38 +171,12 @@ async def _not_json(target: Target) -> Exchange:
     return await target.post(NOT_JSON)
 
 
-@check("errors.not-json")
-async def a_body_that_is_not_json_is_the_senders_fault(target: Target) -> None:
-    """Sends half of an object."""
-    exchange = await _not_json(target)
-    expect(exchange.status in (400, 422), f"The status is {exchange.status}, not 400 or 422.", exchange)
-
-
 @check("errors.not-json-envelope")
 async def a_body_that_is_not_json_gets_the_envelope(target: Target) -> None:
     """Looks at the error for half of an object."""
     exchange = await _not_json(target)
     error = target.refusal(exchange)
     expect(error.info and error.payload, "The error has no ErrorInfo or no error payload.", exchange)
-
-
-@check("errors.rpc-member")
-async def errors_have_no_result(target: Target) -> None:
-    """Sends a type that no agent knows."""
-    exchange = await target.send({"type": "dealer.horoscope.request"})
-    document = exchange.json
-    expect(isinstance(document, dict), "The answer to a call is no JSON object.", exchange)
-    if isinstance(document.get("result"), dict) and "error" not in document:
-        raise Skipped("The unknown type got no error.")
-    expect(isinstance(document.get("error"), dict), "The answer has no object `error`.", exchange)
-    expect("result" not in document, "The answer has `error` and `result`.", exchange)
-
-
-@check("errors.rpc-code")
-async def numbers_are_integers(target: Target) -> None:
-    """Looks at the number of an error."""
-    error = await refused_or_skipped(target, {"type": "inventory.weather.request"})
-    expect(type(error.number) is int, f"`error.code` is {error.number!r}, no integer.", error.exchange)
 
 
 @check("errors.rpc-invalid-params")
@@ -236,27 +209,6 @@ async def unsupported_has_the_number_of_autoagent(target: Target) -> None:
     _expect_number(await refused_or_skipped(target, UNKNOWN_TYPE), -32601)
 
 
-@check("errors.rpc-data-array")
-async def data_is_an_array(target: Target) -> None:
-    """Looks at `error.data`."""
-    error = await refused_or_skipped(target, UNKNOWN_TYPE)
-    entries = error.data if isinstance(error.data, list) else []
-    types = [str(each.get("@type")) for each in entries if isinstance(each, dict)]
-    expect(len(types) == 2 and "ErrorInfo" in types[0], "`error.data` is not [ErrorInfo, payload].", error.exchange)
-
-
-@check("errors.rpc-data-object")
-async def data_is_the_payload(target: Target) -> None:
-    """Looks at `error.data`."""
-    await _data_is_the_payload(target)
-
-
-@check("errors.rpc-data-published")
-async def data_is_the_payload_of_the_published_schema(target: Target) -> None:
-    """Looks at `error.data`."""
-    await _data_is_the_payload(target)
-
-
 async def _data_is_the_payload(target: Target) -> None:
     error = await refused_or_skipped(target, UNKNOWN_TYPE)
     expect(isinstance(error.data, dict) and "code" in error.data, "`error.data` is no error payload.", error.exchange)
@@ -265,21 +217,3 @@ async def _data_is_the_payload(target: Target) -> None:
 async def _raw_number(target: Target, content: bytes, number: int) -> None:
     error = target.refusal(await target.post(content))
     _expect_number(error, number)
-
-
-@check("errors.rpc-not-json")
-async def a_call_that_is_not_json_has_a_number(target: Target) -> None:
-    """Sends half of a call."""
-    await _raw_number(target, b'{"jsonrpc": "2.0", ', -32700)
-
-
-@check("errors.rpc-no-method")
-async def unknown_methods_have_a_number(target: Target) -> None:
-    """Calls a method that A2A does not have."""
-    await _raw_number(target, target.body({}, method="ReadHoroscope"), -32601)
-
-
-@check("errors.rpc-not-a-call")
-async def other_json_has_a_number(target: Target) -> None:
-    """Sends a call without a method."""
-    await _raw_number(target, json.dumps({"jsonrpc": "2.0", "id": 1, "params": {}}).encode(), -32600)

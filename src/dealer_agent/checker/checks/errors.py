@@ -156,11 +156,6 @@ def _has_time(refusal: Refusal, target: Target) -> bool:
 
 _each_error("errors.status", "An error has an HTTP status below 400.", lambda error, _: error.status >= 400)
 _each_error(
-    "errors.content-type",
-    "An error has another content type than JSON.",
-    lambda error, _: error.exchange.media_type in ("application/json", "application/a2a+json"),
-)
-_each_error(
     "errors.members",
     "`error` has another member than code, message and details.",
     lambda error, _: set(error.exchange.json["error"]) <= {"code", "message", "details"},

@@ -77,12 +77,6 @@ async def large_bodies_get_the_envelope(target: Target) -> None:
     expect(target.refusal(exchange).payload, "The refusal has no error payload.", exchange)
 
 
-@check("limits.deep-json")
-async def deep_json_does_no_harm(target: Target) -> None:
-    """Sends 10,000 arrays in each other."""
-    await _post_with(target, b"[" * DEPTH + b"]" * DEPTH)
-
-
 @check("limits.long-message-id")
 async def long_message_ids_do_no_harm(target: Target) -> None:
     """Sends a messageId of 20,000 characters."""
@@ -131,32 +125,11 @@ async def other_encodings_do_no_harm(target: Target) -> None:
     await _post_with(target, b'"caf\xe9"')
 
 
-@check("limits.empty-body")
-async def empty_bodies_do_no_harm(target: Target) -> None:
-    """Sends nothing."""
-    await _post(target, b"")
-
-
-@check("limits.not-an-object")
-async def other_values_do_no_harm(target: Target) -> None:
-    """Sends an array, a string and null."""
-    for content in (b"[]", b'"message"', b"null"):
-        await _post(target, content)
-
-
 @check("limits.null-members")
 async def null_does_no_harm(target: Target) -> None:
     """Sends a message whose members are null."""
     message = {"message": {"messageId": None, "role": None, "parts": [None]}, "configuration": None}
     await _post(target, target.body(message))
-
-
-@check("limits.odd-id")
-async def odd_ids_do_no_harm(target: Target) -> None:
-    """Sends ids that JSON-RPC does not allow."""
-    message = target.message(target.payload("dealer.information"))
-    for odd in ({"a": 1}, [1], True):
-        await _post(target, target.body(message, rpc_id=odd))
 
 
 @check("limits.long-id")

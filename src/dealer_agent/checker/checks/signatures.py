@@ -14,6 +14,7 @@ from dealer_agent.checker.check import Skipped, check, expect
 from dealer_agent.checker.checks.cards import CARD_HEADERS, is_absolute, objects, same_origin
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.target import Target
+from dealer_agent.protocol.card_signature import signed_texts
 
 ALGORITHMS = ["ES256", "ES384", "ES512", "EdDSA", "Ed25519", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"]
 """Asymmetric algorithms."""
@@ -187,25 +188,16 @@ async def keys_are_for_signatures(target: Target) -> None:
 async def signatures_verify(target: Target) -> None:
     """Verifies each signature whose key is known.
 
-    A2A leaves open whether empty members count, and its SDKs leave them out. Both forms are accepted.
+    The text that A2A signs leaves out members with their default values. A signature over the card as it is served is
+    accepted too.
     """
     content = {name: value for name, value in target.card.content.items() if name != "signatures"}
-    forms = [rfc8785.dumps(content), rfc8785.dumps(without_empty(content) or {})]
+    forms = [rfc8785.dumps(content), *signed_texts(content)]
     for signature, key in await _signed(target):
         if signature.header.get("alg") not in ALGORITHMS:
             continue
         verified = any(_verifies(signature, key, form) for form in forms)
         expect(verified, f"The signature of {key.get('kid')} does not verify.", target.card.exchange)
-
-
-def without_empty(node: Any) -> Any:
-    """A value without empty strings, arrays and objects; None if nothing is left."""
-    if isinstance(node, dict):
-        members = {name: without_empty(value) for name, value in node.items()}
-        return {name: value for name, value in members.items() if value is not None} or None
-    if isinstance(node, list):
-        return [each for each in map(without_empty, node) if each is not None] or None
-    return None if node == "" else node
 
 
 def _verifies(signature: Signature, key: dict[str, Any], content: bytes) -> bool:

@@ -113,23 +113,6 @@ def _named(exchange: Exchange) -> list[str]:
     return [uri.strip() for value in exchange.all_headers(EXTENSIONS) for uri in value.split(",")]
 
 
-@check("versions.extension-echo")
-async def active_extensions_are_named(target: Target) -> None:
-    """Names the first extension of the card."""
-    uri = next((each["uri"] for each in target.card.extensions), None)
-    if uri is None:
-        raise Skipped("The card has no extension.")
-    exchange = await _send(target, headers(target, extensions=uri))
-    target.reply_message(exchange)
-    expect(uri in _named(exchange), f"The header {EXTENSIONS} of the reply does not name {uri}.", exchange)
-
-
-@check("versions.extension-unknown")
-async def unknown_extensions_are_ignored(target: Target) -> None:
-    """Names an extension that does not exist."""
-    await _is_answered(target, headers(target, extensions=UNKNOWN_EXTENSION))
-
-
 @check("versions.extension-unknown-echo")
 async def unknown_extensions_are_not_named(target: Target) -> None:
     """Looks at the reply to an unknown extension."""
