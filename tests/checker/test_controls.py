@@ -9,6 +9,13 @@ from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.revision import REVISIONS
 from dealer_agent.checker.runner import Options
 
+CARDS = {
+    "1.0.0": "/.well-known/agent-card.json",
+    "0.1.0": "/cards/0.1.0.json",
+    **{name: f"/{name}/.well-known/agent-card.json" for name, each in REVISIONS.items() if each.is_published},
+}
+"""The path of the card of each revision."""
+
 pytestmark = pytest.mark.outside_protocol("checker")
 
 
@@ -52,7 +59,7 @@ def test_only_this_check_fails_on_an_agent_that_is_broken_in_this_way(
         leads=requirement.leads,
         rate=1e9,
     )
-    verdicts = check_agent(agent, options, control.answer)
+    verdicts = check_agent(agent, options, control.answer, control.base + CARDS[revision])
     failed = {each.requirement.id: each.sentence for each in verdicts if each.outcome == "fail"}
     undone = {each.requirement.id: each.sentence for each in verdicts if each.outcome == "could not check"}
     assert set(failed) == {requirement_id}, failed
