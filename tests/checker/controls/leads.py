@@ -212,11 +212,10 @@ answers(
 for requirement_id, test in {
     "consent.missing": lambda payload: "consent" not in payload and customer(payload).get("last_name") == "Customer",
     "consent.scope": lambda payload: consent(payload).get("scope") == ["marketing"],
-    "consent.scope-published": lambda payload: consent(payload).get("scope") == ["marketing"],
     "consent.expired": lambda payload: "expires_at" in consent(payload),
     "consent.granted-at-malformed": lambda payload: consent(payload).get("granted_at") == "yesterday",
     "consent.granted-at-missing": lambda payload: consent(payload) and "granted_at" not in consent(payload),
-    "consent.future": lambda payload: str(consent(payload).get("granted_at")) > datetime.now(UTC).isoformat(),
+    "consent.future": lambda payload: "3" > str(consent(payload).get("granted_at")) > datetime.now(UTC).isoformat(),
     "consent.text-empty": lambda payload: consent(payload).get("consent_text") == "",
     "consent.text-missing": lambda payload: consent(payload) and "consent_text" not in consent(payload),
     "consent.no-channels": lambda payload: consent(payload).get("allowed_channels") == [],
@@ -228,6 +227,7 @@ for requirement_id, test in {
     "consent.unreachable": lambda payload: "email" in customer(payload) and "phone" not in customer(payload),
 }.items():
     accepts(requirement_id, lambda payload: payload.update(consent=dict(MAKES_SENSE)), test)
+accepts("consent.scope-published", lambda payload: consent(payload).update(scope=["lead_submission"]))
 answers(
     "consent.other-defects-first",
     with_code("CONTACT_CONSENT_REQUIRED"),
