@@ -190,7 +190,7 @@ accepts(
 accepts(
     "leads.test-drive-missing-vehicle",
     lambda payload: visit(payload).update(appointment_type="sales"),
-    lambda payload: visit(payload) and not vehicle(payload),
+    lambda payload: visit(payload).get("appointment_type") == "test_drive" and not vehicle(payload),
 )
 replies("leads.reply-id", pops("lead_id"))
 replies("leads.reply-status", lambda data: data.update(status="ok"))
