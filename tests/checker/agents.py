@@ -2,13 +2,14 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
-from tests.checker.breaking import Answer, Breaking, Call
+from tests.checker.breaking import Agent, Answer, Breaking, Call
 from tests.server.dealership import LISTENS_AT, NO_LIMITS, Dealership, run_dealership
 from tests.storage.calls import write_at
 from tests.storage.current import make_current
@@ -74,7 +75,7 @@ def make_dealer(
 
 
 class HonestAgent:
-    """A running dealer. It answers equal requests once, and repeats the answers: only leads change something.
+    """A running dealer. Its answers are remembered from run to run, because only leads change something.
 
     `token` is a bearer token, if the agent asks for tokens.
     """
@@ -82,27 +83,37 @@ class HonestAgent:
     def __init__(self, dealership: Dealership, token: str | None = None) -> None:
         self.dealership = dealership
         self.token = token
-        self._known: dict[Call, Answer] = {}
+        self._known: dict[tuple[Call, int], Answer] = {}
         self._transport = httpx.ASGITransport(dealership.app, client=("198.51.100.7", 40_000))
 
-    async def answer(self, call: Call) -> Answer:
-        """The answer of the application."""
-        if call in self._known:
-            return self._known[call]
+    def for_one_run(self) -> Agent:
+        """Answers the requests of one run. A repeated request is answered again."""
+        times: Counter[Call] = Counter()
+
+        async def answer(call: Call) -> Answer:
+            times[call] += 1
+            key = (call, times[call])
+            if key not in self._known:
+                fresh = await self._answer(call)
+                if call.skill == "lead.submit":
+                    return fresh
+                self._known[key] = fresh
+            return self._known[key]
+
+        return answer
+
+    async def _answer(self, call: Call) -> Answer:
         request = httpx.Request(call.method, call.url, headers=list(call.headers), content=call.body)
         response = await self._transport.handle_async_request(request)
         body = await response.aread()
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
-        answer = Answer(response.status_code, headers, body)
-        if call.skill != "lead.submit":
-            self._known[call] = answer
-        return answer
+        return Answer(response.status_code, headers, body)
 
 
 class Between(httpx.AsyncBaseTransport):
     """The checker's connection to an agent, with a control between."""
 
-    def __init__(self, agent: HonestAgent, control: Breaking | None) -> None:
+    def __init__(self, agent: Agent, control: Breaking | None) -> None:
         self._agent = agent
         self._control = control
 
@@ -110,10 +121,7 @@ class Between(httpx.AsyncBaseTransport):
         """httpx."""
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw)
         call = Call(request.method, str(request.url), headers, await request.aread())
-        if self._control is None:
-            answer = await self._agent.answer(call)
-        else:
-            answer = await self._control(call, self._agent.answer)
+        answer = await (self._agent(call) if self._control is None else self._control(call, self._agent))
         return httpx.Response(answer.status, headers=list(answer.headers), stream=httpx.ByteStream(answer.body))
 
 
@@ -139,7 +147,7 @@ def check_agent(
     """The verdicts of a whole run on the agent, with a control between."""
 
     async def run() -> list[Verdict]:
-        async with httpx.AsyncClient(transport=Between(agent, control)) as client:
+        async with httpx.AsyncClient(transport=Between(agent.for_one_run(), control)) as client:
             return await run_checks(url, options, client, _ignore)
 
     verdicts: list[Verdict] = agent.dealership.portal.call(run)

@@ -95,6 +95,12 @@ class Target:
         """For people: revision, binding and vocabulary."""
         return f"{self.revision.name} {self.binding} {self.vendor}"
 
+    def skip_if_declared(self, capability: str) -> None:
+        """Raises Skipped if the card declares a capability, for example `streaming`."""
+        capabilities = self.card.member("capabilities")
+        if isinstance(capabilities, dict) and self.card.member(capability, capabilities):
+            raise Skipped(f"The card declares {capability}.")
+
     def request_media_type(self, skill_id: str) -> str:
         """The media type of a request part."""
         return f"application/vnd.{self.vendor}.{SKILL_BY_ID[skill_id].stem}-request+json"
