@@ -1,7 +1,7 @@
 """Which values of a listing are clearly different, whatever words a dealer matches as synonyms. Pure.
 
 The specification leaves open how words are matched. A dealer may find `4wd` for `awd`, "Crossover" for `suv`, or a
-paint name for its basic colour. A check therefore calls a vehicle wrong only if its value and the value of the filter cannot
+paint name for its basic colour. A check therefore calls a vehicle wrong only if its value and that of the filter cannot
 mean the same. Everything between "equal" and "clearly different" is accepted.
 
 The tables are the checker's own. They are independent of the catalogue that they may have to judge.
@@ -70,8 +70,6 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
 }
 """For each member, its meanings and the words that show them. A value may have several meanings, or none."""
 
-_EXACT = frozenset({"condition", "vehicle_type", "vin"})
-
 _ONE_MAKER: Sequence[frozenset[str]] = tuple(
     frozenset(names.split("|"))
     for names in (
@@ -106,12 +104,13 @@ def joined(text: str) -> str:
 
 def clearly_different(member: str, one: object, other: object) -> bool:
     """Whether two values of a member cannot mean the same. Values of unknown meaning are not clearly different."""
-    if one == other:
+    if one == other or not isinstance(one, str) or not isinstance(other, str):
         return False
-    if member in _EXACT:
+    if member == "condition":
+        # A certified vehicle is a used one. `filter.condition-exact` tells them apart.
+        return {one, other} != {"used", "cpo"}
+    if member in ("vehicle_type", "vin"):
         return True
-    if not isinstance(one, str) or not isinstance(other, str):
-        return False
     if member in _MEANINGS:
         ours, theirs = _meanings(member, one), _meanings(member, other)
         return bool(ours) and bool(theirs) and not ours & theirs

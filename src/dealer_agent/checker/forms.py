@@ -28,7 +28,7 @@ def number(value: Any) -> bool:
 
 
 def whole(value: Any) -> bool:
-    """A whole number that is not negative. `2020.0` is one here; `listing.plain-integers` is about its spelling."""
+    """A whole number that is not negative. `2020.0` is one here: `envelope.reply.integers-plain` judges its form."""
     return number(value) and bool(value == int(value))
 
 

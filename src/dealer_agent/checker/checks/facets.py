@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from dealer_agent.checker.check import CheckFunction, Skipped, check, expect
+from dealer_agent.checker.check import CheckFunction, Failed, Skipped, check, expect
 from dealer_agent.checker.checks.filters import (
     RANGE_FILTERS,
     WORD_FILTERS,
@@ -13,6 +13,7 @@ from dealer_agent.checker.checks.filters import (
     word_matches,
     word_of,
 )
+from dealer_agent.checker.checks.listings import MEMBERS
 from dealer_agent.checker.searches import Matches, expect_number, number_of, shown
 from dealer_agent.checker.target import Target
 
@@ -68,14 +69,14 @@ def counts_of(facet: Any) -> dict[str, int] | None:
 
 def _counts(name: str) -> CheckFunction:
     async def run(target: Target) -> None:
-        listings = await _whole_stock(target)
-        facet = (await target.ask("inventory.facets")).get(name)
+        member = COUNTED[name]
+        listings = await _whole_stock(target, member)
+        facet = (await _facets(target)).get(name)
         if facet is None:
             raise Skipped(f"The reply has no {name}.")
         counts = counts_of(facet)
         if counts is None:
             raise Skipped(f"{name} is malformed.")
-        member = COUNTED[name]
         default = "car" if member == "vehicle_type" else None
         expected = Counter(
             _text(each.get(member, default)) for each in listings if each.get(member, default) is not None
@@ -93,8 +94,8 @@ def _counts(name: str) -> CheckFunction:
 
 def _range(name: str) -> CheckFunction:
     async def run(target: Target) -> None:
-        listings = await _whole_stock(target)
-        facet = (await target.ask("inventory.facets")).get(name)
+        listings = await _whole_stock(target, RANGES[name])
+        facet = (await _facets(target)).get(name)
         if facet is None:
             raise Skipped(f"The reply has no {name}.")
         if not isinstance(facet, dict):
@@ -141,17 +142,31 @@ async def _filter(target: Target, name: str) -> tuple[dict[str, Any], Matches]:
     return {name: value}, lambda each: True if each.get(name) == value else (None if name == "stock" else False)
 
 
-async def _whole_stock(target: Target) -> list[dict[str, Any]]:
+async def _facets(target: Target) -> dict[str, Any]:
+    """The facets of the whole stock. `facets.type-only` fails if they are refused."""
+    try:
+        return await target.ask("inventory.facets")
+    except Failed as failure:
+        raise Skipped(f"There are no facets: {failure}") from None
+
+
+async def _whole_stock(target: Target, member: str) -> list[dict[str, Any]]:
+    """All listings, to count their values of a member. Skips the check if these cannot be counted."""
     listings = await target.material.some_listings()
     if not target.material.complete:
         raise Skipped("The stock is too large to count all listings.")
+    form, _ = MEMBERS[member]
+    required = member in ("status", "rooftop")
+    for each in listings:
+        if not form(each[member]) if each.get(member) is not None else required:
+            raise Skipped(f"{member} of a listing is absent or malformed. Another check fails for it.")
     return listings
 
 
 async def _facet_of_all(target: Target) -> str:
     """A facet whose member every listing has, so that its counts add up to the number of vehicles."""
     listings = await target.material.some_listings()
-    facets = await target.material.facets()
+    facets = await _facets(target)
     for name in ("statuses", "rooftops", "conditions", "makes", "years"):
         if all(each.get(COUNTED[name]) is not None for each in listings) and counts_of(facets.get(name)):
             return name
@@ -176,7 +191,7 @@ async def type_only(target: Target) -> None:
 async def some(target: Target) -> None:
     """The stock has facets."""
     await target.material.some_listings()
-    facets = await target.ask("inventory.facets")
+    facets = await _facets(target)
     expect(facets.keys() & (COUNTED.keys() | RANGES.keys()), "The reply has no facet.", target)
 
 
@@ -238,7 +253,7 @@ async def highest_first(target: Target) -> None:
 @check("facets.years")
 async def years(target: Target) -> None:
     """Years are integers."""
-    facet = (await target.ask("inventory.facets")).get("years")
+    facet = (await _facets(target)).get("years")
     if not facet or not isinstance(facet, list):
         raise Skipped("The reply has no years.")
     good = all(isinstance(each, dict) and number_of(each, "value") is not None for each in facet)
@@ -260,7 +275,7 @@ async def empty(target: Target) -> None:
 @check("facets.filtered-range")
 async def filtered_range(target: Target) -> None:
     """Ranges are those of the vehicles that match."""
-    await _whole_stock(target)
+    await _whole_stock(target, "price")
     end = await end_of(target, "price_max")
     found = (await target.ask("inventory.facets", filters={"price_max": end})).get("price_range")
     if not isinstance(found, dict):
@@ -273,7 +288,7 @@ async def filtered_range(target: Target) -> None:
 @check("facets.known-members")
 async def known_members(target: Target) -> None:
     """The reply has no other facets than those of the protocol."""
-    facets = await target.ask("inventory.facets")
+    facets = await _facets(target)
     more = facets.keys() - COUNTED.keys() - RANGES.keys()
     expect(not more, f"The reply has the unknown facet {min(more, default='')}.", target)
 
@@ -283,14 +298,14 @@ async def empty_filters(target: Target) -> None:
     """Empty filters are no constraint."""
     facet = await _facet_of_all(target)
     counts = counts_of((await target.ask("inventory.facets", filters={})).get(facet))
-    whole = counts_of((await target.ask("inventory.facets")).get(facet))
+    whole = counts_of((await _facets(target)).get(facet))
     expect(counts == whole, f"With empty filters, {facet} has other counts than without filters.", target)
 
 
 @check("facets.by-revision")
 async def by_revision(target: Target) -> None:
     """Early versions do not know all facets."""
-    facets = await target.ask("inventory.facets")
+    facets = await _facets(target)
     names = {name for name, member in (COUNTED | RANGES).items() if member in target.revision.left_out}
     more = facets.keys() & names
     expect(not more, f"{target.revision.name} does not know the facet {min(more, default='')}.", target)
@@ -298,7 +313,7 @@ async def by_revision(target: Target) -> None:
 
 async def _present(target: Target, names: dict[str, str]) -> list[tuple[str, Any]]:
     """The facets of the whole stock that the reply has."""
-    facets = await target.ask("inventory.facets")
+    facets = await _facets(target)
     found = [(name, facets[name]) for name in names if facets.get(name) is not None]
     if not found:
         raise Skipped("The reply has none of these facets.")

@@ -12,7 +12,6 @@ from dealer_agent.checker.searches import (
     filtered,
     key_of,
     number_of,
-    search,
     shown,
 )
 from dealer_agent.checker.target import Target
@@ -56,8 +55,8 @@ def name_of(filter_name: str) -> str:
 def word_matches(member: str, wanted: Sequence[str], listing: Listing) -> bool | None:
     """Whether a listing must, must not or may match a list of words."""
     value = listing.get(member)
-    if value is None and member == "vehicle_type":
-        # `filter.vehicle-type-absent` judges these.
+    if value is None and member in ("vehicle_type", "rooftop"):
+        # `filter.vehicle-type-absent` and `listing.has-rooftop` judge these.
         return None
     if value is None:
         return False
@@ -398,5 +397,6 @@ async def _expect_same(
 
 
 async def _expect_whole_stock(target: Target, total: int | None, filters: dict[str, Any]) -> None:
-    whole = (await search(target)).total
+    await target.material.listings()
+    whole = target.material.total
     expect(total == whole, f"{shown(filters)} finds {total} of {whole} vehicles, although it is no constraint.", target)

@@ -54,8 +54,6 @@ MEMBERS: Mapping[str, tuple[Form, str]] = {
 }
 """The members of a listing, with the form of each."""
 
-INTEGERS = ("year", "price", "list_price", "msrp", "mileage", "displacement_cc", "city_mpg", "highway_mpg")
-
 
 def _form(member: str) -> CheckFunction:
     async def run(target: Target) -> None:
@@ -107,15 +105,6 @@ async def no_null(target: Target) -> None:
         for member in MEMBERS:
             if member in each and each[member] is None:
                 raise await _failed(target, each, f"{member} is null.")
-
-
-@check("listing.plain-integers")
-async def plain_integers(target: Target) -> None:
-    """Integers have no fraction."""
-    for each in await target.material.some_listings():
-        for member in INTEGERS:
-            if isinstance(each.get(member), float):
-                raise await _failed(target, each, f"{member} is sent as {each[member]!r}.")
 
 
 @check("listing.rooftop-known")

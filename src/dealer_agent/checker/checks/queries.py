@@ -2,7 +2,7 @@
 
 from dealer_agent.checker.check import Skipped, check, expect
 from dealer_agent.checker.differences import clearly_different, tokens
-from dealer_agent.checker.searches import PAGE, Listing, expect_matching, filtered, search
+from dealer_agent.checker.searches import PAGE, Listing, expect_matching, filtered
 from dealer_agent.checker.target import Target
 
 
@@ -15,7 +15,9 @@ async def longest(target: Target) -> None:
 @check("query.empty")
 async def empty(target: Target) -> None:
     """An empty text is no constraint."""
-    page, whole = await filtered(target, {"query": ""}), (await search(target)).total
+    page = await filtered(target, {"query": ""})
+    await target.material.listings()
+    whole = target.material.total
     expect(page.total == whole, f"An empty query finds {page.total} of {whole} vehicles.", target)
 
 

@@ -81,6 +81,8 @@ def _absent_last(field: str, order: str) -> CheckFunction:
     async def run(target: Target) -> None:
         listings = await target.material.some_listings()
         absent = sum(each.get(field) is None for each in listings)
+        if any(each.get(field) is not None and value_of(each, field) is None for each in listings):
+            raise Skipped(f"A listing has a malformed {field}.")
         if not target.material.complete:
             raise Skipped("The stock is too large to know which listings have no value.")
         if absent in (0, len(listings)):

@@ -40,8 +40,6 @@ REFUSED: dict[str, tuple[str, Members]] = {
     "strict.skip-text": (SEARCH, {"pagination": {"skip": "0"}}),
     "strict.limit-zero": (SEARCH, {"pagination": {"limit": 0}}),
     "strict.limit-1001": (SEARCH, {"pagination": {"limit": 1001}}),
-    "strict.limit-text": (SEARCH, {"pagination": {"limit": "10"}}),
-    "strict.limit-fraction": (SEARCH, {"pagination": {"limit": 2.5}}),
     "strict.pagination-type": (SEARCH, {"pagination": [0, 10]}),
     "strict.privacy-type": (SEARCH, {"privacy": True}),
     "strict.anonymous-type": (SEARCH, {"privacy": {"anonymous": "yes"}}),
@@ -91,7 +89,6 @@ ACCEPTED: dict[str, tuple[str, Members]] = {
     "bounds.large-price": (SEARCH, {"filters": {"price_max": 2_000_000_000}}),
     "bounds.skip-zero": (SEARCH, {"pagination": {"skip": 0}}),
     "bounds.vin": (SEARCH, {"filters": {"vin": "ABCDEFGHJKLMNPRST"}}),
-    "bounds.double": (SEARCH, {"filters": {"year_min": 2020.0}}),
     "bounds.other-script": (SEARCH, {"filters": {"make": ["Škoda", "トヨタ"]}}),
     "bounds.sort-offered-price": (SEARCH, {"sort": {"field": "offered_price", "order": "asc"}}),
 }
