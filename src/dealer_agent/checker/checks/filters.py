@@ -158,7 +158,7 @@ for _name in RANGE_FILTERS:
 async def condition_exact(target: Target) -> None:
     """`used` and `cpo` are two conditions."""
     listings = await target.material.some_listings()
-    if not {"used", "cpo"} <= {each.get("condition") for each in listings}:
+    if not {"used", "cpo"} <= {str(each.get("condition")) for each in listings}:
         raise Skipped("The stock does not have both used and certified vehicles.")
     page = await filtered(target, {"condition": ["cpo"]})
     expect(
@@ -263,7 +263,7 @@ SYNONYMS = {
 
 def _synonym(name: str) -> CheckFunction:
     async def run(target: Target) -> None:
-        values = {each.get(name) for each in await target.material.some_listings()}
+        values = {str(each.get(name)) for each in await target.material.some_listings()}
         for value, synonym in SYNONYMS[name]:
             if value in values:
                 await _expect_same(target, {name: [value]}, {name: [synonym]}, at_least=True)

@@ -2,7 +2,7 @@
 
 from dealer_agent.checker.check import Skipped, check, expect
 from dealer_agent.checker.differences import clearly_different, tokens
-from dealer_agent.checker.searches import PAGE, Listing, expect_matching, filtered
+from dealer_agent.checker.searches import PAGE, Listing, expect_matching, filtered, number_of
 from dealer_agent.checker.target import Target
 
 
@@ -107,18 +107,20 @@ async def with_filter(target: Target) -> None:
     """A query and a filter apply together."""
     word = await _one_word(target, "make")
     listings = [each for each in await target.material.listings() if each.get("make") == word]
-    year = max((int(each["year"]) for each in listings if isinstance(each.get("year"), int)), default=None)
-    if year is None or all(each.get("year") == year for each in listings):
+    years = [year for each in listings if (year := number_of(each, "year")) is not None]
+    if len(set(years)) < 2:
         raise Skipped("No make has listings of two years.")
+    last = int(max(years)) - 1
 
     def matches(each: Listing) -> bool | None:
-        if each.get("year") is None:
+        year = number_of(each, "year")
+        if year is None:
             return None
-        if each["year"] >= year:
+        if year > last:
             return False
         return True if each.get("make") == word else None
 
-    await expect_matching(target, {"query": word, "year_max": year - 1}, matches)
+    await expect_matching(target, {"query": word, "year_max": last}, matches)
 
 
 async def _one_word(target: Target, member: str, letters: int = 2) -> str:
