@@ -102,7 +102,7 @@ class Filled:
             name = f"{'export-' * 9}.csv"
             file = add_file(tx, claimed, new_ulid(), name=name, size=1_234_567, content_hash=b"h", received_at=now)
             finish_file(tx, claimed, file, state="refused", problem=PROBLEM)
-            store_alert(tx, AlertState("feed_refused", FEED, seen_at=now, started_at=now, untold=1, since=now))
+            store_alert(tx, AlertState("feed_refused", FEED, seen_at=now, started_at=now, unreported=1, since=now))
             add_message(tx, NewMessage("change", {"webhook": b"{}"}))
 
     def settle(self, lead_id: str, **values: Any) -> list[str]:

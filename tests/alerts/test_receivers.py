@@ -12,7 +12,7 @@ from tests.alerts.watched import ENV, OWNER, SECRET, make_watch
 from tests.delivery.receivers import NOBODY, HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
 
 from dealer_agent.alerts.conditions import CONDITIONS
-from dealer_agent.alerts.rules import Told
+from dealer_agent.alerts.rules import AlertMessage
 from dealer_agent.alerts.texts import Sender, mail_text, sentence_of
 from dealer_agent.config import SettingsError
 from dealer_agent.config.alert_settings import AlertSettings, webhook_secret
@@ -39,8 +39,8 @@ timezone = "America/Chicago"
 """
 
 
-def send(watch: Any, receiver: str, told: Told, now: datetime) -> None:
-    document = watch.receivers.message(told, now).documents[receiver]
+def send(watch: Any, receiver: str, message: AlertMessage, now: datetime) -> None:
+    document = watch.receivers.message(message, now).documents[receiver]
     asyncio.run(watch.receivers.send(receiver, "01MESSAGE", document, now))
 
 
@@ -51,7 +51,7 @@ def test_the_documented_example_verifies_a_webhook(tmp_path: Path) -> None:
     is_ours = names["is_ours"]
     with receiving_http(HttpReceiver(always("take"))) as hook:
         watch = make_watch(tmp_path, NOBODY, hook.url)
-        send(watch, "webhook", Told("change", started=(OPEN,)), datetime.now(UTC))
+        send(watch, "webhook", AlertMessage("change", started=(OPEN,)), datetime.now(UTC))
     (posted,) = hook.taken
     assert is_ours(posted.headers, posted.body, SECRET)
     assert not is_ours(posted.headers, posted.body, "whsec_" + base64.b64encode(bytes(32)).decode())
@@ -80,15 +80,15 @@ def test_a_redirect_is_no_receiver(tmp_path: Path) -> None:
     with receiving_http(HttpReceiver(always("4xx"), refusal=refusal)) as hook:
         watch = make_watch(tmp_path, NOBODY, hook.url)
         with pytest.raises(NotDelivered, match="answered 302"):
-            send(watch, "webhook", Told("test"), NOW)
+            send(watch, "webhook", AlertMessage("test"), NOW)
     assert hook.taken == []
     with pytest.raises(NotDelivered, match="cannot be reached"):
-        send(make_watch(tmp_path, NOBODY, f"http://127.0.0.1:{NOBODY}/"), "webhook", Told("test"), NOW)
+        send(make_watch(tmp_path, NOBODY, f"http://127.0.0.1:{NOBODY}/"), "webhook", AlertMessage("test"), NOW)
 
 
 def test_a_mail_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Path) -> None:
     with receiving_mail(MailReceiver(always("take"))) as mail:
-        send(make_watch(tmp_path, mail.port), "mail", Told("change", started=(OPEN,)), NOW)
+        send(make_watch(tmp_path, mail.port), "mail", AlertMessage("change", started=(OPEN,)), NOW)
     (mailed,) = mail.taken
     assert mailed.recipients == [OWNER]
     assert str(mailed.message["Message-ID"]) == "<01MESSAGE@dealer.example.com>"
@@ -106,8 +106,8 @@ def test_a_mail_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Path) -> 
 
 
 def test_a_digest_lists_what_is_open_and_counts_what_came_and_went() -> None:
-    ended = OPEN._replace(condition="feed_late", subject="inventory", ended_at=NOW, untold=7)
-    text = mail_text(Told("digest", ended=(ended,), open=(OPEN._replace(untold=3),)), SENDER)
+    ended = OPEN._replace(condition="feed_late", subject="inventory", ended_at=NOW, unreported=7)
+    text = mail_text(AlertMessage("digest", ended=(ended,), open=(OPEN._replace(unreported=3),)), SENDER)
     assert text.subject == "Ridgeline Motors: daily digest, 1 open"
     words = " ".join(text.text.split())
     assert "The inventory arrived again." in words

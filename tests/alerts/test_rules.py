@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.alerts.rules import DAY, KEPT, MOST_CHANGES, Observation, Result, Timing, Told, check, observe
+from dealer_agent.alerts.rules import DAY, KEPT, MOST_CHANGES, AlertMessage, Observation, Result, Timing, check, observe
 from dealer_agent.storage.alerts import AlertState
 
 pytestmark = pytest.mark.outside_protocol("alerts")
@@ -25,10 +25,10 @@ class Memory:
         self.timing = timing
         self.states: dict[tuple[str, str], AlertState] = {}
         self.digest_at: datetime | None = None
-        self.sent: list[tuple[datetime, Told]] = []
+        self.sent: list[tuple[datetime, AlertMessage]] = []
 
     def check(self, now: datetime, seen: dict[str, list[Observation]], off: tuple[str, ...] = ()) -> Result:
-        today = sum(told.kind == "change" and now - at < DAY for at, told in self.sent)
+        today = sum(message.kind == "change" and now - at < DAY for at, message in self.sent)
         result = check(
             self.states.values(),
             seen,
@@ -42,11 +42,11 @@ class Memory:
             del self.states[state[:2]]
         self.states |= {state[:2]: state for state in result.stored}
         self.digest_at = result.digest_at
-        self.sent += [(now, told) for told in result.messages]
+        self.sent += [(now, message) for message in result.messages]
         return result
 
     def kinds(self) -> list[str]:
-        return [told.kind for _, told in self.sent]
+        return [message.kind for _, message in self.sent]
 
 
 def seen(*subjects: str) -> dict[str, list[Observation]]:
@@ -70,7 +70,7 @@ def test_an_alert_begins_and_ends_after_a_time(minutes: str, expected: str) -> N
     memory = Memory(SLOWLY)
     for number, what in enumerate(minutes):
         memory.check(NOW + number * MINUTE, {} if what == "?" else seen("") if what == "1" else seen())
-    found = ["start" if told.started else "end" for _, told in memory.sent]
+    found = ["start" if message.started else "end" for _, message in memory.sent]
     assert " ".join(found) == expected
 
 
@@ -101,11 +101,11 @@ def test_a_condition_that_comes_and_goes_causes_no_more_than_the_digest() -> Non
     memory = Memory()
     for number in range(10 * 24 * 6):
         memory.check(NOW + number * 10 * MINUTE, seen("a") if number % 2 else seen())
-    changes = [at for at, told in memory.sent if told.kind == "change"]
-    digests = [at for at, told in memory.sent if told.kind == "digest"]
+    changes = [at for at, message in memory.sent if message.kind == "change"]
+    digests = [at for at, message in memory.sent if message.kind == "digest"]
     assert len(changes) == 2, "the first start and its end"
     assert len(digests) == 10
-    assert memory.sent[3][1].open[0].untold + len(memory.sent[3][1].ended) > 100, "the digest counts them"
+    assert memory.sent[3][1].open[0].unreported + len(memory.sent[3][1].ended) > 100, "the digest counts them"
 
 
 def test_after_a_quiet_day_a_start_is_told_at_once_again() -> None:
@@ -170,19 +170,19 @@ def test_any_story_keeps_the_rule_and_ends_with_the_truth(story: list[tuple[int,
         memory.check(now, seen(*last))
     _check_rule(memory)
     known: dict[str, bool] = {}
-    for _, told in memory.sent:
-        known |= {state.subject: True for state in (*told.started, *told.open)}
-        known |= {state.subject: False for state in told.ended}
+    for _, message in memory.sent:
+        known |= {state.subject: True for state in (*message.started, *message.open)}
+        known |= {state.subject: False for state in message.ended}
     assert {subject for subject, is_open in known.items() if is_open} == set(last)
 
 
 def _check_rule(memory: Memory) -> None:
-    digests = [at for at, told in memory.sent if told.kind == "digest"]
+    digests = [at for at, message in memory.sent if message.kind == "digest"]
     assert all(later - earlier >= DAY for earlier, later in pairwise(digests))
-    changes = [(at, told) for at, told in memory.sent if told.kind == "change"]
+    changes = [(at, message) for at, message in memory.sent if message.kind == "change"]
     for subject in "abc":
-        starts = [at for at, told in changes if subject in {state.subject for state in told.started}]
-        ends = [at for at, told in changes if subject in {state.subject for state in told.ended}]
+        starts = [at for at, message in changes if subject in {state.subject for state in message.started}]
+        ends = [at for at, message in changes if subject in {state.subject for state in message.ended}]
         assert all(later - earlier >= DAY for earlier, later in pairwise(starts))
         assert len(ends) <= len(starts)
         assert all(start <= end for start, end in zip(starts, ends, strict=False))

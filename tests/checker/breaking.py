@@ -211,7 +211,7 @@ def controls() -> dict[str, Control]:
 def _json(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

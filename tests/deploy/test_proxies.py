@@ -1,5 +1,6 @@
 """The proxies of `deploy/`: each runs as written, except for ports and certificates, and proxies real requests."""
 
+import json
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,8 +14,6 @@ from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import Running, eventually, free_port, serving
 from tests.delivery.certificates import server_certificate
 from tests.servers.programs import ServerProcess, installed_program, packaged_program
-
-pytestmark = pytest.mark.outside_protocol("deployment")
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SECRET = "a-secret-of-a-customers-link"
@@ -140,6 +139,7 @@ def proxy(request: pytest.FixtureRequest, service: Running, tmp_path: Path) -> I
 CLIENTS = {"caddy": 10, "nginx": 20, "haproxy": 30}
 
 
+@pytest.mark.outside_protocol("deployment")
 def test_a_request_through_the_proxy_counts_for_its_client(proxy: Proxy, request: pytest.FixtureRequest) -> None:
     """A client that invents a header for another address gets no rate of its own."""
     number = CLIENTS[request.node.callspec.id]
@@ -154,6 +154,46 @@ def test_a_request_through_the_proxy_counts_for_its_client(proxy: Proxy, request
         assert second.post("/message:send", json=body("inventory.facets")).status_code == 200
 
 
+@pytest.mark.parametrize("proxy", [nginx, haproxy], ids=lambda start: start.__name__, indirect=True)
+@pytest.mark.requirement("public-url-behind-tls")
+def test_no_card_behind_a_tls_proxy_has_an_address_without_tls(proxy: Proxy, service: Running) -> None:
+    """`public_url` is not set. What the client sends in the headers of a proxy does not count."""
+    spoofed = {"X-Forwarded-Proto": "http", "X-Forwarded-Host": "evil.example"}
+    with proxy.client("127.0.1.3") as client:
+        eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
+        for path in ("agent-card.json", "ai-catalog.json", "mcp/server.json"):
+            answer = client.get(f"/.well-known/{path}", headers=spoofed)
+            assert answer.status_code == 200
+            assert "http://" not in answer.text
+            assert "evil.example" not in answer.text
+            assert "https://127.0.0.1" in answer.text
+        for path in ("/cards/1.0.0.json", "/cards/0.1.0.json", "/mcp/server-card", "/llms.txt"):
+            assert "http://" not in client.get(path, headers=spoofed).text
+        assert "signatures" not in client.get("/cards/1.0.0.json").json()
+    assert httpx.get(service.url + "/cards/1.0.0.json").json()["signatures"]
+
+
+@pytest.mark.requirement("public-url", "card-signatures")
+def test_behind_a_proxy_a_card_with_a_public_url_has_it_and_is_signed(tmp_path: Path) -> None:
+    settings = SETTINGS + 'public_url = "https://agent.example.com"\n'
+    with serving(stocked_dealer(tmp_path / "store", settings)) as running:
+        (tmp_path / "proxy").mkdir()
+        proxy = haproxy(tmp_path / "proxy", running.port)
+        try:
+            with proxy.client("127.0.1.4") as client:
+                eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
+                card = client.get("/.well-known/agent-card.json").json()
+        finally:
+            proxy.process.kill()
+    assert "http://" not in json.dumps(card)
+    assert {interface["url"] for interface in card["supportedInterfaces"]} == {
+        "https://agent.example.com",
+        "https://agent.example.com/rpc",
+    }
+    assert card["signatures"]
+
+
+@pytest.mark.outside_protocol("deployment")
 def test_the_log_of_the_proxy_has_requests_but_no_secret(proxy: Proxy) -> None:
     with proxy.client("127.0.1.1") as client:
         eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
@@ -165,6 +205,7 @@ def test_the_log_of_the_proxy_has_requests_but_no_secret(proxy: Proxy) -> None:
     assert [path.name for path in files if SECRET.encode() in path.read_bytes()] == []
 
 
+@pytest.mark.outside_protocol("deployment")
 def test_a_large_lead_passes_the_proxy(proxy: Proxy) -> None:
     """Its schema refuses it, not the proxy."""
     with proxy.client("127.0.1.2") as client:

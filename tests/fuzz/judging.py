@@ -109,7 +109,8 @@ class AnswerJudge:
         assert set(payload) == fields - without
         assert payload["code"] in ERRORS
         assert payload["code"] != "INTERNAL_ERROR"
-        assert payload["message"] == message
+        assert payload["code"] in message
+        assert message.endswith(payload["message"])
         assert payload["retryable"] is ERRORS[payload["code"]].retryable
         assert isinstance(payload["details"], dict)
         assert ERROR_ID.fullmatch(payload["error_id"])

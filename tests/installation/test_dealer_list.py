@@ -11,6 +11,7 @@ from tests.cost.measuring import cost
 from tests.installation.platform import DEALERS, PUBLIC_URL, add, dealer_toml, make_installation, run_installation
 from tests.server.dealership import Dealership
 
+from dealer_agent.apidocs.discovery import MOST_LISTED, dealers_llms_text
 from dealer_agent.config.installation import load_installation
 from dealer_agent.server.installation_routes import DEALERS_ON_A_PAGE
 from dealer_agent.storage.dealer_registry import change_settings, set_state
@@ -62,7 +63,7 @@ def test_the_page_links_to_each_dealer_and_its_card(platform: Dealership) -> Non
 @pytest.mark.parametrize("path", CATALOGS)
 def test_the_catalog_has_an_entry_for_each_dealer(platform: Dealership, path: str) -> None:
     answer = platform.get(path)
-    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["content-type"] == "application/ai-catalog+json"
     assert answer.headers["access-control-allow-origin"] == "*"
     catalog = answer.json()
     assert catalog["specVersion"] == "1.0"
@@ -127,7 +128,19 @@ def test_a_long_query_costs_little(platform: Dealership, parameter: bytes) -> No
     assert took < MOST_MS, f"{took:.1f} ms"
 
 
-def test_a_dealers_own_pages_have_no_list(platform: Dealership) -> None:
-    for path in CATALOGS:
-        assert platform.get(f"/d/{SOUTH}{path}").status_code == 404
-        assert platform.request("GET", path, headers={"host": HOST}).status_code == 404
+@pytest.mark.parametrize("path", CATALOGS)
+def test_a_dealers_own_catalog_has_no_other_dealer(platform: Dealership, path: str) -> None:
+    below, at_host = platform.get(f"/d/{SOUTH}{path}"), platform.request("GET", path, headers={"host": HOST})
+    assert {entry["displayName"].partition(",")[0] for entry in below.json()["entries"]} == {"South Motors"}
+    assert {entry["displayName"].partition(",")[0] for entry in at_host.json()["entries"]} == {"North Motors"}
+
+
+def test_a_text_for_language_models_names_the_first_dealers(platform: Dealership) -> None:
+    answer = platform.get("/llms.txt")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.text.startswith("# agents.example.com\n\n> Car dealers answer AI shopping agents here: 2 of them ")
+    for name, address in (("North Motors", f"https://{HOST}"), ("South Motors", f"{PUBLIC_URL}/d/{SOUTH}")):
+        assert f"- [{name}]({address}/llms.txt): " in answer.text
+    assert platform.get(f"/d/{SOUTH}/llms.txt").text.startswith("# South Motors\n")
+    many = [(f"Dealer {number}", f"{PUBLIC_URL}/d/{number}") for number in range(3000)]
+    assert dealers_llms_text(PUBLIC_URL, "agents.example.com", many).count("/llms.txt)") == MOST_LISTED

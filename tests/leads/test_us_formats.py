@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.protocol.formats import FORMATS, normal_email, normal_phone, parse_timestamp
+from dealer_agent.protocol.formats import FORMATS, normal_email, normal_phone
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.protocol.timestamps import parse_timestamp
 
 
 @pytest.mark.requirement("phone", "deviation-identifiers")

@@ -22,9 +22,9 @@ from dealer_agent.leads.visit_times import (
     quarters_of,
     requested_times,
 )
-from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.protocol.requests import VISIT_KIND_OF, AppointmentType
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
+from dealer_agent.protocol.timestamps import is_timestamp, parse_timestamp
 
 PLAN = plan_of()
 

@@ -131,7 +131,7 @@ def test_an_error_body_is_this_member_for_member() -> None:
         assert sent(error, words) == {
             "error": {
                 "code": 422,
-                "message": "/filters/year_min: must be at least 1900",
+                "message": "SCHEMA_VALIDATION_FAILED: /filters/year_min: must be at least 1900",
                 "details": [
                     {
                         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
@@ -208,7 +208,7 @@ def test_json_rpc_data_is_both_entries_or_the_payload_without_its_type_url() -> 
     assert answer == {
         "jsonrpc": "2.0",
         "id": "a",
-        "error": {"code": -32602, "message": error.message, "data": entries},
+        "error": {"code": -32602, "message": error.coded_message, "data": entries},
     }
     answer = json.loads(json_rpc_error_body(error, AUTOAGENT, "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG", AT, b"null"))
     expected = {**sent(error, AUTOAGENT)["error"]["details"][1]}
@@ -216,7 +216,7 @@ def test_json_rpc_data_is_both_entries_or_the_payload_without_its_type_url() -> 
     assert answer == {
         "jsonrpc": "2.0",
         "id": None,
-        "error": {"code": -32602, "message": error.message, "data": expected},
+        "error": {"code": -32602, "message": error.coded_message, "data": expected},
     }
 
 

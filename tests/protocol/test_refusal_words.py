@@ -6,6 +6,8 @@ import jsonschema_rs
 import pytest
 from tests.protocol.bodies import ABSENT, body, call, changed, decode, refused, refused_call
 
+from dealer_agent.protocol import errors
+from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.schemas import request_schema, response_schema
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS
 from dealer_agent.protocol.vocabulary import proto, vocabularies_of
@@ -345,13 +347,51 @@ def test_only_the_first_unknown_members_are_compared_with_the_known_ones() -> No
     ("filters", "words"),
     [
         ({"make": 7}, "/filters/make: must be an array"),
-        ({"make": 7, "model": 7}, "/filters/make: must be an array (1 more in details.errors)"),
-        ({"make": 7, "model": 7, "trim": 7}, "/filters/make: must be an array (2 more in details.errors)"),
+        (
+            {"make": 7, "model": "x", "year_min": 1},
+            "3 problems: /filters/make: must be an array; /filters/model: must be an array; "
+            "/filters/year_min: must be at least 1900",
+        ),
     ],
 )
-def test_the_message_has_the_first_problem_and_the_number_of_others(filters: Any, words: str) -> None:
-    """All problems at once; the first is in the message (docs/protocol.md#errors)."""
-    assert refused(body(filters=filters)).message == words
+@pytest.mark.requirement("message-has-all-problems")
+def test_the_message_has_all_problems(filters: Any, words: str) -> None:
+    """Many clients show nothing of an error but its message (docs/protocol.md#errors)."""
+    error = refused(body(filters=filters))
+    assert error.message == words
+    assert error.coded_message == f"SCHEMA_VALIDATION_FAILED: {words}"
+
+
+@pytest.mark.requirement("message-has-all-problems")
+def test_the_message_is_bounded_and_counts_the_problems_that_do_not_fit() -> None:
+    error = refused(body(filters={f"zorvex{number:03}": 1 for number in range(80)}))
+    shown = error.message.count("/filters/zorvex")
+    assert error.message.startswith("80 problems: /filters/zorvex000: is not known here; remove it; ")
+    assert error.message.endswith(f" ({80 - shown} more in details.errors)")
+    assert 15 < shown < 30
+    assert len(error.message) < 1040
+
+
+@pytest.mark.requirement("message-has-all-problems")
+def test_the_message_has_no_character_that_controls_a_terminal() -> None:
+    error = refused(body(filters={"\x1b[2J\nmake\u202e": 1, "b" * 200: {"c" * 200: 1}}))
+    assert error.message.isprintable()
+    assert "/filters/ [2J make : is not known here" in error.message
+
+
+@pytest.mark.requirement("message-has-all-problems")
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            errors.VehicleNotFound("No vehicle here has this VIN.", {"instancePath": "/vin"}),
+            "VEHICLE_NOT_FOUND: /vin: No vehicle here has this VIN.",
+        ),
+        (errors.RateLimited(5), "RATE_LIMITED: Too many requests. Try again in 5 s."),
+    ],
+)
+def test_the_code_and_the_pointer_lead_the_message_of_a_reply(error: ProtocolError, words: str) -> None:
+    assert error.coded_message == words
 
 
 def test_the_error_for_a_window_without_offset_repeats_it() -> None:

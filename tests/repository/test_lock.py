@@ -11,13 +11,14 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-RUNTIME: list[str] = PYPROJECT["project"]["dependencies"]
+EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
+RUNTIME: list[str] = [*PYPROJECT["project"]["dependencies"], *EXTRAS["server"]]
 BUILD: list[str] = PYPROJECT["dependency-groups"]["build"]
 DEV: list[str] = PYPROJECT["dependency-groups"]["dev"]
 GENERATORS: list[str] = PYPROJECT["dependency-groups"]["generators"]
 DOCS: list[str] = PYPROJECT["dependency-groups"]["docs"]
 SBOM: list[str] = PYPROJECT["dependency-groups"]["sbom"]
-TRACES: list[str] = PYPROJECT["project"]["optional-dependencies"]["traces"]
+TRACES: list[str] = EXTRAS["traces"]
 
 Pins = dict[str, list[tuple[Requirement, int]]]
 """For each package its pins (one for each range of Python versions) with the number of their hashes."""
@@ -104,3 +105,8 @@ def test_on_every_supported_python_and_system_exactly_one_version_of_a_dependenc
             if len(chosen) != 1:
                 wrong[f"{lock}: {dependency}"] = chosen
     assert wrong == {}
+
+
+@pytest.mark.parametrize("extra", ["mcp", "signatures"])
+def test_the_service_installs_what_the_buyers_extras_have(extra: str) -> None:
+    assert set(EXTRAS[extra]) <= set(EXTRAS["server"])

@@ -102,6 +102,8 @@ def test_the_card_of_revision_0_1_has_the_same_content_in_snake_case(
         extension["uri"] = extension["uri"].replace("/v0.1", "/v1.0")
     for extension in new["capabilities"]["extensions"]:
         extension["params"].pop("id")
+    for card in (old, new):
+        card.pop("signatures")
     assert old == in_snake_case(new)
     assert ("security_schemes" in old) is (auth != NONE)
 

@@ -122,7 +122,8 @@ def test_a_request_that_would_wait_too_long_is_refused_in_the_format_of_its_bind
         assert payload["retryable"] is True
         assert payload["details"] == {"retry_after_seconds": 1}
         assert payload["error_id"] == info["metadata"]["error_id"] == f"err_{headers['x-request-id']}"
-        assert error["message"] == payload["message"] == "The service is busy. Try again in 1 s."
+        assert payload["message"] == "The service is busy. Try again in 1 s."
+        assert error["message"] == f"RATE_LIMITED: {payload['message']}"
     ids = [headers["x-request-id"] for headers, _ in refusals(answers)]
     assert len(set(ids)) == len(ids)
 

@@ -115,8 +115,8 @@ def run_check(store: Store, watch: Watch, now: datetime, until: datetime, longes
             store_alert(tx, state)
         for state in result.forgotten:
             forget_alert(tx, state)
-        for told in result.messages:
-            add_message(tx, watch.receivers.message(told, now))
+        for message in result.messages:
+            add_message(tx, watch.receivers.message(message, now))
             delete_old_messages(tx, now - KEPT)
     for state in result.stored:
         if now in (state.started_at, state.ended_at):

@@ -64,7 +64,7 @@ async def note_database(store: Store, watch: Watch, now: datetime, *, works: boo
         memory.unsent = [each for each in memory.unsent if each.attempts < MOST_ATTEMPTS]
         if works and not memory.is_stored and not memory.state.is_open:
             await asyncio.to_thread(_store, store, watch, memory.state, now)
-            memory.is_stored, memory.state = True, memory.state._replace(untold=0)
+            memory.is_stored, memory.state = True, memory.state._replace(unreported=0)
         _write(file, memory)
 
 
@@ -82,9 +82,9 @@ def _decide(memory: _Memory, watch: Watch, now: datetime, *, works: bool) -> Non
     )
     for memory.state in result.stored:
         memory.is_stored = False
-    for told in result.messages:
+    for message in result.messages:
         message_id = new_ulid()
-        documents = watch.receivers.message(told, now).documents
+        documents = watch.receivers.message(message, now).documents
         memory.unsent += [_Unsent(message_id, receiver, document, now) for receiver, document in documents.items()]
 
 

@@ -19,7 +19,7 @@ from functools import cache
 import httpx
 import msgspec
 
-from dealer_agent.alerts.rules import Told
+from dealer_agent.alerts.rules import AlertMessage
 from dealer_agent.alerts.texts import MailText, Sender, mail_text, webhook_body
 from dealer_agent.config.alert_settings import AlertSettings, webhook_secret
 from dealer_agent.config.settings import MailSettings
@@ -98,13 +98,13 @@ class Receivers:
     sender: Sender
     by_kind: Mapping[Receiver, MailReceiver | WebhookReceiver]
 
-    def message(self, told: Told, now: datetime) -> NewMessage:
+    def message(self, message: AlertMessage, now: datetime) -> NewMessage:
         """A message with a document for each receiver."""
         make = {
-            "mail": lambda: msgspec.json.encode(mail_text(told, self.sender)),
-            "webhook": lambda: webhook_body(told, self.sender, now),
+            "mail": lambda: msgspec.json.encode(mail_text(message, self.sender)),
+            "webhook": lambda: webhook_body(message, self.sender, now),
         }
-        return NewMessage(told.kind, {kind: make[kind]() for kind in self.by_kind})
+        return NewMessage(message.kind, {kind: make[kind]() for kind in self.by_kind})
 
     async def send(self, receiver: Receiver, message_id: str, document: bytes, now: datetime) -> None:
         """Sends a document to a receiver. Raises NotDelivered."""

@@ -34,7 +34,7 @@ class Timing(NamedTuple):
     quiet: timedelta
 
 
-class Told(NamedTuple):
+class AlertMessage(NamedTuple):
     """The content of a message: what started, what ended, and what else is open. A digest also has counts."""
 
     kind: MessageKind
@@ -48,7 +48,7 @@ class Result(NamedTuple):
 
     stored: list[AlertState]
     forgotten: list[AlertState]
-    messages: list[Told]
+    messages: list[AlertMessage]
     digest_at: datetime | None
 
 
@@ -70,7 +70,7 @@ def observe(state: AlertState, seen: Observation | None, now: datetime, timing: 
     assert state.seen_at is not None
     if state.is_open or not _far(now, state.seen_at, timing.after):
         return state
-    return state._replace(started_at=now, ended_at=None, start_told=False)
+    return state._replace(started_at=now, ended_at=None, start_reported=False)
 
 
 def check(
@@ -104,39 +104,39 @@ def check(
         if state.is_open and not earlier.is_open:
             quiet = earlier.ended_at is None or _far(now, earlier.ended_at, DAY)
             if quiet and changes_today < MOST_CHANGES:
-                states[key] = state._replace(start_told=True)
+                states[key] = state._replace(start_reported=True)
                 started.append(key)
             else:
-                states[key] = state._replace(untold=state.untold + 1)
+                states[key] = state._replace(unreported=state.unreported + 1)
         elif earlier.is_open and not state.is_open:
-            if state.start_told and state.untold == 0 and changes_today < MOST_CHANGES:
+            if state.start_reported and state.unreported == 0 and changes_today < MOST_CHANGES:
                 ended.append(key)
             else:
-                states[key] = state._replace(untold=state.untold + 1)
+                states[key] = state._replace(unreported=state.unreported + 1)
     messages = []
     if started or ended:
         for key in (*started, *ended):
-            states[key] = states[key]._replace(told_at=now)
-        told = {*started, *ended}
+            states[key] = states[key]._replace(reported_at=now)
+        changed = {*started, *ended}
         messages.append(
-            Told(
+            AlertMessage(
                 "change",
                 tuple(states[key] for key in started),
                 tuple(states[key] for key in ended),
-                tuple(state for key, state in states.items() if state.is_open and key not in told),
+                tuple(state for key, state in states.items() if state.is_open and key not in changed),
             )
         )
     if _digest_is_due(states.values(), now, digest_at):
-        named = [state for state in states.values() if state.is_open or state.untold]
+        named = [state for state in states.values() if state.is_open or state.unreported]
         messages.append(
-            Told(
+            AlertMessage(
                 "digest",
                 ended=tuple(state for state in named if not state.is_open),
                 open=tuple(state for state in named if state.is_open),
             )
         )
         digest_at = now
-        states |= {state[:2]: state._replace(told_at=now, untold=0) for state in named}
+        states |= {state[:2]: state._replace(reported_at=now, unreported=0) for state in named}
     kept = {key: state for key, state in states.items() if _is_needed(state, now)}
     forgotten += [state for key, state in old.items() if key in states and key not in kept]
     stored = [state for key, state in kept.items() if old.get(key) != state]
@@ -147,12 +147,12 @@ def _digest_is_due(states: Iterable[AlertState], now: datetime, digest_at: datet
     if digest_at is not None and not _far(now, digest_at, DAY):
         return False
     return any(
-        state.untold or (state.is_open and state.told_at is not None and _far(now, state.told_at, DAY))
+        state.unreported or (state.is_open and state.reported_at is not None and _far(now, state.reported_at, DAY))
         for state in states
     )
 
 
 def _is_needed(state: AlertState, now: datetime) -> bool:
-    if state.seen_at is not None or state.is_open or state.untold:
+    if state.seen_at is not None or state.is_open or state.unreported:
         return True
     return state.ended_at is not None and not _far(now, state.ended_at, KEPT)

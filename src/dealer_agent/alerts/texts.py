@@ -10,7 +10,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dealer_agent.alerts.conditions import CONDITIONS, Condition
-from dealer_agent.alerts.rules import Told
+from dealer_agent.alerts.rules import AlertMessage
 from dealer_agent.leads.plain_text import short, wrapped
 from dealer_agent.leads.texts import paragraph
 from dealer_agent.leads.us_formats import time_words
@@ -57,43 +57,43 @@ def sentence_of(state: AlertState, zone: str) -> str:
     )
 
 
-def mail_text(told: Told, sender: Sender) -> MailText:
+def mail_text(message: AlertMessage, sender: Sender) -> MailText:
     """The mail of a message."""
     text = (
         _environment()
         .get_template("alert.txt")
         .render(
-            kind=told.kind,
-            started=_entries(told.started, sender.zone),
-            ended=_entries(told.ended, sender.zone),
-            open=_entries(told.open, sender.zone),
+            kind=message.kind,
+            started=_entries(message.started, sender.zone),
+            ended=_entries(message.ended, sender.zone),
+            open=_entries(message.open, sender.zone),
             zone=sender.zone.replace("_", " "),
             file=sender.file,
         )
     )
     lines = [line.rstrip() for line in text.strip().splitlines()]
-    return MailText(f"{short(sender.name, 80)}: {_about(told, sender.zone)}", "\n".join(_single_gaps(lines)) + "\n")
+    return MailText(f"{short(sender.name, 80)}: {_about(message, sender.zone)}", "\n".join(_single_gaps(lines)) + "\n")
 
 
-def webhook_body(told: Told, sender: Sender, at: datetime) -> bytes:
+def webhook_body(message: AlertMessage, sender: Sender, at: datetime) -> bytes:
     """The body of a message for a webhook: type, timestamp and data, as Standard Webhooks recommends."""
     zone = ZoneInfo(sender.zone)
 
     def entries(states: Sequence[AlertState]) -> list[dict[str, Any]]:
         return [_json_entry(state, sender.zone, zone) for state in states[:MOST_NAMED]]
 
-    lists = {"started": entries(told.started), "ended": entries(told.ended), "open": entries(told.open)}
+    lists = {"started": entries(message.started), "ended": entries(message.ended), "open": entries(message.open)}
     data = {"dealer_id": sender.owner, "dealer": sender.name, **lists}
-    return msgspec.json.encode({"type": f"alerts.{told.kind}", "timestamp": at.isoformat(), "data": data})
+    return msgspec.json.encode({"type": f"alerts.{message.kind}", "timestamp": at.isoformat(), "data": data})
 
 
-def _about(told: Told, zone: str) -> str:
-    if told.kind == "test":
+def _about(message: AlertMessage, zone: str) -> str:
+    if message.kind == "test":
         return "test of the alerts"
-    if told.kind == "digest":
-        return f"daily digest, {len(told.open)} open"
-    first = (*told.started, *told.ended)[0]
-    more = len(told.started) + len(told.ended) - 1
+    if message.kind == "digest":
+        return f"daily digest, {len(message.open)} open"
+    first = (*message.started, *message.ended)[0]
+    more = len(message.started) + len(message.ended) - 1
     words = short(sentence_of(first, zone).partition(". ")[0].rstrip("."), 120)
     return words + (f", and {more} more" if more else "")
 
@@ -105,7 +105,7 @@ def _entries(states: Sequence[AlertState], zone: str) -> list[_Entry]:
             CONDITIONS[state.condition].advice if state.condition in CONDITIONS else "",
             "" if state.started_at is None else time_words(state.started_at, zone),
             "" if state.ended_at is None else time_words(state.ended_at, zone),
-            state.untold,
+            state.unreported,
         )
         for state in states[:MOST_NAMED]
     ]

@@ -15,7 +15,7 @@ from dealer_agent.bootstrap.many_dealers import many_dealers
 from dealer_agent.bootstrap.one_dealer import one_dealer
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.installation import FILE_NAME, Installation, load_installation
-from dealer_agent.encryption.core_dumps import forbid_core_dumps
+from dealer_agent.core_dumps import forbid_core_dumps
 from dealer_agent.server.app import DealerApp
 
 DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"

@@ -9,10 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dealer_agent import __version__
+from dealer_agent.apidocs.discovery import KEYS_PATH
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot
 from dealer_agent.config import Settings
 from dealer_agent.encryption import Cipher
+from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.lead_intake.visit_calendar import subscribed_calendar
 from dealer_agent.leads.customer_links import CustomerLinks
@@ -103,6 +105,7 @@ async def open_service(
         ),
         settings=settings,
         card=_card_facts(settings, shared.listens_at),
+        signer=card_signer(settings, shared.listens_at, cipher),
         calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
         customers=intake.for_customers(store),
         links=links,
@@ -122,6 +125,12 @@ def customer_links(settings: Settings, listens_at: str, cipher: Cipher) -> Custo
         key=cipher.lasting_key("customer links"),
         valid=timedelta(days=settings.mail.links_valid_days),
     )
+
+
+def card_signer(settings: Settings, listens_at: str, cipher: Cipher) -> CardSigner:
+    """What signs a dealer's cards. A higher `card_key_number` is another key."""
+    purpose = f"card signatures of {settings.dealer.id}, key {settings.service.card_key_number}"
+    return CardSigner(cipher.lasting_key(purpose), settings.base_url(listens_at) + KEYS_PATH)
 
 
 def shared_limits(

@@ -26,8 +26,8 @@ from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.installation import FILE_NAME, Installation, load_installation
 from dealer_agent.config.loading import load_settings
 from dealer_agent.config.sftp import SftpSettings, read_public_key
+from dealer_agent.core_dumps import forbid_core_dumps
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.encryption.core_dumps import forbid_core_dumps
 from dealer_agent.feed_collection.host_key import host_key
 from dealer_agent.feed_collection.sftp_server import Account, FindAccount, UploadServer
 from dealer_agent.feed_collection.source import incoming_folder

@@ -1,6 +1,7 @@
 """The command `dealer-agent`. Each command, and each group of commands, is a module with its name."""
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import typer
@@ -8,7 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from dealer_agent import __version__
-from dealer_agent.encryption.core_dumps import forbid_core_dumps
+from dealer_agent.core_dumps import forbid_core_dumps
 
 COMMANDS = {
     "init": "Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves.",
@@ -36,6 +37,9 @@ GROUPS = {
     "tokens": "Create, list and revoke bearer tokens for buyer agents.",
 }
 HELP = COMMANDS | GROUPS
+EXTRAS = dict.fromkeys(HELP, "server") | {"help": "", "ask": "", "check": "", "mcp": "mcp"}
+"""The extra of the distribution that has the packages of a command. Without an extra, pip installs only what a buyer's
+commands need."""
 OF_ONE_DEALER = {"report"}
 """The commands outside groups that are about one dealer. All commands of groups that have the option --dir are."""
 
@@ -51,7 +55,7 @@ class _LazyCommands(TyperGroup):
         """The command or group of this name, imported; None for an unknown name."""
         if cmd_name not in HELP:
             return None
-        module = import_module(f"{__name__}.{cmd_name}")
+        module = _module(cmd_name)
         if cmd_name in GROUPS:
             from dealer_agent.cli.open_dealer import add_dealer_option
 
@@ -91,6 +95,19 @@ class _LazyCommands(TyperGroup):
         commands = [TyperCommand(name, help=text) for name, text in HELP.items()]
         shown = TyperGroup(help=self.help, epilog=self.epilog, params=self.params, commands=commands)
         shown.format_help(ctx, formatter)
+
+
+def _module(command: str) -> ModuleType:
+    """The module of a command. If a package of its extra is missing, the program ends with the pip command to run."""
+    try:
+        return import_module(f"{__name__}.{command}")
+    except ModuleNotFoundError as error:
+        extra = EXTRAS[command]
+        if not extra or (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        from dealer_agent.cli.terminal import fail
+
+        fail(f"dealer-agent {command} needs more packages: pip install 'dealer-agent[{extra}]'")
 
 
 def _join_lines(command: Any) -> None:

@@ -102,7 +102,7 @@ def send_test(directory: DirOption = HERE) -> None:
 
     In an installation without --dealer, it goes to the receivers of [installation.alerts].
     """
-    from dealer_agent.alerts.rules import Told
+    from dealer_agent.alerts.rules import AlertMessage
     from dealer_agent.alerts.watches import watch_of_dealer, watch_of_operator
     from dealer_agent.delivery.failures import NotDelivered
     from dealer_agent.protocol.ids import new_ulid
@@ -116,7 +116,7 @@ def send_test(directory: DirOption = HERE) -> None:
     if watch is None:
         fail(f"Nobody gets alerts: write mail or webhook_url under {section}")
     now, failed = datetime.now(UTC), []
-    for receiver, document in watch.receivers.message(Told("test"), now).documents.items():
+    for receiver, document in watch.receivers.message(AlertMessage("test"), now).documents.items():
         to = ", ".join(watch.settings.mail) if receiver == "mail" else watch.settings.webhook_url
         try:
             asyncio.run(watch.receivers.send(receiver, new_ulid(), document, now))

@@ -9,10 +9,10 @@ import typer
 
 from dealer_agent.cli.open_dealer import HERE, DealerFolder, DirOption, OpenDealer, open_dealer
 from dealer_agent.cli.terminal import JsonOption, err, fail, minute, out, plain, print_json
-from dealer_agent.leads.local_time import zone_abbreviation
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, ClosedStatus
 from dealer_agent.protocol.requests import VisitKind
+from dealer_agent.protocol.timestamps import zone_abbreviation
 
 if TYPE_CHECKING:
     from dealer_agent.lead_intake.intake import LeadIntake

@@ -18,12 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dealer_agent.cli.table_layout import lay_out, table_width
-from dealer_agent.config import SettingsError
-from dealer_agent.encryption import EncryptionError
-from dealer_agent.inventory.feeds.feed import FeedError
-from dealer_agent.leads.local_time import zone_abbreviation
-from dealer_agent.operations.errors import OperationError
-from dealer_agent.storage.errors import StorageError
+from dealer_agent.correctable import CorrectableError
+from dealer_agent.protocol.timestamps import zone_abbreviation
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -53,10 +49,10 @@ _OS_ADVICE = {
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Errors of settings, feeds, keys, files and the database end the command with exit code 1 and a message."""
+    """Errors that a person can correct end the command with exit code 1 and a message."""
     try:
         yield
-    except (SettingsError, FeedError, StorageError, EncryptionError, OperationError) as error:
+    except CorrectableError as error:
         fail(str(error))
     except KeyboardInterrupt:
         err.print("Stopped by Ctrl-C.")

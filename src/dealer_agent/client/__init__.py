@@ -1,1 +1,16 @@
-"""The client library for developers of buyer agents."""
+"""The client library for developers of buyer agents (docs/how-to/client-library.md)::
+
+async with DealerAgent.discover("https://dealer.example") as agent:
+    page = await agent.search(make=["Honda"], price_max=30000)
+"""
+
+from dealer_agent.client import errors
+from dealer_agent.client.agent import DealerAgent
+from dealer_agent.client.card import Card
+from dealer_agent.client.errors import DealerAgentError
+from dealer_agent.client.leads import SubmittedLead
+from dealer_agent.client.replies import Reply
+from dealer_agent.client.retries import Retries
+from dealer_agent.client.transport import Exchange
+
+__all__ = ["Card", "DealerAgent", "DealerAgentError", "Exchange", "Reply", "Retries", "SubmittedLead", "errors"]

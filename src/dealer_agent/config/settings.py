@@ -107,6 +107,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     base_path: Annotated[str, read_by(or_empty(read_base_path))] = ""
     vocabulary: Literal["proto", "autoagent"] = "proto"
     revision: Literal["1.0.0", "0.1.0"] = "1.0.0"
+    card_key_number: Annotated[int, Meta(ge=1, le=1000)] = 1
     error_domain: Text = _PROTO.domain
     extension_uri_1_0_0: WebAddress = _PROTO.extension_1_0_0
     extension_uri_0_1_0: WebAddress = _PROTO.extension_0_1_0

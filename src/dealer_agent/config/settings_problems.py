@@ -11,11 +11,12 @@ from typing import Any
 from msgspec import inspect as types
 
 from dealer_agent.config.toml_positions import key_lines, nearest_line
+from dealer_agent.correctable import CorrectableError
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Path, Problem
 
 
-class SettingsError(Exception):
+class SettingsError(CorrectableError):
     """The settings cannot be used. The message has a line for each problem: `dealer.toml, line 3: KEY: MESSAGE`."""
 
 

@@ -1,9 +1,11 @@
 """The errors of the cipher. Messages are sentences for the dealer. They never contain a key or a plain value."""
 
+from dealer_agent.correctable import CorrectableError
+
 # ruff: noqa: N818 - the names say what happened, as in storage
 
 
-class EncryptionError(Exception):
+class EncryptionError(CorrectableError):
     """Any error of keys and encrypted values."""
 
 

@@ -20,8 +20,8 @@ from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, Erase
 from dealer_agent.leads.plain_text import lines, one_line, wrapped
 from dealer_agent.leads.texts import render_lines
 from dealer_agent.leads.us_formats import money
-from dealer_agent.protocol.formats import in_zone
 from dealer_agent.protocol.requests import TradeIn, VehicleOfInterest
+from dealer_agent.protocol.timestamps import in_zone
 from dealer_agent.protocol.vehicle import Vehicle
 
 NOT_SPECIFIED = "Not specified"

@@ -13,11 +13,12 @@ from dealer_agent.leads.consent_events import GRANTED, ConsentEvent, channels_al
 from dealer_agent.leads.plain_text import one_line
 from dealer_agent.leads.records import LeadContent, StoredLead
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
-from dealer_agent.protocol.formats import is_timestamp, normal_email, normal_phone, parse_timestamp
+from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.problems import Problem, message_and_details
 from dealer_agent.protocol.request_problems import Checker, list_problems
 from dealer_agent.protocol.requests import Channel, Consent, Customer
 from dealer_agent.protocol.schemas import consent_schema
+from dealer_agent.protocol.timestamps import is_timestamp, parse_timestamp
 
 EMAIL: Final = "email"
 PHONE: Final = "phone"

@@ -17,7 +17,6 @@ from dealer_agent.leads.consent import usable_channels, with_allowed_contact_poi
 from dealer_agent.leads.received_lead import source_agent
 from dealer_agent.leads.records import AppointmentRecord, LeadContent, LeadDetails
 from dealer_agent.leads.statuses import CANCELLED, ENDED, PROPOSED, REPLACED, UNAVAILABLE, VisitStatus
-from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.requests import (
     Appointment,
     AppointmentType,
@@ -29,6 +28,7 @@ from dealer_agent.protocol.requests import (
 )
 from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.skill import LeadSubmitRequest
+from dealer_agent.protocol.timestamps import parse_timestamp
 from dealer_agent.protocol.vehicle import Vehicle
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 from dealer_agent.dealers.opening import joined
-from dealer_agent.protocol.formats import in_zone, parse_timestamp
+from dealer_agent.protocol.timestamps import in_zone, parse_timestamp
 
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
@@ -61,13 +61,6 @@ def with_offset(moment: datetime, zone: ZoneInfo) -> datetime:
     offset = local.utcoffset()
     assert offset is not None, "a time in a zone has an offset"
     return local.replace(tzinfo=timezone(offset), fold=0)
-
-
-def zone_abbreviation(moment: datetime) -> str:
-    """The abbreviation of the moment's own zone, such as `CST`, else its offset: `UTC+0530`."""
-    name = moment.tzname()
-    # Some zones have a number in place of an abbreviation.
-    return name if name and name.isalpha() else f"UTC{moment:%z}"
 
 
 LOOK_AHEAD = 14

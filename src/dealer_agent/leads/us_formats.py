@@ -10,8 +10,7 @@ from zoneinfo import ZoneInfo
 import phonenumbers
 
 from dealer_agent.leads.lead_view import VisitTime
-from dealer_agent.leads.local_time import zone_abbreviation
-from dealer_agent.protocol.formats import in_zone
+from dealer_agent.protocol.timestamps import in_zone, zone_abbreviation
 
 _US_ZONES = {"E": "Eastern", "C": "Central", "M": "Mountain", "P": "Pacific", "AK": "Alaska", "H": "Hawaii"}
 """By the abbreviation without `ST` or `DT`."""

@@ -4,10 +4,12 @@ OperationError
     BackupUnreadable
 """
 
+from dealer_agent.correctable import CorrectableError
+
 # ruff: noqa: N818 - the names say what happened, as in storage
 
 
-class OperationError(Exception):
+class OperationError(CorrectableError):
     """A backup cannot be made or restored."""
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -38,6 +38,21 @@ class CardFacts:
     def auth_type(self) -> str:
         """The value in revision 0.1.0: `bearer` if every skill requires a token, else `none`."""
         return "bearer" if self.skills and all(skill.id in self.bearer_skills for skill in self.skills) else "none"
+
+    def at(self, base: str) -> "CardFacts":
+        """The same facts of a service whose URLs start with `base`."""
+
+        def moved(url: str) -> str:
+            return base + url.removeprefix(self.http_json_url) if url.startswith(self.http_json_url) else url
+
+        return replace(
+            self,
+            website=moved(self.website),
+            http_json_url=base,
+            json_rpc_url=moved(self.json_rpc_url),
+            schemas_url=moved(self.schemas_url),
+            documentation_url=moved(self.documentation_url),
+        )
 
 
 def card_1_0_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:

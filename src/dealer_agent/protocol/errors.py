@@ -74,6 +74,15 @@ class ProtocolError(Exception):
             self.json_rpc = self.json_rpc_autoagent = json_rpc
         self.headers = headers or self.headers
 
+    @property
+    def coded_message(self) -> str:
+        """The message after the error code and the JSON pointer. Many clients show this text only.
+
+        The message of an error with a list of problems has their pointers already.
+        """
+        pointer = "" if "errors" in self.details else self.details.get("instancePath")
+        return f"{self.code}: {pointer}: {self.message}" if pointer else f"{self.code}: {self.message}"
+
     @classmethod
     def description(cls) -> str:
         """What the code means, and what the caller does next."""
@@ -157,7 +166,16 @@ class ContactConsentRequired(ProtocolError):
         "`preferred_contact` names."
     )
     action = "Ask the customer."
-    example = ("consent.scope must hold lead_submission.", {"instancePath": "/consent/scope"})
+    example = (
+        "/consent/scope: must hold lead_submission",
+        {
+            "in": "payload",
+            "instancePath": "/consent/scope",
+            "errors": [
+                {"instancePath": "/consent/scope", "keyword": "contains", "message": "must hold lead_submission"}
+            ],
+        },
+    )
 
 
 class InvalidConsent(ProtocolError):
@@ -165,7 +183,20 @@ class InvalidConsent(ProtocolError):
     http = 403
     meaning = "The consent is malformed, expired, or granted in the future."
     action = "Ask the customer again."
-    example = ("/consent/expires_at: has passed", {"in": "payload", "instancePath": "/consent/expires_at"})
+    example = (
+        "/consent/expires_at: has passed: the consent is expired",
+        {
+            "in": "payload",
+            "instancePath": "/consent/expires_at",
+            "errors": [
+                {
+                    "instancePath": "/consent/expires_at",
+                    "keyword": "formatMinimum",
+                    "message": "has passed: the consent is expired",
+                }
+            ],
+        },
+    )
 
 
 class AppointmentTimeUnavailable(ProtocolError):

@@ -3,64 +3,15 @@
 `date-time-local` is a timestamp that needs no offset, because a time zone can be given with it.
 """
 
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime, tzinfo
 from functools import cache
 from zoneinfo import available_timezones
 
 import phonenumbers
 from email_validator import EmailNotValidError, validate_email
 
-_LEAP_SECOND = re.compile(r"(?<=T\d\d:\d\d:)60|(?<=T\d{4})60")
-
-
-def parse_timestamp(text: str) -> datetime | None:
-    """An ISO 8601 date and time, aware or naive; None for any other text, a date alone included.
-
-    An aware time is always within the years 1 to 9999 of UTC: an earlier or later one becomes the first or the last
-    moment of the calendar. `datetime` has no leap seconds: a leap second becomes the microsecond before midnight UTC.
-    """
-    # RFC 3339 allows lower-case T and Z; Python reads a lower-case t only.
-    text = text.upper()
-    if "T" not in text or not text.isascii():
-        return None
-    text, leaps = _LEAP_SECOND.subn("59", text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if leaps:
-        if not _may_be_leap(moment):
-            return None
-        moment = moment.replace(microsecond=999_999)
-    if moment.tzinfo is not None and in_zone(moment, UTC) != moment:
-        return in_zone(moment, UTC)
-    return moment
-
-
-def in_zone(moment: datetime, zone: tzinfo) -> datetime:
-    """An aware time in a zone. A time before year 1 or after year 9999 becomes the first or the last moment of the
-    calendar."""
-    try:
-        return moment.astimezone(zone)
-    except OverflowError:
-        return datetime.min.replace(tzinfo=zone) if moment.year == 1 else datetime.max.replace(tzinfo=zone)
-
-
-def _may_be_leap(last_second: datetime) -> bool:
-    """Whether a leap second can follow: the time is 23:59:59 UTC, or can be if its offset is unknown."""
-    if last_second.tzinfo is None:
-        # Offsets are multiples of 15 minutes.
-        return last_second.minute % 15 == 14
-    utc = in_zone(last_second, UTC)
-    return (utc.hour, utc.minute) == (23, 59)
-
-
-def is_timestamp(text: str) -> bool:
-    """A date and time with an offset."""
-    moment = parse_timestamp(text)
-    return moment is not None and moment.tzinfo is not None
+from dealer_agent.protocol.requests import LONGEST
+from dealer_agent.protocol.timestamps import is_timestamp, parse_timestamp
 
 
 def normal_email(text: str) -> str | None:
@@ -90,10 +41,6 @@ _zones = cache(available_timezones)
 def is_timezone(text: str) -> bool:
     """A name of the IANA time zone database."""
     return text in _zones()
-
-
-LONGEST: dict[str, int] = {"email": 254, "phone": 64, "date-time": 64, "date-time-local": 64, "timezone": 64}
-"""The most characters of a text of each format."""
 
 
 def _format(name: str, predicate: Callable[[str], object]) -> Callable[[str], bool]:

@@ -13,6 +13,10 @@ RECEIVED_LIMIT = 200
 PROBLEMS_SHOWN = 100
 """The most problems that an error lists. It counts the others (docs/protocol.md#bounds)."""
 
+PROBLEM_LIMIT, MESSAGE_LIMIT = 400, 1000
+"""The most characters in an error's message of one problem, and of all, without the number of others
+(docs/protocol.md#error-message)."""
+
 Path = tuple[str | int, ...]
 """Names of members and indexes of items, from the outermost value inwards."""
 
@@ -52,7 +56,7 @@ class Problem:
 
 
 def validation_error(problems: list[Problem], where: Place) -> ProtocolError:
-    """The error that reports all problems. Its message describes the first problem by pointer."""
+    """The error that reports all problems. Its message describes each by pointer, up to `MESSAGE_LIMIT`."""
     only_missing = all(problem.keyword == "required" for problem in problems)
     kind = MissingRequiredField if only_missing else SchemaValidationFailed
     return kind(*message_and_details(problems, where))
@@ -71,8 +75,25 @@ def message_and_details(problems: list[Problem], where: Place) -> tuple[str, dic
     count = len(ordered) + sum(problem.left_out for problem in ordered)
     if count > PROBLEMS_SHOWN:
         details["errors_left_out"] = count - PROBLEMS_SHOWN
-    more = f" ({count - 1} more in details.errors)" if count > 1 else ""
-    return f"{first.pointer or 'body'}: {first.message}{more}", details
+    return _message(ordered, count), details
+
+
+def _message(ordered: list[Problem], count: int) -> str:
+    """All of `count` problems, as far as they fit. Many clients show nothing of an error but this."""
+    message = f"{count} problems: " if count > 1 else ""
+    shown = 0
+    for problem in ordered:
+        text = _on_one_line(f"{problem.pointer or 'body'}: {problem.message}")[:PROBLEM_LIMIT]
+        if len(message) + len(text) > MESSAGE_LIMIT:
+            break
+        message += "; " * bool(shown) + text
+        shown += 1
+    return message + f" ({count - shown} more in details.errors)" * (count > shown)
+
+
+def _on_one_line(text: str) -> str:
+    """The text with a space for each character that could control a terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _cut(received: object) -> object:

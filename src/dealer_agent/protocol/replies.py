@@ -81,7 +81,7 @@ def error_details(error: ProtocolError, vocabulary: Vocabulary, error_id: str, a
 def http_error_body(error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime) -> bytes:
     """The body of an error reply over HTTP+JSON."""
     details = error_details(error, vocabulary, error_id, at)
-    return msgspec.json.encode({"error": {"code": error.http, "message": error.message, "details": details}})
+    return msgspec.json.encode({"error": {"code": error.http, "message": error.coded_message, "details": details}})
 
 
 def json_rpc_error_body(
@@ -94,5 +94,5 @@ def json_rpc_error_body(
         number = error.json_rpc_autoagent or error.json_rpc
         del payload["@type"]
         data = payload
-    body = msgspec.json.encode({"code": number, "message": error.message, "data": data})
+    body = msgspec.json.encode({"code": number, "message": error.coded_message, "data": data})
     return b'{"jsonrpc":"2.0","id":' + rpc_id + b',"error":' + body + b"}"

@@ -9,11 +9,12 @@ from typing import Any
 import jsonschema_rs
 
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.protocol.formats import FORMATS, parse_timestamp
+from dealer_agent.protocol.formats import FORMATS
 from dealer_agent.protocol.problems import PROBLEMS_SHOWN, Path, Problem
 from dealer_agent.protocol.requests import EXTRA_MEMBERS, EXTRA_NAME_LENGTH
 from dealer_agent.protocol.schemas import Schema, checking_schema
 from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.timestamps import parse_timestamp
 
 _PERSONAL = ("customer", "consent", "message", "notes")
 """Members whose values are never repeated, at any depth."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
-from dealer_agent.protocol.formats import LONGEST
 from dealer_agent.protocol.vehicle import FIELDS, SaleCondition, VehicleMembers
 from dealer_agent.protocol.vehicle_field import AnyOf, Exact, IsTrue, Natural, Range, VehicleField, Word
 
@@ -133,6 +132,9 @@ class Address(Struct, frozen=True):
 
 
 Channel = Literal["email", "phone", "sms"]
+LONGEST: Final = {"email": 254, "phone": 64, "date-time": 64, "date-time-local": 64, "timezone": 64}
+"""The most characters of a text of each format."""
+
 # `protocol.formats` checks the formats. It rejects longer texts without parsing them.
 Email = Annotated[str, bounded(format="email", maxLength=LONGEST["email"])]
 Phone = Annotated[str, bounded(format="phone", maxLength=LONGEST["phone"], description="With a leading +")]

@@ -46,6 +46,12 @@ def scope_address(scope: Scope, trusted: Networks) -> str:
     return client_address(scope["client"][0] if scope.get("client") else None, scope["headers"], trusted)
 
 
+def is_from(scope: Scope, networks: Networks) -> bool:
+    """Whether the peer of an ASGI request is in one of the networks."""
+    address = _parsed(scope["client"][0] if scope.get("client") else None)
+    return address is not None and _is_in(address, networks)
+
+
 def limited_address(peer: str | None, trusted: Networks) -> str | None:
     """The IP address for the limit of connections. None for a trusted proxy and this machine: they may have the
     connections of many clients."""

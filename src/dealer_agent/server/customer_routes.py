@@ -19,7 +19,7 @@ from dealer_agent.leads.customer_links import LinkPurpose, LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, rooftop_view
 from dealer_agent.leads.mails import ways_to_reach
 from dealer_agent.leads.wording import VISITS
-from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
+from dealer_agent.protocol.timestamps import is_timestamp, parse_timestamp
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.pages.customer import contact_page, notice_page, visit_page
 from dealer_agent.server.pages.site import FORM_SECURITY_POLICY, Site

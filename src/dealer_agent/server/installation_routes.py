@@ -1,7 +1,6 @@
 """The routes of an installation itself, outside its dealers: health, and the list of dealers for people and programs.
 
-The catalog has the format of Agentic Resource Discovery, version 0.91 (https://github.com/ards-project/ard-spec). Older
-clients request it at `/.well-known/ai-catalog.json` (docs/protocol.md#dealer-list).
+See docs/protocol.md#dealer-list.
 """
 
 import re
@@ -15,23 +14,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from dealer_agent.apidocs import discovery
+from dealer_agent.apidocs.components import Json
+from dealer_agent.apidocs.discovery import ARD_PATH, CARD_PATH, CATALOG_PATH, CATALOG_TYPE, LLMS_PATH
 from dealer_agent.server.body import JSON
-from dealer_agent.server.pages.dealers import CARD_PATH, dealers_page
-from dealer_agent.server.routes import (
+from dealer_agent.server.documents import (
     PAGE_SECONDS,
     Document,
     answer_with,
-    health,
     json_document,
     page_document,
-    stylesheet_route,
+    text_document,
 )
+from dealer_agent.server.pages.dealers import dealers_page
+from dealer_agent.server.routes import health, stylesheet_route
 from dealer_agent.server.served_dealers import BELOW, Addresses, ListedDealer, ServedDealers
 
 WHERE_DEALERS_ARE = f"Each dealer of this service answers below {BELOW}DEALER, or at its own host."
-CATALOG = "/.well-known/ard.json"
-FORMER_CATALOG = "/.well-known/ai-catalog.json"
-CARD_TYPE = "application/a2a-agent-card+json"
 DEALERS_ON_A_PAGE = 120
 # To parse a long query would take 20 ms.
 _PAGE_IN_QUERY = re.compile(rb"(?:^|&)page=([^&]*)")
@@ -41,8 +40,9 @@ def installation_routes() -> list[Route]:
     """The routes, by their path."""
     return [
         Route("/", _list),
-        Route(CATALOG, _catalog),
-        Route(FORMER_CATALOG, _catalog),
+        Route(ARD_PATH, _catalog),
+        Route(CATALOG_PATH, _catalog),
+        Route(LLMS_PATH, _llms),
         stylesheet_route(),
         Route("/healthz", health),
         Route("/readyz", _readiness),
@@ -70,7 +70,19 @@ async def _list(request: Request) -> Response:
 
 async def _catalog(request: Request) -> Response:
     addresses = _addresses(request)
-    return answer_with(_kept(addresses, CATALOG, lambda: json_document(_catalog_of(addresses))), request)
+    document = _kept(addresses, CATALOG_PATH, lambda: json_document(_catalog_of(addresses), CATALOG_TYPE))
+    return answer_with(document, request)
+
+
+async def _llms(request: Request) -> Response:
+    addresses = _addresses(request)
+    listed = ((dealer.name, dealer.address) for dealer in addresses.listed)
+    document = _kept(
+        addresses,
+        LLMS_PATH,
+        lambda: text_document(discovery.dealers_llms_text(addresses.public_url, _host(addresses), [*listed])),
+    )
+    return answer_with(document, request)
 
 
 def _addresses(request: Request) -> Addresses:
@@ -92,7 +104,7 @@ def _list_page(addresses: Addresses, page: int, pages: int) -> Document:
     html = dealers_page(
         listed[first : first + DEALERS_ON_A_PAGE],
         public_url=addresses.public_url,
-        catalog_path=CATALOG,
+        catalog_path=ARD_PATH,
         total=len(listed),
         page=page,
         pages=pages,
@@ -100,24 +112,18 @@ def _list_page(addresses: Addresses, page: int, pages: int) -> Document:
     return page_document(html, PAGE_SECONDS)
 
 
-def _catalog_of(addresses: Addresses) -> dict[str, Any]:
-    host = urlsplit(addresses.public_url).hostname or ""
-    return {
-        "specVersion": "1.0",
-        "host": {"displayName": host},
-        "entries": [_entry(host, dealer) for dealer in addresses.listed],
-    }
+def _catalog_of(addresses: Addresses) -> Json:
+    return discovery.catalog(_host(addresses), map(_entry, addresses.listed))
 
 
-def _entry(host: str, dealer: ListedDealer) -> dict[str, Any]:
-    return {
-        "identifier": f"urn:air:{host}:dealer:{dealer.dealer_id}",
-        "displayName": dealer.name,
-        "type": CARD_TYPE,
-        "url": dealer.address + CARD_PATH,
-        "description": f"Inventory, leads and visits of the car dealer {dealer.name}.",
-        "representativeQueries": [
-            f"Which vehicles does {dealer.name} have in stock?",
-            f"When is {dealer.name} open, and can I book a test drive there?",
-        ],
-    }
+def _host(addresses: Addresses) -> str:
+    return urlsplit(addresses.public_url).hostname or ""
+
+
+def _entry(dealer: ListedDealer) -> Json:
+    queries = (
+        f"Which vehicles does {dealer.name} have in stock?",
+        f"When is {dealer.name} open, and can I book a test drive there?",
+    )
+    entry = discovery.card_entry(dealer.address + CARD_PATH, dealer.dealer_id, dealer.name, queries)
+    return entry | {"description": f"Inventory, leads and visits of the car dealer {dealer.name}."}

@@ -1,10 +1,8 @@
 """All routes except the two bindings, in one list: cards, schemas, pages, health, and operations not offered."""
 
-import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
-from email.utils import format_datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -13,33 +11,42 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from dealer_agent.apidocs import discovery
 from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.openapi import openapi_document
-from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
 from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedOperation
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.task_list import task_page
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
+from dealer_agent.server.discovery_documents import (
+    card_of_revision,
+    catalog_document,
+    keys_document,
+    llms_document,
+    mcp_card_document,
+    mcp_server_document,
+)
+from dealer_agent.server.documents import (
+    CARD_SECONDS,
+    PAGE_SECONDS,
+    Document,
+    answer_with,
+    json_document,
+    page_document,
+    public_document,
+)
 from dealer_agent.server.pages.docs import docs_page
 from dealer_agent.server.pages.home import home_page
-from dealer_agent.server.pages.site import CONTENT_SECURITY_POLICY, stylesheet
+from dealer_agent.server.pages.site import stylesheet
+from dealer_agent.server.public_address import at_public_address
 from dealer_agent.server.service import BAD_TOKENS_RULE, MESSAGE_SEND, Service
 from dealer_agent.server.tokens import hash_secret
 
-CARD_SECONDS = 300
-PAGE_SECONDS = 60
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 
 Handler = Callable[[Request], Any]
-
-
-class Document(NamedTuple):
-    """A body with its headers, which allow clients and proxies to cache it."""
-
-    body: bytes
-    headers: dict[str, str]
 
 
 def routes() -> list[Route]:
@@ -48,9 +55,15 @@ def routes() -> list[Route]:
         Route("/", _current(current_home)),
         Route("/docs", _kept(_docs)),
         stylesheet_route(),
-        Route("/.well-known/agent-card.json", _kept(lambda service: _card(service, service.settings.service.revision))),
-        Route("/cards/1.0.0.json", _kept(lambda service: _card(service, "1.0.0"))),
-        Route("/cards/0.1.0.json", _kept(lambda service: _card(service, "0.1.0"))),
+        Route(discovery.CARD_PATH, _addressed(lambda here: card_of_revision(here, here.settings.service.revision))),
+        Route("/cards/1.0.0.json", _addressed(lambda here: card_of_revision(here, "1.0.0"))),
+        Route("/cards/0.1.0.json", _addressed(lambda here: card_of_revision(here, "0.1.0"))),
+        Route(discovery.KEYS_PATH, _kept(keys_document)),
+        Route(discovery.CATALOG_PATH, _addressed(catalog_document)),
+        Route(discovery.ARD_PATH, _addressed(catalog_document)),
+        Route(discovery.MCP_CARD_PATH, _addressed(mcp_card_document)),
+        Route(discovery.MCP_SERVER_PATH, _addressed(mcp_server_document)),
+        Route(discovery.LLMS_PATH, _addressed(llms_document)),
         Route("/openapi.json", _kept(lambda service: json_document(_openapi(service)))),
         *(
             Route(f"/schemas/{name}", _fixed(msgspec.json.encode(schema), "application/schema+json"))
@@ -81,12 +94,6 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def _card(service: Service, revision: str) -> Document:
-    card = {"1.0.0": card_1_0_0, "0.1.0": card_0_1_0}[revision]
-    body, headers = json_document(card(service.card, service.vocabularies))
-    return Document(body, headers | {"last-modified": format_datetime(service.opened_at, usegmt=True)})
-
-
 def _openapi(service: Service) -> Json:
     return openapi_document(service.card, service.vocabularies)
 
@@ -95,39 +102,31 @@ def _docs(service: Service) -> Document:
     return page_document(docs_page(_openapi(service), service.card, service.vocabularies), CARD_SECONDS)
 
 
-def json_document(content: Any) -> Document:
-    """A JSON document, which pages of any origin may read."""
-    return _document(msgspec.json.encode(content), JSON, CARD_SECONDS, READABLE_ANYWHERE)
-
-
-def _document(body: bytes, media_type: str, seconds: int, headers: dict[str, str]) -> Document:
-    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    caching = {"etag": etag, "cache-control": f"public, max-age={seconds}", "content-type": media_type}
-    return Document(body, caching | headers)
-
-
-def page_document(html: str, seconds: int) -> Document:
-    """A page of HTML, which caches may keep for so many seconds."""
-    headers = {"content-security-policy": CONTENT_SECURITY_POLICY, "x-content-type-options": "nosniff"}
-    return _document(html.encode(), "text/html; charset=utf-8", seconds, headers)
-
-
 def _fixed(body: bytes, media_type: str = JSON) -> Handler:
     """Serves a document that is the same for every dealer. Pages of any origin may read it."""
-    document = _document(body, media_type, CARD_SECONDS, READABLE_ANYWHERE)
+    document = public_document(body, media_type)
     return _current(lambda _: document)
 
 
 def _kept(make: Callable[[Service], Document]) -> Handler:
     """Serves a document of a dealer that stays the same while its settings do."""
+    return _current(lambda service: _document(service, make))
 
-    def kept(service: Service) -> Document:
-        if make not in service.documents:
-            service.documents[make] = make(service)
-        document: Document = service.documents[make]
-        return document
 
-    return _current(kept)
+def _addressed(make: Callable[[Service], Document]) -> Handler:
+    """Like `_kept`, for a document of URLs. They are those that the client can use."""
+
+    async def respond(request: Request) -> Response:
+        return answer_with(_document(at_public_address(service_of(request), request.scope), make), request)
+
+    return respond
+
+
+def _document(service: Service, make: Callable[[Service], Document]) -> Document:
+    if make not in service.documents:
+        service.documents[make] = make(service)
+    document: Document = service.documents[make]
+    return document
 
 
 def _current(document: Callable[[Service], Document]) -> Handler:
@@ -136,15 +135,6 @@ def _current(document: Callable[[Service], Document]) -> Handler:
         return answer_with(document(service_of(request)), request)
 
     return respond
-
-
-def answer_with(document: Document, request: Request) -> Response:
-    """The response with a document; 304 if the client has it already."""
-    body, headers = document
-    cached = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
-    if headers["etag"] in cached or "*" in cached:
-        return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers)
 
 
 def current_home(service: Service) -> Document:

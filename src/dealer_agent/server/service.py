@@ -11,6 +11,7 @@ from starlette.types import Scope
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.settings import ServiceSettings
+from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
@@ -81,12 +82,13 @@ class Process:
 class Service:
     """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones.
 
-    `loaded` are the revisions of both. `calendar` makes the file of the dealer's visits for the hash of a calendar's
-    secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
-    the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant` is the only
-    tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that were needed, by
-    the function that makes them. `replies` counts the replies, if metrics are on, and `traces` makes spans, if traces
-    are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by `perf_counter`.
+    `loaded` are the revisions of both. `signer` signs the cards; without one they are not signed. `calendar` makes the
+    file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads the store, so it runs
+    in a thread. `customers` and `links` answer the links in the mails to customers. `shared_limits` replaces `limits`
+    if machines share their rate limits. `tenant` is the only tenant that a request may name; None accepts any.
+    `documents` has the cards, pages and refusals that were needed, by the function that makes them. `replies` counts
+    the replies, if metrics are on, and `traces` makes spans, if traces are. `stock_bytes` is the size of the snapshot.
+    `used_at` is the time of the last request, by `perf_counter`.
     `opened_at` is when the process read the settings.
     """
 
@@ -99,6 +101,7 @@ class Service:
     limits: RateLimits | DealerLimits
     settings: Settings
     card: CardFacts
+    signer: CardSigner | None
     calendar: Callable[[bytes], bytes | None]
     customers: CustomerActions
     links: CustomerLinks

@@ -38,9 +38,9 @@ class AlertState(NamedTuple):
     """A condition of a subject, such as a channel. The subject is empty if the condition has only one.
 
     `seen_at`: since when it is observed without a break. `cleared_at`: since when an open alert is not observed any
-    more. The newest alert began at `started_at`; it is open while it has no `ended_at`. `told_at` is the last message
-    that names it. `start_told`: a message named its start at once. `untold` counts the starts and ends that no message
-    has named. `amount` and `since` are facts for the message.
+    more. The newest alert began at `started_at`; it is open while it has no `ended_at`. `reported_at` is the last
+    message that names it. `start_reported`: a message named its start at once. `unreported` counts the starts and ends
+    that no message has named. `amount` and `since` are facts for the message.
     """
 
     condition: str
@@ -49,9 +49,9 @@ class AlertState(NamedTuple):
     cleared_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    told_at: datetime | None = None
-    start_told: bool = False
-    untold: int = 0
+    reported_at: datetime | None = None
+    start_reported: bool = False
+    unreported: int = 0
     amount: int | None = None
     since: datetime | None = None
 

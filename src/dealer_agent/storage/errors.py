@@ -21,11 +21,12 @@ from contextlib import contextmanager
 from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from dealer_agent.correctable import CorrectableError
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.inventory.feed_checks import Finding, refusals
 
 
-class StorageError(Exception):
+class StorageError(CorrectableError):
     """Any error of storage. An error that fits no subclass has this class."""
 
 

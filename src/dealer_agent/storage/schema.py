@@ -442,9 +442,9 @@ alerts = _table(
     key="condition subject",
     text="condition",
     words="subject",
-    times="seen_at cleared_at started_at ended_at told_at since",
-    flags="start_told",
-    counts="untold amount",
+    times="seen_at cleared_at started_at ended_at reported_at since",
+    flags="start_reported",
+    counts="unreported amount",
 )
 
 # A message about alerts, one row for each receiver: mail or webhook. `state` is waiting, sent or failed. `document` has

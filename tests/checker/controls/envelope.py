@@ -126,9 +126,14 @@ def _parts(message: dict[str, Any], change: Callable[[list[Any]], object]) -> No
 
 def _media_type_of_the_type(parts: list[Any]) -> None:
     for part in parts:
-        if isinstance(part.get("data"), dict) and part["data"].get("type") == "dealer.information.request":
-            if "vehicle-detail" in part.get("mediaType", ""):
-                part["mediaType"] = INFORMATION
+        is_information = isinstance(part.get("data"), dict) and part["data"].get("type") == "dealer.information.request"
+        if is_information and "vehicle-detail" in part.get("mediaType", ""):
+            part["mediaType"] = INFORMATION
+
+
+def _add_to_question(parts: list[Any]) -> None:
+    if parts and parts[0].get("text", "").startswith("Which"):
+        parts.append(INFORMATION_PART)
 
 
 INFORMATION = "application/vnd.proto.dealer-information-request+json"
@@ -172,10 +177,7 @@ REPAIRS: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
         isinstance(request["configuration"].get("acceptedOutputModes"), str)
         and request["configuration"].update(acceptedOutputModes=["*/*"])
     ),
-    "envelope.text-alone": lambda _, message: _parts(
-        message,
-        lambda parts: parts and parts[0].get("text", "").startswith("Which") and parts.extend([INFORMATION_PART]),
-    ),
+    "envelope.text-alone": lambda _, message: _parts(message, _add_to_question),
     "envelope.payload-type-required": lambda _, message: _parts(
         message,
         lambda parts: [part["data"].update(INFORMATION_PART["data"]) for part in parts if part.get("data") == {}],

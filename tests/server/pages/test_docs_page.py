@@ -28,6 +28,7 @@ def shown(facts: CardFacts, words: Vocabularies = WIRE) -> Page:
 DOCUMENT = openapi_document(card_facts(), WIRE)
 COMPONENTS = DOCUMENT["components"]["schemas"]
 PAGE = shown(card_facts())
+QUICK = ("dealer.information", "inventory.facets", "inventory.search")
 skills = pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
 
 
@@ -40,9 +41,8 @@ def code(page: Page, path: str) -> list[str]:
 
 
 def test_the_quick_start_has_three_commands_that_only_read() -> None:
-    wanted = ("dealer.information", "inventory.facets", "inventory.search")
     base = "https://agent.example.com"
-    assert code(PAGE, "//section[@id='start']") == [curl_command(base, SKILL_BY_ID[name], PROTO) for name in wanted]
+    assert code(PAGE, "//section[@id='start']") == [curl_command(base, SKILL_BY_ID[name], PROTO) for name in QUICK]
 
 
 def test_where_a_token_is_asked_for_the_commands_take_it_from_the_shell() -> None:
@@ -53,6 +53,18 @@ def test_where_a_token_is_asked_for_the_commands_take_it_from_the_shell() -> Non
     )
     assert "DEALER_AGENT_TOKEN" in page.texts("//section[@id='start']/p")[0]
     assert "DEALER_AGENT_TOKEN" not in shown(card_facts(bearer=frozenset({"lead.submit"}))).html
+
+
+def test_the_programs_for_the_official_sdks_make_the_same_requests() -> None:
+    """They run in tests/acceptance/test_sdk_programs.py."""
+    programs = code(PAGE, "//section[@id='sdks']")
+    assert len(programs) == 2
+    for program in programs:
+        assert [program.count(SKILL_BY_ID[name].request_type) for name in QUICK] == [1, 1, 1]
+        assert "https://agent.example.com" in program
+        assert "DEALER_AGENT_TOKEN" not in program
+    guarded = code(shown(card_facts(bearer=frozenset(SKILL_BY_ID))), "//section[@id='sdks']")
+    assert all("DEALER_AGENT_TOKEN" in program for program in guarded)
 
 
 @skills

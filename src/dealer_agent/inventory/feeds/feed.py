@@ -10,6 +10,7 @@ from typing import BinaryIO, NamedTuple, overload
 
 import msgspec
 
+from dealer_agent.correctable import CorrectableError
 from dealer_agent.inventory.listing import Unit
 
 MOST_FILE_MIB = 1_024
@@ -36,7 +37,7 @@ MOST_ROWS_WITHOUT_UNIT = 1_000
 """A file is refused if none of this many first rows identifies a unit."""
 
 
-class FeedError(Exception):
+class FeedError(CorrectableError):
     """A file that cannot be read. The message says what to do."""
 
 

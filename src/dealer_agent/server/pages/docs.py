@@ -6,7 +6,8 @@ from markupsafe import Markup, escape
 
 from dealer_agent.apidocs import examples
 from dealer_agent.apidocs.components import SKILL_COUNT, payload_component, reply_component
-from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES
+from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, server_root
+from dealer_agent.apidocs.sdk_programs import python_program, typescript_program
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_body import NESTING_LIMIT
@@ -40,6 +41,7 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
     ]
     shown = INVENTORY_SEARCH if INVENTORY_SEARCH in facts.skills else facts.skills[0]
     quick = [skill for skill in facts.skills if skill in _QUICK_START]
+    asks_for_token = any(skill.id in facts.bearer_skills for skill in quick)
     body = examples.example_body(shown, vocabulary)
     return render(
         "docs.html",
@@ -56,7 +58,9 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
             )
             for skill in quick
         ],
-        quick_start_asks_for_token=any(skill.id in facts.bearer_skills for skill in quick),
+        quick_start_asks_for_token=asks_for_token,
+        python_program=python_program(server_root(facts), quick, vocabulary, bearer=asks_for_token),
+        typescript_program=typescript_program(server_root(facts), quick, vocabulary, bearer=asks_for_token),
         token_variable=examples.TOKEN_VARIABLE,
         envelope=examples.json_text(body),
         call=examples.json_text(examples.example_call(body)),

@@ -15,6 +15,7 @@ from dealer_agent.leads.us_formats import clock_time, money
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.responses import Facets, IntRange, Rooftop, TextCount
 from dealer_agent.server.pages.site import label_of, render
+from dealer_agent.server.pages.structured_data import structured_data
 
 BARS = 12
 """The number of makes that are always visible. The others are in a closed section below them."""
@@ -66,6 +67,7 @@ def home_page(
         ],
         updated_at=updated_at and _local(updated_at, profile.rooftops[0].timezone),
         skills=[(skill, SKILL_DOCS[skill]) for skill in facts.skills],
+        structured_data=structured_data(information, profile.rooftops, facets, total, now),
     )
 
 

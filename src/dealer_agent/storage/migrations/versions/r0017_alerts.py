@@ -25,9 +25,9 @@ TABLES = (
         cleared_at BIGINT,
         started_at BIGINT,
         ended_at BIGINT,
-        told_at BIGINT,
-        start_told BOOLEAN NOT NULL,
-        untold INTEGER NOT NULL,
+        reported_at BIGINT,
+        start_reported BOOLEAN NOT NULL,
+        unreported INTEGER NOT NULL,
         amount INTEGER,
         since BIGINT,
         CONSTRAINT pk_alerts PRIMARY KEY (dealer_id, condition, subject)

@@ -1,0 +1,333 @@
+"""`DealerAgent`: one dealer's agent, and its five skills as methods."""
+
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from dealer_agent.client.card import Binding, Card, origin
+from dealer_agent.client.discovery import find_card, web_address
+from dealer_agent.client.errors import DealerAgentError, InvalidRequest, MalformedReply, Problem
+from dealer_agent.client.leads import SubmittedLead, fitting_lead
+from dealer_agent.client.lenient_types import decode_lenient
+from dealer_agent.client.paging import LONGEST_PAGE, every_vehicle
+from dealer_agent.client.replies import Reply, read_reply, request_body
+from dealer_agent.client.retries import Retries
+from dealer_agent.client.transport import OnExchange, Transport
+from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.requests import (
+    SORT_FIELDS,
+    Appointment,
+    Consent,
+    Customer,
+    Filters,
+    Sort,
+    SourceAgent,
+    TradeIn,
+    VehicleOfInterest,
+)
+from dealer_agent.protocol.responses import Facets
+from dealer_agent.protocol.skill import (
+    DEALER_INFORMATION,
+    INVENTORY_FACETS,
+    INVENTORY_SEARCH,
+    INVENTORY_VEHICLE,
+    LEAD_SUBMIT,
+    DealerInformation,
+    SearchPage,
+    Skill,
+    VehicleDetail,
+)
+from dealer_agent.protocol.vehicle import Vehicle
+
+TIMEOUT_SECONDS = 30.0
+"""The longest time of one request, from the connection to the end of the reply."""
+MOST_REPLY_BYTES = 16 * 1024 * 1024
+"""The most bytes of a reply."""
+A2A_VERSION = "1.0"
+
+Answer = TypeVar("Answer", bound=Struct)
+AsgiApp = Callable[..., Any]
+
+
+class Discovery:
+    """What `DealerAgent.discover` returns: await it, or use it with `async with`, which closes the agent at the end."""
+
+    def __init__(self, discover: Callable[[], Generator[Any, None, "DealerAgent"]]) -> None:
+        self._discover = discover
+        self._agent: DealerAgent | None = None
+
+    def __await__(self) -> Generator[Any, None, "DealerAgent"]:
+        return self._discover()
+
+    async def __aenter__(self) -> "DealerAgent":
+        self._agent = await self
+        return self._agent
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._agent is not None:
+            await self._agent.aclose()
+
+
+class DealerAgent:
+    """A dealer's agent. Make it with `DealerAgent.discover`.
+
+    Every method raises a `DealerAgentError` (see `dealer_agent.client.errors`). Requests of the reading skills are sent
+    again after a failure that a retry can mend. Leads are sent again only if the dealer surely did not store them.
+
+    Answers have the types of `dealer_agent.protocol`. Unknown members of a reply are ignored, and a word that this
+    version does not know is kept as it is.
+    """
+
+    def __init__(self, card: Card, transport: Transport, retries: Retries) -> None:
+        self.card = card
+        self._transport = transport
+        self._retries = retries
+
+    @classmethod
+    def discover(
+        cls,
+        url: str,
+        *,
+        token: str | None = None,
+        token_origins: Collection[str] = (),
+        binding: Binding | None = None,
+        app: AsgiApp | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        headers: Mapping[str, str] | None = None,
+        user_agent: str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        retries: Retries = Retries(),  # noqa: B008 - it is immutable
+        on_exchange: OnExchange | None = None,
+    ) -> Discovery:
+        """Reads the agent card and chooses binding, vocabulary and version.
+
+            agent = await DealerAgent.discover("https://dealer.example")
+            async with DealerAgent.discover("https://dealer.example") as agent: ...
+
+        `url` is that of the dealer (its card is at `/.well-known/agent-card.json` below it), or that of a card. `token`
+        is a bearer token. It goes to the origin of `url`, and to those of `token_origins`
+        (`https://api.dealer.example`).
+        `binding` is by default JSON-RPC if the card has it, else HTTP+JSON.
+
+        With `app`, an ASGI application in the same process answers, and nothing goes over the network. `transport`
+        replaces the whole transport, for example to name the client's address:
+        `httpx.ASGITransport(app, client=("203.0.113.7", 40000))`. `headers` are sent with every request. `user_agent`
+        comes before the library's own name in `User-Agent`. `timeout` is the longest time of one request, in seconds.
+        `on_exchange` is called after each request, with what was sent and received.
+
+        Raises Unreachable, NotADealerAgent, or MalformedReply for a reply that is too large.
+        """
+        if app is not None:
+            if transport is not None:
+                raise InvalidRequest("Give app or transport, not both.")
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+
+        async def discovered() -> DealerAgent:
+            address = web_address(url)
+            origins = {origin(each) for each in (address, *map(web_address, token_origins))}
+            pool = Transport(
+                transport,
+                token=token,
+                # Nothing leaves the process for an app.
+                token_origins=None if app is not None else origins,
+                user_agent=user_agent,
+                headers=headers or {},
+                timeout=timeout,
+                on_exchange=on_exchange,
+            )
+            try:
+                card = await find_card(pool, address, binding=binding, retries=retries)
+            except BaseException:
+                await pool.aclose()
+                raise
+            return cls(card, pool, retries)
+
+        return Discovery(lambda: discovered().__await__())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes all connections."""
+        await self._transport.aclose()
+
+    async def ask(self, skill: Skill, members: Mapping[str, Any] | None = None) -> Reply:
+        """One request with the members of a payload as JSON values, without `type`. The data of the reply is as
+        received, with members that this version does not know.
+
+        The other methods are made of this one. It sends what it gets: the dealer checks it.
+        """
+        if skill.is_lead:
+            return await self._retries.lead(lambda: self._once(skill, members or {}))
+        return await self._retries.reading(lambda: self._once(skill, members or {}))
+
+    async def _once(self, skill: Skill, members: Mapping[str, Any]) -> Reply:
+        message_id = new_ulid()
+        url = self.card.endpoint if self.card.binding == "JSONRPC" else f"{self.card.endpoint.rstrip('/')}/message:send"
+        headers = {"Content-Type": "application/json", "A2A-Version": A2A_VERSION}
+        if self.card.extension is not None:
+            headers["A2A-Extensions"] = self.card.extension
+        received = await self._transport.send(
+            "POST",
+            url,
+            most=MOST_REPLY_BYTES,
+            headers=headers,
+            content=request_body(self.card, skill, members, message_id),
+            with_token=True,
+        )
+        return read_reply(self.card, skill, received, message_id)
+
+    async def information(self) -> DealerInformation:
+        """Who the dealer is: rooftops, addresses, hours, phone numbers, fees."""
+        return _typed(await self.ask(DEALER_INFORMATION), DealerInformation)
+
+    async def facets(self, **filters: Any) -> Facets:
+        """Which values occur in the matching stock, and how often. Filters are those of `search`."""
+        return _typed(await self.ask(INVENTORY_FACETS, _with_filters(filters)), Facets)
+
+    async def search(
+        self, *, sort: str | Sort | None = None, skip: int | None = None, limit: int | None = None, **filters: Any
+    ) -> SearchPage:
+        """One page of the matching vehicles, and the number of all (`total`).
+
+            await agent.search(make=["Honda", "Toyota"], price_max=30000, sort="price")
+
+        The filters are the members of `protocol.requests.Filters`. All of them must match. A filter with a list matches
+        if one entry does. `sort` is a field, with a minus for descending order. `skip` is the number of vehicles to
+        leave out. `limit` is the size of the page. The dealer may send less (see `limit` of the answer).
+
+        Raises InvalidRequest for an unknown filter or a wrong value, before anything is sent.
+        """
+        return _typed(await self.ask(INVENTORY_SEARCH, _search_members(sort, skip, limit, filters)), SearchPage)
+
+    def search_all(
+        self, *, sort: str | Sort | None = None, page_size: int = LONGEST_PAGE, most: int = 100_000, **filters: Any
+    ) -> AsyncIterator[Vehicle]:
+        """All matching vehicles, page after page. No vehicle comes twice.
+
+            async for vehicle in agent.search_all(make=["Honda"]): ...
+
+        If the stock changes meanwhile, the search is repeated for the vehicles that were missed. Raises
+        SearchIncomplete at the end if vehicles may still be missing, or if there are more than `most`.
+        """
+
+        async def page(skip: int) -> SearchPage:
+            return await self.search(sort=sort, skip=skip, limit=page_size, **filters)
+
+        _search_members(sort, 0, page_size, filters)
+        return every_vehicle(page, most)
+
+    async def vehicle(
+        self,
+        *,
+        vin: str | None = None,
+        stock: str | None = None,
+        vehicle_id: str | None = None,
+        zip: str | None = None,  # noqa: A002 - the name of the protocol
+    ) -> VehicleDetail:
+        """One vehicle, by VIN, stock number or id. With `zip`, the offer for the buyer's ZIP code.
+
+        Raises VehicleNotFound, and VehicleUnavailable for a vehicle that was sold. Versions of the public protocol
+        after 1.0 have no `zip`: their agents refuse it.
+        """
+        given = {"vin": vin, "stock": stock, "vehicle_id": vehicle_id}
+        members = {name: value for name, value in given.items() if value is not None}
+        if not members:
+            raise InvalidRequest("Give a vin, a stock number or a vehicle_id.")
+        return _typed(
+            await self.ask(INVENTORY_VEHICLE, members | ({"zip": zip} if zip is not None else {})), VehicleDetail
+        )
+
+    async def submit_lead(
+        self,
+        *,
+        customer: Customer | Mapping[str, Any],
+        consent: Consent | Mapping[str, Any],
+        source_agent: str | SourceAgent | Mapping[str, Any],
+        vehicle_of_interest: VehicleOfInterest | Mapping[str, Any] | None = None,
+        trade_in: TradeIn | Mapping[str, Any] | None = None,
+        appointment: Appointment | Mapping[str, Any] | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SubmittedLead:
+        """Sends the dealer a customer's request. The customer must have consented to exactly this.
+
+        `source_agent` is the name of the buyer agent. It gets the form that the dealer's version has.
+
+        Without `idempotency_key`, the lead gets a new one. The answer has it, and so has every error. A retry with the
+        same key does not make a second lead, if the dealer's agent keeps the protocol. Because others exist, the client
+        sends a lead again only after
+
+        - a failure before anything was sent (no connection),
+        - an error of the dealer's agent that says `retryable`, such as RATE_LIMITED: it stored nothing,
+        - status 429 or 503, which refuse a request before it is handled.
+
+        After any other failure, `error.may_have_arrived` is true. Then send the same lead with `error.idempotency_key`.
+        """
+        key = idempotency_key if idempotency_key is not None else new_ulid()
+        given = {
+            "customer": customer,
+            "consent": consent,
+            "source_agent": source_agent,
+            "vehicle_of_interest": vehicle_of_interest,
+            "trade_in": trade_in,
+            "appointment": appointment,
+            "message": message,
+            "idempotency_key": key,
+        }
+        members = {name: msgspec.to_builtins(value) for name, value in given.items() if value is not None}
+        try:
+            reply = await self.ask(LEAD_SUBMIT, fitting_lead(members, self.card))
+            return _typed(reply, SubmittedLead).sent_with(reply.message, key)
+        except DealerAgentError as error:
+            error.idempotency_key = key
+            raise
+
+
+def _typed(reply: Reply, kind: type[Answer]) -> Answer:
+    try:
+        return decode_lenient(reply.data, kind)
+    except msgspec.ValidationError as error:
+        raise MalformedReply(f"The reply has another form than {kind.__name__}: {error}", http_status=200) from None
+
+
+def _with_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
+    for name in filters:
+        if name not in Filters.__struct_fields__:
+            raise InvalidRequest(f"There is no filter {name}{did_you_mean(name, Filters.__struct_fields__)}")
+    try:
+        checked = msgspec.convert(dict(filters), Filters)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).rpartition(" - at `$.")
+        problem = Problem("/" + place.rstrip("`").replace("[...]", "").replace(".", "/"), reason)
+        raise InvalidRequest(f"Wrong filter: {problem}", [problem]) from None
+    return {"filters": msgspec.to_builtins(checked)} if filters else {}
+
+
+def _search_members(
+    sort: str | Sort | None, skip: int | None, limit: int | None, filters: Mapping[str, Any]
+) -> dict[str, Any]:
+    members = _with_filters(filters)
+    if sort is not None:
+        members["sort"] = msgspec.to_builtins(_sort(sort))
+    page = {name: value for name, value in (("skip", skip), ("limit", limit)) if value is not None}
+    return members | ({"pagination": page} if page else {})
+
+
+def _sort(sort: str | Sort) -> Sort:
+    if isinstance(sort, Sort):
+        return sort
+    name = sort.removeprefix("-")
+    if name not in SORT_FIELDS:
+        raise InvalidRequest(f"Vehicles cannot be sorted by {name}{did_you_mean(name, SORT_FIELDS)}")
+    return Sort(name, "desc" if sort.startswith("-") else "asc")

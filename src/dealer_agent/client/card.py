@@ -1,0 +1,199 @@
+"""Reads an agent card and chooses how to talk to the agent: binding, vocabulary and version. Pure.
+
+Both forms of a card are read: camelCase and snake_case. Only the members that the client needs are checked.
+"""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from dealer_agent.client.errors import NotADealerAgent
+from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
+from dealer_agent.protocol.vocabulary import AUTOAGENT
+
+Binding = Literal["JSONRPC", "HTTP+JSON"]
+
+PREFERRED: tuple[Binding, Binding] = ("JSONRPC", "HTTP+JSON")
+"""JSON-RPC first: every published version has it, and HTTP+JSON only the first one. Its errors also come with status
+200, so a proxy does not replace their bodies."""
+
+_PROFILE_URI = re.compile(r"/extensions/(?P<name>aap|a2a-automotive-retail)/(?:v(?P<major>\d+)\.(?P<minor>\d+))?")
+
+
+class _Interface(Struct, rename="camel"):
+    url: str
+    protocol_binding: str
+    protocol_version: str = "1.0"
+
+
+class _Extension(Struct):
+    uri: str
+    params: dict[str, Any] | None = None
+
+
+class _Capabilities(Struct):
+    extensions: list[_Extension] | None = None
+
+
+class _Skill(Struct, rename="camel"):
+    id: str
+    input_modes: list[str] | None = None
+
+
+class _Card(Struct, rename="camel"):
+    name: str
+    skills: list[_Skill]
+    supported_interfaces: list[_Interface] | None = None
+    capabilities: _Capabilities | None = None
+    default_input_modes: list[str] | None = None
+    version: str = ""
+    url: str | None = None
+
+
+@dataclass(frozen=True)
+class Card:
+    """An agent card, and what the client chose from it.
+
+    `url` is where the card was found. `endpoint` is the URL of the chosen interface. `vendor` is the name in the media
+    types: `proto` or `autoagent`. `extension` is the URI of the protocol's extension, and `revision` the version in it,
+    such as (1, 3). Each is None if the card does not name it. `skills` are the ids of the offered skills. `document` is
+    the card as received.
+    """
+
+    url: str
+    name: str
+    binding: Binding
+    endpoint: str
+    vendor: str
+    extension: str | None
+    revision: tuple[int, int] | None
+    skills: frozenset[str]
+    document: dict[str, Any]
+
+    @property
+    def source_agent_is_object(self) -> bool:
+        """Whether a lead has the object `source_agent` of versions from 1.1 on, and not the agent's name."""
+        found = _PROFILE_URI.search(self.extension or "")
+        return found is not None and found["name"] == "aap"
+
+    def request_type(self, skill: Skill) -> str:
+        """The media type of a request."""
+        return f"application/vnd.{self.vendor}.{skill.stem}-request+json"
+
+    def response_type(self, skill: Skill) -> str:
+        """The media type of a reply."""
+        return f"application/vnd.{self.vendor}.{skill.stem}-response+json"
+
+
+def read_card(body: bytes, url: str, binding: Binding | None, origins: Collection[str] | None) -> Card:
+    """The card in a body that was received from `url`. Raises NotADealerAgent.
+
+    `binding` is the only one to use, or None. Interfaces on one of `origins` are preferred; None means all.
+    """
+    try:
+        document = msgspec.json.decode(body)
+        card = msgspec.convert(_camel(document), _Card)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise NotADealerAgent(f"{url} is no agent card: {_short(error)}") from None
+    skills = frozenset(skill.id for skill in card.skills) & SKILL_BY_ID.keys()
+    if not skills:
+        raise NotADealerAgent(f"The agent at {url} offers no skill of a dealer agent, such as {SKILLS[0].id}.")
+    interface, chosen = _choose_interface(card, url, binding, origins)
+    vendor = _choose_vendor(card)
+    extension = _choose_extension(card, vendor)
+    profile = _PROFILE_URI.search(extension or "")
+    return Card(
+        url=url,
+        name=card.name,
+        binding=chosen,
+        endpoint=str(interface),
+        vendor=vendor,
+        extension=extension,
+        revision=(int(profile["major"]), int(profile["minor"])) if profile and profile["major"] else None,
+        skills=frozenset(skills),
+        document=document,
+    )
+
+
+def parse_url(text: str) -> httpx.URL | None:
+    """An absolute http or https URL without a user; None for any other text."""
+    try:
+        url = httpx.URL(text)
+        is_sound = url.host and "%" not in url.host and not url.userinfo and (url.port or 0) < 65_536
+    except (httpx.InvalidURL, UnicodeError):
+        return None
+    return url if is_sound and url.scheme in ("http", "https") else None
+
+
+def origin(url: httpx.URL) -> str:
+    """Scheme, host and port of a URL."""
+    port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+    return f"{url.scheme}://{url.host}:{port}"
+
+
+def _choose_interface(
+    card: _Card, url: str, binding: Binding | None, origins: Collection[str] | None
+) -> tuple[httpx.URL, Binding]:
+    if not card.supported_interfaces:
+        raise NotADealerAgent(f"The card at {url} has no supportedInterfaces: it is not of A2A 1.0.")
+    here = httpx.URL(url)
+    usable: list[tuple[bool, int, httpx.URL, Binding]] = []
+    for each in card.supported_interfaces:
+        for rank, known in enumerate(PREFERRED):
+            if each.protocol_binding != known or binding not in (None, known):
+                continue
+            if not each.protocol_version.startswith("1"):
+                continue
+            endpoint = parse_url(each.url)
+            # A card that came over TLS never leads to an unencrypted connection, nor a foreign card to a local service.
+            if endpoint is not None and (endpoint.scheme == "https" or origin(endpoint) == origin(here)):
+                is_foreign = origins is not None and origin(endpoint) not in origins
+                usable.append((is_foreign, rank, endpoint, known))
+    if not usable:
+        wanted = binding or " or ".join(PREFERRED)
+        raise NotADealerAgent(
+            f"The card at {url} has no usable interface: the client needs {wanted} of A2A 1.0, with an https URL or "
+            "a URL on the card's own origin."
+        )
+    _, _, endpoint, chosen = min(usable, key=lambda candidate: candidate[:2])
+    return endpoint, chosen
+
+
+def _choose_vendor(card: _Card) -> str:
+    """The first name in the media types of the requests of known skills. The card's own order is the preference."""
+    for entry in card.skills:
+        skill = SKILL_BY_ID.get(entry.id)
+        if skill is None:
+            continue
+        for mode in entry.input_modes or card.default_input_modes or ():
+            found = re.fullmatch(rf"application/vnd\.([a-z0-9-]+)\.{skill.stem}-request\+json", mode.strip().lower())
+            if found:
+                return found[1]
+    return AUTOAGENT.vendor
+
+
+def _choose_extension(card: _Card, vendor: str) -> str | None:
+    """The URI of the protocol's extension that belongs to the vocabulary, else the first one."""
+    extensions = (card.capabilities and card.capabilities.extensions) or []
+    uris = [each.uri for each in extensions if _PROFILE_URI.search(each.uri) or "skills" in (each.params or {})]
+    is_autoagent = vendor == AUTOAGENT.vendor
+    fitting = (uri for uri in uris if (f"//{AUTOAGENT.domain}/" in uri) == is_autoagent)
+    return next(fitting, uris[0] if uris else None)
+
+
+def _camel(node: Any) -> Any:
+    """The card with camelCase names. Names of the members of `params` and `schemes` do not matter to the client."""
+    if isinstance(node, dict):
+        return {re.sub("_([a-z])", lambda found: found[1].upper(), name): _camel(item) for name, item in node.items()}
+    if isinstance(node, list):
+        return [_camel(item) for item in node]
+    return node
+
+
+def _short(error: Exception) -> str:
+    return str(error)[:200] or type(error).__name__

@@ -1,0 +1,80 @@
+"""Finds the agent card of a URL."""
+
+from collections.abc import Iterator
+
+import httpx
+
+from dealer_agent.client.card import Binding, Card, parse_url, read_card
+from dealer_agent.client.errors import NotADealerAgent, Unreachable
+from dealer_agent.client.retries import Retries
+from dealer_agent.client.transport import Received, Transport
+
+WELL_KNOWN = "/.well-known/agent-card.json"
+MOST_CARD_BYTES = 1024 * 1024
+"""The most bytes of a card."""
+MOST_REDIRECTS = 5
+"""The most redirects on the way to a card."""
+
+
+def web_address(url: str) -> httpx.URL:
+    """The URL of a dealer or of a card. Raises NotADealerAgent for anything but http and https."""
+    address = parse_url(url)
+    if address is None:
+        raise NotADealerAgent(f"{url!r} is no URL of a dealer: give one like https://dealer.example.")
+    return address
+
+
+async def find_card(pool: Transport, address: httpx.URL, *, binding: Binding | None, retries: Retries) -> Card:
+    """The card below a URL, or at the URL. Raises NotADealerAgent and Unreachable."""
+    missing = ""
+    for place in _places(address):
+        received = await retries.reading(lambda place=place: _get(pool, place))  # type: ignore[misc]
+        if received.status == 200:
+            card = read_card(received.body, str(received.url), binding, pool.token_origins)
+            if not pool.may_have_token(card.endpoint):
+                raise NotADealerAgent(
+                    f"The card at {card.url} names {card.endpoint}, which is on another origin. The token is not sent "
+                    "there unless token_origins has it."
+                )
+            return card
+        missing = f"{received.url} answered {received.status}"
+    raise NotADealerAgent(f"No agent card found at {address}: {missing}.")
+
+
+def _places(address: httpx.URL) -> Iterator[httpx.URL]:
+    """Where the card of a URL can be: the URL itself if it is of a file, else the well-known place below it."""
+    path = address.path.rstrip("/")
+    if path.endswith(".json"):
+        yield address
+        return
+    yield address.copy_with(path=path + WELL_KNOWN, query=None, fragment=None)
+    if path:
+        yield address
+
+
+async def _get(pool: Transport, place: httpx.URL) -> Received:
+    for _ in range(MOST_REDIRECTS + 1):
+        received = await pool.send("GET", place, most=MOST_CARD_BYTES, headers={"Accept": "application/json"})
+        if received.status in (429, 502, 503, 504):
+            raise Unreachable(
+                f"{place} answered {received.status}.",
+                may_have_arrived=False,
+                http_status=received.status,
+                retry_after=received.retry_after,
+            )
+        if received.status not in (301, 302, 303, 307, 308) or "location" not in received.headers:
+            return received
+        place = _redirected(place, received.headers["location"])
+    raise NotADealerAgent(f"{place} redirects more than {MOST_REDIRECTS} times.")
+
+
+def _redirected(place: httpx.URL, location: str) -> httpx.URL:
+    try:
+        target = parse_url(str(place.join(location)))
+    except (httpx.InvalidURL, UnicodeError):
+        target = None
+    if target is None:
+        raise NotADealerAgent(f"{place} redirects to {location[:200]!r}, which is no URL of a card.")
+    if place.scheme == "https" and target.scheme == "http":
+        raise NotADealerAgent(f"{place} redirects to {target}, which is not encrypted.")
+    return target

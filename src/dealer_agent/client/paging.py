@@ -1,0 +1,55 @@
+"""All pages of a search, although the stock can change between two pages (docs/protocol.md#gap-changing-stock)."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from dealer_agent.client.errors import SearchIncomplete
+from dealer_agent.protocol.skill import SearchPage
+from dealer_agent.protocol.vehicle import Vehicle
+
+LONGEST_PAGE = 100
+"""The size of a page that the client asks for. A dealer can send less."""
+MOST_PASSES = 3
+"""How often the client reads all pages when the stock changes meanwhile."""
+
+GetPage = Callable[[int], Awaitable[SearchPage]]
+
+
+async def every_vehicle(get_page: GetPage, most: int) -> AsyncIterator[Vehicle]:
+    """Every vehicle of a search once. `get_page` gets the number of vehicles to leave out.
+
+    Each page repeats the last vehicle of the page before. If it does not, vehicles have moved, and one can be missing.
+    Then all pages are read again, for the vehicles that were not seen. Raises SearchIncomplete after the last vehicle
+    if the vehicles move each time.
+    """
+    seen: set[str] = set()
+    for _ in range(MOST_PASSES):
+        rows = overlap = 0
+        last = ""
+        in_pass: set[str] = set()
+        while True:
+            page = await get_page(rows - overlap)
+            found = page.vehicles
+            if overlap and (not found or found[0].vehicle_id != last):
+                break
+            for vehicle in found[overlap:]:
+                if vehicle.vehicle_id in seen:
+                    continue
+                if len(seen) == most:
+                    raise SearchIncomplete(f"There are more than {most:,} vehicles: add filters.", seen=most)
+                seen.add(vehicle.vehicle_id)
+                yield vehicle
+            rows += len(found) - overlap
+            if rows >= page.total:
+                return
+            ids = {vehicle.vehicle_id for vehicle in found}
+            if ids <= in_pass:
+                break  # The dealer repeats a page, or has less than it says.
+            in_pass |= ids
+            last = found[-1].vehicle_id
+            # A dealer whose pages have one vehicle cannot repeat any.
+            overlap = min(1, len(found) - 1)
+    raise SearchIncomplete(
+        f"The vehicles moved between pages in {MOST_PASSES} readings. {len(seen):,} were found, and some may be "
+        "missing. Search again.",
+        seen=len(seen),
+    )

@@ -1,0 +1,159 @@
+"""Requests as bytes, and replies as data or errors, for both bindings and every version of the protocol. Pure.
+
+The place and the form of an error differ between bindings and versions. All of them are read:
+
+- JSON-RPC: `error.data` is the error payload, or an array with it; HTTP+JSON: `error.details` is such an array.
+- An entry of `details.errors` has `instancePath` and `message`, or `instanceLocation` and `error`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from dealer_agent.client.card import Card
+from dealer_agent.client.errors import REFUSALS, MalformedReply, Problem, Refused, Unreachable
+from dealer_agent.client.transport import Received
+from dealer_agent.protocol.errors import ERRORS
+from dealer_agent.protocol.skill import Skill
+
+GATEWAY_STATUSES = {502: True, 503: False, 504: True}
+"""Statuses of gateways, and whether the request may have arrived at the agent."""
+
+_CODE_OF_STATUS = {401: "AUTH_REQUIRED", 429: "RATE_LIMITED"}
+"""Published versions answer these statuses without a payload."""
+
+_CODE_OF_NUMBER: dict[int, str] = {}
+for _code, _kind in ERRORS.items():
+    if _kind.json_rpc != -32000:
+        _CODE_OF_NUMBER.setdefault(_kind.json_rpc, _code)
+    if _kind.json_rpc_autoagent is not None:
+        _CODE_OF_NUMBER.setdefault(_kind.json_rpc_autoagent, _code)
+
+
+class Reply(Struct, frozen=True):
+    """The answer of a skill: `data` as received, and an optional sentence for people."""
+
+    data: dict[str, Any]
+    message: str | None = None
+
+
+def request_body(card: Card, skill: Skill, members: Mapping[str, Any], message_id: str) -> bytes:
+    """The body of a request in the binding and vocabulary of the card. `members` are those of the payload."""
+    request = {
+        "message": {
+            "messageId": message_id,
+            "role": "ROLE_USER",
+            "parts": [{"data": {**members, "type": skill.request_type}, "mediaType": card.request_type(skill)}],
+        },
+        "configuration": {"acceptedOutputModes": [card.response_type(skill)]},
+    }
+    if card.binding == "JSONRPC":
+        request = {"jsonrpc": "2.0", "id": message_id, "method": "SendMessage", "params": request}
+    return msgspec.json.encode(request)
+
+
+def read_reply(card: Card, skill: Skill, received: Received, message_id: str) -> Reply:
+    """The answer in a reply. Raises Refused, Unreachable for a gateway, or MalformedReply."""
+    try:
+        body = msgspec.json.decode(received.body)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        body = None
+    error = body.get("error") if isinstance(body, dict) else None
+    if received.status != 200 or error is not None:
+        raise refusal(error if error is not None else body, received)
+    if not isinstance(body, dict):
+        raise _malformed("is no JSON object", received)
+    if card.binding == "JSONRPC":
+        if body.get("id") != message_id:
+            raise _malformed("answers another call: its id is wrong", received)
+        body = body.get("result")
+    message = body.get("message") if isinstance(body, dict) else None
+    parts = message.get("parts") if isinstance(message, dict) else None
+    payloads = [part["data"] for part in parts if _has_object(part, "data")] if isinstance(parts, list) else []
+    answers = [payload for payload in payloads if payload.get("type") == skill.response_type]
+    if len(answers) != 1 or not _has_object(answers[0], "data"):
+        raise _malformed(f"has no {skill.response_type}", received)
+    text = answers[0].get("message")
+    return Reply(answers[0]["data"], text if isinstance(text, str) else None)
+
+
+def _has_object(value: object, name: str) -> bool:
+    return isinstance(value, dict) and isinstance(value.get(name), dict)
+
+
+def _malformed(what: str, received: Received) -> MalformedReply:
+    return MalformedReply(f"The reply of {received.url} {what}.", http_status=received.status, body=received.body)
+
+
+def refusal(error: Any, received: Received) -> Refused | Unreachable | MalformedReply:
+    """The error of a reply. `error` is the JSON value of its `error`, or of the whole body if it has none."""
+    nodes = list(_nodes(error))
+    payload = next((node for node in nodes if isinstance(node.get("code"), str)), {})
+    info = next((node for node in nodes if isinstance(node.get("reason"), str)), {})
+    number = next((node["code"] for node in nodes if isinstance(node.get("code"), int) and node["code"] < 0), None)
+    details = payload.get("details")
+    details = details if isinstance(details, dict) else {}
+    wait = _waiting_time(received, details)
+    code = payload.get("code") or info.get("reason") or _CODE_OF_NUMBER.get(number or 0)
+    if code is None:
+        if received.status in GATEWAY_STATUSES:
+            return Unreachable(
+                f"A gateway answered {received.status} for {received.url}.",
+                may_have_arrived=GATEWAY_STATUSES[received.status],
+                http_status=received.status,
+                retry_after=wait,
+            )
+        code = _CODE_OF_STATUS.get(received.status) or (str(number) if number else None)
+        if code is None:
+            return _malformed(f"has status {received.status} and no error of the protocol", received)
+    message = next((node["message"] for node in (payload, *nodes) if isinstance(node.get("message"), str)), "")
+    metadata = info.get("metadata")
+    error_id = payload.get("error_id") or (metadata.get("error_id") if isinstance(metadata, dict) else None)
+    retryable = payload.get("retryable")
+    return REFUSALS.get(code, Refused)(
+        code,
+        message or f"HTTP status {received.status}",
+        problems=_problems(details, nodes),
+        details=details,
+        error_id=error_id if isinstance(error_id, str) else None,
+        retryable=retryable if isinstance(retryable, bool) else None,
+        retry_after=wait,
+        http_status=received.status,
+        json_rpc=number,
+    )
+
+
+def _nodes(error: Any) -> Iterator[dict[str, Any]]:
+    """The objects of an error that can describe it: the error itself, and those in its `data` and `details`."""
+    if not isinstance(error, dict):
+        return
+    yield error
+    for name in ("data", "details"):
+        inner = error.get(name)
+        for entry in inner if isinstance(inner, list) else [inner]:
+            if isinstance(entry, dict):
+                yield entry
+
+
+def _problems(details: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[Problem]:
+    entries = details.get("errors")
+    if not isinstance(entries, list):
+        entries = next((node["fieldViolations"] for node in nodes if isinstance(node.get("fieldViolations"), list)), [])
+    for entry in entries:
+        if isinstance(entry, dict):
+            pointer = _first_text(entry, "instancePath", "instanceLocation", "field")
+            message = _first_text(entry, "message", "error", "description")
+            yield Problem(pointer, message, _first_text(entry, "keyword"))
+
+
+def _first_text(entry: dict[str, Any], *names: str) -> str:
+    return next((entry[name] for name in names if isinstance(entry.get(name), str)), "")
+
+
+def _waiting_time(received: Received, details: dict[str, Any]) -> float | None:
+    """The seconds of `Retry-After`, else those in the details."""
+    seconds = details.get("retry_after_seconds")
+    in_details = float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else None
+    return in_details if received.retry_after is None else received.retry_after

@@ -1,0 +1,176 @@
+"""Sends requests and reads replies within bounds, over the network or to an application in the same process.
+
+A token goes only to the origins that the caller allows. Cookies are not kept. Errors of httpx become `Unreachable`.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import anyio
+import httpx
+
+from dealer_agent import __version__
+from dealer_agent.client.card import origin
+from dealer_agent.client.errors import MalformedReply, Unreachable
+
+USER_AGENT = f"dealer-agent/{__version__}"
+CONNECT_SECONDS = 10.0
+"""The longest time for a connection."""
+
+# Nothing of the request was sent.
+_NOT_SENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+    httpx.LocalProtocolError,
+)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and its reply, for `on_exchange`. A token is not in `request_headers`.
+
+    `status` is 0 and `body` is empty if no reply came. `seconds` is the time until the end of the reply.
+    """
+
+    method: str
+    url: str
+    request_headers: Mapping[str, str]
+    request: bytes
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Received:
+    """A reply that was read completely."""
+
+    url: httpx.URL
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+    @property
+    def retry_after(self) -> float | None:
+        """The seconds of `Retry-After`, which is a number or a date; None without a valid one."""
+        text = self.headers.get("retry-after", "").strip()
+        if text.isascii() and text.isdigit() and len(text) < 10:
+            return float(text)
+        try:
+            return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+        except (ValueError, TypeError, OverflowError):
+            return None
+
+
+OnExchange = Callable[[Exchange], None]
+
+
+class Transport:
+    """A connection pool with the bounds of the client."""
+
+    def __init__(
+        self,
+        transport: httpx.AsyncBaseTransport | None,
+        *,
+        token: str | None,
+        token_origins: Collection[str] | None,
+        headers: Mapping[str, str],
+        user_agent: str | None,
+        timeout: float,
+        on_exchange: OnExchange | None,
+    ) -> None:
+        agent = f"{user_agent} {USER_AGENT}" if user_agent else USER_AGENT
+        self._http = httpx.AsyncClient(
+            transport=transport,
+            # A compressed reply has no bound on the size of what it contains.
+            headers={"User-Agent": agent, "Accept-Encoding": "identity", **headers},
+            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
+            follow_redirects=False,
+            trust_env=transport is None,
+        )
+        self._token = token
+        self.token_origins = None if token_origins is None else frozenset(token_origins)
+        self._timeout = timeout
+        self._on_exchange = on_exchange
+
+    async def send(
+        self,
+        method: str,
+        url: httpx.URL | str,
+        *,
+        most: int,
+        headers: Mapping[str, str],
+        content: bytes = b"",
+        with_token: bool = False,
+    ) -> Received:
+        """One request, without redirects. Raises Unreachable, and MalformedReply for more than `most` bytes.
+
+        `with_token` sends the token, if there is one and the URL may have it.
+        """
+        request = self._http.build_request(method, url, headers=headers, content=content or None)
+        exchange: dict[str, Any] = {
+            "method": method,
+            "url": str(request.url),
+            "request_headers": dict(request.headers),
+            "request": content,
+        }
+        if with_token and self._token is not None and self.may_have_token(request.url):
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        began = time.monotonic()
+        try:
+            with anyio.fail_after(self._timeout):
+                received = await self._receive(request, most, exchange)
+        except _NOT_SENT as error:
+            raise Unreachable(f"{request.url} cannot be reached: {_reason(error)}", may_have_arrived=False) from None
+        except (httpx.HTTPError, httpx.StreamError, TimeoutError) as error:
+            raise Unreachable(f"{request.url} sent no reply: {_reason(error)}", may_have_arrived=True) from None
+        finally:
+            self._http.cookies.clear()
+            if self._on_exchange is not None:
+                self._on_exchange(Exchange(**exchange, seconds=time.monotonic() - began))
+        return received
+
+    async def _receive(self, request: httpx.Request, most: int, exchange: dict[str, Any]) -> Received:
+        response = await self._http.send(request, stream=True)
+        try:
+            exchange |= {"status": response.status_code, "headers": dict(response.headers)}
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise MalformedReply(
+                    f"{request.url} sent a compressed reply, which the request did not allow.",
+                    http_status=response.status_code,
+                )
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > most:
+                    raise MalformedReply(
+                        f"{request.url} sent more than {most:,} bytes.",
+                        http_status=response.status_code,
+                        body=bytes(body[:2_000]),
+                    )
+            exchange["body"] = bytes(body)
+            return Received(request.url, response.status_code, response.headers, bytes(body))
+        finally:
+            await response.aclose()
+
+    def may_have_token(self, url: httpx.URL | str) -> bool:
+        """Whether the token may go to this URL; true if there is no token. `token_origins` None means all URLs."""
+        return self._token is None or self.token_origins is None or origin(httpx.URL(url)) in self.token_origins
+
+    async def aclose(self) -> None:
+        """Closes all connections."""
+        await self._http.aclose()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError | httpx.TimeoutException):
+        return "no answer in time"
+    return str(error) or type(error).__name__

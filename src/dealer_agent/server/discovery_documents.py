@@ -1,0 +1,72 @@
+"""The cards of a dealer and the documents that list them, as responses (docs/protocol.md#discovery)."""
+
+from email.utils import format_datetime
+
+from dealer_agent.apidocs import discovery
+from dealer_agent.apidocs.components import Json
+from dealer_agent.apidocs.discovery import ListedCard
+from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
+from dealer_agent.server.documents import Document, json_document, text_document
+from dealer_agent.server.service import Service
+
+CARDS = {"1.0.0": card_1_0_0, "0.1.0": card_0_1_0}
+
+
+def card_of_revision(service: Service, revision: str) -> Document:
+    """The card of a revision of the binding."""
+    return card_document(service, CARDS[revision](service.card, service.vocabularies))
+
+
+def card_document(service: Service, card: Json) -> Document:
+    """A card with its signature. All routes of cards call this function."""
+    return _dated(service, json_document(card if service.signer is None else service.signer.signed(card)))
+
+
+def listed_cards(service: Service) -> list[ListedCard]:
+    """The cards of a dealer, the well-known one first."""
+    other = next(revision for revision in CARDS if revision != service.settings.service.revision)
+    return [
+        ListedCard(discovery.CARD_PATH, "", ""),
+        ListedCard(f"/cards/{other}.json", f"card-{other}", f", revision {other}"),
+    ]
+
+
+def has_mcp(_: Service) -> bool:
+    """Whether the service answers MCP clients."""
+    return True
+
+
+def keys_document(service: Service) -> Document:
+    """The public key of the card signatures, as a JSON Web Key Set (RFC 7517)."""
+    keys = [] if service.signer is None else [service.signer.public_key]
+    return _dated(service, json_document({"keys": keys}, "application/jwk-set+json"))
+
+
+def catalog_document(service: Service) -> Document:
+    """The AI Catalog."""
+    catalog = discovery.dealer_catalog(service.card, service.dealer_id, listed_cards(service), has_mcp=has_mcp(service))
+    return _dated(service, json_document(catalog, discovery.CATALOG_TYPE))
+
+
+def mcp_card_document(service: Service) -> Document:
+    """The MCP server card."""
+    card = discovery.mcp_server_card(service.card, service.dealer_id)
+    return _dated(service, json_document(card, discovery.MCP_CARD_TYPE))
+
+
+def mcp_server_document(service: Service) -> Document:
+    """The MCP server in the format of the MCP registry."""
+    return _dated(service, json_document(discovery.mcp_server_json(service.card, service.dealer_id)))
+
+
+def llms_document(service: Service) -> Document:
+    """The text for language models."""
+    return _dated(
+        service, text_document(discovery.llms_text(service.card, listed_cards(service), has_mcp=has_mcp(service)))
+    )
+
+
+def _dated(service: Service, document: Document) -> Document:
+    return Document(
+        document.body, document.headers | {"last-modified": format_datetime(service.opened_at, usegmt=True)}
+    )

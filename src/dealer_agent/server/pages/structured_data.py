@@ -1,0 +1,118 @@
+"""The dealer in the vocabulary of schema.org, as JSON-LD (docs/protocol.md#discovery-json-ld). Pure."""
+
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from msgspec import UNSET
+
+from dealer_agent.dealers.opening import DAY, DepartmentHours, Span, Spans, department_hours
+from dealer_agent.dealers.profile import DealerRooftop
+from dealer_agent.protocol.responses import Facets, Rooftop
+from dealer_agent.protocol.skill import DealerInformation
+
+Node = dict[str, Any]
+
+MOST_ROOFTOPS = 50
+MOST_MAKES = 50
+SPECIAL_DAYS = 14
+"""For so many days from today, the hours of a day that differ from those of the week are listed."""
+_LONGEST_TEXT = 500
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_DEPARTMENTS = {"service": "AutoRepair", "parts": "AutoPartsStore", "body": "AutoBodyShop"}
+"""The types of departments. Others are a LocalBusiness. The first department of a rooftop is the rooftop itself."""
+_CLOSED: Spans = ((0, 0),)
+
+
+def structured_data(
+    dealer: DealerInformation, rooftops: tuple[DealerRooftop, ...], facets: Facets, total: int, now: datetime
+) -> Node:
+    """The rooftops as `AutoDealer`, and the stock as an `OfferCatalog` of its makes. Each list is bounded."""
+    places = [
+        _rooftop(f"#location-{number}", dealer.name, public, rooftop, now)
+        for number, (public, rooftop) in enumerate(
+            zip(dealer.rooftops[:MOST_ROOFTOPS], rooftops[:MOST_ROOFTOPS], strict=True), start=1
+        )
+    ]
+    places[0]["hasOfferCatalog"] = _catalog("Vehicles in stock", total) | {
+        "itemListElement": [_catalog(entry.value, entry.count) for entry in (facets.makes or [])[:MOST_MAKES]]
+    }
+    return {"@context": "https://schema.org", "@graph": places}
+
+
+def _catalog(name: str, count: int) -> Node:
+    return {"@type": "OfferCatalog", "name": _text(name), "numberOfItems": count}
+
+
+def _rooftop(anchor: str, dealer: str, public: Rooftop, rooftop: DealerRooftop, now: datetime) -> Node:
+    today = now.astimezone(ZoneInfo(rooftop.timezone)).date()
+    departments = department_hours(rooftop)
+    phones = {phone.name: phone.value for phone in public.phones or ()}
+    first = next(iter(departments), "")
+    node: Node = {
+        "@type": "AutoDealer",
+        "@id": anchor,
+        "name": _text(public.name),
+        "parentOrganization": {"@type": "Organization", "name": _text(dealer)},
+        "legalName": _text(public.legal_name) if public.legal_name else UNSET,
+        "url": public.website or UNSET,
+        "telephone": phones.get(first) or next(iter(phones.values()), UNSET),
+        "email": next((email.value for email in public.emails or ()), UNSET),
+        "openingHoursSpecification": [*_hours(departments[first], today)] if first else UNSET,
+        "department": [
+            {
+                "@type": _DEPARTMENTS.get(name, "LocalBusiness"),
+                "name": _text(f"{public.name}: {name}"),
+                "openingHoursSpecification": [*_hours(departments[name], today)],
+                **({"telephone": phones[name]} if name in phones else {}),
+            }
+            for name in departments
+            if name != first
+        ]
+        or UNSET,
+    }
+    if public.address:
+        lines = (public.address.address_line_1, public.address.address_line_2)
+        node["address"] = {
+            "@type": "PostalAddress",
+            "streetAddress": _text(", ".join(line for line in lines if line)),
+            "addressLocality": _text(public.address.city),
+            "addressRegion": _text(public.address.state),
+            "postalCode": _text(public.address.zip),
+            "addressCountry": public.address.country,
+        }
+    if public.geo:
+        node["geo"] = {
+            "@type": "GeoCoordinates",
+            "latitude": public.geo.latitude,
+            "longitude": public.geo.longitude,
+        }
+    return {name: value for name, value in node.items() if value is not UNSET}
+
+
+def _hours(hours: DepartmentHours, today: date) -> Iterator[Node]:
+    for spans in dict.fromkeys(hours.week):
+        days = [name for name, other in zip(_WEEKDAYS, hours.week, strict=True) if other == spans]
+        yield from (_specification(span) | {"dayOfWeek": days} for span in spans)
+    for day in (today + timedelta(number) for number in range(SPECIAL_DAYS)):
+        spans = hours.on(day)
+        if spans != hours.week[day.weekday()]:
+            valid = {"validFrom": day.isoformat(), "validThrough": day.isoformat()}
+            # Without times on a day, the day is closed. Search engines expect equal times.
+            yield from (_specification(span) | valid for span in spans or _CLOSED)
+
+
+def _specification(span: Span) -> Node:
+    """The hours of a span. If it closes before it opens, it ends on the next day. The end of a day is 23:59."""
+    opens, closes = span
+    last = DAY - 1 if closes == DAY else closes % DAY
+    return {
+        "@type": "OpeningHoursSpecification",
+        "opens": f"{opens // 60:02}:{opens % 60:02}",
+        "closes": f"{last // 60:02}:{last % 60:02}",
+    }
+
+
+def _text(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"

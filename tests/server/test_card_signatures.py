@@ -1,0 +1,187 @@
+"""The signatures of the cards, verified with both official SDKs (docs/protocol.md#card-signatures)."""
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from copy import deepcopy
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rfc8785
+from jwt import PyJWK
+from jwt.api_jws import PyJWS
+from tests.server.conftest import OpenDealership
+from tests.server.dealership import LISTENS_AT, NO_LIMITS, Dealership, run_dealership, set_up
+from tests.server.test_cards import ALL, CARDS, MODES
+from tests.server.verifying import KEYS_PATH, Card, Read, are_valid_in_javascript, is_valid_in_python, read
+
+ODD_NAME = 'Zoë\'s "Kraftwagen" \U0001f697 <b>&amp; Söhne</b> \\ \u2028 \u0301'
+
+
+def change_name(card: Card) -> None:
+    card["name"] = "Another Dealer"
+
+
+def change_address(card: Card) -> None:
+    interfaces = card.get("supportedInterfaces") or card["supported_interfaces"]
+    interfaces[0]["url"] = "https://evil.example/rpc"
+
+
+def change_interface_order(card: Card) -> None:
+    (card.get("supportedInterfaces") or card["supported_interfaces"]).reverse()
+
+
+def add_interface(card: Card) -> None:
+    interfaces = card.get("supportedInterfaces") or card["supported_interfaces"]
+    interfaces.append(interfaces[0] | {"tenant": "another"})
+
+
+def remove_skill(card: Card) -> None:
+    card["skills"].pop()
+
+
+def change_schema(card: Card) -> None:
+    card["capabilities"]["extensions"][0]["params"]["skills"]["lead.submit"]["request_schema"] += "x"
+
+
+def require_extension(card: Card) -> None:
+    card["capabilities"]["extensions"][0]["required"] = True
+
+
+def allow_streaming(card: Card) -> None:
+    card["capabilities"]["streaming"] = True
+
+
+def change_signature(card: Card) -> None:
+    for signature in card["signatures"]:
+        first = signature["signature"][0]
+        signature["signature"] = ("A" if first != "A" else "B") + signature["signature"][1:]
+
+
+def change_header(card: Card) -> None:
+    for signature in card["signatures"]:
+        signature["protected"] = signature["protected"][:-2] + "AA"
+
+
+CHANGES: list[Callable[[Card], None]] = [
+    change_name,
+    change_address,
+    change_interface_order,
+    add_interface,
+    remove_skill,
+    change_schema,
+    require_extension,
+    allow_streaming,
+    change_signature,
+    change_header,
+]
+
+
+def header_of(signature: dict[str, str]) -> dict[str, Any]:
+    header: dict[str, Any] = json.loads(urlsafe_b64decode(signature["protected"] + "=="))
+    return header
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> list[Read]:
+    """Every card of services with every setting that changes a card."""
+    found = []
+    for extra in (
+        NO_LIMITS,
+        ALL,
+        '[auth]\nmode = "bearer"\nskills = ["lead.submit"]\n',
+        '[service]\nvocabulary = "autoagent"\nskills_off = ["lead.submit", "inventory.vehicle"]\n',
+        '[service]\nrevision = "0.1.0"\npublic_url = "https://example.com/x"\nbase_path = "/agent"\n',
+    ):
+        directory = tmp_path_factory.mktemp("signed") / "dealer"
+        set_up(directory, extra, stocked=stocked)
+        text = (directory / "dealer.toml").read_text("utf-8")
+        (directory / "dealer.toml").write_text(
+            text.replace('name = "Test Motors"', f"name = {json.dumps(ODD_NAME, ensure_ascii=False)}"), "utf-8"
+        )
+        with run_dealership(directory) as opened:
+            root = "https://example.com/x/agent" if "public_url" in extra else LISTENS_AT
+            found += [read(opened, path, root) for path in CARDS]
+    return found
+
+
+@pytest.mark.requirement("card-signatures", "card-signature-0.1.0")
+def test_both_sdks_accept_every_card_and_refuse_it_after_every_change(seen: list[Read]) -> None:
+    tampered = []
+    for each in seen:
+        for change in CHANGES:
+            card = deepcopy(each.card)
+            if change is change_schema and len(card["skills"]) < 5:
+                continue
+            change(card)
+            tampered.append(each._replace(card=card))
+    assert len(seen) == 15
+    assert [is_valid_in_python(each) for each in seen] == [True] * len(seen)
+    assert [is_valid_in_python(each) for each in tampered] == [False] * len(tampered)
+    valid = are_valid_in_javascript([*seen, *tampered])
+    assert valid == [True] * len(seen) + [False] * len(tampered)
+
+
+@pytest.mark.requirement("card-signature-keys")
+def test_a_card_whose_keys_are_elsewhere_is_refused(seen: list[Read]) -> None:
+    elsewhere = [each._replace(root="https://evil.example") for each in seen[:3]]
+    assert [is_valid_in_python(each) for each in elsewhere] == [False] * 3
+    assert are_valid_in_javascript(elsewhere) == [False] * 3
+
+
+@MODES
+@pytest.mark.requirement("card-signatures", "card-signature-forms")
+def test_each_signature_is_over_a_form_of_the_card(open_dealership: OpenDealership, auth: str) -> None:
+    """Checked without an SDK: the JSON of RFC 8785 without `signatures` and default values, as A2A 1.0 writes."""
+    opened = open_dealership(auth + NO_LIMITS)
+    card = opened.get(CARDS[0]).json()
+    signatures = card.pop("signatures")
+    assert len(signatures) == (1 if not auth else 2)
+    for extension in card["capabilities"]["extensions"]:
+        del extension["required"]
+    for holder in (card, *card["skills"]):
+        for requirement in holder.get("securityRequirements", ()):
+            requirement["schemes"]["bearer"] = {}
+    key = PyJWK.from_dict(opened.get(KEYS_PATH).json()["keys"][0])
+    payload = rfc8785.dumps(card)
+    encoded = urlsafe_b64encode(payload).decode().rstrip("=")
+    token = f"{signatures[-1]['protected']}.{encoded}.{signatures[-1]['signature']}"
+    assert PyJWS(algorithms=["ES256"]).decode(token, key, ["ES256"]) == payload
+
+
+@pytest.mark.requirement("card-signatures", "card-signature-keys")
+def test_the_header_names_the_key_at_the_root_of_the_dealer(dealership: Dealership) -> None:
+    answer = dealership.get(KEYS_PATH)
+    assert answer.headers["content-type"] == "application/jwk-set+json"
+    (key,) = answer.json()["keys"]
+    assert set(key) == {"kty", "crv", "x", "y", "kid", "use", "alg"}, "no private member"
+    thumbprint = rfc8785.dumps({name: key[name] for name in ("crv", "kty", "x", "y")})
+    assert urlsafe_b64decode(key["kid"] + "=") == sha256(thumbprint).digest()
+    for path in CARDS:
+        for signature in dealership.get(path).json()["signatures"]:
+            assert header_of(signature) == {
+                "alg": "ES256",
+                "typ": "JOSE",
+                "kid": key["kid"],
+                "jku": LISTENS_AT + KEYS_PATH,
+            }
+
+
+@pytest.mark.requirement("card-signatures")
+def test_another_process_with_the_same_keys_serves_the_same_bytes(open_dealership: OpenDealership) -> None:
+    first, second = open_dealership(), open_dealership()
+    for path in (*CARDS, KEYS_PATH):
+        assert first.get(path).content == second.get(path).content
+        assert first.get(path).headers["etag"] == second.get(path).headers["etag"]
+
+
+@pytest.mark.requirement("card-signature-keys")
+def test_a_higher_number_is_another_key_and_the_former_one_is_not_valid(open_dealership: OpenDealership) -> None:
+    former = read(open_dealership(), CARDS[0], LISTENS_AT)
+    current = read(open_dealership("[service]\ncard_key_number = 2\n"), CARDS[0], LISTENS_AT)
+    assert is_valid_in_python(former)
+    assert is_valid_in_python(current)
+    assert not is_valid_in_python(former._replace(keys=current.keys))
+    assert not is_valid_in_python(current._replace(keys=former.keys))
