@@ -96,7 +96,7 @@ def changes(skill: str, chosen: Chosen, change: Change) -> Breaking:
     return answer
 
 
-def anything(members: Members) -> bool:  # noqa: ARG001 - it is a Chosen.
+def anything(_: Members) -> bool:
     """All requests."""
     return True
 

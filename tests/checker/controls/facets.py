@@ -44,9 +44,7 @@ for _name in (*WORD_FILTERS, *RANGE_FILTERS, "dc_fast_charge", "vin", "stock", "
     broken(f"facets-filter.{name_of(_name)}")(changes(FACETS, _filtered(_name), _many_more))
 
 broken("facets.type-only")(refuses(FACETS, exactly({})))
-broken("facets.empty-filters")(
-    reads(FACETS, exactly({"filters": {}}), lambda _: {"filters": {"condition": ["used"]}})
-)
+broken("facets.empty-filters")(reads(FACETS, exactly({"filters": {}}), lambda _: {"filters": {"condition": ["used"]}}))
 broken("facets.some")(changes(FACETS, _whole, lambda facets: facets.clear()))
 broken("facets.entries")(changes(FACETS, _whole, lambda facets: facets["trims"][-1].pop("count")))
 broken("facets.entry-members")(changes(FACETS, _whole, lambda facets: facets["trims"][-1].update(label="Trim")))

@@ -24,18 +24,18 @@ HIGHEST = {"year": 2100}
 
 
 def _words(name: str, number: int) -> Chosen:
-    """Searches with one list filter that has this number of words of the stock.
+    """Searches with one list filter that has this number of valid words.
 
     The search for used vehicles alone, and that for certified ones, belong to `filter.condition-exact`.
     """
-    known = values_of(WORD_FILTERS[name])
+    known = values_of(name) if name in ("condition", "vehicle_type") else set()
 
     def chosen(members: Any) -> bool:
         words = only_filter(members, name)
         return (
             isinstance(words, list)
             and len(words) == number
-            and all(word in known or (name == "make" and str(word).swapcase() in known) for word in words)
+            and all(isinstance(word, str) and word != NOBODY and (not known or word in known) for word in words)
             and words not in (["used"], ["cpo"])
         )
 
@@ -53,10 +53,10 @@ def _end(name: str) -> Chosen:
     return chosen
 
 
-def _widest(name: str) -> dict[str, int]:
+def _widest(name: str) -> int:
     """The end of a range that excludes no value."""
     member = RANGE_FILTERS[name]
-    return {name: LOWEST.get(member, 0) if name.endswith("_min") else HIGHEST.get(member, 2_000_000_000)}
+    return LOWEST.get(member, 0) if name.endswith("_min") else HIGHEST.get(member, 2_000_000_000)
 
 
 for _name in WORD_FILTERS:
@@ -66,7 +66,7 @@ for _name in WORD_FILTERS:
     )
 for _name in RANGE_FILTERS:
     broken(f"range.{name_of(_name)}")(
-        reads_filters(_end(_name), lambda _, widest=_widest(_name): widest)  # type: ignore[misc]
+        reads_filters(_end(_name), lambda filters: {name: _widest(name) for name in filters})
     )
 
 
@@ -125,7 +125,8 @@ for _name, _pairs in SYNONYMS.items():
 
 broken("filter.condition-exact")(
     reads_filters(
-        lambda members: only_filter(members, "condition") in (["used"], ["cpo"]), lambda _: {"condition": ["used", "cpo"]}
+        lambda members: only_filter(members, "condition") in (["used"], ["cpo"]),
+        lambda _: {"condition": ["used", "cpo"]},
     )
 )
 broken("filter.dc-fast-charge")(
@@ -138,8 +139,9 @@ for _name in ("vin", "stock"):
     _known = values_of(_name)
     broken(f"filter.{_name}")(
         reads_filters(
-            lambda members, name=_name, known=_known: isinstance(only_filter(members, name), str)
-            and only_filter(members, name) in known,  # type: ignore[misc]
+            lambda members, name=_name, known=_known: (
+                isinstance(only_filter(members, name), str) and only_filter(members, name) in known
+            ),  # type: ignore[misc]
             lambda _: {},
         )
     )
@@ -169,6 +171,4 @@ broken("filters.two-lists")(reads_filters(with_filters("make", "body"), without_
 broken("filters.list-and-range")(reads_filters(with_filters("condition", "price_max"), without_filter("condition")))
 broken("filters.two-ranges")(reads_filters(with_filters("year_min", "price_max"), without_filter("price_max")))
 broken("filters.contradiction")(reads_filters(with_filters("vin", "make"), without_filter("make")))
-broken("filters.many")(
-    reads_filters(lambda members: len(members.get("filters") or ()) > 5, lambda _: {})
-)
+broken("filters.many")(reads_filters(lambda members: len(members.get("filters") or ()) > 5, lambda _: {}))

@@ -22,13 +22,13 @@ def _changes_data(chosen: Chosen, **members: Any) -> Any:
     return changes(VEHICLE, chosen, lambda listing: listing.update(members))
 
 
+def _by_upper_case(name: str) -> Chosen:
+    """Requests by one identifier. A VIN in lower case belongs to `vehicle.vin-case`."""
+    return lambda members: _by(name)(members) and not (name == "vin" and str(members[name]).islower())
+
+
 for _name, _value in _ELSE.items():
-    broken(f"vehicle.by-{_name.replace('_', '-')}")(
-        _changes_data(
-            lambda members, name=_name: _by(name)(members) and not str(members[name]).islower() or name == "vehicle_id",
-            **{_name: _value},
-        )
-    )
+    broken(f"vehicle.by-{_name.replace('_', '-')}")(_changes_data(_by_upper_case(_name), **{_name: _value}))
     if _name != "vin":
         broken(f"vehicle.unknown-{_name.replace('_', '-')}")(
             reads(VEHICLE, exactly({_name: _UNKNOWN[_name]}), lambda _: {"vin": VIN})
@@ -77,9 +77,7 @@ broken("vehicle.zip-same-price")(changes(VEHICLE, _with_zip, _cheaper))
 broken("vehicle.offered-price")(changes(VEHICLE, _with_zip, _in_words))
 broken("vehicle.no-zip")(_changes_data(_by("vin"), zip="37203"))
 broken("vehicle.zip-unknown")(
-    reads(
-        VEHICLE, _with_zip, lambda members: {name: value for name, value in members.items() if name != "zip"}
-    )
+    reads(VEHICLE, _with_zip, lambda members: {name: value for name, value in members.items() if name != "zip"})
 )
 broken("vehicle.vin-pattern")(reads(VEHICLE, exactly({"vin": "1HGCV1F30NA12345"}), lambda _: {"vin": VIN}))
 
@@ -103,5 +101,3 @@ async def calls_it_not_found(call: Call, agent: Agent) -> Answer:
     if members_of(call, VEHICLE) != {}:
         return answer
     return answer.with_error_payload(lambda payload: payload.update(code="VEHICLE_NOT_FOUND"))
-
-
