@@ -25,6 +25,8 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.server.dealership import LISTENS_AT
+
 from dealer_agent.protocol.skill import SKILL_BY_REQUEST_TYPE
 
 Change = Callable[[Any], object]
@@ -175,6 +177,7 @@ class Control:
     binding: str | None
     vocabulary: str | None
     token: bool
+    base: str
 
 
 _controls: dict[str, Control] = {}
@@ -187,13 +190,17 @@ def broken(
     binding: str | None = None,
     vocabulary: str | None = None,
     token: bool = False,
+    base: str = LISTENS_AT,
 ) -> Callable[[Breaking], Breaking]:
-    """Registers a function as the control of a check. With `token`, every skill needs a token, and the run has one."""
+    """Registers a function as the control of a check. With `token`, every skill needs a token, and the run has one.
+
+    `base` is the address that the run is given. The honest agent answers at every address.
+    """
 
     def register(function: Breaking) -> Breaking:
         if requirement_id in _controls:
             raise ValueError(f"{requirement_id} has two controls")
-        _controls[requirement_id] = Control(requirement_id, function, revision, binding, vocabulary, token)
+        _controls[requirement_id] = Control(requirement_id, function, revision, binding, vocabulary, token, base)
         return function
 
     return register
@@ -218,7 +225,7 @@ def _json(body: bytes) -> Any:
 def _changed(document: Any, change: Change) -> bytes:
     document = copy.deepcopy(document)
     change(document)
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _message(document: Any) -> Any:

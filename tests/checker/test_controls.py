@@ -1,4 +1,9 @@
-"""Each check fails on a dealer agent that is broken in exactly that way, and no other check fails there."""
+"""Each check fails on a dealer agent that is broken in exactly that way, and no other check fails there.
+
+In a normal run, the other checks are those of the same subject. In the long one, they are all checks.
+"""
+
+import os
 
 import pytest
 from tests.checker.agents import HonestAgent, check_agent
@@ -8,6 +13,15 @@ from dealer_agent.checker.check import checks
 from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.revision import REVISIONS
 from dealer_agent.checker.runner import Options
+
+CARDS = {
+    "1.0.0": "/.well-known/agent-card.json",
+    "0.1.0": "/cards/0.1.0.json",
+    **{name: f"/{name}/.well-known/agent-card.json" for name, each in REVISIONS.items() if each.is_published},
+}
+"""The path of the card of each revision."""
+
+WHOLE_RUN = bool(os.environ.get("SOAK"))
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
@@ -45,6 +59,7 @@ def test_only_this_check_fails_on_an_agent_that_is_broken_in_this_way(
     agent: HonestAgent = request.getfixturevalue("asking_for_tokens" if control.token else "honest")
     revision, binding, vocabulary = place_of(requirement, control)
     options = Options(
+        only=() if WHOLE_RUN else {requirement.subject},
         revisions={revision},
         bindings={binding},
         vocabularies={vocabulary},
@@ -52,7 +67,7 @@ def test_only_this_check_fails_on_an_agent_that_is_broken_in_this_way(
         leads=requirement.leads,
         rate=1e9,
     )
-    verdicts = check_agent(agent, options, control.answer)
+    verdicts = check_agent(agent, options, control.answer, control.base + CARDS[revision])
     failed = {each.requirement.id: each.sentence for each in verdicts if each.outcome == "fail"}
     undone = {each.requirement.id: each.sentence for each in verdicts if each.outcome == "could not check"}
     assert set(failed) == {requirement_id}, failed

@@ -7,24 +7,28 @@ from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
-from dealer_agent.checker.events import OUTCOMES, Event, Outcome, Place, RunEnded, RunStarted, Verdict
+from dealer_agent.checker.events import Event, Outcome, Place, RunEnded, RunStarted, Verdict
 from dealer_agent.checker.expected import ExpectedFailure, stale_entries
 from dealer_agent.checker.requirement import Requirement
 
 Conclusion = Literal["passed", "failed", "incomplete"]
 
 
+PREVAILING: tuple[Outcome, ...] = ("fail", "could not check", "pass", "skipped")
+"""The outcome of a requirement in several places is the first of these that one of them has."""
+
+
 @dataclass(frozen=True)
 class Group:
-    """The verdicts of one requirement in all places. `outcome` is the first of OUTCOMES that one of them has."""
+    """The verdicts of one requirement in all places."""
 
     requirement: Requirement
     verdicts: tuple[Verdict, ...]
 
     @cached_property
     def outcome(self) -> Outcome:
-        """The worst outcome."""
-        return min((each.outcome for each in self.verdicts), key=OUTCOMES.index)
+        """The outcome in all places together."""
+        return min((each.outcome for each in self.verdicts), key=PREVAILING.index)
 
     def having(self, outcome: Outcome) -> list[Verdict]:
         """The verdicts with this outcome."""

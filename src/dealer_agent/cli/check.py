@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 EXIT_FAILED, EXIT_INCOMPLETE = 1, 3
 STYLES = {"pass": "green", "fail": "bold red", "skipped": "dim", "could not check": "yellow"}
 TITLES = {"pass": "passed", "fail": "failed", "skipped": "skipped", "could not check": "not checked"}
+MOST_IN_FULL = 8
+"""With more failures than these, the terminal shows no requests and responses."""
 SHOWN_BODY = 400
 """Characters of a body that the terminal shows. The other reports have more."""
 
@@ -154,12 +156,17 @@ async def _run(result: "Result", options: object) -> None:
 
 def _show(result: "Result", reports: Sequence[Path]) -> None:
     """Prints failures with request, response and advice, the numbers of each subject, and the conclusion."""
+    from dealer_agent.checker.requirement import LEVELS
+
     if result.problem is not None:
         fail_with(result.problem, EXIT_INCOMPLETE)
     width = terminal_width() or 120
-    for group in result.groups:
-        if group.outcome in ("fail", "could not check"):
-            out.print(_failure(result, group), width=width, soft_wrap=False)
+    shown = [group for group in result.groups if group.outcome in ("fail", "could not check")]
+    shown.sort(key=lambda group: (group.outcome != "fail", LEVELS.index(group.requirement.level)))
+    for group in shown:
+        out.print(_failure(result, group, short=len(shown) > MOST_IN_FULL), width=width, soft_wrap=False)
+    if len(shown) > MOST_IN_FULL:
+        out.print("Requests and responses are in the other reports: add --report report.html\n")
     out.print(_numbers(result), width=width, soft_wrap=False)
     for each in (*result.notes, *result.stale):
         out.print(Text(plain(each), style="yellow"))
@@ -179,8 +186,8 @@ def fail_with(message: str, code: int) -> None:
     raise typer.Exit(code)
 
 
-def _failure(result: "Result", group: "Group") -> Lines:
-    """One requirement that failed or could not be checked."""
+def _failure(result: "Result", group: "Group", *, short: bool) -> Lines:
+    """One requirement that failed or could not be checked. `short` leaves the exchange out."""
     from dealer_agent.checker.reports.shown import body_text
 
     requirement = group.requirement
@@ -197,7 +204,7 @@ def _failure(result: "Result", group: "Group") -> Lines:
         lines.append(Text(f"Do: {requirement.advice}", style="bold"))
         lines += [Text(f"Expected: {plain(reason)}") for each in found[:1] if (reason := result.expectation(each))]
     exchange = next((each.exchange for each in found if each.exchange), None)
-    if exchange is not None:
+    if exchange is not None and not short:
         asked, answered = exchange.request_body, exchange.body
         lines.append(Text(f"> {exchange.method} {plain(exchange.url)}", style="cyan"))
         if asked:

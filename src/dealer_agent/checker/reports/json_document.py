@@ -26,7 +26,7 @@ def json_document(result: Result) -> str:
         "stale_expectations": result.stale,
         "verdicts": [_verdict(result, each) for each in result.verdicts],
     }
-    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _verdict(result: Result, verdict: Verdict) -> dict[str, Any]:
