@@ -21,24 +21,31 @@ def commands_page() -> str:
     return page("Commands", introduction, _sections("dealer-agent", root))
 
 
-def _sections(name: str, command: Any) -> Iterator[str]:
+def _sections(name: str, command: Any, of_group: str = "") -> Iterator[str]:
+    """The sections of a command or group. `of_group` has the arguments between the names of a group and its command."""
     if not isinstance(command, TyperGroup):
-        yield "\n\n".join(_command(name, command))
+        yield "\n\n".join(_command(name, command, of_group))
         return
     if name != "dealer-agent":
         yield f"## {name}\n\n{command.help}"
     context: Any = None
     for inner in command.list_commands(context):
-        yield from _sections(f"{name} {inner}", command.get_command(context, inner))
+        yield from _sections(f"{name} {inner}", command.get_command(context, inner), _usage(command))
 
 
-def _command(name: str, command: Any) -> Iterator[str]:
+def _usage(command: Any) -> str:
+    return " ".join(_placeholder(one) for one in command.params if not one.opts[0].startswith("-"))
+
+
+def _command(name: str, command: Any, of_group: str) -> Iterator[str]:
     level = "##" if name.count(" ") == 1 else "###"
-    arguments = [one for one in command.params if not one.opts[0].startswith("-")]
-    usage = " ".join(_placeholder(one) for one in arguments)
+    group, _, own = name.rpartition(" ")
+    words = [group, of_group, own, "[OPTIONS]", _usage(command)]
     yield f"{level} {name}"
-    yield f"    {name} [OPTIONS] {usage}".rstrip()
+    yield "    " + " ".join(word for word in words if word)
     yield "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
+    if command.epilog:
+        yield command.epilog
     rows = [(", ".join(map(code, _names(one))), one.help or "", _default(one)) for one in command.params]
     if rows:
         yield table(("Option", "Meaning", "Default"), rows)

@@ -125,7 +125,7 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     now = datetime.now(UTC)
     try:
         assert request.plain is not None, "the payload is checked before"
-        lead = PreparedLead.of(cast(LeadSubmitRequest, request.payload), request.plain, token_id, body)
+        lead = PreparedLead.of(cast(LeadSubmitRequest, request.payload), request.plain, token_id, body, request.version)
         return await dealer.lead_intake.submit(lead, dealer.catalogue, now, seconds)
     except InternalError:
         raise

@@ -16,18 +16,20 @@ JS = Path(__file__).with_name("js")
 CASES = 22
 
 
-def installed() -> Path:
-    """Node, with the client installed beside the script as the lock file says."""
+def installed(folder: Path = JS) -> Path:
+    """Node, with the packages of a folder installed as its lock file says."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        pytest.skip("GAP: no node and npm here, so the official JavaScript client was not tried")
-    lock, done = JS / "package-lock.json", JS / "node_modules" / ".package-lock.json"
+        pytest.skip("GAP: no node and npm here, so what needs them was not tried")
+    lock, done = folder / "package-lock.json", folder / "node_modules" / ".package-lock.json"
     with lock.open() as held:
         # Of two test processes that come here at once, the second waits: `npm ci` first deletes what is there.
         flock(held, LOCK_EX)
         if not done.exists() or done.stat().st_mtime < lock.stat().st_mtime:
             quiet = ("--no-audit", "--no-fund", "--ignore-scripts")
-            told = subprocess.run([npm, "ci", *quiet], cwd=JS, capture_output=True, text=True, check=False, timeout=300)
+            told = subprocess.run(
+                [npm, "ci", *quiet], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+            )
             assert told.returncode == 0, told.stdout + told.stderr
     return Path(node)
 

@@ -259,7 +259,6 @@ def test_each_address_of_the_extension_is_its_own_revisions() -> None:
         "https://e.example/v1.0",
         "https://e.example/v0.1",
         "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v1.0",
-        "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v0.1",
     }
 
 

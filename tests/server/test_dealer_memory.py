@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dealer_agent.config.settings import PublishedVersionSettings
 from dealer_agent.server import dealer_memory
 from dealer_agent.server.dealer_memory import (
     OPENED_BYTES,
@@ -19,6 +20,8 @@ from dealer_agent.server.dealer_memory import (
     write_uses,
 )
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
+
+SETTINGS = SimpleNamespace(published_versions=PublishedVersionSettings())
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
 
@@ -45,7 +48,7 @@ def opened_dealers(count: int, budget: int, file: Path) -> tuple[ServedDealers, 
     """A process with dealers of 1,000,000 bytes each, besides the memory of a service."""
 
     async def open_dealer(dealer_id: str) -> Any:
-        return SimpleNamespace(id=dealer_id, stock_bytes=1_000_000, used_at=0.0)
+        return SimpleNamespace(id=dealer_id, settings=SETTINGS, stock_bytes=1_000_000, used_at=0.0)
 
     memory = DealerMemory(budget, file, lambda _: None)
     names = frozenset(f"d{number:03}" for number in range(count))

@@ -14,6 +14,7 @@ from dealer_agent.apidocs.discovery import mcp_server_name
 
 CATALOGS = ("/.well-known/ai-catalog.json", "/.well-known/ard.json")
 MCP_CARD, MCP_SERVER = "/mcp/server-card", "/.well-known/mcp/server.json"
+VERSION_CARDS = tuple(f"/aap/{version}/.well-known/agent-card.json" for version in ("1.0", "1.1", "1.2", "1.3"))
 LLMS = "/llms.txt"
 CARDS = ("/.well-known/agent-card.json", "/cards/1.0.0.json", "/cards/0.1.0.json")
 DOCUMENTS = (*CATALOGS, MCP_CARD, MCP_SERVER, LLMS, KEYS_PATH)
@@ -42,7 +43,7 @@ def test_the_catalog_leads_to_every_card_and_to_the_mcp_server(dealership: Deale
     assert catalog["specVersion"] == "1.0"
     assert catalog["host"] == {"displayName": "Test Motors", "documentationUrl": f"{LISTENS_AT}/docs"}
     found = {entry["url"]: entry for entry in catalog["entries"]}
-    assert set(found) == {f"{LISTENS_AT}{card}" for card in (CARDS[0], CARDS[2], MCP_CARD)}
+    assert set(found) == {f"{LISTENS_AT}{card}" for card in (CARDS[0], CARDS[2], *VERSION_CARDS, MCP_CARD)}
     assert len({entry["identifier"] for entry in catalog["entries"]}) == len(found)
     for url, entry in found.items():
         named = dealership.get(urlsplit(url).path)
@@ -61,7 +62,7 @@ def test_the_catalog_lists_the_other_card_if_the_setting_changes_the_well_known_
 ) -> None:
     opened = open_dealership('[service]\nrevision = "0.1.0"\nskills_off = ["lead.submit"]\n')
     entries = opened.get(CATALOGS[0]).json()["entries"]
-    assert [urlsplit(entry["url"]).path for entry in entries] == [CARDS[0], CARDS[1], MCP_CARD]
+    assert [urlsplit(entry["url"]).path for entry in entries] == [CARDS[0], CARDS[1], *VERSION_CARDS, MCP_CARD]
     assert all(len(entry["representativeQueries"]) == 4 for entry in entries)
 
 

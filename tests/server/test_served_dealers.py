@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dealer_agent.config.settings import PublishedVersionSettings
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server import served_dealers
 from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC
 from dealer_agent.server.served_dealers import Addresses, Place, ServedDealers
+
+SETTINGS = SimpleNamespace(published_versions=PublishedVersionSettings())
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
 
@@ -69,7 +72,7 @@ def served(addresses: Addresses = TWO, **more: Any) -> tuple[ServedDealers, list
     async def open_dealer(dealer_id: str) -> Any:
         opened.append(dealer_id)
         await asyncio.sleep(0)
-        return SimpleNamespace(id=dealer_id)
+        return SimpleNamespace(id=dealer_id, settings=SETTINGS)
 
     process: Any = None
     return ServedDealers(process, addresses, open_dealer, **more), opened
@@ -141,7 +144,7 @@ def test_a_dealer_that_cannot_be_opened_is_tried_again() -> None:
             attempts.append(dealer_id)
             if len(attempts) == 1:
                 raise OSError("the database is away")
-            return SimpleNamespace()
+            return SimpleNamespace(settings=SETTINGS)
 
         process: Any = None
         dealers = ServedDealers(process, TWO, open_dealer)

@@ -195,11 +195,11 @@ def test_another_version_gets_the_a2a_error(dealership: Dealership, path: str, v
             assert error["code"] == -32009
 
 
+PUBLIC_0_1 = "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v0.1"
 OURS = [
     "https://proto.example/extensions/a2a-automotive-retail/v1.0",
     "https://proto.example/extensions/a2a-automotive-retail/v0.1",
     "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v1.0",
-    "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v0.1",
 ]
 
 
@@ -220,7 +220,7 @@ def test_extensions_may_be_listed_in_several_headers(dealership: Dealership) -> 
 
 
 @BINDINGS
-@pytest.mark.parametrize("asked", [None, "", "https://example.com/other", OURS[0] + "/more"])
+@pytest.mark.parametrize("asked", [None, "", "https://example.com/other", OURS[0] + "/more", PUBLIC_0_1])
 @pytest.mark.requirement("a2a-extensions")
 def test_no_other_extension_is_named(dealership: Dealership, path: str, asked: str | None) -> None:
     headers = {} if asked is None else {"A2A-Extensions": asked}

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from dealer_agent.apidocs.components import PARTS
+from dealer_agent.protocol.card import TOKEN_VARIABLE
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.replies import Answer, http_error_body, json_rpc_error_body, reply_pieces
@@ -23,9 +24,6 @@ from dealer_agent.protocol.vocabulary import Vocabulary
 EXAMPLE_VIN = "1HGCY2F57RA000001"
 EXAMPLE_TIME = datetime(2026, 1, 5, 15, 0, tzinfo=UTC)
 """The default time of the examples. It is long past, so no consent in them is granted in the future."""
-
-TOKEN_VARIABLE = "DEALER_AGENT_TOKEN"  # noqa: S105 - the name of a shell variable, not a token
-"""The shell variable with the bearer token of the example commands."""
 
 _REPLY_ID = "01KE7AQHV0C8D2F4G6H1J3K5MF"
 _ERROR_ID = "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG"

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from dealer_agent.apidocs.examples import TOKEN_VARIABLE, example_payload, json_text
+from dealer_agent.apidocs.examples import example_payload, json_text
+from dealer_agent.protocol.card import TOKEN_VARIABLE
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.vocabulary import Vocabulary
 

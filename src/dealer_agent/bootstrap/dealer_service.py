@@ -18,6 +18,7 @@ from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.lead_intake.visit_calendar import subscribed_calendar
 from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.mcp_tools.consent import consent_text
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
@@ -105,6 +106,7 @@ async def open_service(
         ),
         settings=settings,
         card=_card_facts(settings, shared.listens_at),
+        mcp_key=cipher.lasting_key("mcp request state"),
         signer=card_signer(settings, shared.listens_at, cipher),
         calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
         customers=intake.for_customers(store),
@@ -165,4 +167,5 @@ def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
         documentation_url=f"{base}/docs",
         skills=tuple(skill for skill in SKILLS if skill.id in settings.service.skills),
         bearer_skills=settings.token_skills,
+        consent_text=consent_text(settings.leads.consent_text, profile.name),
     )

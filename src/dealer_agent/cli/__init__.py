@@ -20,6 +20,7 @@ COMMANDS = {
     "backup": "Write settings, database, stock and recorded heads into one file, while the service runs.",
     "restore": "Restore a backup into a new folder.",
     "report": "Show what agents asked in a month, and what they did not find. Counts only.",
+    "mcp": "Give an AI assistant the tools of a dealer agent, over stdio.",
     "help": "Show a page of the reference: settings, commands, feeds, fields, errors and others.",
 }
 GROUPS = {
@@ -35,6 +36,7 @@ GROUPS = {
     "dealers": "Add, change and remove the dealers of a service of many dealers.",
     "database": "Prepare a PostgreSQL database.",
     "tokens": "Create, list and revoke bearer tokens for buyer agents.",
+    "ask": "Ask any dealer agent: who it is, what is in stock, for one vehicle, or to take a lead.",
 }
 HELP = COMMANDS | GROUPS
 EXTRAS = dict.fromkeys(HELP, "server") | {"help": "", "ask": "", "check": "", "mcp": "mcp"}
@@ -57,11 +59,12 @@ class _LazyCommands(TyperGroup):
             return None
         module = _module(cmd_name)
         if cmd_name in GROUPS:
-            from dealer_agent.cli.open_dealer import add_dealer_option
-
             command: Any = get_group(module.app)
-            for each in command.commands.values():
-                add_dealer_option(each)
+            if EXTRAS[cmd_name] == "server":
+                from dealer_agent.cli.open_dealer import add_dealer_option
+
+                for each in command.commands.values():
+                    add_dealer_option(each)
         else:
             single = typer.Typer(add_completion=False)
             single.command()(getattr(module, cmd_name))

@@ -64,10 +64,10 @@ def report_errors() -> Iterator[None]:
         fail(f"{error.filename or 'The system'}: {what}")
 
 
-def fail(message: str) -> NoReturn:
-    """Ends the command with exit code 1."""
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Ends the command with an exit code."""
     err.print(Text.assemble(("Error:", "bold red"), " ", plain(message)))
-    raise typer.Exit(1)
+    raise typer.Exit(code)
 
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -1,12 +1,13 @@
 """`DealerAgent`: one dealer's agent, and its five skills as methods."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.client.card import Binding, Card, origin
 from dealer_agent.client.discovery import find_card, web_address
@@ -96,6 +97,7 @@ class DealerAgent:
         token: str | None = None,
         token_origins: Collection[str] = (),
         binding: Binding | None = None,
+        verify_signature: bool = False,
         app: AsgiApp | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         headers: Mapping[str, str] | None = None,
@@ -112,7 +114,8 @@ class DealerAgent:
         `url` is that of the dealer (its card is at `/.well-known/agent-card.json` below it), or that of a card. `token`
         is a bearer token. It goes to the origin of `url`, and to those of `token_origins`
         (`https://api.dealer.example`).
-        `binding` is by default JSON-RPC if the card has it, else HTTP+JSON.
+        `binding` is by default JSON-RPC if the card has it, else HTTP+JSON. `verify_signature` refuses a card without
+        a valid signature by a key on its own origin, and uses only what is signed; it needs the extra `signatures`.
 
         With `app`, an ASGI application in the same process answers, and nothing goes over the network. `transport`
         replaces the whole transport, for example to name the client's address:
@@ -120,7 +123,7 @@ class DealerAgent:
         comes before the library's own name in `User-Agent`. `timeout` is the longest time of one request, in seconds.
         `on_exchange` is called after each request, with what was sent and received.
 
-        Raises Unreachable, NotADealerAgent, or MalformedReply for a reply that is too large.
+        Raises Unreachable, NotADealerAgent (CardNotVerified), or MalformedReply for a reply that is too large.
         """
         if app is not None:
             if transport is not None:
@@ -141,7 +144,9 @@ class DealerAgent:
                 on_exchange=on_exchange,
             )
             try:
-                card = await find_card(pool, address, binding=binding, retries=retries)
+                card = await find_card(
+                    pool, address, binding=binding, retries=retries, verify_signature=verify_signature
+                )
             except BaseException:
                 await pool.aclose()
                 raise
@@ -230,9 +235,9 @@ class DealerAgent:
     async def vehicle(
         self,
         *,
-        vin: str | None = None,
-        stock: str | None = None,
-        vehicle_id: str | None = None,
+        vin: str | UnsetType | None = None,
+        stock: str | UnsetType | None = None,
+        vehicle_id: str | UnsetType | None = None,
         zip: str | None = None,  # noqa: A002 - the name of the protocol
     ) -> VehicleDetail:
         """One vehicle, by VIN, stock number or id. With `zip`, the offer for the buyer's ZIP code.
@@ -241,7 +246,7 @@ class DealerAgent:
         after 1.0 have no `zip`: their agents refuse it.
         """
         given = {"vin": vin, "stock": stock, "vehicle_id": vehicle_id}
-        members = {name: value for name, value in given.items() if value is not None}
+        members = {name: value for name, value in given.items() if value not in (None, UNSET)}
         if not members:
             raise InvalidRequest("Give a vin, a stock number or a vehicle_id.")
         return _typed(
@@ -297,7 +302,7 @@ class DealerAgent:
 def _typed(reply: Reply, kind: type[Answer]) -> Answer:
     try:
         return decode_lenient(reply.data, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise MalformedReply(f"The reply has another form than {kind.__name__}: {error}", http_status=200) from None
 
 
@@ -308,8 +313,8 @@ def _with_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
     try:
         checked = msgspec.convert(dict(filters), Filters)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).rpartition(" - at `$.")
-        problem = Problem("/" + place.rstrip("`").replace("[...]", "").replace(".", "/"), reason)
+        reason, _, place = str(error).rpartition(" - at `$")
+        problem = Problem(re.sub(r"[.\[]", "/", place.rstrip("`")).replace("]", ""), reason)
         raise InvalidRequest(f"Wrong filter: {problem}", [problem]) from None
     return {"filters": msgspec.to_builtins(checked)} if filters else {}
 

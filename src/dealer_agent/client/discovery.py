@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx
 
 from dealer_agent.client.card import Binding, Card, parse_url, read_card
-from dealer_agent.client.errors import NotADealerAgent, Unreachable
+from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Unreachable
 from dealer_agent.client.retries import Retries
 from dealer_agent.client.transport import Received, Transport
 
@@ -24,13 +24,16 @@ def web_address(url: str) -> httpx.URL:
     return address
 
 
-async def find_card(pool: Transport, address: httpx.URL, *, binding: Binding | None, retries: Retries) -> Card:
+async def find_card(
+    pool: Transport, address: httpx.URL, *, binding: Binding | None, retries: Retries, verify_signature: bool
+) -> Card:
     """The card below a URL, or at the URL. Raises NotADealerAgent and Unreachable."""
     missing = ""
     for place in _places(address):
         received = await retries.reading(lambda place=place: _get(pool, place))  # type: ignore[misc]
         if received.status == 200:
-            card = read_card(received.body, str(received.url), binding, pool.token_origins)
+            body = await _verified(pool, received) if verify_signature else received.body
+            card = read_card(body, str(received.url), binding, pool.token_origins)
             if not pool.may_have_token(card.endpoint):
                 raise NotADealerAgent(
                     f"The card at {card.url} names {card.endpoint}, which is on another origin. The token is not sent "
@@ -39,6 +42,14 @@ async def find_card(pool: Transport, address: httpx.URL, *, binding: Binding | N
             return card
         missing = f"{received.url} answered {received.status}"
     raise NotADealerAgent(f"No agent card found at {address}: {missing}.")
+
+
+async def _verified(pool: Transport, received: Received) -> bytes:
+    try:
+        from dealer_agent.client.signatures import verified
+    except ModuleNotFoundError:
+        raise InvalidRequest("verify_signature needs more packages: pip install 'dealer-agent[signatures]'") from None
+    return await verified(pool, received)
 
 
 def _places(address: httpx.URL) -> Iterator[httpx.URL]:

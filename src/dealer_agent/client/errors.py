@@ -4,6 +4,7 @@
     ├── InvalidRequest      nothing was sent: the arguments are wrong
     ├── Unreachable         no reply came, or only one of a gateway
     ├── NotADealerAgent     no usable agent card at the URL
+    │   └── CardNotVerified the signature of the card is missing or wrong
     ├── MalformedReply      a reply that is none of the protocol
     ├── SearchIncomplete    `search_all` cannot show that it saw all vehicles
     └── Refused             the dealer's agent answered with an error
@@ -17,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 from dealer_agent.correctable import CorrectableError
-from dealer_agent.protocol.errors import ERRORS, ProtocolError
+from dealer_agent.protocol import errors as protocol
 
 
 class Problem(NamedTuple):
@@ -79,6 +80,10 @@ class NotADealerAgent(DealerAgentError):  # noqa: N818
     """The URL has no agent card of a dealer agent, or the card cannot be used."""
 
 
+class CardNotVerified(NotADealerAgent):
+    """The agent card has no valid signature."""
+
+
 class MalformedReply(DealerAgentError):  # noqa: N818
     """The reply breaks the protocol or a bound of the client. `body` has its first bytes."""
 
@@ -107,7 +112,7 @@ class Refused(DealerAgentError):  # noqa: N818
     errors with 200. `json_rpc` is the number of the JSON-RPC error. `error_id` identifies the error for the dealer.
     """
 
-    kind: ClassVar[type[ProtocolError] | None] = None
+    kind: ClassVar[type[protocol.ProtocolError] | None] = None
     """The record of the code in `protocol.errors`; None for an unknown code."""
 
     def __init__(
@@ -128,6 +133,8 @@ class Refused(DealerAgentError):  # noqa: N818
         self.message = message
         self.problems = tuple(problems)
         self.details = details or {}
+        # A lead without a free time for its visit is stored. Whether one is stored before a fault, nobody knows.
+        self.may_have_arrived = "lead_id" in self.details or code == protocol.InternalError.code
         self.error_id = error_id
         self.retryable = self.kind is not None and self.kind.retryable if retryable is None else retryable
         self.retry_after = retry_after
@@ -142,7 +149,7 @@ class Refused(DealerAgentError):  # noqa: N818
 
 REFUSALS: dict[str, type[Refused]] = {
     code: type(kind.__name__, (Refused,), {"__doc__": kind.meaning, "__module__": __name__, "kind": kind})
-    for code, kind in ERRORS.items()
+    for code, kind in protocol.ERRORS.items()
 }
 """The class of each known error code."""
 

@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from msgspec import Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 from msgspec.structs import fields
 
 Decoded = TypeVar("Decoded")
@@ -45,8 +45,8 @@ def _lenient(kind: Any) -> Any:
         return Annotated[plain, Meta(tz=True)] if zoned else plain
     if origin is Literal:
         return str
-    if origin in (Union, UnionType) and UnsetType not in arguments:
-        return Any  # A scalar now, perhaps a list in another version.
+    if origin in (Union, UnionType) and {str, int, float, bool} == set(arguments):
+        return Any  # Any scalar here, and also a list in other versions.
     if origin in (Union, UnionType):
         return Union[tuple(_lenient(option) for option in arguments)]  # noqa: UP007 - the options are computed
     if origin is not None:

@@ -7,6 +7,7 @@ The place and the form of an error differ between bindings and versions. All of 
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -30,6 +31,13 @@ for _code, _kind in ERRORS.items():
         _CODE_OF_NUMBER.setdefault(_kind.json_rpc, _code)
     if _kind.json_rpc_autoagent is not None:
         _CODE_OF_NUMBER.setdefault(_kind.json_rpc_autoagent, _code)
+
+
+LONGEST_MESSAGE = 2_000
+"""The most characters of a message that an error repeats."""
+LONGEST_NAME = 200
+"""The most characters of a code, an id or a keyword in an error."""
+MOST_PROBLEMS = 1_000
 
 
 class Reply(Struct, frozen=True):
@@ -113,11 +121,11 @@ def refusal(error: Any, received: Received) -> Refused | Unreachable | Malformed
     error_id = payload.get("error_id") or (metadata.get("error_id") if isinstance(metadata, dict) else None)
     retryable = payload.get("retryable")
     return REFUSALS.get(code, Refused)(
-        code,
-        message or f"HTTP status {received.status}",
-        problems=_problems(details, nodes),
+        code[:LONGEST_NAME],
+        message[:LONGEST_MESSAGE] or f"HTTP status {received.status}",
+        problems=islice(_problems(details, nodes), MOST_PROBLEMS),
         details=details,
-        error_id=error_id if isinstance(error_id, str) else None,
+        error_id=error_id[:LONGEST_NAME] if isinstance(error_id, str) else None,
         retryable=retryable if isinstance(retryable, bool) else None,
         retry_after=wait,
         http_status=received.status,
@@ -145,7 +153,8 @@ def _problems(details: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[
         if isinstance(entry, dict):
             pointer = _first_text(entry, "instancePath", "instanceLocation", "field")
             message = _first_text(entry, "message", "error", "description")
-            yield Problem(pointer, message, _first_text(entry, "keyword"))
+            keyword = _first_text(entry, "keyword")
+            yield Problem(pointer[:LONGEST_MESSAGE], message[:LONGEST_MESSAGE], keyword[:LONGEST_NAME])
 
 
 def _first_text(entry: dict[str, Any], *names: str) -> str:

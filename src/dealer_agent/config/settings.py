@@ -29,10 +29,12 @@ from dealer_agent.dealers.profile_checks import (
 )
 from dealer_agent.encryption import Cipher
 from dealer_agent.inventory.feed_checks import FeedChecks, check_names_are_known
+from dealer_agent.mcp_tools.consent import CONSENT_TEXT
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Problem
+from dealer_agent.protocol.published_versions import VersionName
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
-from dealer_agent.protocol.vocabulary import Vocabulary, proto
+from dealer_agent.protocol.vocabulary import PROTO_EXTENSION_0_1_0, Vocabulary, proto
 
 _PROTO = proto()
 
@@ -95,6 +97,13 @@ def default_is_within_cap(search: Any) -> Iterator[Problem]:
             yield Problem(("default_limit",), f"{default} is more than limit_cap, {cap}")
 
 
+def versions_differ(versions: Any) -> Iterator[Problem]:
+    """Each version is named once."""
+    match versions:
+        case {"served": [*names]} if len(names) > len({*map(str, names)}):
+            yield Problem(("served",), "names a version twice; remove one")
+
+
 Skills = tuple[Annotated[str, read_by(read_skill)], ...]
 Rate = Annotated[str, read_by(read_rate)]
 WebAddress = Annotated[str, read_by(read_web_address)]
@@ -110,7 +119,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     card_key_number: Annotated[int, Meta(ge=1, le=1000)] = 1
     error_domain: Text = _PROTO.domain
     extension_uri_1_0_0: WebAddress = _PROTO.extension_1_0_0
-    extension_uri_0_1_0: WebAddress = _PROTO.extension_0_1_0
+    extension_uri_0_1_0: WebAddress = PROTO_EXTENSION_0_1_0
     lenient_configuration: bool = False
     skills_off: Skills = ()
     body_limit_kib: Annotated[int, Meta(ge=1, le=1024)] = 32
@@ -147,6 +156,12 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return tuple(map(ip_network, self.trusted_proxies))
 
 
+class PublishedVersionSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which published versions of the public protocol have addresses (docs/protocol.md#published-versions)."""
+
+    served: Annotated[tuple[VersionName, ...], Meta(max_length=5)] = ("1.0", "1.1", "1.2", "1.3")
+
+
 class SearchSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Page sizes of inventory.search (docs/protocol.md#inventory-search)."""
 
@@ -166,6 +181,7 @@ class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     address: Rate = "6000/minute"
     bad_tokens: Rate = "20/minute"
     health: Rate = "1200/minute"
+    mcp: Rate = "1200/minute"
 
     @property
     def by_rule(self) -> dict[str, str]:
@@ -253,6 +269,28 @@ class ReportSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     agents: Annotated[tuple[Annotated[str, read_by(read_agent_name)], ...], Meta(max_length=50)] = ()
 
 
+def read_origin(value: str) -> str:
+    """The origin of web pages, such as `https://chat.example.com`: a URL without a path."""
+    parts = urlsplit(read_web_address(value))
+    if value != f"{parts.scheme}://{parts.netloc}" or value != value.lower():
+        raise ValueError(f"'{value}' must be an origin in lower case, such as 'https://chat.example.com'")
+    return value
+
+
+class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The MCP server at `/mcp` (docs/how-to/mcp.md): its host names and the origins of pages that may call it."""
+
+    enabled: bool = True
+    allowed_hosts: Annotated[tuple[Annotated[str, read_by(read_host)], ...], Meta(max_length=20)] = ()
+    allowed_origins: Annotated[tuple[Annotated[str, read_by(read_origin)], ...], Meta(max_length=20)] = ()
+
+
+class LeadSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the dealer asks a person for consent. `{dealer}` in the text becomes the dealer's name."""
+
+    consent_text: Annotated[Text, Meta(max_length=4000)] = CONSENT_TEXT
+
+
 LONGEST_LEASE_SECONDS = 3600
 
 
@@ -271,6 +309,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     """The sections about the service."""
 
     service: ServiceSettings = ServiceSettings()
+    published_versions: Annotated[PublishedVersionSettings, must_satisfy(versions_differ)] = PublishedVersionSettings()
     search: Annotated[SearchSettings, must_satisfy(default_is_within_cap)] = SearchSettings()
     auth: Annotated[AuthSettings, must_satisfy(named_skills_need_tokens)] = AuthSettings()
     rate_limits: RateLimitSettings = RateLimitSettings()
@@ -283,6 +322,8 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
     sftp: SftpSettings = SftpSettings()
     reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()
+    leads: LeadSettings = LeadSettings()
+    mcp: McpSettings = McpSettings()
 
 
 if TYPE_CHECKING:

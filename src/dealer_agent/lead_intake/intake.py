@@ -76,7 +76,7 @@ class LeadIntake:
 
     def lead_job(self, lead: PreparedLead, catalogue: Catalogue, now: datetime) -> Job[Answer | ProtocolError]:
         """The job that stores a lead. Raises ProtocolError for a lead to refuse, if it has no idempotency key."""
-        accepted = accept_lead(lead.request, catalogue, now) if lead.request.idempotency_key is UNSET else None
+        accepted = accept_lead(lead, catalogue, now) if lead.request.idempotency_key is UNSET else None
         return lambda tx: LeadTransaction(tx, self._context, catalogue, lead, accepted).store()
 
     def cancel_visit(self, appointment_id: str, *, notify: bool, now: datetime) -> Cancellation:

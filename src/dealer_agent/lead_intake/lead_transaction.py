@@ -149,7 +149,7 @@ class LeadTransaction:
     def _store_lead(self) -> tuple[str, Result]:
         """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the answer."""
         lead, tx = self.lead, self.tx
-        accepted = self.accepted or accept_lead(lead.request, self.catalogue, tx.now)
+        accepted = self.accepted or accept_lead(lead, self.catalogue, tx.now)
         vehicle = vehicle_key(lead.request.vehicle_of_interest, accepted.found)
         # A withdrawal counts even if all other data of the customer was deleted.
         withdrawn = withdrawn_since(tx, lead.contacts, accepted.grant.granted_at)

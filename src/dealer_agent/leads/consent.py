@@ -15,10 +15,12 @@ from dealer_agent.leads.records import LeadContent, StoredLead
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.problems import Problem, message_and_details
+from dealer_agent.protocol.published_versions import SCOPE, PublishedVersion
 from dealer_agent.protocol.request_problems import Checker, list_problems
 from dealer_agent.protocol.requests import Channel, Consent, Customer
 from dealer_agent.protocol.schemas import consent_schema
 from dealer_agent.protocol.timestamps import is_timestamp, parse_timestamp
+from dealer_agent.protocol.version_payloads import consent_checker
 
 EMAIL: Final = "email"
 PHONE: Final = "phone"
@@ -93,7 +95,6 @@ def _covers(event: ConsentEvent, customer: Customer, channel: Channel) -> bool:
     return granted == current or (granted is not UNSET and normal(granted) == normal(current))
 
 
-SCOPE = "lead_submission"
 PURPOSE = "contact about the customer's own request"
 """The purpose in the record of a grant."""
 CLOCK_GRACE = timedelta(minutes=5)
@@ -114,19 +115,20 @@ class Grant:
     expires_at: datetime | None
 
 
-def judge_consent(consent: object, customer: Customer, now: datetime) -> Grant:
-    """The grant in a request's `consent`.
+def judge_consent(consent: object, customer: Customer, now: datetime, version: PublishedVersion | None = None) -> Grant:
+    """The grant in a request's `consent`, by the rules of the root or of a published version.
 
     Raises ContactConsentRequired and InvalidConsent, which list all defects and repeat nothing of the consent.
     """
     if consent is UNSET:
         absent = Problem(("consent",), "is required: a lead needs the customer's consent", "required")
         raise ContactConsentRequired(*message_and_details([absent], "payload"))
-    missing = _missing(consent, customer)
+    missing = _missing(consent, customer, has_one_scope=version is not None)
     named = {problem.path for problem in missing}
+    checker = _checker() if version is None else consent_checker(version)
     malformed = [
         replace(problem, received=None)
-        for problem in (found.below("consent") for found in list_problems(_checker(), consent))
+        for problem in (found.below("consent") for found in list_problems(checker, consent))
         if problem.path not in named
     ]
     problems = missing + malformed + _beyond_schema(consent, now)
@@ -147,14 +149,17 @@ def _checker() -> Checker:
     return Checker(consent_schema())
 
 
-def _missing(consent: object, customer: Customer) -> list[Problem]:
-    """What the consent lacks. A `scope` or `allowed_channels` that is not an array is not reported here."""
+def _missing(consent: object, customer: Customer, *, has_one_scope: bool) -> list[Problem]:
+    """What the consent lacks. A `scope` or `allowed_channels` that is not an array is not reported here.
+
+    With `has_one_scope`, every defect of `scope` makes the consent invalid, so it is not reported here either.
+    """
     if not isinstance(consent, dict):
         return []
     problems = []
-    if "scope" not in consent:
+    if "scope" not in consent and not has_one_scope:
         problems.append(Problem(("consent", "scope"), f"is required and must hold {SCOPE}", "required"))
-    elif isinstance(consent["scope"], list) and SCOPE not in consent["scope"]:
+    elif not has_one_scope and isinstance(consent["scope"], list) and SCOPE not in consent["scope"]:
         problems.append(Problem(("consent", "scope"), f"must hold {SCOPE}", "contains"))
     preferred = customer.preferred_contact if customer.preferred_contact in CHANNELS else None
     allowed = consent.get("allowed_channels")

@@ -19,6 +19,7 @@ from dealer_agent.leads.records import LeadRecord
 from dealer_agent.leads.statuses import RECEIVED
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.formats import normal_email, normal_phone
+from dealer_agent.protocol.published_versions import PublishedVersion
 from dealer_agent.protocol.requests import Customer, SourceAgent, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
@@ -128,9 +129,10 @@ class Acceptance(NamedTuple):
         return tuple(channel for channel in self.grant.channels if channel not in self.withdrawn)
 
 
-def accept_lead(lead: LeadSubmitRequest, catalogue: "Catalogue", now: datetime) -> Acceptance:
+def accept_lead(prepared: "PreparedLead", catalogue: "Catalogue", now: datetime) -> Acceptance:
     """Checks consent and vehicle. Raises ProtocolError."""
-    grant = judge_consent(lead.consent, lead.customer, now)
+    lead = prepared.request
+    grant = judge_consent(lead.consent, lead.customer, now, prepared.version)
     found, listing = find_vehicle(lead, catalogue)
     if cannot_be_driven(lead, found):
         place = {"in": "payload", "instancePath": "/vehicle_of_interest"}
@@ -165,7 +167,7 @@ class PreparedLead:
     """A lead that passed the schema. It is prepared outside its transaction, where other leads would wait for it.
 
     `payload` has the JSON values of the request, extras included. `contacts` are the `contact_points`, `senders` the
-    `sender_keys`.
+    `sender_keys`. The consent follows the rules of a published `version`, or of the root.
     """
 
     request: LeadSubmitRequest
@@ -175,14 +177,22 @@ class PreparedLead:
     contacts: tuple[str, ...]
     senders: tuple[str, ...]
     customer: Customer
+    version: PublishedVersion | None = None
 
     @classmethod
-    def of(cls, request: LeadSubmitRequest, payload: dict[str, Any], token_id: str | None, body: bytes) -> Self:
+    def of(
+        cls,
+        request: LeadSubmitRequest,
+        payload: dict[str, Any],
+        token_id: str | None,
+        body: bytes,
+        version: PublishedVersion | None = None,
+    ) -> Self:
         """Prepares a lead. `body` is the body of the HTTP request."""
         contacts = contact_points(request.customer)
         senders = sender_keys(token_id, request, contacts)
         customer = with_normal_phone(request.customer, contacts)
-        return cls(request, payload, token_id, sha256(body).digest(), contacts, senders, customer)
+        return cls(request, payload, token_id, sha256(body).digest(), contacts, senders, customer, version)
 
     @property
     def is_trusted(self) -> bool:

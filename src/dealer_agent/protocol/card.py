@@ -1,4 +1,4 @@
-"""The agent card in both protocol revisions (docs/protocol.md#cards). Pure."""
+"""The agent cards of both protocol revisions and of the published versions (docs/protocol.md#cards). Pure."""
 
 import hashlib
 import re
@@ -7,11 +7,14 @@ from typing import Any
 
 import msgspec
 
+from dealer_agent.protocol.published_versions import VOCABULARIES, PublishedVersion
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.vocabulary import Vocabularies
 
 A2A_VERSION = "1.0"
 BEARER_SCHEME = "bearer"
+TOKEN_VARIABLE = "DEALER_AGENT_TOKEN"  # noqa: S105 - the name of a variable, not a token
+"""The environment variable with the bearer token, for the example commands and for `dealer-agent ask`."""
 BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list": []}}}]
 
 
@@ -19,7 +22,8 @@ BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list":
 class CardFacts:
     """The content of the card of one service. URLs are absolute, without a trailing slash.
 
-    `skills` are switched on. `bearer_skills` are the ids of those that require a token.
+    `skills` are switched on. `bearer_skills` are the ids of those that require a token. `consent_text` is what a tool
+    shows to a person before it sends a lead (docs/how-to/mcp.md#consent).
     """
 
     name: str
@@ -33,6 +37,7 @@ class CardFacts:
     documentation_url: str
     skills: tuple[Skill, ...]
     bearer_skills: frozenset[str]
+    consent_text: str = ""
 
     @property
     def auth_type(self) -> str:
@@ -57,14 +62,42 @@ class CardFacts:
 
 def card_1_0_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     """The camelCase card of revision 1.0.0."""
-    return _identified(_card(facts, vocabularies, [each.extension_1_0_0 for each in vocabularies.both], {}))
+    text = {"consent_text": facts.consent_text} if facts.consent_text else {}
+    return _identified(_card(facts, vocabularies, [each.extension_1_0_0 for each in vocabularies.both], text))
 
 
 def card_0_1_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     """The snake_case card of revision 0.1.0. It has `auth_type` at its top and in the extension."""
     auth_type = {"auth_type": facts.auth_type}
-    card = _card(facts, vocabularies, [each.extension_0_1_0 for each in vocabularies.both], auth_type)
+    uris = [each.extension_0_1_0 for each in vocabularies.both if each.extension_0_1_0 is not None]
+    card = _card(facts, vocabularies, uris, auth_type)
     return _identified(auth_type | _in_snake_case(card))
+
+
+def published_card(facts: CardFacts, version: PublishedVersion) -> dict[str, Any]:
+    """The card of a published version: that of revision 1.0.0, with the addresses, the extension and the schemas of
+    the version."""
+    card = _card(facts, VOCABULARIES, [version.extension_uri], {})
+    root = facts.http_json_url + version.path
+    json_rpc, http_json = card["supportedInterfaces"]
+    json_rpc["url"] = root + facts.json_rpc_url.removeprefix(facts.http_json_url)
+    http_json["url"] = root
+    if not version.has_http_json:
+        card["supportedInterfaces"].remove(http_json)
+    (extension,) = card["capabilities"]["extensions"]
+    extension["required"] = version.needs_headers
+    extension["params"] = {
+        "version": version.name,
+        "schema_base_url": version.schemas,
+        "skills": {
+            skill.id: {
+                "request_schema": version.schema_url(skill, "request"),
+                "response_schema": version.schema_url(skill, "response"),
+            }
+            for skill in facts.skills
+        },
+    }
+    return _identified(card)
 
 
 def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params: dict[str, str]) -> dict[str, Any]:

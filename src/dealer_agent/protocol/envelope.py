@@ -27,7 +27,8 @@ from dealer_agent.protocol.errors import (
     UnsupportedSkill,
 )
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
-from dealer_agent.protocol.problems import RECEIVED_LIMIT, Problem, validation_error
+from dealer_agent.protocol.problems import RECEIVED_LIMIT, Problem, message_and_details, validation_error
+from dealer_agent.protocol.published_versions import PublishedVersion
 from dealer_agent.protocol.request_problems import payload_problems
 from dealer_agent.protocol.skill import (
     LEAD_SUBMIT,
@@ -37,6 +38,7 @@ from dealer_agent.protocol.skill import (
     Payload,
     Skill,
 )
+from dealer_agent.protocol.version_payloads import root_payload, version_problems
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 MEDIA_TYPES_SHOWN = 3
@@ -50,7 +52,8 @@ class Request(Struct, frozen=True, gc=False):
     """A request whose skill is known. It has a `payload`, or `problems` that say why not.
 
     `plain` is the payload of a lead as JSON values, unknown members included. It is what the store keeps. `tenant` is
-    A2A's name of the receiver, as sent.
+    A2A's name of the receiver, as sent. A request to a published `version` has the payload and `plain` of the same
+    request at the root.
     """
 
     skill: Skill
@@ -60,6 +63,7 @@ class Request(Struct, frozen=True, gc=False):
     problems: tuple[Problem, ...] = ()
     plain: dict[str, Any] | None = None
     tenant: Any = None
+    version: PublishedVersion | None = None
 
 
 _decoder = msgspec.json.Decoder(SendMessage)
@@ -100,19 +104,22 @@ def names_a_lead(body: bytes) -> bool:
         return False
 
 
-def decode_request(body: bytes, vocabularies: Vocabularies, lenient: bool = False) -> Request:
+def decode_request(
+    body: bytes, vocabularies: Vocabularies, lenient: bool = False, version: PublishedVersion | None = None
+) -> Request:
     """The request in an HTTP+JSON body. Raises ProtocolError for an invalid envelope or an unknown skill.
 
-    A request with an invalid payload has `problems`. `lenient` allows an absent configuration.
+    A request with an invalid payload has `problems`. `lenient` allows an absent configuration. The rules are those of
+    the root, or of a published version.
     """
-    request = decode_plain_request(body, vocabularies)
+    request = decode_plain_request(body, vocabularies) if version is None else None
     if request is not None:
         return request
     plain = read_json(body)
     if isinstance(plain, dict) and "jsonrpc" in plain and "message" not in plain:
         words = "is a JSON-RPC call; send it to /rpc, or send its params alone here"
         raise validation_error([Problem((), words, "additionalProperties")], "envelope")
-    return check_request(plain, vocabularies, lenient=lenient)
+    return check_request(plain, vocabularies, lenient=lenient, version=version)
 
 
 def decode_plain_request(body: bytes, vocabularies: Vocabularies) -> Request | None:
@@ -160,33 +167,36 @@ def plain_request(sent: SendMessage, vocabularies: Vocabularies) -> Request | No
     return Request(skill, found[0], message.context_id or None, payload)
 
 
-def check_request(body: Any, vocabularies: Vocabularies, *, lenient: bool = False) -> Request:
+def check_request(
+    body: Any, vocabularies: Vocabularies, *, lenient: bool = False, version: PublishedVersion | None = None
+) -> Request:
     """The request in plain JSON values, by the full check. Raises ProtocolError as `decode_request`."""
     part = data_part(body)[1]
     vocabulary = vocabularies.of_media_type(part.get("mediaType")) if part else vocabularies.default
     try:
-        skill, payload = _check_envelope(body, vocabularies, vocabulary, lenient=lenient)
+        skill, payload = _check_envelope(body, vocabularies, vocabulary, lenient=lenient, version=version)
     except ProtocolError as error:
         error.vocabulary = vocabulary
         raise
     context_id, tenant = body["message"].get("contextId") or None, body.get("tenant")
-    problems = payload_problems(skill, payload)
+    problems = payload_problems(skill, payload) if version is None else version_problems(version, skill, payload)
     if not problems:
+        payload = payload if version is None else root_payload(version, skill, payload)
         try:
             typed: Payload = msgspec.convert(payload, skill.payload)
         except msgspec.ValidationError:
             problems = [Problem((), "does not have the shape that the schema asks for", "type")]
         else:
             plain = payload if skill.is_lead else None
-            return Request(skill, vocabulary, context_id, typed, plain=plain, tenant=tenant)
+            return Request(skill, vocabulary, context_id, typed, plain=plain, tenant=tenant, version=version)
     if skill.is_lead:
         # The name of an unknown member is enough: its value may be personal.
         problems = [replace(p, received=None) if p.keyword == "additionalProperties" else p for p in problems]
-    return Request(skill, vocabulary, context_id, problems=tuple(problems), tenant=tenant)
+    return Request(skill, vocabulary, context_id, problems=tuple(problems), tenant=tenant, version=version)
 
 
 def _check_envelope(
-    body: Any, vocabularies: Vocabularies, vocabulary: Vocabulary, *, lenient: bool
+    body: Any, vocabularies: Vocabularies, vocabulary: Vocabulary, *, lenient: bool, version: PublishedVersion | None
 ) -> tuple[Skill, dict[str, Any]]:
     _refuse_tasks(body)
     _refuse_other_media_types(body, vocabularies)
@@ -195,7 +205,10 @@ def _check_envelope(
     payload = part.get("data") if part else None
     named = payload.get("type") if isinstance(payload, dict) else None
     skill = SKILL_BY_REQUEST_TYPE.get(named) if not problems and isinstance(named, str) else None
-    problems += media_type_problems(body, skill, vocabularies, lenient=lenient)
+    of_media_types = media_type_problems(body, skill, vocabularies, lenient=lenient)
+    if of_media_types and not problems and version is not None and version.has_a2a_errors:
+        raise ContentTypeNotSupported(*message_and_details(of_media_types, "envelope"))
+    problems += of_media_types
     if problems:
         raise validation_error(problems, "envelope")
     _refuse_pushes(body)

@@ -21,6 +21,8 @@ add a class, and a line to this tree::
     ├── UnsupportedOperation             A2A's own
     ├── ContentTypeNotSupported          A2A's own
     └── VersionNotSupported              A2A's own
+
+Published versions of the public protocol have two more codes (`protocol.version_payloads`, `protocol.version_errors`).
 """
 
 # ruff: noqa: D101, N818 - `meaning` describes a class. A class has the name of its code, without "Error".
@@ -305,4 +307,4 @@ class VersionNotSupported(ProtocolError):
 
 
 ERRORS: dict[str, type[ProtocolError]] = {kind.code: kind for kind in ProtocolError.__subclasses__()}
-"""Each error code and its class, in the order of this file."""
+"""Each error code at the root and its class, in the order of this file."""

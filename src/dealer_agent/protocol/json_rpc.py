@@ -10,6 +10,7 @@ from dealer_agent.protocol.envelope import Request, RequestTypes, check_request,
 from dealer_agent.protocol.envelope_problems import SendMessage
 from dealer_agent.protocol.errors import ProtocolError, SchemaValidationFailed, UnsupportedSkill
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
+from dealer_agent.protocol.published_versions import PublishedVersion
 from dealer_agent.protocol.task_list import TaskPage, task_page
 from dealer_agent.protocol.vocabulary import Vocabularies
 
@@ -56,10 +57,13 @@ _types_decoder = msgspec.json.Decoder(_CallTypes)
 
 
 def decode_call(
-    body: bytes, vocabularies: Vocabularies, lenient: bool = False
+    body: bytes, vocabularies: Vocabularies, lenient: bool = False, version: PublishedVersion | None = None
 ) -> tuple[bytes, Request | ProtocolError | TaskPage]:
-    """The id of a call, as the JSON text that was received, and the request, the error or the answer to ListTasks."""
-    plain_call = decode_plain_call(body, vocabularies)
+    """The id of a call, as the JSON text that was received, and the request, the error or the answer to ListTasks.
+
+    The rules are those of the root, or of a published version.
+    """
+    plain_call = decode_plain_call(body, vocabularies) if version is None else None
     if plain_call is not None:
         return plain_call
     rpc_id = NO_ID
@@ -67,12 +71,12 @@ def decode_call(
         plain = read_json(body)
         _refuse_other_values(plain)
         rpc_id = _id_in(body)
-        _refuse_other_calls(plain, rpc_id)
+        _refuse_other_calls(plain, rpc_id, version)
         params = plain.get("params", {})
         if plain["method"] == "ListTasks":
             named = params if isinstance(params, dict) else {}
             return rpc_id, task_page(named.get("pageSize"), named.get("pageToken"))
-        return rpc_id, check_request(params, vocabularies, lenient=lenient)
+        return rpc_id, check_request(params, vocabularies, lenient=lenient, version=version)
     except ProtocolError as error:
         return rpc_id, error
 
@@ -136,7 +140,7 @@ def _refuse_other_values(plain: Any) -> None:
         raise _invalid('This is a body of the HTTP+JSON binding. Send it to /message:send, or as "params" of a call.')
 
 
-def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes) -> None:
+def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes, version: PublishedVersion | None) -> None:
     if "id" not in call:
         raise _invalid('Notifications are not supported: send an "id".')
     if rpc_id == NO_ID and call["id"] is not None:
@@ -146,13 +150,22 @@ def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes) -> None:
     method = call.get("method")
     if not isinstance(method, str):
         raise _invalid('"method" must be a string: send "SendMessage".')
-    if method in ("SendMessage", "ListTasks"):
+    if method == "SendMessage" or (method == "ListTasks" and version is None):
         return
-    undeclared = UNDECLARED_METHODS.get(method)
+    undeclared = UNDECLARED_METHODS.get(method) if version is None else _undeclared_method(version, method)
     if undeclared is not None:
         raise undeclared(f"This agent does not offer {method}: it answers SendMessage.", {"in": "envelope"})
     legacy = " (message/send is its legacy v0.3 name)" if method == "message/send" else ""
     raise UnsupportedSkill(f"No such method. Send SendMessage{legacy}.", {"in": "envelope"}, json_rpc=METHOD_NOT_FOUND)
+
+
+def _undeclared_method(version: PublishedVersion, method: str) -> type[ProtocolError] | None:
+    """A2A's error for a method that a published version does not have. None if the version has only one error for all
+    unknown methods."""
+    if not version.has_a2a_errors:
+        return None
+    kind = errors.UnsupportedOperation if method == "ListTasks" else UNDECLARED_METHODS.get(method)
+    return errors.UnsupportedOperation if kind is errors.TaskNotFound else kind
 
 
 def result_pieces(rpc_id: bytes, result: list[bytes]) -> list[bytes]:

@@ -33,6 +33,7 @@ _FORMAT_WORDS = {
     "date-time-local": "must be an ISO 8601 date and time, such as 2026-11-20T15:00:00-05:00",
     "timezone": "must be an IANA time zone, such as America/New_York",
     "date": "must be an ISO 8601 date, such as 2026-11-20",
+    "uri": "must be a URI, such as https://agent.example.com",
 }
 
 _LIMIT_WORDS = {
@@ -52,6 +53,7 @@ _TYPE_WORDS = {
     "integer": "an integer",
     "number": "a number",
     "boolean": "true or false",
+    "null": "null",
 }
 
 
@@ -235,6 +237,8 @@ def _words(kind: Any) -> str:
             return f"must match {kind.pattern}"
         case "format":
             return _FORMAT_WORDS[kind.format]
+        case "uniqueItems":
+            return "must not have an entry twice"
     return _LIMIT_WORDS[kind.name].format(kind.limit)
 
 

@@ -10,14 +10,15 @@ from dealer_agent.protocol.skill import SKILLS, Skill
 class Vocabulary:
     """One vocabulary: the names of media types, error payloads, domain and extensions.
 
-    With `a2a_errors`, the `data` of a JSON-RPC error is A2A's array of details. Otherwise it is the payload alone.
+    Without `extension_0_1_0`, the card of revision 0.1.0 has no extension of this vocabulary. With `a2a_errors`, the
+    `data` of a JSON-RPC error is A2A's array of details. Otherwise it is the payload alone.
     """
 
     vendor: str
     error_type: str
     domain: str
     extension_1_0_0: str
-    extension_0_1_0: str
+    extension_0_1_0: str | None
     a2a_errors: bool
 
     @property
@@ -34,10 +35,13 @@ class Vocabulary:
         return f"application/vnd.{self.vendor}.{skill.stem}-response+json"
 
 
+PROTO_EXTENSION_0_1_0 = "https://proto.example/extensions/a2a-automotive-retail/v0.1"
+
+
 def proto(
     domain: str = "proto.example",
     extension_1_0_0: str = "https://proto.example/extensions/a2a-automotive-retail/v1.0",
-    extension_0_1_0: str = "https://proto.example/extensions/a2a-automotive-retail/v0.1",
+    extension_0_1_0: str = PROTO_EXTENSION_0_1_0,
 ) -> Vocabulary:
     """The vocabulary `proto`. The domain and the URIs of the extensions are settings."""
     return Vocabulary("proto", "proto.error", domain, extension_1_0_0, extension_0_1_0, a2a_errors=True)
@@ -48,7 +52,8 @@ AUTOAGENT = Vocabulary(
     "aap.error",
     "autoagentprotocol.org",
     "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v1.0",
-    "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v0.1",
+    # Public v0.1 is another protocol, and no published version is revision 0.1.0 of the binding.
+    None,
     a2a_errors=False,
 )
 
@@ -64,15 +69,18 @@ JSON_MODES = ("application/json", "application/*", "*/*")
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """The vocabularies that a service understands. It replies in `default` if the request names none."""
+    """The vocabularies that a service understands. It replies in `default` if the request names none.
+
+    Published versions have no `other` vocabulary.
+    """
 
     default: Vocabulary
-    other: Vocabulary
+    other: Vocabulary | None = None
 
     @cached_property
-    def both(self) -> tuple[Vocabulary, Vocabulary]:
-        """Both vocabularies, the default one first."""
-        return self.default, self.other
+    def both(self) -> tuple[Vocabulary, ...]:
+        """The vocabularies, the default one first."""
+        return (self.default,) if self.other is None else (self.default, self.other)
 
     @cached_property
     def requests(self) -> dict[str, tuple[Vocabulary, Skill]]:
@@ -84,9 +92,8 @@ class Vocabularies:
     @cached_property
     def extensions(self) -> frozenset[str]:
         """The URIs of the profile's extensions, in both vocabularies and both revisions."""
-        return frozenset(
-            uri for vocabulary in self.both for uri in (vocabulary.extension_1_0_0, vocabulary.extension_0_1_0)
-        )
+        named = ((vocabulary.extension_1_0_0, vocabulary.extension_0_1_0) for vocabulary in self.both)
+        return frozenset(uri for uris in named for uri in uris if uri is not None)
 
     @cached_property
     def accepted(self) -> dict[str, frozenset[str]]:

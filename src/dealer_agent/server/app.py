@@ -23,7 +23,7 @@ from dealer_agent.server.installation_routes import WHERE_DEALERS_ARE, installat
 from dealer_agent.server.limits import ADDRESS_RULE
 from dealer_agent.server.request_pipeline import handle_post
 from dealer_agent.server.routes import HEALTH_PATHS, routes
-from dealer_agent.server.served_dealers import BINDINGS, ServedDealers, host_of
+from dealer_agent.server.served_dealers import ServedDealers, bindings_of, host_of
 from dealer_agent.server.service import HEALTH_RULE, Service
 from dealer_agent.storage.errors import DealerUnknown
 
@@ -98,7 +98,7 @@ class DealerApp:
             except DealerUnknown:
                 return Target(None, path, None)
         service.used_at = perf_counter()
-        return Target(service, place.path, BINDINGS.get(place.path) if place.is_below_root else None)
+        return Target(service, place.path, bindings_of(service).get(place.path) if place.is_below_root else None)
 
     async def _answer(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request. Raises HTTPException and ProtocolError."""

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import cache
 from typing import NamedTuple
 
 from dealer_agent.protocol import envelope, json_rpc
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.published_versions import VOCABULARIES, PublishedVersion
 from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.task_list import TaskPage
+from dealer_agent.protocol.version_errors import http_error, json_rpc_error
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 
@@ -21,6 +24,8 @@ class Binding(NamedTuple):
     - `call_id(body)` returns the id in a body that may be invalid; `null` if there is none.
     - `encode_result(call_id, result)` returns the body of a reply. Result and body are lists of pieces.
     - `encode_error(error, vocabulary, error_id, at, call_id)` returns the HTTP status and the body.
+
+    The binding of a published `version` has its rules, and always the vocabulary `autoagent`.
     """
 
     name: str
@@ -30,11 +35,14 @@ class Binding(NamedTuple):
     call_id: Callable[[bytes], bytes]
     encode_result: Callable[[bytes, list[bytes]], list[bytes]]
     encode_error: Callable[[ProtocolError, Vocabulary, str, datetime, bytes], tuple[int, bytes]]
+    version: PublishedVersion | None = None
 
 
-def _decode_http(body: bytes, vocabularies: Vocabularies, lenient: bool) -> tuple[bytes, Request | ProtocolError]:
+def _decode_http(
+    body: bytes, vocabularies: Vocabularies, lenient: bool, version: PublishedVersion | None = None
+) -> tuple[bytes, Request | ProtocolError]:
     try:
-        return b"", envelope.decode_request(body, vocabularies, lenient)
+        return b"", envelope.decode_request(body, vocabularies, lenient, version)
     except ProtocolError as error:
         return b"", error
 
@@ -72,3 +80,27 @@ JSON_RPC = Binding(
     encode_result=json_rpc.result_pieces,
     encode_error=_json_rpc_error,
 )
+MCP = HTTP_JSON._replace(name="mcp")
+"""A call of an MCP tool: a request of the HTTP+JSON binding that `server.mcp` makes, with a name of its own in logs."""
+
+
+@cache
+def http_json_of(version: PublishedVersion) -> Binding:
+    """HTTP+JSON as a published version has it."""
+    return HTTP_JSON._replace(
+        decode=lambda body, _, lenient: _decode_http(body, VOCABULARIES, lenient, version),
+        decode_plain=lambda _body, _vocabularies: None,
+        encode_error=lambda error, _, error_id, at, _call_id: http_error(version, error, error_id, at),
+        version=version,
+    )
+
+
+@cache
+def json_rpc_of(version: PublishedVersion) -> Binding:
+    """JSON-RPC as a published version has it."""
+    return JSON_RPC._replace(
+        decode=lambda body, _, lenient: json_rpc.decode_call(body, VOCABULARIES, lenient, version),
+        decode_plain=lambda _body, _vocabularies: None,
+        encode_error=lambda error, _, error_id, at, call_id: json_rpc_error(version, error, error_id, at, call_id),
+        version=version,
+    )

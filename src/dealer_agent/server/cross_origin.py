@@ -13,7 +13,8 @@ READABLE_ANYWHERE = {
 PREFLIGHT = {
     "access-control-allow-origin": "*",
     "access-control-allow-methods": "GET, POST",
-    "access-control-allow-headers": "content-type, authorization, a2a-version, a2a-extensions",
+    "access-control-allow-headers": "content-type, authorization, a2a-version, a2a-extensions, "
+    "mcp-protocol-version, mcp-method, mcp-name",
     "access-control-max-age": "7200",
 }
 """The headers of the answer to a preflight request. With it, a browser asks whether it may send the real request."""

@@ -2,10 +2,13 @@
 
 from email.utils import format_datetime
 
+from starlette.exceptions import HTTPException
+
 from dealer_agent.apidocs import discovery
 from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.discovery import ListedCard
-from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
+from dealer_agent.protocol.card import card_0_1_0, card_1_0_0, published_card
+from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, PublishedVersion
 from dealer_agent.server.documents import Document, json_document, text_document
 from dealer_agent.server.service import Service
 
@@ -15,6 +18,13 @@ CARDS = {"1.0.0": card_1_0_0, "0.1.0": card_0_1_0}
 def card_of_revision(service: Service, revision: str) -> Document:
     """The card of a revision of the binding."""
     return card_document(service, CARDS[revision](service.card, service.vocabularies))
+
+
+def card_of_version(version: PublishedVersion, service: Service) -> Document:
+    """The card of a published version. Raises HTTPException if the dealer does not serve the version."""
+    if version.name not in service.settings.published_versions.served:
+        raise HTTPException(404)
+    return card_document(service, published_card(service.card, version))
 
 
 def card_document(service: Service, card: Json) -> Document:
@@ -28,12 +38,17 @@ def listed_cards(service: Service) -> list[ListedCard]:
     return [
         ListedCard(discovery.CARD_PATH, "", ""),
         ListedCard(f"/cards/{other}.json", f"card-{other}", f", revision {other}"),
+        *(
+            ListedCard(PUBLISHED_VERSIONS[name].card_path, f"aap-{name}", f", AAP {name}")
+            for name in service.settings.published_versions.served
+        ),
     ]
 
 
-def has_mcp(_: Service) -> bool:
-    """Whether the service answers MCP clients."""
-    return True
+def _require_mcp(service: Service) -> None:
+    """Raises HTTPException if the dealer has switched MCP off."""
+    if not service.settings.mcp.enabled:
+        raise HTTPException(404)
 
 
 def keys_document(service: Service) -> Document:
@@ -44,25 +59,30 @@ def keys_document(service: Service) -> Document:
 
 def catalog_document(service: Service) -> Document:
     """The AI Catalog."""
-    catalog = discovery.dealer_catalog(service.card, service.dealer_id, listed_cards(service), has_mcp=has_mcp(service))
+    catalog = discovery.dealer_catalog(
+        service.card, service.dealer_id, listed_cards(service), has_mcp=service.settings.mcp.enabled
+    )
     return _dated(service, json_document(catalog, discovery.CATALOG_TYPE))
 
 
 def mcp_card_document(service: Service) -> Document:
-    """The MCP server card."""
+    """The MCP server card. Raises HTTPException without MCP."""
+    _require_mcp(service)
     card = discovery.mcp_server_card(service.card, service.dealer_id)
     return _dated(service, json_document(card, discovery.MCP_CARD_TYPE))
 
 
 def mcp_server_document(service: Service) -> Document:
-    """The MCP server in the format of the MCP registry."""
+    """The MCP server in the format of the MCP registry. Raises HTTPException without MCP."""
+    _require_mcp(service)
     return _dated(service, json_document(discovery.mcp_server_json(service.card, service.dealer_id)))
 
 
 def llms_document(service: Service) -> Document:
     """The text for language models."""
     return _dated(
-        service, text_document(discovery.llms_text(service.card, listed_cards(service), has_mcp=has_mcp(service)))
+        service,
+        text_document(discovery.llms_text(service.card, listed_cards(service), has_mcp=service.settings.mcp.enabled)),
     )
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
@@ -21,6 +22,8 @@ from dealer_agent.protocol.errors import AuthRequired, ProtocolError, Unsupporte
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.task_list import TaskPage
+from dealer_agent.protocol.version_errors import extension_not_named
+from dealer_agent.protocol.version_payloads import version_error
 from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, too_large, wrong_media_type
@@ -38,6 +41,8 @@ COUNTED_BYTES = 8 * 1024
 """A request counts against the rate of its IP address once for each 8 KiB of its body, and at least once."""
 
 A2A_JSON = "application/a2a+json"
+MOST_EXTENSIONS = 100
+"""How many of the extensions that a request names are read."""
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
 # The first parameter of this name counts. parse_qs would take 20 ms for a long query.
 _VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
@@ -193,7 +198,29 @@ def check_version(incoming: IncomingRequest) -> None:
     if sent is None and (parameter := _VERSION_IN_QUERY.search(incoming.query)):
         version = unquote_plus(parameter[1].decode("latin-1"))
     if version is not None and not _SUPPORTED_VERSION.fullmatch(version.strip()):
-        raise VersionNotSupported("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
+        raise _unsupported_version()
+
+
+def check_activation(incoming: IncomingRequest) -> None:
+    """Refuses a request to a published version without the headers that this version requires."""
+    version = incoming.binding.version
+    if version is None or not version.needs_headers:
+        return
+    if b"a2a-version" not in incoming.fields and not _VERSION_IN_QUERY.search(incoming.query):
+        raise _unsupported_version()
+    if version.extension_uri not in named_extensions(incoming):
+        raise extension_not_named(version)
+
+
+def named_extensions(incoming: IncomingRequest) -> list[str]:
+    """The extensions in the headers `A2A-Extensions`, at most MOST_EXTENSIONS."""
+    lines = (value.decode("latin-1") for name, value in incoming.headers if name == b"a2a-extensions")
+    named = (uri.strip() for line in lines for uri in line.split(",", MOST_EXTENSIONS))
+    return list(islice(named, MOST_EXTENSIONS))
+
+
+def _unsupported_version() -> VersionNotSupported:
+    return VersionNotSupported("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
 
 
 def check_envelope(incoming: IncomingRequest) -> None:
@@ -244,7 +271,8 @@ def check_payload(incoming: IncomingRequest) -> None:
     """Refuses a payload that its schema does not allow."""
     request = incoming.request
     if request.problems:
-        error = validation_error(list(request.problems), "payload")
+        problems = list(request.problems)
+        error = validation_error(problems, "payload") if request.version is None else version_error(problems)
         if request.skill.is_lead:
             incoming.service.dealer.lead_intake.note_refusal(error.code, datetime.now(UTC))
         raise error
@@ -255,6 +283,7 @@ BODY_GATES: tuple[Gate, ...] = (count_body, check_size)
 REQUEST_GATES: tuple[Gate, ...] = (
     decode,
     check_version,
+    check_activation,
     check_envelope,
     check_tenant,
     check_skill,

@@ -97,7 +97,8 @@ class Sampler:
 class RequestLine(Struct, gc=False):
     """The log line of a request, as structlog would write it, at a fraction of the cost. `ms` is its duration.
 
-    Requests outside the bindings have neither `binding` nor `ms`. Status, code and skill are the line's kind.
+    Requests outside the bindings have neither `binding` nor `ms`. `version` is the published version, if any.
+    Status, code and skill are the line's kind.
     """
 
     request_id: str
@@ -107,6 +108,7 @@ class RequestLine(Struct, gc=False):
     skill: str | UnsetType = UNSET
     code: str | UnsetType = UNSET
     error_id: str | UnsetType = UNSET
+    version: str | UnsetType = UNSET
     event: str = "request"
     level: str = "info"
     at: datetime | UnsetType = UNSET

@@ -23,7 +23,7 @@ def overload_reply(service: Service, binding: Binding, body: bytes, server_lines
 
     `server_lines` are the header lines that uvicorn adds.
     """
-    kept = _template, binding.name
+    kept = _template, binding
     if kept not in service.documents:
         service.documents[kept] = _template(binding, service.vocabularies.default)
     pieces, length = service.documents[kept]

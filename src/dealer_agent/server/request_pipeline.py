@@ -7,16 +7,16 @@ complete and valid requests of the reading skills. Both apply the list of `serve
 from collections.abc import Iterable
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from itertools import islice
 from time import perf_counter
 
 from msgspec import UNSET, Struct
 from starlette.types import Receive, Scope, Send
 
-from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
+from dealer_agent.protocol.errors import AuthRequired, ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.replies import Answer, reply_pieces
 from dealer_agent.protocol.skill import LEAD_SUBMIT
 from dealer_agent.protocol.task_list import TaskPage
+from dealer_agent.protocol.version_payloads import reply_data
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.cross_origin import HEAD_LINES
@@ -27,6 +27,7 @@ from dealer_agent.server.gates import (
     REQUEST_GATES,
     IncomingRequest,
     count_malformed_lead,
+    named_extensions,
     pass_all_gates,
     pass_gates,
     share_counts,
@@ -37,8 +38,7 @@ from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
 from dealer_agent.storage.trace_context import current_span
 
-_MOST_EXTENSIONS = 100
-"""How many of the extensions that a request names are read."""
+PLAIN_TEXT = "text/plain; charset=utf-8"
 _COMMON_HEADERS = "cache-control: no-store\r\nx-content-type-options: nosniff\r\n" + HEAD_LINES
 
 
@@ -120,6 +120,8 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
     peer = scope["client"][0] if scope.get("client") else None
     headers = scope["headers"]
     incoming = IncomingRequest(binding, service, headers, dict(headers), peer, scope["query_string"])
+    if binding.version is not None:
+        incoming.line.version = binding.version.name
     try:
         reply = await answer(incoming, receive)
     except ClientGoneError:
@@ -160,6 +162,10 @@ async def _submit_lead(incoming: IncomingRequest) -> Answer:
 
 
 def _success(incoming: IncomingRequest, result: Answer) -> Reply:
+    version = incoming.binding.version
+    if version is not None:
+        data = b"".join((result.data, *result.rest))
+        result = result._replace(data=reply_data(version, incoming.request.skill, data), rest=())
     pieces = reply_pieces(incoming.request, incoming.line.request_id, result)
     return _reply(incoming, 200, _extensions(incoming), incoming.binding.encode_result(incoming.call_id, pieces))
 
@@ -175,6 +181,9 @@ def _failure(incoming: IncomingRequest, fault: Exception) -> Reply:
     status, body = incoming.binding.encode_error(
         error, incoming.vocabulary, error_id, datetime.now(UTC), incoming.call_id
     )
+    if incoming.binding.version is not None and isinstance(error, AuthRequired):
+        # No published version has a payload for this.
+        incoming.media_type = PLAIN_TEXT
     return _reply(incoming, status, error.headers, [body])
 
 
@@ -187,9 +196,7 @@ def _extensions(incoming: IncomingRequest) -> Iterable[tuple[str, str]]:
     """The header that names the requested extensions which the service knows (docs/protocol.md#envelope)."""
     if b"a2a-extensions" not in incoming.fields:
         return ()
-    lines = (value.decode("latin-1") for name, value in incoming.headers if name == b"a2a-extensions")
-    named = (uri.strip() for line in lines for uri in line.split(",", _MOST_EXTENSIONS))
-    known = dict.fromkeys(
-        uri for uri in islice(named, _MOST_EXTENSIONS) if uri in incoming.service.vocabularies.extensions
-    )
+    version = incoming.binding.version
+    ours = incoming.service.vocabularies.extensions if version is None else (version.extension_uri,)
+    known = dict.fromkeys(uri for uri in named_extensions(incoming) if uri in ours)
     return (("a2a-extensions", ", ".join(known)),) if known else ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from dealer_agent.apidocs import discovery
 from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedOperation
+from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.task_list import task_page
 from dealer_agent.server.body import JSON
@@ -22,6 +24,7 @@ from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
 from dealer_agent.server.discovery_documents import (
     card_of_revision,
+    card_of_version,
     catalog_document,
     keys_document,
     llms_document,
@@ -37,6 +40,7 @@ from dealer_agent.server.documents import (
     page_document,
     public_document,
 )
+from dealer_agent.server.mcp import McpEndpoint
 from dealer_agent.server.pages.docs import docs_page
 from dealer_agent.server.pages.home import home_page
 from dealer_agent.server.pages.site import stylesheet
@@ -64,12 +68,14 @@ def routes() -> list[Route]:
         Route(discovery.MCP_CARD_PATH, _addressed(mcp_card_document)),
         Route(discovery.MCP_SERVER_PATH, _addressed(mcp_server_document)),
         Route(discovery.LLMS_PATH, _addressed(llms_document)),
+        *(Route(each.card_path, _addressed(partial(card_of_version, each))) for each in PUBLISHED_VERSIONS.values()),
         Route("/openapi.json", _kept(lambda service: json_document(_openapi(service)))),
         *(
             Route(f"/schemas/{name}", _fixed(msgspec.json.encode(schema), "application/schema+json"))
             for name, schema in published_schemas().items()
         ),
         Route("/schemas", _fixed(msgspec.json.encode({"schemas": sorted(published_schemas())}))),
+        Route(discovery.MCP_PATH, McpEndpoint(), methods=["POST"]),
         Route("/healthz", health),
         Route("/readyz", _readiness),
         Route("/calendar/{secret}.ics", _calendar),

@@ -8,7 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -16,11 +16,12 @@ from starlette.types import Scope
 
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.protocol.errors import RateLimited
-from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC, Binding
+from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, VersionName
+from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC, Binding, http_json_of, json_rpc_of
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Process, Service
 
 BINDINGS = {MESSAGE_SEND: HTTP_JSON, RPC: JSON_RPC}
-"""The bindings by their path below the root of a dealer."""
+"""The bindings at the root of a dealer, by their path."""
 BELOW = "/d/"
 """A dealer of an installation answers below this path and its id."""
 MOST_OPENING = 4
@@ -97,6 +98,22 @@ class Addresses:
         return Place(dealer_id, path.removeprefix(self.base_path) if is_below else path, is_below)
 
 
+@cache
+def bindings_by_path(served: tuple[VersionName, ...]) -> Mapping[str, Binding]:
+    """The bindings by their path below the root of a dealer: those at the root, and those of the versions `served`."""
+    found = dict(BINDINGS)
+    for version in (PUBLISHED_VERSIONS[name] for name in served):
+        found[version.path + RPC] = json_rpc_of(version)
+        if version.has_http_json:
+            found[version.path + MESSAGE_SEND] = http_json_of(version)
+    return found
+
+
+def bindings_of(service: Service) -> Mapping[str, Binding]:
+    """The bindings of a dealer, by their path below its root."""
+    return bindings_by_path(service.settings.published_versions.served)
+
+
 def host_name(host: str) -> str:
     """A host as in `Addresses.hosts`: lower case, without port and final dot."""
     name, colon, port = host.lower().rpartition(":")
@@ -167,7 +184,7 @@ class ServedDealers:
         self.opened[dealer_id] = service
         self._roots[dealer_id] = self.addresses.roots(dealer_id)
         for host, root in self._roots[dealer_id]:
-            for path, binding in BINDINGS.items():
+            for path, binding in bindings_of(service).items():
                 self._targets[host, root + path.encode()] = service, binding
         self.close_idle(self)
         self.on_opened(dealer_id)
@@ -180,10 +197,11 @@ class ServedDealers:
 
     def close(self, dealer_id: str) -> Service | None:
         """Removes and returns the service of a dealer. Requests in progress continue to use it."""
+        service = self.opened.pop(dealer_id, None)
         for host, root in self._roots.pop(dealer_id, ()):
-            for path in BINDINGS:
+            for path in bindings_of(service) if service else ():
                 del self._targets[host, root + path.encode()]
-        return self.opened.pop(dealer_id, None)
+        return service
 
     def move(self, addresses: Addresses) -> None:
         """Replaces the addresses. Dealers that are no longer enabled, or answer elsewhere now, are closed."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 BAD_TOKENS_RULE = "bad_tokens"
 MALFORMED_LEADS_RULE = "malformed_leads"
 HEALTH_RULE = "health"
+MCP_RULE = "mcp"
 
 LEADS_TAKEN = "available"
 
@@ -82,14 +83,14 @@ class Process:
 class Service:
     """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones.
 
-    `loaded` are the revisions of both. `signer` signs the cards; without one they are not signed. `calendar` makes the
-    file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads the store, so it runs
-    in a thread. `customers` and `links` answer the links in the mails to customers. `shared_limits` replaces `limits`
-    if machines share their rate limits. `tenant` is the only tenant that a request may name; None accepts any.
-    `documents` has the cards, pages and refusals that were needed, by the function that makes them. `replies` counts
-    the replies, if metrics are on, and `traces` makes spans, if traces are. `stock_bytes` is the size of the snapshot.
-    `used_at` is the time of the last request, by `perf_counter`.
-    `opened_at` is when the process read the settings.
+    `loaded` are the revisions of both. `signer` signs the cards; without one they are not signed. `mcp_key` protects
+    the state of MCP calls that wait for a person. `calendar` makes the file of the dealer's visits for the hash of a
+    calendar's secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer
+    the links in the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant`
+    is the only tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that
+    were needed, by the function that makes them. `replies` counts the replies, if metrics are on, and `traces` makes
+    spans, if traces are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by
+    `perf_counter`. `opened_at` is when the process read the settings.
     """
 
     process: Process
@@ -101,6 +102,7 @@ class Service:
     limits: RateLimits | DealerLimits
     settings: Settings
     card: CardFacts
+    mcp_key: bytes = field(repr=False)
     signer: CardSigner | None
     calendar: Callable[[bytes], bytes | None]
     customers: CustomerActions
@@ -125,12 +127,12 @@ class Service:
         """The queue of requests of the process."""
         return self.process.load
 
-    async def count_request(self, rule: str, scope: Scope) -> None:
+    async def count_request(self, rule: str, scope: Scope, cost: int = 1) -> None:
         """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""
         address = scope_address(scope, self.settings.service.trusted_networks)
         if self.shared_limits is None:
-            wait = self.limits.acquire(rule, address)
+            wait = self.limits.acquire(rule, address, cost)
         else:
-            wait = await self.shared_limits.acquire(rule, address)
+            wait = await self.shared_limits.acquire(rule, address, cost)
         if wait is not None:
             raise self.process.too_many(rule, wait)

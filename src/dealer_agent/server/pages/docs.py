@@ -8,7 +8,7 @@ from dealer_agent.apidocs import examples
 from dealer_agent.apidocs.components import SKILL_COUNT, payload_component, reply_component
 from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, server_root
 from dealer_agent.apidocs.sdk_programs import python_program, typescript_program
-from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.card import TOKEN_VARIABLE, CardFacts
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_body import NESTING_LIMIT
 from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH
@@ -61,7 +61,7 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
         quick_start_asks_for_token=asks_for_token,
         python_program=python_program(server_root(facts), quick, vocabulary, bearer=asks_for_token),
         typescript_program=typescript_program(server_root(facts), quick, vocabulary, bearer=asks_for_token),
-        token_variable=examples.TOKEN_VARIABLE,
+        token_variable=TOKEN_VARIABLE,
         envelope=examples.json_text(body),
         call=examples.json_text(examples.example_call(body)),
         errors=ERRORS.values(),

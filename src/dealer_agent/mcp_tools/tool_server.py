@@ -1,0 +1,183 @@
+"""The MCP server of one dealer, on the low-level server of the official SDK. It knows no transport and no dealer.
+
+To import this module takes 0.7 s of processor time and 26 MB, because of the SDK. So import it where the first MCP
+request arrives.
+
+A lead needs the person's consent. In the revision 2026-07-28, the reply to the call asks for it, and the client calls
+again with the answer and with a state that only this service can make: no session is needed. In older revisions, the
+server sends a request of its own and waits. That works over stdio. Over HTTP it would need a session in one process,
+and the answer may reach another process; so a lead is refused there.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from dealer_agent.mcp_tools.consent import ConsentTerms, agent_name, consented, lead_payload, question
+from dealer_agent.mcp_tools.tools import MADE_HERE, TOOL_BY_NAME, TOOLS, Tool, instructions
+from dealer_agent.mcp_tools.words import SkillData, SkillError, error_text, result_text
+from dealer_agent.protocol.errors import IdempotencyConflict
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.request_problems import payload_problems
+from dealer_agent.protocol.skill import LEAD_SUBMIT, Skill
+
+STATE_SECONDS: Final = 900.0
+"""How long a person may take to answer, in the revision 2026-07-28."""
+LIST_SECONDS: Final = 300
+"""How long a client may keep the list of tools."""
+_ANSWER = "consent"
+"""The name of the question in a call that needs an answer."""
+
+Context = Any
+"""`mcp.server.context.ServerRequestContext`, whose type parameters say nothing here."""
+AskSkill = Callable[[Context, Skill, dict[str, Any]], Awaitable[SkillData | SkillError]]
+"""Answers a skill. `payload` is a request payload that may be invalid."""
+
+
+@dataclass(frozen=True)
+class ToolServer:
+    """What the tools of a dealer need. `skills` are the ids of those that the dealer offers."""
+
+    name: str
+    version: str
+    terms: ConsentTerms
+    skills: frozenset[str]
+    ask: AskSkill
+
+    def server(self, security: RequestStateSecurity) -> Server[Any]:
+        """A server. `security` protects the state of calls that wait for an answer."""
+        made: Server[Any] = Server(
+            self.name,
+            version=self.version,
+            title=self.terms.dealer,
+            instructions=instructions(self.terms.dealer),
+            cache_hints={"tools/list": CacheHint(ttl_ms=LIST_SECONDS * 1000, scope="public")},
+            get_tool_input_schema=lambda name: TOOL_BY_NAME[name].input_schema if name in TOOL_BY_NAME else None,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+        # Replaces the SDK's own traces: the service makes them.
+        made.middleware[:] = [RequestStateBoundary(security, default_audience=None)]
+        return made
+
+    async def _list(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=list(_listed(self.skills)))
+
+    async def _call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        tool = TOOL_BY_NAME.get(params.name)
+        if tool is None or tool.skill.id not in self.skills:
+            names = ", ".join(each.name for each in TOOLS if each.skill.id in self.skills)
+            raise MCPError(code=types.INVALID_PARAMS, message=f"No such tool. The tools are: {names}.")
+        arguments = params.arguments or {}
+        if tool.skill.is_lead:
+            return await self._lead(context, params, arguments)
+        # `type` comes last: a model cannot choose another skill.
+        return _result(tool, await self.ask(context, tool.skill, arguments | {"type": tool.skill.request_type}))
+
+    async def _lead(
+        self, context: Context, params: types.CallToolRequestParams, arguments: dict[str, Any]
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        claimed = [name for name in MADE_HERE if name in arguments]
+        if claimed:
+            return _not_sent(
+                f"Leave out {', '.join(claimed)}. You cannot consent for the person: this server asks the person, and "
+                "adds these members itself."
+            )
+        agent = agent_name(_client_name(context))
+        lead = lead_payload(arguments, agent)
+        if payload_problems(LEAD_SUBMIT, lead):
+            # The dealer's own answer lists the problems. It counts as any other invalid lead.
+            return _result(TOOL_BY_NAME[params.name], await self.ask(context, LEAD_SUBMIT, lead))
+        if not _can_ask(context):
+            return _not_sent(
+                f"{self.terms.dealer} needs the person's own consent, and this host cannot ask the person for it "
+                f"(MCP elicitation in a form is not available here). Do not try again. {self.terms.other_ways}"
+            )
+        message, form = question(lead, self.terms)
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            answer = await context.session.elicit_form(message, form, related_request_id=context.request_id)
+            return await self._send(context, lead, answer, self.terms.text, new_ulid())
+        given = (params.input_responses or {}).get(_ANSWER)
+        if params.request_state is None or not isinstance(given, types.ElicitResult):
+            asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
+            # A repeated call with the same state has the same key, so the dealer stores one lead.
+            state = json.dumps({"text": self.terms.text, "key": new_ulid()})
+            return types.InputRequiredResult(input_requests={_ANSWER: asked}, request_state=state)
+        state = json.loads(params.request_state)
+        return await self._send(context, lead, given, state["text"], state["key"])
+
+    async def _send(
+        self, context: Context, lead: dict[str, Any], answer: types.ElicitResult, text: str, key: str
+    ) -> types.CallToolResult:
+        """Sends a lead if the person has agreed. `text` is the text that the person saw."""
+        if answer.action != "accept":
+            did = "declined" if answer.action == "decline" else "closed the question"
+            return _not_sent(f"The person {did}. Ask what the person wants instead. {self.terms.other_ways}")
+        shown = ConsentTerms(self.terms.dealer, text, self.terms.channels, self.terms.scope, self.terms.other_ways)
+        agreed = consented(lead, answer.content or {}, shown, lead["source_agent"], datetime.now(UTC))
+        if agreed is None:
+            return _not_sent("The person ticked no way of contact, so the dealer may not get in touch.")
+        reply = await self.ask(context, LEAD_SUBMIT, agreed | {"idempotency_key": key})
+        if isinstance(reply, SkillError) and reply.code == IdempotencyConflict.code:
+            return _error("ALREADY SENT: The lead of this answer was sent before. Do not send it again.")
+        return _result(TOOL_BY_NAME[LEAD_SUBMIT.rate_setting], reply)
+
+
+@cache
+def _listed(skills: frozenset[str]) -> tuple[types.Tool, ...]:
+    return tuple(
+        types.Tool(
+            name=tool.name,
+            title=tool.skill.name,
+            description=tool.description,
+            input_schema=tool.input_schema,
+            output_schema=tool.output_schema,
+            annotations=types.ToolAnnotations.model_validate(tool.annotations),
+        )
+        for tool in TOOLS
+        if tool.skill.id in skills
+    )
+
+
+def _result(tool: Tool, reply: SkillData | SkillError) -> types.CallToolResult:
+    if isinstance(reply, SkillError):
+        return _error(error_text(reply))
+    data: Mapping[str, Any] = reply.data
+    if tool.skill.is_lead and reply.message is not None:
+        data = {**data, "message": reply.message}
+    text = result_text(tool.skill, reply)
+    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=data)
+
+
+def _not_sent(words: str) -> types.CallToolResult:
+    return _error(f"NOT SENT: {words}")
+
+
+def _error(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
+
+
+def _can_ask(context: Context) -> bool:
+    """Whether the host can show the person a form, and the answer can reach this process."""
+    offered = context.session.client_capabilities
+    elicitation = None if offered is None else offered.elicitation
+    if elicitation is None or (elicitation.form is None and elicitation.url is not None):
+        return False
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS or bool(context.session.can_send_request)
+
+
+def _client_name(context: Context) -> str | None:
+    client = context.session.client_params
+    return None if client is None else client.client_info.title or client.client_info.name

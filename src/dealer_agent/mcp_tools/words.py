@@ -1,0 +1,151 @@
+"""The text beside a structured result, and the text of an error: short, and readable for a model. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dealer_agent.protocol.errors import ERRORS
+from dealer_agent.protocol.skill import (
+    DEALER_INFORMATION,
+    INVENTORY_FACETS,
+    INVENTORY_SEARCH,
+    INVENTORY_VEHICLE,
+    LEAD_SUBMIT,
+    Skill,
+)
+
+Json = dict[str, Any]
+
+MOST_VALUES: Final = 12
+"""The most values of a facet in the text. The structured result has all of them."""
+LONGEST: Final = 300
+"""Characters of a value in the text."""
+
+
+@dataclass(frozen=True)
+class SkillData:
+    """What a skill answered: `data` of the reply, and its `message` for the buyer."""
+
+    data: Json
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class SkillError:
+    """Why a skill did not answer: an error of the protocol (docs/protocol.md#errors)."""
+
+    code: str
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def error_text(error: SkillError) -> str:
+    """Code, message, every problem with its pointer, and what to do."""
+    lines = [f"{error.code}: {error.message}"]
+    problems = error.details.get("errors")
+    for problem in problems if isinstance(problems, list) else ():
+        received = f" (received {_short(problem['received'])})" if "received" in problem else ""
+        lines.append(f"- {problem.get('instancePath') or 'the arguments'}: {problem.get('message', '')}{received}")
+    left_out = error.details.get("errors_left_out")
+    if left_out:
+        lines.append(f"- and {left_out} more problems")
+    named = {name: value for name, value in error.details.items() if name not in _SAID}
+    lines += [f"{name}: {_short(value)}" for name, value in named.items()]
+    known = ERRORS.get(error.code)
+    if problems:
+        lines.append("What to do: repair every problem, then call again.")
+    elif known is not None and known.action:
+        lines.append(f"What to do: {known.action.replace('`', '')}")
+    return "\n".join(lines)
+
+
+_SAID = ("errors", "errors_left_out", "in", "instancePath", "received")
+"""Members of the details that the problems repeat."""
+
+
+def result_text(skill: Skill, answer: SkillData) -> str:
+    """A short text about the result of a tool."""
+    return _TEXTS[skill](answer.data, answer.message)
+
+
+def _information(data: Json, _: str | None) -> str:
+    lines = [_short(data["name"])]
+    for rooftop in data.get("rooftops", ()):
+        address = rooftop.get("address", {})
+        place = [rooftop["name"], *(address.get(part) for part in ("address_line_1", "city", "state", "zip"))]
+        contacts = [
+            f"{each['name']} {each['value']}" for kind in ("phones", "emails") for each in rooftop.get(kind, ())
+        ]
+        lines.append(f"- {_joined([*place, *contacts])}")
+    return "\n".join(lines)
+
+
+def _facets(data: Json, _: str | None) -> str:
+    lines = []
+    for name, facet in data.items():
+        if isinstance(facet, dict):
+            values = f"{facet.get('min')} to {facet.get('max')}"
+        else:
+            values = ", ".join(f"{_short(each['value'])} ({each['count']})" for each in facet[:MOST_VALUES])
+            values += f" and {len(facet) - MOST_VALUES} more" if len(facet) > MOST_VALUES else ""
+        lines.append(f"{name}: {values}")
+    return "\n".join(lines) or "No vehicle matches. Leave a filter out."
+
+
+def _page(data: Json, _: str | None) -> str:
+    vehicles, total, skip = data["vehicles"], data["total"], data["skip"]
+    if not vehicles:
+        return f"{total} vehicles match. None is on this page." if total else "No vehicle matches. Leave a filter out."
+    lines = [f"{total} vehicles match. Here are {skip + 1} to {skip + len(vehicles)}:"]
+    lines += [f"{number}. {_vehicle_words(vehicle)}" for number, vehicle in enumerate(vehicles, skip + 1)]
+    if skip + len(vehicles) < total:
+        lines.append(f"For more, call again with pagination.skip {skip + len(vehicles)}.")
+    return "\n".join(lines)
+
+
+def _vehicle(data: Json, _: str | None) -> str:
+    lines = [_vehicle_words(data)]
+    lines += [f"{name}: {_short(data[name])}" for name in _DETAILS if name in data]
+    return "\n".join(lines)
+
+
+_DETAILS = ("offered_price", "zip", "msrp", "body", "fuel", "transmission", "driveline", "exterior_color", "vdp_url")
+"""Members of a vehicle that its text repeats after the first line."""
+
+
+def _vehicle_words(vehicle: Json) -> str:
+    """One line: what it is, its price and mileage, where it is, and how to name it in the next call."""
+    name = " ".join(_short(vehicle[part]) for part in ("year", "make", "model", "trim") if part in vehicle)
+    price = f"${vehicle['price']:,}" if isinstance(vehicle.get("price"), int) else "price unknown"
+    mileage = f"{vehicle['mileage']:,} miles" if isinstance(vehicle.get("mileage"), int) else None
+    stock = f"stock {_short(vehicle['stock'])}" if "stock" in vehicle else None
+    known = f"vehicle_id {vehicle['vehicle_id']}" if "vehicle_id" in vehicle else None
+    return _joined([name or "vehicle", vehicle.get("condition"), price, mileage, vehicle.get("rooftop"), stock, known])
+
+
+def _lead(data: Json, message: str | None) -> str:
+    status = {"received": "The dealer has the lead.", "duplicate": "The dealer already had this lead."}
+    lines = [status.get(data.get("status", ""), f"Status of the lead: {data.get('status')}."), message or ""]
+    if visit := data.get("appointment"):
+        times = [visit["confirmed_at"]] if "confirmed_at" in visit else visit.get("proposed_times", [])
+        lines.append(f"Visit: {visit['status']}{' ' + ', '.join(times) if times else ''}.")
+    lines.append(f"Lead id: {data.get('lead_id')}.")
+    return "\n".join(filter(None, lines))
+
+
+_TEXTS: Final[Mapping[Skill, Callable[[Json, str | None], str]]] = {
+    DEALER_INFORMATION: _information,
+    INVENTORY_FACETS: _facets,
+    INVENTORY_SEARCH: _page,
+    INVENTORY_VEHICLE: _vehicle,
+    LEAD_SUBMIT: _lead,
+}
+
+
+def _joined(parts: Sequence[object]) -> str:
+    return ", ".join(_short(part) for part in parts if part)
+
+
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -1,0 +1,128 @@
+"""The client against the real demo: every skill, both bindings, both cards. And all code of the documentation runs."""
+
+import ast
+import asyncio
+import inspect
+import re
+import subprocess
+import sys
+import types
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.dealers import CONSENT, CUSTOMER
+
+from dealer_agent.client import DealerAgent, errors
+from dealer_agent.client.card import PREFERRED, Binding
+from dealer_agent.protocol.requests import Sort
+
+pytestmark = pytest.mark.outside_protocol("the client library")
+
+ROOT = Path(__file__).parents[2]
+DEMO_URL = "http://127.0.0.1:8080"
+
+
+@pytest.mark.parametrize("binding", PREFERRED)
+@pytest.mark.parametrize("place", ["", "/cards/0.1.0.json"])
+def test_all_skills_answer(demo: str, place: str, binding: Binding) -> None:
+    async def shop() -> None:
+        async with DealerAgent.discover(f"{demo}{place}", binding=binding) as agent:
+            assert len(agent.card.skills) == 5
+            facets = await agent.facets(make=["Honda"])
+            page = await agent.search(make=["Honda"], sort="-price", limit=5)
+            assert page.total == facets.makes[0].count
+            prices = [vehicle.price or 0 for vehicle in page.vehicles]
+            assert prices == sorted(prices, reverse=True)
+            assert (page.skip, page.limit, len(page.vehicles)) == (0, 5, 5)
+            assert await agent.search(make=["Honda"], sort=Sort("price", "desc"), limit=5) == page
+            every = [vehicle async for vehicle in agent.search_all(page_size=60)]
+            assert len({vehicle.vehicle_id for vehicle in every}) == len(every) == (await agent.search()).total
+            detail = await agent.vehicle(vin=page.vehicles[0].vin, zip="37201")
+            assert (detail.vehicle_id, detail.zip) == (page.vehicles[0].vehicle_id, "37201")
+            rooftops = {rooftop.name for rooftop in (await agent.information()).rooftops}
+            assert {vehicle.rooftop for vehicle in every} == rooftops
+
+    asyncio.run(shop())
+
+
+def test_a_lead_with_a_visit_is_stored_once_for_its_key(demo: str) -> None:
+    lead: dict[str, Any] = {
+        "customer": CUSTOMER,
+        "consent": CONSENT | {"granted_at": datetime.now(UTC).isoformat()},
+        "source_agent": {"name": "Test Agent", "url": "https://agent.example"},
+        "appointment": {"appointment_type": "test_drive", "appointment_at": "2020-01-06T15:00:00Z"},
+    }
+
+    async def submit() -> None:
+        async with DealerAgent.discover(demo) as agent:
+            first = await agent.submit_lead(**lead)
+            assert (first.status, first.appointment.status) == ("received", "proposed")  # type: ignore[union-attr]
+            assert first.message
+            assert await agent.submit_lead(**lead, idempotency_key=first.idempotency_key) == first
+            with pytest.raises(errors.IdempotencyConflict) as caught:
+                await agent.submit_lead(**lead, message="Another", idempotency_key=first.idempotency_key)
+            assert caught.value.idempotency_key == first.idempotency_key
+            with pytest.raises(errors.ContactConsentRequired):
+                await agent.submit_lead(**lead | {"consent": lead["consent"] | {"scope": ["marketing"]}})
+
+    asyncio.run(submit())
+
+
+def test_all_problems_of_a_request_come_at_once(demo: str) -> None:
+    async def ask() -> errors.Refused:
+        async with DealerAgent.discover(demo) as agent:
+            with pytest.raises(errors.SchemaValidationFailed) as caught:
+                await agent.search(limit=0, skip=-1)
+        return caught.value
+
+    error = asyncio.run(ask())
+    assert [problem.pointer for problem in error.problems] == ["/pagination/limit", "/pagination/skip"]
+    assert error.error_id
+    assert not error.retryable
+
+
+PAGES = [ROOT / "docs" / "how-to" / name for name in ("client-library.md", "buyer-agent.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_guide_runs_as_it_is_written(demo: str, page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All blocks of a page in their order, as in `python -m asyncio`."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert blocks
+
+    async def run() -> None:
+        names: dict[str, Any] = {}
+        for block in blocks:
+            source = block.replace(DEMO_URL, demo)
+            code = compile(source, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            result = types.FunctionType(code, names)()
+            if inspect.isawaitable(result):
+                await result
+
+    asyncio.run(run())
+    assert "Honda" in capsys.readouterr().out
+
+
+def test_the_code_of_the_readme_runs_as_it_is_pasted(demo: str) -> None:
+    """A shell command with the lines of Python for its standard input."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    commands = re.findall(r"^(\.venv/bin/python -m asyncio <<'END'\n.*?^END\n)", readme, re.MULTILINE | re.DOTALL)
+    for command in commands or [FIVE_LINES]:
+        shell = command.replace(DEMO_URL, demo).replace(".venv/bin/python", sys.executable)
+        done = subprocess.run(["sh", "-c", shell], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr
+        assert len(re.findall(r"\d{4} Honda \w.* \d+$", done.stdout, re.MULTILINE)) > 3
+
+
+FIVE_LINES = """.venv/bin/python -m asyncio <<'END'
+from dealer_agent.client import DealerAgent
+agent = await DealerAgent.discover("http://127.0.0.1:8080")
+page = await agent.search(make=["Honda"], price_max=30000)
+for vehicle in page.vehicles:
+    print(vehicle.year, vehicle.make, vehicle.model, vehicle.price)
+
+END
+"""
+"""What the README has to say."""

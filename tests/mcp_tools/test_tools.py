@@ -1,0 +1,87 @@
+"""The table of the MCP tools: names, hints and schemas, made of those of the skills."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema_rs import Draft202012Validator
+from tests.protocol.bodies import payload
+
+from dealer_agent.mcp_tools.tools import MADE_HERE, TOOLS, Tool, instructions
+from dealer_agent.protocol.schemas import request_schema, response_schema
+from dealer_agent.protocol.skill import SKILLS
+
+pytestmark = pytest.mark.outside_protocol("MCP")
+EACH = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+
+
+def nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every object of a schema."""
+    for one in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from nodes(one)
+    if isinstance(schema, dict):
+        yield schema
+
+
+def test_every_skill_is_one_tool() -> None:
+    assert [tool.skill for tool in TOOLS] == list(SKILLS)
+
+
+@EACH
+def test_a_name_is_one_that_all_hosts_accept(tool: Tool) -> None:
+    assert re.fullmatch(r"[a-z_]{1,40}", tool.name)
+    assert tool.name == tool.skill.id.replace(".", "_")
+
+
+@EACH
+def test_schemas_have_no_references_and_no_choice_at_the_top(tool: Tool) -> None:
+    for schema in (tool.input_schema, tool.output_schema):
+        assert schema["type"] == "object"
+        assert not {"allOf", "anyOf", "oneOf"} & schema.keys()
+        assert not [node for node in nodes(schema) if {"$ref", "$defs"} & node.keys()]
+
+
+@EACH
+def test_an_input_schema_has_the_members_of_the_published_one(tool: Tool) -> None:
+    published = request_schema(tool.skill)["properties"].keys()
+    made = {"type", *(MADE_HERE if tool.skill.is_lead else ())}
+    assert made <= published
+    assert tool.input_schema["properties"].keys() == published - made
+    assert tool.input_schema["additionalProperties"] is False
+
+
+@EACH
+def test_an_input_schema_accepts_the_arguments_of_a_valid_request(tool: Tool) -> None:
+    sent = payload(tool.skill.id)
+    arguments = {name: value for name, value in sent.items() if name != "type" and name not in MADE_HERE}
+    assert Draft202012Validator(tool.input_schema).is_valid(arguments)
+    assert not Draft202012Validator(tool.input_schema).is_valid(arguments | {"unknown": 1})
+
+
+@EACH
+def test_an_output_schema_has_the_members_of_the_reply(tool: Tool) -> None:
+    published = response_schema(tool.skill)
+    reference = published["properties"]["data"]
+    data = published["$defs"][reference["$ref"].rpartition("/")[2]] if "$ref" in reference else reference
+    message = {"message"} if tool.skill.is_lead else set()
+    assert tool.output_schema["properties"].keys() == data["properties"].keys() | message
+
+
+@pytest.mark.parametrize(
+    ("hint", "of_reading", "of_lead"),
+    [
+        ("readOnlyHint", True, False),
+        ("idempotentHint", True, False),
+        ("openWorldHint", False, True),
+        ("destructiveHint", False, False),
+    ],
+)
+def test_hints_say_that_only_a_lead_has_an_effect(hint: str, of_reading: bool, of_lead: bool) -> None:
+    assert [tool.annotations[hint] for tool in TOOLS] == [of_reading] * 4 + [of_lead]
+
+
+def test_the_instructions_name_the_dealer_and_every_tool() -> None:
+    words = instructions("Test Motors")
+    assert "Test Motors" in words
+    assert [tool.name for tool in TOOLS if tool.name not in words] == []
