@@ -57,19 +57,19 @@ def small_stock() -> bytes:
     return text.getvalue().encode()
 
 
-def make_dealer(
-    folder: Path, *, settings: str = "", tables: str = "", dealer: str | None = None, feed: bytes | None = None
-) -> None:
-    """Writes a dealer's folder and imports its stock.
+SMALL_STOCK = small_stock()
 
-    `settings` are added at the beginning of dealer.toml, and `tables` at its end.
-    """
+
+def make_dealer(folder: Path, *, tables: str = "", dealer: str | None = None, feed: bytes | None = SMALL_STOCK) -> None:
+    """Writes a dealer's folder and imports its stock. `tables` are added to dealer.toml."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (folder / "dealer.toml").write_text(settings + (dealer or demo_dealer_toml()) + NO_LIMITS + QUIET + tables, "utf-8")
+    (folder / "dealer.toml").write_text((dealer or demo_dealer_toml()) + NO_LIMITS + QUIET + tables, "utf-8")
     create_key_file(folder)
     loaded = load_settings(folder, {})
     make_current(loaded.database_url)
-    units = read_feed(small_stock() if feed is None else feed)
+    if feed is None:
+        return
+    units = read_feed(feed)
     with Store.open(loaded.database_url, loaded.cipher) as store:
         import_feed(store, loaded.dealer, units, source="inventory.csv", at=datetime.now(UTC), accept=EVERY_CHECK)
 

@@ -10,6 +10,8 @@ from typing import Any, Literal
 Binding = Literal["JSONRPC", "HTTP+JSON"]
 
 PUBLISHED = "https://autoagentprotocol.org/extensions/"
+DRAFT = "https://draft.autoagentprotocol.invalid/extensions/aap/latest"
+"""The URI of the draft of the next major version, which is not released."""
 OF_1_0 = f"{PUBLISHED}a2a-automotive-retail/v1.0"
 
 FOUND_AT_1_2 = (
@@ -38,7 +40,7 @@ class Revision:
     only_vocabulary: str | None = None
     """The one vocabulary of the revision; None if it has more."""
     left_out: frozenset[str] = frozenset()
-    """Members of a listing that the revision does not know, also as filters, facets and sorts."""
+    """Members without filters, facets and sorts in the revision. Listings do not have them, but for the range."""
     error_data: Literal["of the vocabulary", "payload", "details"] = "of the vocabulary"
     """The form of `error.data` in JSON-RPC: the error payload alone, or the array of details."""
     problem_members: tuple[str, str] = ("instancePath", "message")
@@ -94,7 +96,7 @@ REVISIONS: dict[str, Revision] = {
         _published("aap/1.3", f"{PUBLISHED}aap/v1.3"),
         _published(
             "aap/next",
-            f"{PUBLISHED}aap/v2.0",
+            DRAFT,
             error_data="details",
             needs_version_header=True,
             numbers={"UNSUPPORTED_SKILL": -32004, "RATE_LIMITED": -32000},
@@ -110,12 +112,8 @@ def revision_of(card: dict[str, Any], uris: list[str]) -> Revision:
     """
     if "supported_interfaces" in card:
         return REVISIONS["0.1.0"]
-    published = [uri for uri in uris if uri.startswith(PUBLISHED)]
-    if len(uris) == len(published) == 1:
+    if len(uris) == 1:
         for revision in REVISIONS.values():
-            if published[0] in revision.extensions:
+            if uris[0] in revision.extensions:
                 return revision
-        if published[0].startswith(f"{PUBLISHED}aap/"):
-            # A version that this table does not know yet.
-            return REVISIONS["aap/next"]
     return REVISIONS["1.0.0"]

@@ -176,7 +176,7 @@ async def deep_json_is_refused(target: Target) -> None:
     exchange = await target.post(b"[" * 10_000 + b"]" * 10_000)
     status = 200 if target.is_rpc else 400
     expect(status <= exchange.status < 500, f"The status is {exchange.status}.", exchange)
-    if target.is_rpc:
+    if target.is_rpc and exchange.status != 413:
         number = target.refusal(exchange).number
         expect(number in (-32700, -32600), f"The number of the error is {number!r}.", exchange)
 
