@@ -344,6 +344,11 @@ _PROBES["lead.submit"] = {}
 """A request of each skill that stores nothing: the lead is empty, and every agent must refuse it."""
 
 
+def _probed(target: Target) -> set[str]:
+    """The skills that are probed. Without leave to submit leads, not even an empty one is sent."""
+    return set(_PROBES) if target.leads else set(_PROBES) - {"lead.submit"}
+
+
 async def _code_of(target: Target, skill_id: str) -> str:
     """The code of the error that a skill gives; empty if it answers."""
     message = target.message(target.payload(skill_id, **_PROBES[skill_id]))
@@ -356,7 +361,7 @@ async def _code_of(target: Target, skill_id: str) -> str:
 @check("cards.skills-answered")
 async def skills_on_the_card_are_offered(target: Target) -> None:
     """Sends a request of each skill on the card. The lead is empty, so that nothing is stored."""
-    for skill_id in sorted(target.card.skills & set(_PROBES)):
+    for skill_id in sorted(target.card.skills & _probed(target)):
         code = await _code_of(target, skill_id)
         expect(code != "UNSUPPORTED_SKILL", f"{skill_id} is on the card, and it is refused as unsupported.", target)
 
@@ -366,7 +371,7 @@ async def other_skills_are_not_offered(target: Target) -> None:
     """Sends a request of each skill that is not on the card."""
     if not target.card.skills & set(SKILL_BY_ID):
         raise Skipped("The card has no skill of the protocol.")
-    missing = sorted(set(_PROBES) - target.card.skills)
+    missing = sorted(_probed(target) - target.card.skills)
     if not missing:
         raise Skipped("The card has all skills.")
     for skill_id in missing:
