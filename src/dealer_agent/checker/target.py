@@ -18,6 +18,7 @@ JSON_HEADERS: Headers = (("Content-Type", "application/json"), ("Accept", "appli
 
 
 LEAD = "lead.submit.request"
+"""The `type` of a lead."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,10 @@ class Target:
         return exchange
 
     async def post(self, content: bytes, headers: Headers = JSON_HEADERS, **options: bool) -> Exchange:
-        """The exchange of a POST of these bytes to the interface. Without `leads`, no lead is sent, not even a wrong one."""
+        """The exchange of a POST of these bytes to the interface.
+
+        Without `leads`, no lead is sent, not even a wrong one: the check is skipped.
+        """
         if not self.leads and LEAD.encode() in content:
             raise Skipped("The check submits leads. Allow it with --leads.")
         return await self.request("POST", self.interface.endpoint, content, headers, **options)
