@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dealer_agent.leads.consent import CHANNELS, SCOPE
+from dealer_agent.leads.consent import CHANNELS
 from dealer_agent.mcp_tools.consent import ConsentTerms, one_line
+from dealer_agent.protocol.published_versions import SCOPE
 
 LONGEST_NAME = 100
 """Characters of a dealer's name in texts for a model."""

@@ -62,15 +62,15 @@ class CardFacts:
 
 def card_1_0_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     """The camelCase card of revision 1.0.0."""
-    text = {"consent_text": facts.consent_text} if facts.consent_text else {}
-    return _identified(_card(facts, vocabularies, [each.extension_1_0_0 for each in vocabularies.both], text))
+    uris = [each.extension_1_0_0 for each in vocabularies.both]
+    return _identified(_card(facts, vocabularies, uris, _consent_text(facts)))
 
 
 def card_0_1_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     """The snake_case card of revision 0.1.0. It has `auth_type` at its top and in the extension."""
     auth_type = {"auth_type": facts.auth_type}
     uris = [each.extension_0_1_0 for each in vocabularies.both if each.extension_0_1_0 is not None]
-    card = _card(facts, vocabularies, uris, auth_type)
+    card = _card(facts, vocabularies, uris, auth_type | _consent_text(facts))
     return _identified(auth_type | _in_snake_case(card))
 
 
@@ -98,6 +98,10 @@ def published_card(facts: CardFacts, version: PublishedVersion) -> dict[str, Any
         },
     }
     return _identified(card)
+
+
+def _consent_text(facts: CardFacts) -> dict[str, str]:
+    return {"consent_text": facts.consent_text} if facts.consent_text else {}
 
 
 def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params: dict[str, str]) -> dict[str, Any]:
