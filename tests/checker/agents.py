@@ -95,7 +95,7 @@ class HonestAgent:
             key = (call, times[call])
             if key not in self._known:
                 fresh = await self._answer(call)
-                if call.skill == "lead.submit":
+                if call.skill == "lead.submit" and fresh.error is None:
                     return fresh
                 self._known[key] = fresh
             return self._known[key]

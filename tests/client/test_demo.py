@@ -4,8 +4,6 @@ import ast
 import asyncio
 import inspect
 import re
-import subprocess
-import sys
 import types
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,26 +101,3 @@ def test_the_code_of_a_guide_runs_as_it_is_written(demo: str, page: Path, capsys
 
     asyncio.run(run())
     assert "Honda" in capsys.readouterr().out
-
-
-def test_the_code_of_the_readme_runs_as_it_is_pasted(demo: str) -> None:
-    """A shell command with the lines of Python for its standard input."""
-    readme = (ROOT / "README.md").read_text("utf-8")
-    commands = re.findall(r"^(\.venv/bin/python -m asyncio <<'END'\n.*?^END\n)", readme, re.MULTILINE | re.DOTALL)
-    for command in commands or [FIVE_LINES]:
-        shell = command.replace(DEMO_URL, demo).replace(".venv/bin/python", sys.executable)
-        done = subprocess.run(["sh", "-c", shell], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert "Traceback" not in done.stderr
-        assert len(re.findall(r"\d{4} Honda \w.* \d+$", done.stdout, re.MULTILINE)) > 3
-
-
-FIVE_LINES = """.venv/bin/python -m asyncio <<'END'
-from dealer_agent.client import DealerAgent
-agent = await DealerAgent.discover("http://127.0.0.1:8080")
-page = await agent.search(make=["Honda"], price_max=30000)
-for vehicle in page.vehicles:
-    print(vehicle.year, vehicle.make, vehicle.model, vehicle.price)
-
-END
-"""
-"""What the README has to say."""

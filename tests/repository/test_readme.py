@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -67,6 +68,36 @@ def test_the_commands_for_your_own_store_work_in_order(tmp_path: Path) -> None:
     finally:
         server.terminate()
         assert server.wait(120) == 0
+
+
+def test_a_developer_of_a_buyer_agent_pastes_the_commands(tmp_path: Path) -> None:
+    port, folder = free_port(), Path(sys.executable).parent
+    url = f"http://127.0.0.1:{port}"
+    blocks = re.findall(r"```sh\n(.*?)```", README.partition("## For buyer agents")[2].partition("\n## ")[0], re.DOTALL)
+    find, ask, call, check = (
+        block.replace("http://127.0.0.1:8080", url).replace(".venv/bin", str(folder)) for block in blocks
+    )
+    demo = subprocess.Popen([folder / "dealer-agent", "demo", "--port", str(port)], cwd=tmp_path)
+
+    def pasted(block: str, answer: str = "") -> str:
+        done = subprocess.run(
+            ["sh", "-e", "-c", block], cwd=tmp_path, input=answer, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    try:
+        _ready(port)
+        assert re.search(r"\d{4} Honda \w+ \d+", pasted(find))
+        asked = pasted(ask, "y\n")
+        assert "Honda" in asked
+        assert "The dealer has the lead" in asked
+        assert re.search(r"\d+ vehicles match", pasted(call))
+        pasted(check)
+        assert "<html" in (tmp_path / "report.html").read_text("utf-8")
+    finally:
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(120) == 0
 
 
 def _ready(port: int) -> bytes:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.checker.breaking import Agent, Answer, Call, broken
-from tests.checker.changing import answers, calls
+from tests.checker.changing import answers, asks, calls
 from tests.server.dealership import LISTENS_AT
+
+from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 
 SECURE = "https://dealer.test"
 BEARER: list[dict[str, Any]] = [{"schemes": {"bearer": {"list": []}}}]
@@ -99,11 +101,14 @@ card("cards.skill-members", lambda found: found["skills"][0].update(tags=[]))
 card("cards.skill-twice", lambda found: found["skills"].append(found["skills"][0]))
 card("cards.skill-known", lambda found: [each.update(id=f"my.{each['id']}") for each in found["skills"]])
 card("cards.skill-modes", lambda found: found["skills"][0].update(outputModes=["text/plain"]))
-card("cards.skills-complete", lambda found: found["skills"].pop())
+card(
+    "cards.skills-complete",
+    lambda found: found.update(skills=[each for each in found["skills"] if each["id"] != "inventory.facets"]),
+)
 calls(
     "cards.skills-answered",
-    lambda call: call.with_payload(lambda payload: payload.update(type="lead.send.request")),
-    lambda call: call.skill == "lead.submit",
+    lambda call: call.with_payload(lambda payload: payload.update(type="inventory.count.request")),
+    asks("inventory.facets.request", filters={"vin": UNKNOWN_VIN}),
 )
 
 

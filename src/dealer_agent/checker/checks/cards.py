@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 from dealer_agent.checker.card import Card
 from dealer_agent.checker.check import Failed, Skipped, check, expect
-from dealer_agent.checker.checks.authentication import READING_SKILLS
 from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 from dealer_agent.checker.exchange import Headers
 from dealer_agent.checker.target import JSON_HEADERS, Target
@@ -339,9 +338,13 @@ def _covers(mode: str, expected: str) -> bool:
     return mode == "application/json" or mode.lower().endswith(expected)
 
 
-_PROBES: dict[str, Entry] = {**{each: {} for each in READING_SKILLS}, "inventory.vehicle": {"vin": UNKNOWN_VIN}}
-_PROBES["lead.submit"] = {}
-"""A request of each skill that stores nothing: the lead is empty, and every agent must refuse it."""
+_PROBES: dict[str, Entry] = {
+    "dealer.information": {},
+    "inventory.facets": {"filters": {"vin": UNKNOWN_VIN}},
+    "inventory.search": {"filters": {"vin": UNKNOWN_VIN}},
+    "inventory.vehicle": {"vin": UNKNOWN_VIN},
+}
+"""A request of each reading skill. No lead is sent."""
 
 
 async def _code_of(target: Target, skill_id: str) -> str:
@@ -355,7 +358,7 @@ async def _code_of(target: Target, skill_id: str) -> str:
 
 @check("cards.skills-answered")
 async def skills_on_the_card_are_offered(target: Target) -> None:
-    """Sends a request of each skill on the card. The lead is empty, so that nothing is stored."""
+    """Sends a request of each reading skill on the card."""
     for skill_id in sorted(target.card.skills & set(_PROBES)):
         code = await _code_of(target, skill_id)
         expect(code != "UNSUPPORTED_SKILL", f"{skill_id} is on the card, and it is refused as unsupported.", target)
@@ -363,12 +366,12 @@ async def skills_on_the_card_are_offered(target: Target) -> None:
 
 @check("cards.skills-complete")
 async def other_skills_are_not_offered(target: Target) -> None:
-    """Sends a request of each skill that is not on the card."""
+    """Sends a request of each reading skill that is not on the card."""
     if not target.card.skills & set(SKILL_BY_ID):
         raise Skipped("The card has no skill of the protocol.")
     missing = sorted(set(_PROBES) - target.card.skills)
     if not missing:
-        raise Skipped("The card has all skills.")
+        raise Skipped("The card has all reading skills.")
     for skill_id in missing:
         code = await _code_of(target, skill_id)
         expect(code == "UNSUPPORTED_SKILL", f"{skill_id} is offered, and it is not on the card.", target)
