@@ -13,7 +13,7 @@ from dealer_agent.protocol.vocabulary import proto, vocabularies_of
 
 
 def impatient(agent: DealerAgent, timeout: float) -> DealerAgent:
-    """A second client of the same dealer. Only its own requests have the short timeout, and not the one for the card."""
+    """A second client of the same dealer. Its own requests have this timeout, and the request for the card had not."""
     pool = Transport(
         None, token=None, token_origins=None, headers={}, user_agent=None, timeout=timeout, on_exchange=None
     )
