@@ -3,7 +3,7 @@
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -112,13 +112,9 @@ def _module(command: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if not extra or (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
             raise
-    _fail_without(extra, command)
-
-
-def _fail_without(extra: str, command: str) -> NoReturn:
     from dealer_agent.cli.terminal import fail
 
-    fail(f"dealer-agent {command} needs more packages: pip install 'dealer-agent[{extra}]'")
+    return fail(f"dealer-agent {command} needs more packages: pip install 'dealer-agent[{extra}]'")
 
 
 def _join_lines(command: Any) -> None:
