@@ -16,6 +16,7 @@ COMMANDS = {
     "serve": "Answer buyer agents until Ctrl-C or SIGTERM. Requests in progress are answered first.",
     "demo": "Serve an invented dealer with more than 300 vehicles, and show example requests.",
     "doctor": "Check settings, database, keys, clock, feeds, mail, channels and the public address. Changes nothing.",
+    "check": "Check any dealer agent against the protocol, from outside, and write reports.",
     "backup": "Write settings, database, stock and recorded heads into one file, while the service runs.",
     "restore": "Restore a backup into a new folder.",
     "report": "Show what agents asked in a month, and what they did not find. Counts only.",

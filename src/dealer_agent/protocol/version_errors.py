@@ -55,7 +55,7 @@ def json_rpc_error(
     info, payload = _details(version, error, error_id, at)
     number, data = _number(version, error), payload
     if version.has_a2a_errors:
-        data = [info] if error.is_a2a else [info, *_bad_request(error), {"@type": ERROR_TYPE_URL, **payload}]
+        data = [info] if error.is_a2a else [info, *_bad_request(error), payload]
     body = msgspec.json.encode({"code": number, "message": error.coded_message, "data": data})
     # A client that stops at the HTTP status would not see what A2A says about the error.
     status = error.http if error.http in HTTP_STATUSES and not error.is_a2a else 200
@@ -72,8 +72,11 @@ def _number(version: PublishedVersion, error: ProtocolError) -> int:
 def _details(version: PublishedVersion, error: ProtocolError, error_id: str, at: datetime) -> tuple[Any, Any]:
     """ErrorInfo and the error payload."""
     info, payload = error_details(error, AUTOAGENT, error_id, at)
-    # The published payload is closed, and does not have this member.
-    del payload["@type"]
+    if version.has_a2a_errors:
+        payload["@type"] = ERROR_TYPE_URL
+    else:
+        # The published payload is closed, and does not have this member.
+        del payload["@type"]
     if error.is_a2a:
         # The published codes have none of A2A's.
         payload["code"] = SchemaValidationFailed.code

@@ -1,0 +1,92 @@
+"""An agent card, read leniently: what checks need to find interfaces, skills and vocabularies. Pure.
+
+Whether the card is correct is the subject of `checks/cards.py`.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.revision import Binding, Revision, revision_of
+
+_MEDIA_TYPE = re.compile(r"application/vnd\.([\w-]+)\.inventory-search-request\+json", re.IGNORECASE)
+_ANY_MEDIA_TYPE = re.compile(r"application/vnd\.([\w-]+)\.[\w.-]+-request\+json", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A URL of the card, and the binding that it speaks. The URL is as on the card, without a slash at its end."""
+
+    binding: Binding
+    url: str
+
+    @property
+    def endpoint(self) -> str:
+        """Where messages are posted."""
+        return self.url if self.binding == "JSONRPC" else f"{self.url}/message:send"
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card and the exchange that fetched it. `content` is the JSON object."""
+
+    url: str
+    content: dict[str, Any]
+    exchange: Exchange
+
+    def member(self, name: str, of: dict[str, Any] | None = None) -> Any:
+        """A member by its camelCase name, in the spelling of this card. None if it is absent."""
+        node = self.content if of is None else of
+        snake = re.sub("[A-Z]", lambda found: "_" + found[0].lower(), name)
+        return node.get(snake if "supported_interfaces" in self.content else name)
+
+    @cached_property
+    def extensions(self) -> list[dict[str, Any]]:
+        """The entries of `capabilities.extensions` that are objects with a URI."""
+        capabilities = self.member("capabilities")
+        entries = capabilities.get("extensions") if isinstance(capabilities, dict) else None
+        return [each for each in _objects(entries) if isinstance(each.get("uri"), str)]
+
+    @cached_property
+    def revision(self) -> Revision:
+        """The revision that the card declares."""
+        return revision_of(self.content, [each["uri"] for each in self.extensions])
+
+    @cached_property
+    def interfaces(self) -> list[Interface]:
+        """The interfaces of bindings that checks know, each binding once."""
+        found: dict[Binding, Interface] = {}
+        for entry in _objects(self.member("supportedInterfaces")):
+            binding, url = self.member("protocolBinding", entry), entry.get("url")
+            if binding in ("JSONRPC", "HTTP+JSON") and isinstance(url, str):
+                found.setdefault(binding, Interface(binding, url.rstrip("/")))
+        return list(found.values())
+
+    @cached_property
+    def skills(self) -> frozenset[str]:
+        """The ids of the skills on the card."""
+        return frozenset(each["id"] for each in _objects(self.member("skills")) if isinstance(each.get("id"), str))
+
+    @cached_property
+    def vendors(self) -> list[str]:
+        """The vocabularies of the card: the vendors of its media types, in the order of the card. May be empty."""
+        if self.revision.only_vocabulary:
+            return [self.revision.only_vocabulary]
+        modes = [self.member("defaultInputModes")]
+        modes += [self.member("inputModes", each) for each in _objects(self.member("skills"))]
+        names: dict[str, None] = {}
+        for mode in (mode for each in modes if isinstance(each, list) for mode in each if isinstance(mode, str)):
+            if found := _MEDIA_TYPE.fullmatch(mode) or _ANY_MEDIA_TYPE.fullmatch(mode):
+                names.setdefault(found[1].lower())
+        return list(names)
+
+    @cached_property
+    def needs_token(self) -> bool:
+        """Whether the card says that every skill needs a token."""
+        return bool(self.member("securityRequirements")) or self.content.get("auth_type") == "bearer"
+
+
+def _objects(node: Any) -> list[dict[str, Any]]:
+    return [each for each in node if isinstance(each, dict)] if isinstance(node, list) else []

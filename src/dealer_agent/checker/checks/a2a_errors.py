@@ -1,0 +1,35 @@
+"""A2A's own errors, which checks of several subjects expect."""
+
+from dealer_agent.checker.check import expect
+from dealer_agent.checker.target import Refusal, Target
+
+NUMBERS = {
+    "TASK_NOT_FOUND": (404, -32001),
+    "PUSH_NOTIFICATION_NOT_SUPPORTED": (400, -32003),
+    "UNSUPPORTED_OPERATION": (400, -32004),
+    "VERSION_NOT_SUPPORTED": (400, -32009),
+}
+"""HTTP status and JSON-RPC number of each error."""
+
+METHOD_NOT_FOUND = -32601
+"""The published versions up to 1.3 refuse what they do not offer with this number, over HTTP+JSON with 404."""
+
+
+def expect_a2a_error(target: Target, refusal: Refusal, reason: str) -> None:
+    """Raises Failed unless the error has the HTTP status or number of this error of A2A."""
+    status, number = NUMBERS[reason]
+    if target.is_rpc:
+        allowed = {number, METHOD_NOT_FOUND} if target.revision.is_published else {number}
+        expect(
+            refusal.number in allowed,
+            f"The number of the error is {refusal.number!r}. Expected: {number} ({reason}).",
+            refusal.exchange,
+        )
+        return
+    if target.revision.is_published and refusal.status == 404:
+        return
+    expect(
+        refusal.status == status, f"The status is {refusal.status}. Expected: {status} ({reason}).", refusal.exchange
+    )
+    found = refusal.info.get("reason") or refusal.code
+    expect(found == reason, f"The reason of the error is {found!r}. Expected: {reason}.", refusal.exchange)

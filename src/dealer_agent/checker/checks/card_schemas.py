@@ -1,0 +1,180 @@
+"""The JSON Schemas that a card names: they can be fetched, are valid, and describe what the agent does."""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from urllib.parse import urldefrag, urljoin
+
+import jsonschema_rs
+
+from dealer_agent.checker.check import Skipped, check, expect
+from dealer_agent.checker.checks.authentication import is_refused
+from dealer_agent.checker.checks.cards import is_absolute, profile_extensions, same_origin
+from dealer_agent.checker.checks.error_codes import UNKNOWN_MEMBER
+from dealer_agent.checker.exchange import Exchange, Headers
+from dealer_agent.checker.target import Target
+from dealer_agent.protocol.schemas import response_schema
+from dealer_agent.protocol.skill import SKILL_BY_ID
+
+SCHEMA_HEADERS: Headers = (("Accept", "application/schema+json, application/json"),)
+MOST_DOCUMENTS = 60
+"""Documents that the references of one schema are followed to."""
+KINDS = ("request_schema", "response_schema")
+
+
+def _declared(target: Target) -> dict[str, dict[str, Any]]:
+    """The URLs of the schemas for each skill of the protocol, of the first extension that has them."""
+    skills = profile_extensions(target.card)[0]["params"]["skills"]
+    return {name: urls for name, urls in skills.items() if name in SKILL_BY_ID and isinstance(urls, dict)}
+
+
+def _urls(target: Target, kind: str) -> dict[str, str]:
+    """The URL of a kind of schema for each skill, on the host of the card. Skips the check if there is none."""
+    urls = {name: each.get(kind) for name, each in _declared(target).items()}
+    found = {name: url for name, url in urls.items() if is_absolute(url) and same_origin(url, target.card.url)}
+    if not found:
+        raise Skipped("The card names no schemas on its own host.")
+    return found
+
+
+async def _fetch(target: Target, url: str) -> Exchange:
+    return await target.request("GET", url, headers=SCHEMA_HEADERS, without_token=True)
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for each in node.values():
+            yield from _references(each)
+    elif isinstance(node, list):
+        for each in node:
+            yield from _references(each)
+
+
+async def _validator(target: Target, url: str) -> jsonschema_rs.Validator:
+    """The validator of a schema and of the documents that it refers to. Skips the check if one cannot be had."""
+    documents: dict[str, Any] = {}
+    waiting = [url]
+    while waiting:
+        each = waiting.pop()
+        if each in documents:
+            continue
+        if not same_origin(each, target.card.url) or len(documents) == MOST_DOCUMENTS:
+            raise Skipped(f"The schema refers to {each}, which is not fetched.")
+        document = (await _fetch(target, each)).json
+        if not isinstance(document, dict) or not jsonschema_rs.meta.is_valid(document):
+            raise Skipped(f"The schema {each} cannot be read.")
+        documents[each] = document
+        base = document.get("$id") if is_absolute(document.get("$id")) else each
+        targets = (urldefrag(urljoin(str(base), reference))[0] for reference in _references(document))
+        waiting += [found for found in targets if found not in (each, base)]
+    known = documents | {document["$id"]: document for document in documents.values() if "$id" in document}
+    try:
+        return jsonschema_rs.validator_for(documents[url], base_uri=url, retriever=lambda uri: known[uri])
+    except (jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError, ValueError, KeyError) as error:
+        raise Skipped(f"The schema {url} cannot be used: {error}") from None
+
+
+@check("cards.schema-urls")
+async def schemas_have_absolute_urls(target: Target) -> None:
+    """Looks at the params of the extension."""
+    declared = _declared(target)
+    for skill_id in sorted(target.card.skills & set(SKILL_BY_ID)):
+        for kind in KINDS:
+            url = declared.get(skill_id, {}).get(kind)
+            expect(is_absolute(url), f"The {kind} of {skill_id} is {url!r}, no absolute URL.", target.card.exchange)
+
+
+@check("cards.schemas-served")
+async def schemas_can_be_fetched(target: Target) -> None:
+    """Fetches all schemas on the host of the card."""
+    for kind in KINDS:
+        for url in _urls(target, kind).values():
+            exchange = await _fetch(target, url)
+            expect(exchange.status == 200, f"The schema gets HTTP {exchange.status}.", exchange)
+
+
+@check("cards.schemas-valid")
+async def schemas_are_schemas(target: Target) -> None:
+    """Checks all schemas on the host of the card against their meta-schema."""
+    for kind in KINDS:
+        for url in _urls(target, kind).values():
+            exchange = await _fetch(target, url)
+            if exchange.status != 200:
+                continue
+            is_schema = isinstance(exchange.json, dict) and _is_valid(exchange.json)
+            expect(is_schema, f"{url} is no valid JSON Schema.", exchange)
+
+
+def _is_valid(schema: dict[str, Any]) -> bool:
+    try:
+        return jsonschema_rs.meta.is_valid(schema)
+    except (jsonschema_rs.ReferencingError, ValueError):
+        # An unknown meta-schema.
+        return True
+
+
+async def _requests(target: Target) -> list[tuple[str, dict[str, Any]]]:
+    """Requests of the reading skills that every agent accepts."""
+    found = [
+        ("dealer.information", target.payload("dealer.information")),
+        ("inventory.facets", target.payload("inventory.facets", filters={"condition": ["new"]})),
+        ("inventory.search", target.payload("inventory.search")),
+    ]
+    if "inventory.search" in target.card.skills:
+        listing = next((each for each in await target.material.listings() if each.get("make")), {})
+        filters = {"make": [listing["make"]]} if listing else {}
+        sort = {"field": "price", "order": "asc"}
+        members = {"filters": filters, "sort": sort, "pagination": {"skip": 0, "limit": 5}}
+        found.append(("inventory.search", target.payload("inventory.search", **members)))
+        if listing.get("vin"):
+            found.append(("inventory.vehicle", target.payload("inventory.vehicle", vin=listing["vin"])))
+    return [each for each in found if each[0] in target.card.skills]
+
+
+@check("cards.request-schemas")
+async def request_schemas_accept_what_is_accepted(target: Target) -> None:
+    """Validates requests that the agent answers."""
+    urls = _urls(target, "request_schema")
+    for skill_id, payload in await _requests(target):
+        exchange = await target.send(payload)
+        if skill_id in urls and not is_refused(exchange):
+            accepted = (await _validator(target, urls[skill_id])).is_valid(payload)
+            expect(accepted, f"The schema {urls[skill_id]} refuses {json.dumps(payload)}.", exchange)
+
+
+@check("cards.request-schemas-refuse")
+async def request_schemas_refuse_what_is_refused(target: Target) -> None:
+    """Validates a search with an unknown filter."""
+    urls = _urls(target, "request_schema")
+    if "inventory.search" not in urls or "inventory.search" not in target.card.skills:
+        raise Skipped("The card names no schema of inventory.search.")
+    payload = target.payload("inventory.search", **UNKNOWN_MEMBER)
+    exchange = await target.send(payload)
+    if not is_refused(exchange):
+        raise Skipped("The agent accepts an unknown filter.")
+    accepted = (await _validator(target, urls["inventory.search"])).is_valid(payload)
+    expect(not accepted, "The schema accepts an unknown filter, which the agent refuses.", exchange)
+
+
+@cache
+def _of_the_protocol(skill_id: str) -> jsonschema_rs.Validator:
+    return jsonschema_rs.Draft202012Validator(response_schema(SKILL_BY_ID[skill_id]))
+
+
+@check("cards.response-schemas")
+async def response_schemas_accept_the_replies(target: Target) -> None:
+    """Validates the replies of the reading skills. Of a reply that breaks the protocol, other checks tell."""
+    urls = _urls(target, "response_schema")
+    for skill_id, payload in await _requests(target):
+        exchange = await target.send(payload)
+        if skill_id not in urls or is_refused(exchange):
+            continue
+        reply = target.reply_payload(exchange)
+        if not _of_the_protocol(skill_id).is_valid(reply):
+            continue
+        defect = next((await _validator(target, urls[skill_id])).iter_errors(reply), None)
+        where = "/".join(map(str, defect.instance_path)) if defect else ""
+        expect(defect is None, f"{urls[skill_id]} refuses a reply at /{where}: {str(defect)[:200]}", exchange)

@@ -1,0 +1,120 @@
+"""A2A's headers: the version of the protocol, and the extensions that a request names."""
+
+from dealer_agent.checker.check import Failed, Skipped, check, expect
+from dealer_agent.checker.exchange import Exchange, Headers
+from dealer_agent.checker.target import Refusal, Target
+
+VERSION, EXTENSIONS = "A2A-Version", "A2A-Extensions"
+UNKNOWN_VERSION = "99.0"
+UNKNOWN_EXTENSION = "https://extension.example/never-published/v7"
+
+
+def headers(target: Target, *, version: str | None = "1.0", extensions: str | None = None) -> Headers:
+    """The headers of a request with these values. A revision that requires its extension gets it, unless it is ""."""
+    found = [("Content-Type", "application/json"), ("Accept", "application/json")]
+    if version is not None:
+        found.append((VERSION, version))
+    if extensions is None and target.revision.needs_version_header:
+        extensions = next((each["uri"] for each in target.card.extensions), "")
+    if extensions:
+        found.append((EXTENSIONS, extensions))
+    return tuple(found)
+
+
+async def _send(target: Target, sent: Headers) -> Exchange:
+    """The exchange of a request that every agent can answer, with these headers."""
+    for skill_id in ("dealer.information", "inventory.facets", "inventory.search"):
+        if skill_id in target.card.skills:
+            return await target.send(target.payload(skill_id), sent)
+    raise Skipped("The card offers no skill that needs no input.")
+
+
+async def _is_answered(target: Target, sent: Headers) -> None:
+    target.reply_message(await _send(target, sent))
+
+
+async def _refusal_of_version(target: Target) -> Refusal:
+    """The error of an unknown version. Skips the check if the request is answered: another check fails for that."""
+    exchange = await _send(target, headers(target, version=UNKNOWN_VERSION))
+    try:
+        return target.refusal(exchange)
+    except Failed as answered:
+        raise Skipped(answered.sentence) from None
+
+
+@check("versions.absent")
+async def no_version_is_answered(target: Target) -> None:
+    """Sends no version."""
+    await _is_answered(target, headers(target, version=None))
+
+
+@check("versions.later-minor")
+async def later_minor_versions_are_answered(target: Target) -> None:
+    """Names a version that does not exist yet."""
+    await _is_answered(target, headers(target, version="1.7"))
+
+
+@check("versions.unknown")
+async def unknown_versions_are_refused(target: Target) -> None:
+    """Names a version that will not exist soon."""
+    target.refusal(await _send(target, headers(target, version=UNKNOWN_VERSION)))
+
+
+@check("versions.unknown-status")
+async def the_refusal_has_400(target: Target) -> None:
+    """Looks at the refusal of an unknown version."""
+    error = await _refusal_of_version(target)
+    expect(error.status == 400, f"The status is {error.status}, not 400.", error.exchange)
+
+
+@check("versions.unknown-number")
+async def the_refusal_has_its_number(target: Target) -> None:
+    """Looks at the refusal of an unknown version."""
+    error = await _refusal_of_version(target)
+    expect(error.number == -32009, f"`error.code` is {error.number!r}, not -32009.", error.exchange)
+
+
+@check("versions.unknown-reason")
+async def the_refusal_has_the_reason_of_a2a(target: Target) -> None:
+    """Looks at the refusal of an unknown version."""
+    error = await _refusal_of_version(target)
+    reason = error.info.get("reason")
+    expect(reason == "VERSION_NOT_SUPPORTED", f"`reason` is {reason!r}, not VERSION_NOT_SUPPORTED.", error.exchange)
+
+
+@check("versions.legacy")
+async def legacy_versions_are_refused(target: Target) -> None:
+    """Names the version of the legacy form."""
+    target.refusal(await _send(target, headers(target, version="0.3")))
+
+
+@check("versions.query")
+async def the_version_may_be_a_query_parameter(target: Target) -> None:
+    """Names an unknown version in the query."""
+    target.refusal(await _send_with_query(target, UNKNOWN_VERSION))
+
+
+@check("versions.query-current")
+async def version_1_0_may_be_a_query_parameter(target: Target) -> None:
+    """Names the current version in the query."""
+    target.reply_message(await _send_with_query(target, "1.0"))
+
+
+async def _send_with_query(target: Target, version: str) -> Exchange:
+    if "dealer.information" not in target.card.skills:
+        raise Skipped("The card does not offer dealer.information.")
+    content = target.body(target.message(target.payload("dealer.information")))
+    url = f"{target.interface.endpoint}?{VERSION}={version}"
+    return await target.request("POST", url, content, headers(target, version=None))
+
+
+def _named(exchange: Exchange) -> list[str]:
+    """The URIs in the header of a response."""
+    return [uri.strip() for value in exchange.all_headers(EXTENSIONS) for uri in value.split(",")]
+
+
+@check("versions.extension-unknown-echo")
+async def unknown_extensions_are_not_named(target: Target) -> None:
+    """Looks at the reply to an unknown extension."""
+    exchange = await _send(target, headers(target, extensions=UNKNOWN_EXTENSION))
+    expect(UNKNOWN_EXTENSION not in _named(exchange), "The reply names an extension that it cannot know.", exchange)

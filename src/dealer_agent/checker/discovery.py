@@ -1,0 +1,90 @@
+"""Finds the cards of a dealer agent behind a URL, and the targets that they name."""
+
+from typing import Any
+from urllib.parse import urljoin
+
+from dealer_agent.checker.card import Card, Interface
+from dealer_agent.checker.check import NotChecked
+from dealer_agent.checker.exchange import Exchange, Headers
+from dealer_agent.checker.material import Material
+from dealer_agent.checker.target import Target
+from dealer_agent.checker.wire import Wire
+
+CARD_PATH = "/.well-known/agent-card.json"
+CATALOG_PATH = "/.well-known/ai-catalog.json"
+CARD_TYPE = "application/a2a-agent-card+json"
+MOST_CARDS = 20
+"""Cards that are checked at most."""
+
+DEFAULT_VENDOR = "proto"
+CARD_HEADERS: Headers = (("Accept", "application/json"),)
+
+
+async def find_cards(wire: Wire, url: str) -> list[Card]:
+    """The cards behind a URL: of a dealer agent, or of one card. Raises NotChecked if there is none.
+
+    The URL may be that of a card. Else the card is at the well-known path below it. The other cards are those that
+    `/.well-known/ai-catalog.json` lists below the same address.
+    """
+    root = url.rstrip("/")
+    exchange = await wire.request("GET", url, headers=CARD_HEADERS)
+    if _is_card(exchange.json):
+        return [Card(url, exchange.json, exchange)]
+    exchange = await wire.request("GET", root + CARD_PATH, headers=CARD_HEADERS)
+    if not _is_card(exchange.json):
+        raise NotChecked(
+            f"There is no agent card at {root + CARD_PATH} (HTTP {exchange.status}). Give the address of a dealer "
+            "agent or of its card."
+        )
+    found = [Card(root + CARD_PATH, exchange.json, exchange)]
+    for each in await _listed(wire, root):
+        exchange = await wire.request("GET", each, headers=CARD_HEADERS)
+        if _is_card(exchange.json) and not any(_same(exchange, card) for card in found):
+            found.append(Card(each, exchange.json, exchange))
+    return found[:MOST_CARDS]
+
+
+async def targets_of(wire: Wire, card: Card, token: str | None, *, leads: bool) -> list[Target]:
+    """The targets of a card: each interface in each vocabulary."""
+    found = []
+    for interface in card.interfaces:
+        material = Material()
+        for vendor in card.vendors or await _answered_vendors(wire, card, interface, token):
+            target = Target(card, interface, vendor, wire, material, token, leads)
+            material.bind(target)
+            found.append(target)
+    return found
+
+
+async def _listed(wire: Wire, root: str) -> list[str]:
+    """The URLs of the cards that the catalog lists, below the address of the root."""
+    exchange = await wire.request("GET", root + CATALOG_PATH, headers=CARD_HEADERS)
+    entries = exchange.json.get("entries") if isinstance(exchange.json, dict) else None
+    urls = [
+        urljoin(root + CATALOG_PATH, each["url"])
+        for each in (entries if isinstance(entries, list) else [])
+        if isinstance(each, dict)
+        and isinstance(each.get("url"), str)
+        and CARD_TYPE in (each.get("type"), each.get("mediaType"))
+    ]
+    return [each for each in urls if each.startswith(f"{root}/")][:MOST_CARDS]
+
+
+async def _answered_vendors(wire: Wire, card: Card, interface: Interface, token: str | None) -> list[str]:
+    """The vocabularies in which an interface answers, if its card names none."""
+    found = []
+    for vendor in (DEFAULT_VENDOR, "autoagent"):
+        target = Target(card, interface, vendor, wire, Material(), token)
+        exchange = await target.send(target.payload("dealer.information"))
+        if target.response_media_type("dealer.information").encode() in exchange.body:
+            found.append(vendor)
+    return found or [DEFAULT_VENDOR]
+
+
+def _is_card(document: Any) -> bool:
+    return isinstance(document, dict) and ("supportedInterfaces" in document or "supported_interfaces" in document)
+
+
+def _same(exchange: Exchange, card: Card) -> bool:
+    """Whether a response is a card that was found already, at another URL."""
+    return {**exchange.json, "signatures": None} == {**card.content, "signatures": None}

@@ -1,0 +1,87 @@
+"""A request and its response as bytes, and the JSON in them. Pure."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+Headers = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and its response, as they were on the wire. `seconds`: until the whole response arrived."""
+
+    method: str
+    url: str
+    request_headers: Headers
+    request_body: bytes
+    status: int
+    headers: Headers
+    body: bytes = field(repr=False)
+    seconds: float
+
+    def header(self, name: str) -> str | None:
+        """The value of a response header, the first if it occurs twice. None if it is absent."""
+        return next(iter(self.all_headers(name)), None)
+
+    def all_headers(self, name: str) -> list[str]:
+        """All values of a response header. Case does not matter."""
+        return [value for each, value in self.headers if each.lower() == name.lower()]
+
+    @property
+    def media_type(self) -> str:
+        """The media type of the response: without parameters, in lower case. Empty if absent."""
+        return (self.header("content-type") or "").partition(";")[0].strip().lower()
+
+    @cached_property
+    def _read(self) -> tuple[Any, list[str]]:
+        return read_json(self.body)
+
+    @property
+    def json(self) -> Any:
+        """The JSON of the response body, read leniently; None if it is not JSON at all."""
+        return self._read[0]
+
+    @property
+    def json_defects(self) -> list[str]:
+        """What is wrong with the JSON of the response: each a sentence. A strict reader would refuse such a body."""
+        return self._read[1]
+
+
+def read_json(body: bytes) -> tuple[Any, list[str]]:
+    """The value of a body, and its defects as sentences.
+
+    Python's reader accepts a byte order mark, duplicate keys, NaN and lone surrogates. Other readers do not.
+    """
+    defects: list[str] = []
+    if body.startswith(b"\xef\xbb\xbf"):
+        defects.append("The body begins with a byte order mark.")
+        body = body[3:]
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        defects.append("The body is not UTF-8.")
+        text = body.decode("utf-8", "replace")
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            defects.append(f"An object has the member {twice!r} twice.")
+        return dict(pairs)
+
+    def constant(name: str) -> None:
+        defects.append(f"The body has {name}, which JSON does not know.")
+
+    try:
+        value = json.loads(text, object_pairs_hook=members, parse_constant=constant)
+    except (ValueError, RecursionError):
+        return None, [*defects, "The body is not JSON."]
+    if "\\u" in text:
+        try:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            defects.append("A string has half of a surrogate pair.")
+    return value, defects

@@ -1,0 +1,131 @@
+"""Runs the checks of all targets, and emits events."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import httpx
+
+from dealer_agent.checker.check import Check, Failed, NotChecked, Skipped, checks
+from dealer_agent.checker.discovery import find_cards, targets_of
+from dealer_agent.checker.events import CheckStarted, Event, Exchanged, Outcome, Place, RunEnded, RunStarted, Verdict
+from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.requirement import Requirement, requirements
+from dealer_agent.checker.target import Target
+from dealer_agent.checker.wire import REQUEST_SECONDS, Wire
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is done. `rate`: requests a second at most. `seconds`: the longest time of the run.
+
+    `only` are ids of requirements, or beginnings of ids (`search`, `search.filter`). Empty collections select all.
+    `leads` allows checks that submit leads of a marked test customer.
+    """
+
+    only: Collection[str] = ()
+    revisions: Collection[str] = ()
+    bindings: Collection[str] = ()
+    vocabularies: Collection[str] = ()
+    token: str | None = None
+    leads: bool = False
+    rate: float = 50.0
+    seconds: float = 600.0
+
+
+def open_client() -> httpx.AsyncClient:
+    """A client for the network. It follows no redirects, and reads no settings of the environment but proxies."""
+    return httpx.AsyncClient(timeout=REQUEST_SECONDS, follow_redirects=False)
+
+
+async def run_checks(url: str, options: Options, client: httpx.AsyncClient, listener: Listener) -> list[Verdict]:
+    """The verdicts of all checks of the dealer agent at a URL. Raises NotChecked if there is no card."""
+    began = time.monotonic()
+
+    def exchanged(exchange: Exchange) -> None:
+        listener(Exchanged(exchange))
+
+    wire = Wire(client, rate=options.rate, deadline=began + options.seconds, on_exchange=exchanged)
+    targets: list[Target] = []
+    for card in await find_cards(wire, url):
+        if not options.revisions or card.revision.name in options.revisions:
+            targets += await targets_of(wire, card, options.token, leads=options.leads)
+    targets = [each for each in targets if _chosen(each, options)]
+    planned = list(plan(targets, options.only))
+    listener(RunStarted(url, tuple(dict.fromkeys(place for place, *_ in planned)), len(planned)))
+    verdicts = []
+    for place, target, requirement, check in planned:
+        listener(CheckStarted(place, requirement))
+        verdict = await judge(place, target, requirement, check)
+        verdicts.append(verdict)
+        listener(verdict)
+    listener(RunEnded(time.monotonic() - began, wire.sent))
+    return verdicts
+
+
+def plan(targets: Iterable[Target], only: Collection[str] = ()) -> Iterator[tuple[Place, Target, Requirement, Check]]:
+    """What is checked where, in this order. Checks that judge the exchanges of a target are its last."""
+    done: set[tuple[str, str, str]] = set()
+    rows = [
+        (requirement, checks()[requirement.id])
+        for requirement in requirements().values()
+        if not only or any(requirement.id == each or requirement.id.startswith(f"{each}.") for each in only)
+    ]
+    rows.sort(key=lambda row: row[1].last)
+    for target in targets:
+        for requirement, check in rows:
+            if not requirement.applies_to(target.revision.name, target.binding, target.vendor):
+                continue
+            if requirement.per != "target":
+                card = "" if requirement.per == "dealer" else target.card.url
+                once = (requirement.id, card, target.interface.url if requirement.per == "interface" else "")
+                if once in done:
+                    continue
+                done.add(once)
+            yield _place(target, requirement), target, requirement, check
+
+
+async def judge(place: Place, target: Target, requirement: Requirement, check: Check) -> Verdict:
+    """The verdict of one check."""
+    began = time.perf_counter()
+    seen = len(target.exchanges)
+    outcome: Outcome
+    exchange: Exchange | None = None
+    try:
+        _require(target, requirement)
+        await check.run(target)
+        outcome, sentence = "pass", ""
+    except Failed as failure:
+        outcome, sentence = "fail", failure.sentence
+        exchange = failure.exchange or (target.latest if len(target.exchanges) > seen else None)
+    except Skipped as reason:
+        outcome, sentence = "skipped", str(reason)
+    except NotChecked as reason:
+        outcome, sentence = "could not check", str(reason)
+    except Exception as defect:  # noqa: BLE001 - a defect of the check is never the target's fault.
+        outcome, sentence = "could not check", f"The check itself failed: {type(defect).__name__}: {defect}"
+        exchange = target.latest
+    return Verdict(place, requirement, outcome, sentence, exchange, time.perf_counter() - began)
+
+
+def _require(target: Target, requirement: Requirement) -> None:
+    """Raises Skipped if the target or the run has not what the requirement needs."""
+    missing = [skill for skill in requirement.skills if skill not in target.card.skills]
+    if missing:
+        raise Skipped(f"The card does not offer {missing[0]}.")
+    if requirement.leads and not target.leads:
+        raise Skipped("The check submits leads. Allow it with --leads.")
+
+
+def _chosen(target: Target, options: Options) -> bool:
+    return (not options.bindings or target.binding in options.bindings) and (
+        not options.vocabularies or target.vendor in options.vocabularies
+    )
+
+
+def _place(target: Target, requirement: Requirement) -> Place:
+    if requirement.per == "card":
+        return Place(target.card.url, target.revision.name)
+    return Place(target.card.url, target.revision.name, target.binding, target.vendor)

@@ -1,0 +1,245 @@
+"""What a check gets: one interface of one card, in one vocabulary."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from dealer_agent.checker.card import Card, Interface
+from dealer_agent.checker.check import Failed, Skipped
+from dealer_agent.checker.exchange import Exchange, Headers
+from dealer_agent.checker.material import Material
+from dealer_agent.checker.revision import Binding, Revision
+from dealer_agent.checker.wire import Wire
+from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE
+
+JSON_HEADERS: Headers = (("Content-Type", "application/json"), ("Accept", "application/json"), ("A2A-Version", "1.0"))
+"""The headers of a normal request."""
+
+
+LEAD = "lead.submit.request"
+"""The `type` of a lead."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error of either binding, read leniently: a member that is absent or has a wrong type is empty or None.
+
+    `status` is the HTTP status, and `number` the `error.code`: of JSON-RPC, or of the body over HTTP+JSON. `payload` is
+    the error payload, `info` the ErrorInfo, and `code` the error code, from one of both.
+    """
+
+    exchange: Exchange
+    status: int
+    number: Any
+    message: str
+    code: str
+    payload: dict[str, Any]
+    info: dict[str, Any]
+    data: Any
+    """All of `error.details` (HTTP+JSON) or `error.data` (JSON-RPC)."""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The `details` of the error payload."""
+        details = self.payload.get("details")
+        return details if isinstance(details, dict) else {}
+
+    def problems(self, revision: Revision) -> list[tuple[str, str]]:
+        """Pointer and keyword of each entry of `details.errors`."""
+        entries = self.details.get("errors")
+        pointer, _ = revision.problem_members
+        return [
+            (str(each.get(pointer)), str(each.get("keyword")))
+            for each in (entries if isinstance(entries, list) else [])
+            if isinstance(each, dict)
+        ]
+
+
+@dataclass
+class Target:
+    """One interface of one card, in one vocabulary.
+
+    `vendor` is the name of the vocabulary in media types: `proto`, `autoagent` or that of the dealer. `material` is
+    shared by the checks of all vocabularies of the interface. `exchanges` are those of this target so far,
+    also shared ones.
+    """
+
+    card: Card
+    interface: Interface
+    vendor: str
+    wire: Wire
+    material: Material
+    token: str | None = None
+    leads: bool = False
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    @property
+    def revision(self) -> Revision:
+        """The revision of the card."""
+        return self.card.revision
+
+    @property
+    def binding(self) -> Binding:
+        """The binding of the interface."""
+        return self.interface.binding
+
+    @property
+    def is_rpc(self) -> bool:
+        """Whether the binding is JSON-RPC."""
+        return self.binding == "JSONRPC"
+
+    @property
+    def latest(self) -> Exchange | None:
+        """The latest exchange."""
+        return self.exchanges[-1] if self.exchanges else None
+
+    @property
+    def name(self) -> str:
+        """For people: revision, binding and vocabulary."""
+        return f"{self.revision.name} {self.binding} {self.vendor}"
+
+    def skip_if_declared(self, capability: str) -> None:
+        """Raises Skipped if the card declares a capability, for example `streaming`."""
+        capabilities = self.card.member("capabilities")
+        if isinstance(capabilities, dict) and self.card.member(capability, capabilities):
+            raise Skipped(f"The card declares {capability}.")
+
+    def request_media_type(self, skill_id: str) -> str:
+        """The media type of a request part."""
+        return f"application/vnd.{self.vendor}.{SKILL_BY_ID[skill_id].stem}-request+json"
+
+    def response_media_type(self, skill_id: str) -> str:
+        """The media type of a response part."""
+        return f"application/vnd.{self.vendor}.{SKILL_BY_ID[skill_id].stem}-response+json"
+
+    def payload(self, skill_id: str, **members: Any) -> dict[str, Any]:
+        """The payload of a request of a skill."""
+        return {"type": f"{skill_id}.request", **members}
+
+    def message(self, payload: dict[str, Any], **members: Any) -> dict[str, Any]:
+        """The SendMessageRequest of a payload; `members` replace or add members of `message`.
+
+        The messageId follows from the content, so that equal requests of two targets are sent once.
+        """
+        skill = SKILL_BY_REQUEST_TYPE.get(str(payload.get("type")))
+        name = skill.id if skill else "inventory.search"
+        part = {"mediaType": self.request_media_type(name), "data": payload}
+        digest = hashlib.sha256(json.dumps(part, sort_keys=True).encode()).digest()
+        return {
+            "message": {"messageId": _ulid_like(digest), "role": "ROLE_USER", "parts": [part], **members},
+            "configuration": {"acceptedOutputModes": [self.response_media_type(name)]},
+        }
+
+    def body(self, message: Any, *, rpc_id: Any = 1, method: str = "SendMessage") -> bytes:
+        """A SendMessageRequest as the body of this binding: bare, or as the params of a call."""
+        document = {"jsonrpc": "2.0", "id": rpc_id, "method": method, "params": message} if self.is_rpc else message
+        return json.dumps(document).encode()
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        content: bytes = b"",
+        headers: Headers = (),
+        *,
+        fresh: bool = False,
+        patient: bool = True,
+        without_token: bool = False,
+    ) -> Exchange:
+        """The exchange of any request. `fresh` and `patient` are explained at `Wire.request`.
+
+        The token is sent to the interface only. Without a token, a 401 skips the check, unless
+        `without_token` says that the check wants none.
+        """
+        if self.token and not without_token and url.startswith(self.interface.url):
+            headers = (*headers, ("Authorization", f"Bearer {self.token}"))
+        exchange = await self.wire.request(method, url, content, headers, fresh=fresh, patient=patient)
+        self.exchanges.append(exchange)
+        if exchange.status == 401 and not self.token and not without_token:
+            raise Skipped("The target asks for a token. Give one with --token.")
+        return exchange
+
+    async def post(self, content: bytes, headers: Headers = JSON_HEADERS, **options: bool) -> Exchange:
+        """The exchange of a POST of these bytes to the interface.
+
+        Without `leads`, no lead is sent, not even a wrong one: the check is skipped.
+        """
+        if not self.leads and LEAD.encode() in content:
+            raise Skipped("The check submits leads. Allow it with --leads.")
+        return await self.request("POST", self.interface.endpoint, content, headers, **options)
+
+    async def send_message(self, message: Any, headers: Headers = JSON_HEADERS, **options: bool) -> Exchange:
+        """The exchange of a SendMessageRequest, in the form of the binding."""
+        return await self.post(self.body(message), headers, **options)
+
+    async def send(self, payload: dict[str, Any], headers: Headers = JSON_HEADERS, **options: bool) -> Exchange:
+        """The exchange of a payload. An equal lead is sent again."""
+        if payload.get("type") == LEAD:
+            options["fresh"] = True
+        return await self.send_message(self.message(payload), headers, **options)
+
+    async def ask(self, skill_id: str, **members: Any) -> dict[str, Any]:
+        """The `data` of the successful reply of a skill. Raises Failed if the reply has none, or is an error."""
+        return self.answer(await self.send(self.payload(skill_id, **members)))
+
+    async def refuse(self, payload: dict[str, Any]) -> Refusal:
+        """The error that a payload gets. Raises Failed if it is accepted, or answered with no error at all."""
+        return self.refusal(await self.send(payload))
+
+    def reply_message(self, exchange: Exchange) -> dict[str, Any]:
+        """The reply's `message` of either binding. Raises Failed if the exchange is no success."""
+        document = exchange.json
+        if isinstance(document, dict) and isinstance(document.get("error"), dict):
+            error = self.refusal(exchange)
+            raise Failed(f"A valid request is refused: {error.code or error.number} {error.message[:300]}", exchange)
+        result = document.get("result") if self.is_rpc and isinstance(document, dict) else document
+        message = result.get("message") if isinstance(result, dict) else None
+        if not isinstance(message, dict):
+            raise Failed(f"The reply to a valid request has no message (HTTP {exchange.status}).", exchange)
+        return message
+
+    def reply_payload(self, exchange: Exchange) -> dict[str, Any]:
+        """The payload of a successful reply: an object with `type` and `data`. Raises Failed."""
+        parts = self.reply_message(exchange).get("parts")
+        for part in parts if isinstance(parts, list) else []:
+            if isinstance(part, dict) and isinstance(part.get("data"), dict):
+                found: dict[str, Any] = part["data"]
+                return found
+        raise Failed("The reply has no data part.", exchange)
+
+    def answer(self, exchange: Exchange) -> dict[str, Any]:
+        """The `data` of the payload of a successful reply. Raises Failed."""
+        data = self.reply_payload(exchange).get("data")
+        if not isinstance(data, dict):
+            raise Failed("The payload of the reply has no object `data`.", exchange)
+        return data
+
+    def refusal(self, exchange: Exchange) -> Refusal:
+        """The error of an exchange, read leniently. Raises Failed if it has none."""
+        document = exchange.json
+        error = document.get("error") if isinstance(document, dict) else None
+        if not isinstance(error, dict):
+            done = "accepted" if exchange.status < 300 else f"answered with HTTP {exchange.status} and no error object"
+            raise Failed(f"A request that must be refused is {done}.", exchange)
+        data = error.get("data") if "data" in error else error.get("details")
+        entries = [each for each in (data if isinstance(data, list) else [data]) if isinstance(each, dict)]
+        payload = next((each for each in entries if "error_id" in each or "retryable" in each), {})
+        info = next((each for each in entries if "reason" in each), {})
+        return Refusal(
+            exchange=exchange,
+            status=exchange.status,
+            number=error.get("code"),
+            message=str(error.get("message", "")),
+            code=str(payload.get("code") or info.get("reason") or ""),
+            payload=payload,
+            info=info,
+            data=data,
+        )
+
+
+_LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def _ulid_like(digest: bytes) -> str:
+    return "01" + "".join(_LETTERS[byte % 32] for byte in digest[:24])

@@ -1,0 +1,140 @@
+"""Sends requests to the target: as bytes, at a bounded rate, with bounded responses."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import httpx
+
+from dealer_agent.checker.check import NotChecked
+from dealer_agent.checker.exchange import Exchange, Headers
+
+RESPONSE_LIMIT = 16 * 2**20
+"""Bytes of the largest response that is read."""
+
+REQUEST_SECONDS = 20.0
+"""The longest time for a connection, and between two pieces of a response."""
+
+LONGEST_WAIT = 120.0
+"""Seconds of a Retry-After that are waited for at most."""
+
+MOST_RETRIES = 3
+"""How often a request is sent again after 429."""
+
+KEPT_BYTES = 128 * 2**20
+"""Bytes of the responses that are kept for repeated requests."""
+
+
+class Wire:
+    """The connection to one target.
+
+    `rate` is the most requests in a second, and `deadline` the time of `time.monotonic` at which the run ends. A
+    request that is equal to an earlier one, byte for byte, is not sent again unless it is `fresh`: its exchange is
+    shared.
+    `on_exchange` is called with each exchange that was sent.
+    """
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        *,
+        rate: float,
+        deadline: float,
+        on_exchange: Callable[[Exchange], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._pause = 1 / rate
+        self._deadline = deadline
+        self._on_exchange = on_exchange
+        self._next = 0.0
+        self._kept: dict[tuple[str, str, bytes, tuple[tuple[str, str], ...]], Exchange] = {}
+        self._kept_bytes = 0
+        self.sent = 0
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        content: bytes = b"",
+        headers: Headers = (),
+        *,
+        fresh: bool = False,
+        patient: bool = True,
+    ) -> Exchange:
+        """The exchange of one request. With `patient`, a 429 is waited for and the request sent again.
+
+        Raises NotChecked if no response arrives, if it is too large, or if the time is over.
+        """
+        key = (method, url, content, tuple(headers))
+        if not fresh and key in self._kept:
+            return self._kept[key]
+        exchange = await self._send(method, url, content, headers)
+        retries = 0
+        while patient and exchange.status == 429 and retries < MOST_RETRIES:
+            await self._wait(_seconds_to_wait(exchange))
+            exchange = await self._send(method, url, content, headers)
+            retries += 1
+        if patient and exchange.status == 429:
+            raise NotChecked("The target answers 429 (too many requests), also after the time that it asked to wait.")
+        if not fresh and self._kept_bytes + len(exchange.body) < KEPT_BYTES:
+            self._kept[key] = exchange
+            self._kept_bytes += len(exchange.body)
+        return exchange
+
+    async def _wait(self, seconds: float) -> None:
+        if time.monotonic() + seconds > self._deadline:
+            raise NotChecked("The time of the run is over. Give it more with --time.")
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+
+    async def _send(self, method: str, url: str, content: bytes, headers: Headers) -> Exchange:
+        now = time.monotonic()
+        start = max(now, self._next)
+        self._next = start + self._pause
+        await self._wait(start - now)
+        began = time.perf_counter()
+        # Only these headers: the defaults of the client would hide what a check left out.
+        request = self._client.build_request(method, url, content=content or None)
+        kept = [(name, value) for name, value in request.headers.raw if name.lower() in _NEEDED]
+        request.headers = httpx.Headers([*kept, *((name.encode(), value.encode()) for name, value in headers)])
+        try:
+            response = await self._client.send(request, stream=True)
+            try:
+                body = await _read(response)
+            finally:
+                await response.aclose()
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise NotChecked(f"No response from {url}: {type(error).__name__} {error}".strip()) from error
+        exchange = Exchange(
+            method,
+            url,
+            [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw],
+            content,
+            response.status_code,
+            [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw],
+            body,
+            time.perf_counter() - began,
+        )
+        self.sent += 1
+        self._on_exchange(exchange)
+        return exchange
+
+
+_NEEDED = {b"host", b"content-length"}
+
+
+async def _read(response: httpx.Response) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in response.aiter_raw():
+        size += len(piece)
+        if size > RESPONSE_LIMIT:
+            raise NotChecked(f"The response is larger than {RESPONSE_LIMIT // 2**20} MiB.")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _seconds_to_wait(exchange: Exchange) -> float:
+    """The seconds of Retry-After; 1 if it is absent or no number."""
+    text = exchange.header("retry-after") or ""
+    return min(float(text), LONGEST_WAIT) if text.isascii() and text.isdigit() else 1.0

@@ -1,0 +1,243 @@
+"""`dealer-agent check`: checks any dealer agent against the protocol."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group as Lines
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from dealer_agent.cli.terminal import JsonOption, counted, err, out, plain, progress, terminal_width
+
+if TYPE_CHECKING:
+    from dealer_agent.checker.events import Event
+    from dealer_agent.checker.result import Group, Result
+
+EXIT_FAILED, EXIT_INCOMPLETE = 1, 3
+STYLES = {"pass": "green", "fail": "bold red", "skipped": "dim", "could not check": "yellow"}
+TITLES = {"pass": "passed", "fail": "failed", "skipped": "skipped", "could not check": "not checked"}
+MOST_IN_FULL = 8
+"""With more failures than these, the terminal shows no requests and responses."""
+SHOWN_BODY = 400
+"""Characters of a body that the terminal shows. The other reports have more."""
+
+
+def check(
+    url: Annotated[str, typer.Argument(help="The address of a dealer agent, or of its agent card.")],
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="ID", help="Check this requirement, or all that begin with ID. Repeatable."),
+    ] = None,
+    revision: Annotated[
+        list[str] | None,
+        typer.Option("--revision", metavar="NAME", help="Check cards of this revision, e.g. 1.0.0. Repeatable."),
+    ] = None,
+    binding: Annotated[
+        list[str] | None, typer.Option("--binding", metavar="NAME", help="JSONRPC or HTTP+JSON. Repeatable.")
+    ] = None,
+    vocabulary: Annotated[
+        list[str] | None, typer.Option("--vocabulary", metavar="NAME", help="For example proto. Repeatable.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", envvar="DEALER_AGENT_CHECK_TOKEN", help="A bearer token for the agent.")
+    ] = None,
+    leads: Annotated[
+        bool, typer.Option("--leads", help="Submit test leads, too. Each is marked as a test and names no real person.")
+    ] = False,
+    rate: Annotated[float, typer.Option(min=0.1, max=1000, help="The most requests in a second.")] = 50,
+    time: Annotated[float, typer.Option(min=1, max=86_400, help="The longest time of the run, in seconds.")] = 600,
+    strict: Annotated[bool, typer.Option("--strict", help="A failed SHOULD fails the run, as a MUST does.")] = False,
+    expected: Annotated[
+        Path | None, typer.Option("--expected", metavar="FILE", help="A TOML file of failures that are known.")
+    ] = None,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option("--report", metavar="FILE", help="Write a report: .json, .xml (JUnit), .html, .svg. Repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check any dealer agent against the protocol, as a buyer sees it.
+
+    The checks need nothing but the address: they find cards, interfaces and vehicles themselves. They submit no lead
+    without --leads.
+
+    Exit codes: 0, nothing failed. 1, a MUST failed, an expected failure did not fail, or nothing was checked.
+    3, nothing failed, but something could not be checked, for example because the connection was lost.
+    """
+    from dealer_agent.checker.expected import read_expected
+    from dealer_agent.checker.reports import REPORTS
+    from dealer_agent.checker.result import Result
+    from dealer_agent.checker.runner import Options
+
+    reports = report or []
+    for path in reports:
+        if path.suffix not in REPORTS:
+            raise typer.BadParameter(f"the name ends with one of {', '.join(REPORTS)}", param_hint="--report")
+        if not path.absolute().parent.is_dir():
+            raise typer.BadParameter(f"there is no folder {path.parent}", param_hint="--report")
+    if not url.startswith(("http://", "https://")):
+        raise typer.BadParameter("an address begins with http:// or https://", param_hint="URL")
+    _known(only, revision, binding)
+    try:
+        entries = read_expected(expected) if expected else []
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem), param_hint="--expected") from None
+    options = Options(
+        only=only or (),
+        revisions=revision or (),
+        bindings=binding or (),
+        vocabularies=vocabulary or (),
+        token=token,
+        leads=leads,
+        rate=rate,
+        seconds=time,
+    )
+    result = Result(url, datetime.now(UTC), strict=strict, expected=entries)
+    asyncio.run(_run(result, options))
+    for path in reports:
+        path.write_text(REPORTS[path.suffix](result), encoding="utf-8")
+    if as_json:
+        typer.echo(REPORTS[".json"](result), nl=False)
+    else:
+        _show(result, reports)
+    if result.conclusion != "passed":
+        raise typer.Exit(EXIT_FAILED if result.conclusion == "failed" else EXIT_INCOMPLETE)
+
+
+def _known(only: Sequence[str] | None, revisions: Sequence[str] | None, bindings: Sequence[str] | None) -> None:
+    """Raises BadParameter for a name that selects nothing."""
+    from dealer_agent.checker.requirement import requirements
+    from dealer_agent.checker.revision import REVISIONS
+    from dealer_agent.protocol.did_you_mean import did_you_mean
+
+    for each in only or ():
+        if not any(known == each or known.startswith(f"{each}.") for known in requirements()):
+            advice = did_you_mean(each, [*requirements()])
+            raise typer.BadParameter(f"no requirement begins with {each}{advice}", param_hint="--only")
+    for each in revisions or ():
+        if each not in REVISIONS:
+            raise typer.BadParameter(f"{each} is none of {', '.join(REVISIONS)}", param_hint="--revision")
+    for each in bindings or ():
+        if each not in ("JSONRPC", "HTTP+JSON"):
+            raise typer.BadParameter(f"{each} is neither JSONRPC nor HTTP+JSON", param_hint="--binding")
+
+
+async def _run(result: "Result", options: object) -> None:
+    """Runs the checks, with a bar that moves."""
+    from dealer_agent.checker.check import NotChecked
+    from dealer_agent.checker.events import CheckStarted, RunStarted, Verdict
+    from dealer_agent.checker.runner import Options, open_client, run_checks
+
+    assert isinstance(options, Options)
+    with progress() as bar:
+        task = bar.add_task("Looking for agent cards", total=None)
+
+        def listen(event: "Event") -> None:
+            result(event)
+            match event:
+                case RunStarted():
+                    bar.update(task, total=event.checks)
+                case CheckStarted():
+                    bar.update(task, description=plain(f"{event.place}"))
+                case Verdict():
+                    bar.advance(task)
+
+        try:
+            async with open_client() as client:
+                await run_checks(result.url, options, client, listen)
+        except NotChecked as problem:
+            result.problem = str(problem)
+
+
+def _show(result: "Result", reports: Sequence[Path]) -> None:
+    """Prints failures with request, response and advice, the numbers of each subject, and the conclusion."""
+    from dealer_agent.checker.requirement import LEVELS
+
+    if result.problem is not None:
+        fail_with(result.problem, EXIT_INCOMPLETE)
+    width = terminal_width() or 120
+    shown = [group for group in result.groups if group.outcome in ("fail", "could not check")]
+    shown.sort(key=lambda group: (group.outcome != "fail", LEVELS.index(group.requirement.level)))
+    for group in shown:
+        out.print(_failure(result, group, short=len(shown) > MOST_IN_FULL), width=width, soft_wrap=False)
+    if len(shown) > MOST_IN_FULL:
+        out.print("Requests and responses are in the other reports: add --report report.html\n")
+    out.print(_numbers(result), width=width, soft_wrap=False)
+    for each in (*result.notes, *result.stale):
+        out.print(Text(plain(each), style="yellow"))
+    style = {"passed": "bold green", "failed": "bold red", "incomplete": "bold yellow"}[result.conclusion]
+    out.print(Text(f"\n{plain(result.sentence)}", style=style))
+    out.print(
+        f"{counted(len(result.verdicts), 'verdict')} in {counted(len(result.places), 'place')}, "
+        f"{counted(result.requests, 'request')}, {result.seconds:.1f} s"
+    )
+    for path in reports:
+        out.print(f"Report: {path}")
+
+
+def fail_with(message: str, code: int) -> None:
+    """Ends the command with a message and an exit code."""
+    err.print(Text.assemble(("Error:", "bold red"), " ", plain(message)))
+    raise typer.Exit(code)
+
+
+def _failure(result: "Result", group: "Group", *, short: bool) -> Lines:
+    """One requirement that failed or could not be checked. `short` leaves the exchange out."""
+    from dealer_agent.checker.reports.shown import body_text
+
+    requirement = group.requirement
+    found = group.having(group.outcome)
+    style = STYLES[group.outcome]
+    title = Text.assemble((TITLES[group.outcome], style), "  ", (requirement.id, "bold"), f"  {requirement.level}")
+    lines: list[Text] = [Text(requirement.says)]
+    sentences = dict.fromkeys(each.sentence for each in found)
+    for sentence in sentences:
+        places = [str(each.place) for each in found if each.sentence == sentence]
+        where = ", ".join(places[:4]) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
+        lines.append(Text.assemble((plain(sentence), style), f"  ({where})"))
+    if group.outcome == "fail":
+        lines.append(Text(f"Do: {requirement.advice}", style="bold"))
+        lines += [Text(f"Expected: {plain(reason)}") for each in found[:1] if (reason := result.expectation(each))]
+    exchange = next((each.exchange for each in found if each.exchange), None)
+    if exchange is not None and not short:
+        asked, answered = exchange.request_body, exchange.body
+        lines.append(Text(f"> {exchange.method} {plain(exchange.url)}", style="cyan"))
+        if asked:
+            lines.append(Text(f"> {_one_line(body_text(asked, most=SHOWN_BODY * 2))}", style="cyan"))
+        lines.append(
+            Text(f"< HTTP {exchange.status} {_one_line(body_text(answered, most=SHOWN_BODY * 2))}", style="dim")
+        )
+    return Lines(title, Padding(Lines(*lines), (0, 0, 1, 2)))
+
+
+def _one_line(text: str) -> str:
+    joined = " ".join(text.split())
+    return joined if len(joined) <= SHOWN_BODY else f"{joined[:SHOWN_BODY]} …"
+
+
+def _numbers(result: "Result") -> Table:
+    """How many requirements of each subject have each outcome."""
+    from dealer_agent.checker.events import OUTCOMES
+
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    table.add_column("Subject")
+    outcomes = tuple(reversed(OUTCOMES))
+    for outcome in outcomes:
+        table.add_column(TITLES[outcome], justify="right")
+    subjects: dict[str, list[Group]] = {}
+    for group in result.groups:
+        subjects.setdefault(group.requirement.subject, []).append(group)
+    for subject, groups in [*sorted(subjects.items()), ("all", result.groups)]:
+        cells = [(outcome, sum(group.outcome == outcome for group in groups)) for outcome in outcomes]
+        row = [
+            Text(str(number), style=STYLES[outcome]) if number else Text("·", style="dim") for outcome, number in cells
+        ]
+        if subject == "all":
+            table.add_section()
+        table.add_row(subject, *row)
+    return table

@@ -1,0 +1,74 @@
+"""Negative controls in one line: what is changed in an answer or in a request, and in which ones."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.checker.breaking import Agent, Answer, Breaking, Call, Change, broken
+
+When = Callable[[Call], object]
+
+
+def always(_: Call) -> bool:
+    return True
+
+
+def answers(requirement_id: str, change: Callable[[Answer], Answer], when: When = always, **place: Any) -> None:
+    """Registers a control that changes the answers to some calls. `place` is that of `broken`."""
+
+    async def changed(call: Call, agent: Agent) -> Answer:
+        answer = await agent(call)
+        return change(answer) if when(call) else answer
+
+    register(requirement_id, changed, place)
+
+
+def calls(requirement_id: str, change: Callable[[Call], Call], when: When = always, **place: Any) -> None:
+    """Registers a control that changes some calls before the agent gets them."""
+
+    async def changed(call: Call, agent: Agent) -> Answer:
+        return await agent(change(call) if when(call) else call)
+
+    register(requirement_id, changed, place)
+
+
+def register(requirement_id: str, control: Breaking, place: dict[str, Any]) -> None:
+    broken(requirement_id, **place)(control)
+
+
+def asks(type_name: str, **members: Any) -> When:
+    """Calls whose payload has this type and these members."""
+    return lambda call: (
+        isinstance(call.payload, dict)
+        and call.payload.get("type") == type_name
+        and all(call.payload.get(name) == value for name, value in members.items())
+    )
+
+
+def error(change: Change) -> Callable[[Answer], Answer]:
+    """Changes the member `error` of an answer."""
+    return lambda answer: answer.with_error(change)
+
+
+def error_payload(change: Change) -> Callable[[Answer], Answer]:
+    """Changes the error payload of an answer."""
+    return lambda answer: answer.with_error_payload(change)
+
+
+def with_status(status: int) -> Callable[[Answer], Answer]:
+    """Changes the HTTP status of an error, and the `error.code` that repeats it."""
+
+    def change(answer: Answer) -> Answer:
+        return answer.with_status(status).with_error(lambda found: found.update(code=status))
+
+    return change
+
+
+def with_code(code: str) -> Callable[[Answer], Answer]:
+    """Changes the error code in both entries."""
+
+    def change(found: Any) -> None:
+        entries = found.get("details") or found["data"]
+        for each in entries if isinstance(entries, list) else [entries]:
+            each["reason" if "reason" in each else "code"] = code
+
+    return error(change)

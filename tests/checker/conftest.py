@@ -1,0 +1,23 @@
+"""The dealer agents of these tests. Each runs once for all tests of a process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.checker.agents import HonestAgent, make_dealer, running
+
+
+@pytest.fixture(scope="session")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HonestAgent]:
+    folder: Path = tmp_path_factory.mktemp("checked") / "dealer"
+    make_dealer(folder)
+    with running(folder) as agent:
+        yield agent
+
+
+@pytest.fixture(scope="session")
+def asking_for_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HonestAgent]:
+    folder: Path = tmp_path_factory.mktemp("checked-tokens") / "dealer"
+    make_dealer(folder, tables='[auth]\nmode = "bearer"\n')
+    with running(folder, tokens=True) as agent:
+        yield agent

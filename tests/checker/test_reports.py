@@ -1,0 +1,151 @@
+"""The reports of a run: what they show, and that a hostile target controls none of them."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from xml.etree import ElementTree as ET
+
+import html5lib
+import pytest
+
+from dealer_agent.checker.events import Outcome, Place, RunEnded, RunStarted, Verdict
+from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.expected import ExpectedFailure
+from dealer_agent.checker.reports import REPORTS
+from dealer_agent.checker.requirement import Level, requirements
+from dealer_agent.checker.result import Result
+
+pytestmark = pytest.mark.outside_protocol("checker")
+
+HOSTILE = (
+    "</pre></style></textarea><script>alert(1)</script>]]>--><img src=https://evil.example/x onerror=alert(1)>"
+    "\x00\x1b[31m\u202e\ufffe{{ 7 * 7 }}"
+)
+TOKEN = "secret-token-of-the-buyer"
+PLACE = Place("https://dealer.example/card.json", "1.0.0", "JSONRPC", "proto")
+MUST, SHOULD = "envelope.reply.role", "http.no-store"
+
+
+def exchange(body: bytes = HOSTILE.encode()) -> Exchange:
+    headers = [("Content-Type", "application/json"), ("Authorization", f"Bearer {TOKEN}")]
+    answered = [("X-Evil", HOSTILE), ("Content-Type", "text/html")]
+    return Exchange("POST", f"https://dealer.example/{HOSTILE}", headers, b'{"a": 1}', 200, answered, body, 0.1)
+
+
+def verdict(outcome: Outcome = "fail", requirement_id: str = MUST, sentence: str = HOSTILE) -> Verdict:
+    shown = exchange() if outcome in ("fail", "could not check") else None
+    return Verdict(PLACE, requirements()[requirement_id], outcome, sentence, shown, 0.1)
+
+
+def result_of(*verdicts: Verdict, **options: object) -> Result:
+    result = Result(f"https://dealer.example/{HOSTILE}", datetime(2026, 11, 23, tzinfo=UTC))
+    for name, value in options.items():
+        setattr(result, name, value)
+    result(RunStarted(result.url, (PLACE,), len(verdicts), (HOSTILE,)))
+    for each in verdicts:
+        result(each)
+    result(RunEnded(2.0, 7))
+    return result
+
+
+@pytest.mark.parametrize("suffix", sorted(REPORTS))
+def test_no_report_shows_the_token_or_raw_control_characters(suffix: str) -> None:
+    text = REPORTS[suffix](result_of(verdict(), verdict("could not check"), verdict("skipped"), verdict("pass")))
+    assert TOKEN not in text
+    assert not set(text) & set("\x00\x1b\u202e\ufffe")
+    text.encode("utf-8")
+
+
+def test_the_page_has_no_script_and_loads_nothing() -> None:
+    page = REPORTS[".html"](result_of(verdict(), verdict("could not check"), verdict("pass")))
+    tree = html5lib.parse(page, treebuilder="etree", namespaceHTMLElements=False)
+    names = {element.tag for element in tree.iter() if isinstance(element.tag, str)}
+    assert not names & {"script", "img", "iframe", "link", "object", "form"}
+    attributes = {name for element in tree.iter() for name in element.attrib}
+    assert not any(name.startswith("on") or name in ("src", "srcset", "action") for name in attributes)
+    assert "{{ 7 * 7 }}" in page
+    assert "default-src 'none'" in page
+    assert "url(" not in page
+
+
+def test_the_page_shows_request_response_and_advice_of_a_failure() -> None:
+    failed = replace(verdict(sentence="It is wrong."), exchange=exchange(b'{"error":{"code":-32602}}'))
+    page = REPORTS[".html"](result_of(failed))
+    for text in ("It is wrong.", failed.requirement.advice, "&#34;a&#34;: 1", "&#34;code&#34;: -32602", "HTTP 200"):
+        assert text in page
+
+
+def test_junit_is_well_formed_and_counts() -> None:
+    text = REPORTS[".xml"](
+        result_of(verdict(), verdict(requirement_id=SHOULD), verdict("could not check"), verdict("pass"))
+    )
+    (suite,) = ET.fromstring(text).iter("testsuite")
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "4",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "1",
+    }
+
+
+def test_the_badge_is_well_formed() -> None:
+    badge = ET.fromstring(REPORTS[".svg"](result_of(verdict("pass"))))
+    assert badge.get("aria-label") == "dealer agent: 1 of 1 passed"
+
+
+def test_the_json_report_has_all_verdicts() -> None:
+    document = json.loads(REPORTS[".json"](result_of(verdict(), verdict("pass"))))
+    assert document["conclusion"] == "failed"
+    assert document["requirements"] == {"fail": 1, "could not check": 0, "skipped": 0, "pass": 0}
+    assert [each["outcome"] for each in document["verdicts"]] == ["fail", "pass"]
+    assert document["verdicts"][0]["exchange"]["status"] == 200
+
+
+@pytest.mark.parametrize(
+    ("outcome", "level", "strict", "conclusion"),
+    [
+        ("pass", "MUST", False, "passed"),
+        ("fail", "MUST", False, "failed"),
+        ("fail", "SHOULD", False, "passed"),
+        ("fail", "SHOULD", True, "failed"),
+        ("fail", "MAY", True, "passed"),
+        ("could not check", "MUST", False, "incomplete"),
+        ("skipped", "MUST", False, "failed"),
+    ],
+)
+def test_the_conclusion_follows_from_level_and_outcome(
+    outcome: Outcome, level: Level, strict: bool, conclusion: str
+) -> None:
+    wanted = next(each.id for each in requirements().values() if each.level == level)
+    assert result_of(verdict(outcome, wanted), strict=strict).conclusion == conclusion
+
+
+def test_a_run_that_checked_nothing_fails() -> None:
+    assert result_of().conclusion == "failed"
+    assert result_of().sentence == "Nothing was checked."
+
+
+def test_an_expected_failure_does_not_count() -> None:
+    result = result_of(verdict(), expected=[ExpectedFailure(MUST, "Known.", binding="JSONRPC")])
+    assert result.conclusion == "passed"
+    assert "Known." in REPORTS[".html"](result)
+    assert json.loads(REPORTS[".json"](result))["verdicts"][0]["expected"] == "Known."
+
+
+def test_an_expectation_of_another_place_does_not_count() -> None:
+    assert result_of(verdict(), expected=[ExpectedFailure(MUST, "Known.", binding="HTTP+JSON")]).conclusion == "failed"
+
+
+@pytest.mark.parametrize(
+    ("entry", "stale"),
+    [
+        (ExpectedFailure(MUST, "It passes."), True),
+        (ExpectedFailure("envelope.no-such-id", "Unknown."), True),
+        (ExpectedFailure(MUST, "Another place.", revision="0.1.0"), False),
+        (ExpectedFailure(SHOULD, "Not checked in this run."), False),
+    ],
+)
+def test_a_stale_expectation_fails_the_run(entry: ExpectedFailure, stale: bool) -> None:
+    result = result_of(verdict("pass"), expected=[entry])
+    assert bool(result.stale) is stale
+    assert result.conclusion == ("failed" if stale else "passed")
