@@ -32,7 +32,9 @@ VARIED = ("vehicle_type", "body", "fuel", "condition", "transmission", "drivelin
 
 
 def small_stock() -> bytes:
-    """A feed with some vehicles of the demo dealer: all values of the members in VARIED, and two without a price."""
+    """A feed with some vehicles of the demo dealer: all values of the members in VARIED,
+    two without a price, and two without mileage and type.
+    """
     rows = list(csv.DictReader(io.StringIO(demo_inventory().decode())))
     chosen: dict[str, dict[str, str]] = {}
     seen: set[tuple[str, str]] = set()
@@ -46,6 +48,8 @@ def small_stock() -> bytes:
             chosen.setdefault(row["stock"], row)
     for row in list(chosen.values())[:2]:
         row["price"] = row["list_price"] = ""
+    for row in list(chosen.values())[2:4]:
+        row["mileage"] = row["vehicle_type"] = ""
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0].keys())
     writer.writeheader()

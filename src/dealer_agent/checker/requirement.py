@@ -15,8 +15,8 @@ specification. `advice` says what to do if the check fails. The other members ar
 - `skills`: the check needs these skills. It is skipped if the card does not offer one of them.
 - `revisions`, `bindings`, `vocabularies`: the requirement exists only there (`revision.py` has the names).
 - `per`: how often it is checked. `target` (the default): for each card, binding and vocabulary. `interface`: for each
-  card and binding, in the first vocabulary of the card. `card`: once for each card. Use `interface` for what does not
-  depend on the vocabulary: each request counts against the rate limits of the target.
+  card and binding, in the first vocabulary of the card. `card`: once for each card. `dealer`: once, at the first card
+  that has the requirement. Use the widest that is enough: each request counts against the rate limits of the target.
 - `leads = true`: the check submits leads, and runs only with `--leads`.
 """
 
@@ -28,7 +28,7 @@ from typing import Literal
 import msgspec
 
 Level = Literal["MUST", "SHOULD", "MAY"]
-Scope = Literal["target", "interface", "card"]
+Scope = Literal["target", "interface", "card", "dealer"]
 
 LEVELS: tuple[Level, ...] = ("MUST", "SHOULD", "MAY")
 

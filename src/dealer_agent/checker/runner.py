@@ -79,7 +79,8 @@ def plan(targets: Iterable[Target], only: Collection[str] = ()) -> Iterator[tupl
             if not requirement.applies_to(target.revision.name, target.binding, target.vendor):
                 continue
             if requirement.per != "target":
-                once = (requirement.id, target.card.url, target.interface.url if requirement.per == "interface" else "")
+                card = "" if requirement.per == "dealer" else target.card.url
+                once = (requirement.id, card, target.interface.url if requirement.per == "interface" else "")
                 if once in done:
                     continue
                 done.add(once)

@@ -17,6 +17,10 @@ JSON_HEADERS: Headers = (("Content-Type", "application/json"), ("Accept", "appli
 """The headers of a normal request."""
 
 
+LEAD = "lead.submit.request"
+"""The `type` of a lead."""
+
+
 @dataclass(frozen=True)
 class Refusal:
     """An error of either binding, read leniently: a member that is absent or has a wrong type is empty or None.
@@ -167,7 +171,12 @@ class Target:
         return (*(each for each in headers if each[1]), *added)
 
     async def post(self, content: bytes, headers: Headers = JSON_HEADERS, **options: bool) -> Exchange:
-        """The exchange of a POST of these bytes to the interface."""
+        """The exchange of a POST of these bytes to the interface.
+
+        Without `leads`, no lead is sent, not even a wrong one: the check is skipped.
+        """
+        if not self.leads and LEAD.encode() in content:
+            raise Skipped("The check submits leads. Allow it with --leads.")
         return await self.request("POST", self.interface.endpoint, content, headers, **options)
 
     async def send_message(self, message: Any, headers: Headers = JSON_HEADERS, **options: bool) -> Exchange:
@@ -175,10 +184,8 @@ class Target:
         return await self.post(self.body(message), headers, **options)
 
     async def send(self, payload: dict[str, Any], headers: Headers = JSON_HEADERS, **options: bool) -> Exchange:
-        """The exchange of a payload. A lead is always sent."""
-        if payload.get("type") == "lead.submit.request":
-            if not self.leads:
-                raise Skipped("The check submits leads. Allow it with --leads.")
+        """The exchange of a payload. An equal lead is sent again."""
+        if payload.get("type") == LEAD:
             options["fresh"] = True
         return await self.send_message(self.message(payload), headers, **options)
 

@@ -1,0 +1,120 @@
+"""Pages of searches, read leniently, and how a filtered answer is judged against the listings of the whole stock."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dealer_agent.checker.check import Skipped, expect
+
+if TYPE_CHECKING:
+    from dealer_agent.checker.target import Target
+
+Listing = dict[str, Any]
+Matches = Callable[[Listing], bool | None]
+"""Whether a listing must be found (True), must not be found (False), or may be (None)."""
+
+PAGE = 100
+"""The `limit` of most searches. A dealer may apply a lower one."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """The answer to a search. `total` is None if it is no integer. `vehicles` has the entries that are objects."""
+
+    data: dict[str, Any]
+    total: int | None
+    vehicles: list[Listing]
+
+    @property
+    def keys(self) -> list[str]:
+        """The key of each vehicle."""
+        return [key_of(each) for each in self.vehicles]
+
+
+async def search(target: "Target", **members: Any) -> Page:
+    """The page for a search. Raises Failed if it is refused."""
+    data = await target.ask("inventory.search", **members)
+    vehicles = data.get("vehicles")
+    total = data.get("total")
+    return Page(
+        data,
+        total if isinstance(total, int) and not isinstance(total, bool) else None,
+        [each for each in vehicles if isinstance(each, dict)] if isinstance(vehicles, list) else [],
+    )
+
+
+async def filtered(target: "Target", filters: Mapping[str, Any], **members: Any) -> Page:
+    """The first page of a search with filters."""
+    return await search(target, filters=dict(filters), pagination={"skip": 0, "limit": PAGE}, **members)
+
+
+def key_of(listing: Listing) -> str:
+    """What identifies a listing within a stock: its id, or else its VIN, its stock number, or all of it."""
+    for member in ("vehicle_id", "vin", "stock"):
+        if isinstance(listing.get(member), str):
+            return f"{member} {listing[member]}"
+    return json.dumps(listing, sort_keys=True)
+
+
+def number_of(listing: Listing, member: str) -> float | int | None:
+    """A number of a listing. None if it is absent or no number."""
+    value = listing.get(member)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def shown(filters: Mapping[str, Any]) -> str:
+    """Filters as text for a sentence."""
+    return json.dumps(dict(filters), ensure_ascii=False)[:200]
+
+
+async def expect_matching(target: "Target", filters: Mapping[str, Any], matches: Matches, **members: Any) -> Page:
+    """The first page of a search, which has the listings that match and no other."""
+    await target.material.some_listings()
+    page = await filtered(target, filters, **members)
+    wrong = next((each for each in page.vehicles if matches(each) is False), None)
+    expect(
+        wrong is None,
+        f"The search with {shown(filters)} returns a vehicle that does not match: {wrong and key_of(wrong)}.",
+        target,
+    )
+    if page.total is None:
+        raise Skipped("The reply has no total.")
+    await expect_number(target, page.total, filters, matches)
+    if page.total <= len(page.vehicles) and target.material.complete:
+        found = set(page.keys)
+        for each in await target.material.listings():
+            expect(
+                matches(each) is not True or key_of(each) in found,
+                f"The search with {shown(filters)} does not return {key_of(each)}, which matches.",
+                target,
+            )
+    return page
+
+
+async def expect_number(target: "Target", number: int, filters: Mapping[str, Any], matches: Matches) -> None:
+    """The number of vehicles that filters find is possible for the listings of the stock."""
+    listings = await target.material.listings()
+    least = sum(matches(each) is True for each in listings)
+    most = sum(matches(each) is not False for each in listings)
+    expect(
+        number >= least,
+        f"With {shown(filters)}, {number} vehicles match, and not the {least} listings that do.",
+        target,
+    )
+    if target.material.complete:
+        expect(
+            number <= most,
+            f"With {shown(filters)}, {number} vehicles match, although only {most} listings can.",
+            target,
+        )
+
+
+async def expect_refused(target: "Target", skill: str = "inventory.search", **members: Any) -> None:
+    """A request with a defect is refused, and not by a failure of the agent. `errors` has the checks of the codes."""
+    refusal = await target.refuse(target.payload(skill, **members))
+    expect(
+        refusal.code != "INTERNAL_ERROR" and refusal.status < 500 and refusal.number != -32603,
+        f"A wrong request gets a failure of the agent ({refusal.code or refusal.number}), and not a refusal.",
+        refusal.exchange,
+    )

@@ -1,0 +1,112 @@
+"""What controls of the reading skills share: which requests they break, and how."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.checker.agents import small_stock
+from tests.checker.breaking import Agent, Answer, Breaking, Call, Change
+
+Members = Mapping[str, Any]
+"""The members of a payload beside `type`."""
+
+Chosen = Callable[[Members], bool]
+
+SEARCH, FACETS, VEHICLE, INFORMATION = "inventory.search", "inventory.facets", "inventory.vehicle", "dealer.information"
+NOBODY = "Qzxvwk"
+"""A word that no listing has."""
+
+STOCK = list(csv.DictReader(io.StringIO(small_stock().decode())))
+"""The rows of the honest agent's feed. An absent value is empty."""
+
+VIN = next(row["vin"] for row in STOCK if row["status"] == "available")
+
+
+def values_of(column: str) -> set[str]:
+    """The values of a column of the feed."""
+    return {row[column] for row in STOCK}
+
+
+def members_of(call: Call, skill: str) -> dict[str, Any] | None:
+    """The members of the payload of a request of a skill, without `type`. None for other requests."""
+    if call.skill != skill:
+        return None
+    return {name: value for name, value in call.payload.items() if name != "type"}
+
+
+def only_filter(members: Members, name: str) -> Any:
+    """The value of a filter that is the only one of a search without sort. None in other searches."""
+    filters = members.get("filters")
+    if "sort" in members or not isinstance(filters, dict) or list(filters) != [name]:
+        return None
+    return filters[name]
+
+
+def with_filters(*names: str) -> Chosen:
+    """Requests that have exactly these filters."""
+    return lambda members: isinstance(members.get("filters"), dict) and set(members["filters"]) == set(names)
+
+
+def exactly(expected: Members) -> Chosen:
+    """Requests that have exactly these members."""
+    return lambda members: members == expected
+
+
+def reads(skill: str, chosen: Chosen, otherwise: Callable[[dict[str, Any]], Members]) -> Breaking:
+    """An agent that reads chosen requests of a skill as others."""
+
+    async def answer(call: Call, agent: Agent) -> Answer:
+        members = members_of(call, skill)
+        if members is None or not chosen(members):
+            return await agent(call)
+
+        def change(payload: dict[str, Any]) -> None:
+            payload.clear()
+            payload.update({"type": f"{skill}.request", **otherwise(members)})
+
+        return await agent(call.with_payload(change))
+
+    return answer
+
+
+def reads_filters(chosen: Chosen, otherwise: Callable[[dict[str, Any]], Members]) -> Breaking:
+    """An agent that reads the filters of chosen searches as others."""
+    return reads(SEARCH, chosen, lambda members: {**members, "filters": otherwise(members["filters"])})
+
+
+def without_filter(*names: str) -> Callable[[dict[str, Any]], Members]:
+    """Filters without some of them."""
+    return lambda filters: {name: value for name, value in filters.items() if name not in names}
+
+
+def refuses(skill: str, chosen: Chosen) -> Breaking:
+    """An agent that refuses chosen requests of a skill."""
+    return reads(skill, chosen, lambda members: {**members, "refuse_this": True})
+
+
+def changes(skill: str, chosen: Chosen, change: Change) -> Breaking:
+    """An agent that changes the `data` of its replies to chosen requests of a skill."""
+
+    async def answer(call: Call, agent: Agent) -> Answer:
+        members = members_of(call, skill)
+        honest = await agent(call)
+        return honest if members is None or not chosen(members) else honest.with_data(change)
+
+    return answer
+
+
+def anything(_: Members) -> bool:
+    """All requests."""
+    return True
+
+
+async def ask(call: Call, agent: Agent, members: Members) -> Any:
+    """The `data` of the honest agent's reply to another request of the same skill."""
+
+    def change(payload: dict[str, Any]) -> None:
+        kind = payload["type"]
+        payload.clear()
+        payload.update({"type": kind, **members})
+
+    return (await agent(call.with_payload(change))).data
