@@ -12,7 +12,7 @@ NUMBERS = {
 """HTTP status and JSON-RPC number of each error."""
 
 NOT_OFFERED = {-32601, -32004}
-"""What the published versions do not offer gets the first number up to 1.3, over HTTP+JSON 404, and later the second."""
+"""What a published version does not offer: the first number up to 1.3 (over HTTP+JSON: 404), and later the second."""
 
 
 def expect_a2a_error(target: Target, refusal: Refusal, reason: str) -> None:
