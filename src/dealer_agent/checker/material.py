@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from dealer_agent.checker.check import Failed, Skipped
+from dealer_agent.checker.searches import whole_number
 
 if TYPE_CHECKING:
     from dealer_agent.checker.target import Target
@@ -85,8 +86,8 @@ class Material:
             page = await target.ask("inventory.search", pagination={"skip": len(found), "limit": PAGE})
             vehicles = page.get("vehicles")
             listings = [each for each in vehicles if isinstance(each, dict)] if isinstance(vehicles, list) else []
-            total = page.get("total")
-            self.total = total if isinstance(total, int) else len(found) + len(listings)
+            total = whole_number(page.get("total"))
+            self.total = len(found) + len(listings) if total is None else total
             found += listings
             if not listings or len(found) >= min(self.total, MOST_LISTINGS):
                 return found

@@ -20,7 +20,7 @@ PAGE = 100
 
 @dataclass(frozen=True)
 class Page:
-    """The answer to a search. `total` is None if it is no integer. `vehicles` has the entries that are objects."""
+    """The answer to a search. `total` is None if it is no whole number. `vehicles` has the entries that are objects."""
 
     data: dict[str, Any]
     total: int | None
@@ -36,10 +36,9 @@ async def search(target: "Target", **members: Any) -> Page:
     """The page for a search. Raises Failed if it is refused."""
     data = await target.ask("inventory.search", **members)
     vehicles = data.get("vehicles")
-    total = data.get("total")
     return Page(
         data,
-        total if isinstance(total, int) and not isinstance(total, bool) else None,
+        whole_number(data.get("total")),
         [each for each in vehicles if isinstance(each, dict)] if isinstance(vehicles, list) else [],
     )
 
@@ -47,6 +46,13 @@ async def search(target: "Target", **members: Any) -> Page:
 async def filtered(target: "Target", filters: Mapping[str, Any], **members: Any) -> Page:
     """The first page of a search with filters."""
     return await search(target, filters=dict(filters), pagination={"skip": 0, "limit": PAGE}, **members)
+
+
+def whole_number(value: object) -> int | None:
+    """A whole number, also if it is written as `60.0`: `envelope.reply.integers-plain` judges that. None for others."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
+        return None
+    return int(value)
 
 
 def key_of(listing: Listing) -> str:

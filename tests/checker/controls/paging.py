@@ -33,7 +33,6 @@ broken("search.page-size")(_changes_page(lambda page: page["vehicles"].append(pa
 broken("search.page-full")(_changes_page(lambda page: page["vehicles"].pop(), skip=1, limit=4))
 broken("search.default-skip")(_reads_page({"skip": 1, "limit": 6}, limit=6))
 broken("search.default-limit")(reads(SEARCH, exactly({}), lambda _: {"pagination": {"limit": 100}}))
-broken("search.limit-cap")(_changes_page(lambda page: page.update(vehicles=2 * page["vehicles"], limit=999), limit=999))
 broken("search.skip-past-end")(_reads_page({"skip": 0, "limit": 10}, **_BEYOND))
 broken("search.skip-past-end-total")(_changes_page(_set(total=0), **_BEYOND))
 broken("search.total-of-pages")(_changes_page(lambda page: page.update(total=page["total"] - 2), skip=2, limit=3))

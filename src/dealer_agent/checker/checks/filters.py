@@ -8,6 +8,7 @@ from dealer_agent.checker.differences import clearly_different, typical_value
 from dealer_agent.checker.searches import (
     PAGE,
     Listing,
+    Page,
     expect_matching,
     filtered,
     key_of,
@@ -136,7 +137,7 @@ def _absent_from_range(name: str) -> CheckFunction:
         end = await end_of(target, name)
         if all(each.get(member) is not None for each in await target.material.listings()):
             raise Skipped(f"Each listing has {member}.")
-        page = await filtered(target, {name: end})
+        page = await _unless_refused(target, {name: end})
         absent = next((each for each in page.vehicles if each.get(member) is None), None)
         expect(
             absent is None, f"{absent and key_of(absent)} has no {member}, and matches {shown({name: end})}.", target
@@ -175,7 +176,7 @@ async def vehicle_type_absent(target: Target) -> None:
     """A listing without a type is a car."""
     if all(each.get("vehicle_type") is not None for each in await target.material.some_listings()):
         raise Skipped("Each listing has vehicle_type.")
-    page = await filtered(target, {"vehicle_type": ["car"]})
+    page = await _unless_refused(target, {"vehicle_type": ["car"]})
     cars = sum(each.get("vehicle_type") in (None, "car") for each in await target.material.listings())
     expect((page.total or 0) >= cars, f"vehicle_type car finds {page.total} vehicles, and not all {cars}.", target)
 
@@ -353,6 +354,14 @@ async def contradiction(target: Target) -> None:
             )
             return
     raise Skipped("No listing with a VIN has a clearly different make.")
+
+
+async def _unless_refused(target: Target, filters: dict[str, Any]) -> Page:
+    """The first page of a search. Skips the check if the search is refused: the check of the filter fails for that."""
+    try:
+        return await filtered(target, filters)
+    except Failed as failure:
+        raise Skipped(str(failure)) from None
 
 
 def _unless_absent(listing: Listing, member: str, result: bool) -> bool | None:

@@ -115,13 +115,6 @@ async def default_limit(target: Target) -> None:
     expect(len(page.vehicles) <= 50, f"Without limit, the page has {len(page.vehicles)} vehicles.", target)
 
 
-@check("search.limit-cap")
-async def limit_cap(target: Target) -> None:
-    """The largest page has 100 vehicles, as the specification recommends."""
-    page = await search(target, pagination={"limit": 999})
-    expect(len(page.vehicles) <= 100, f"With limit 999, the page has {len(page.vehicles)} vehicles.", target)
-
-
 @check("search.skip-past-end")
 async def skip_past_end(target: Target) -> None:
     """Beyond the last vehicle, the page is empty."""
