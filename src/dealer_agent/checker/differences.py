@@ -132,7 +132,9 @@ def typical_value(member: str, listings: Iterable[Listing], most: int) -> str | 
     The most frequent that at most `most` listings have, or else the least frequent. None if there is no such value.
     """
     counts = Counter(each[member] for each in listings if isinstance(each.get(member), str) and each[member].strip())
-    for value in sorted(counts, key=lambda value: (abs(most - counts[value] + (counts[value] > most) * 10**9), value)):
+    few = sorted((value for value, count in counts.items() if count <= most), key=lambda value: (-counts[value], value))
+    many = sorted(counts.keys() - set(few), key=lambda value: (counts[value], value))
+    for value in (*few, *many):
         if _is_plain(member, value) and any(clearly_different(member, value, each) for each in counts):
             return str(value)
     return None
