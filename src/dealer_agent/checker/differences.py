@@ -70,6 +70,9 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
 }
 """For each member, its meanings and the words that show them. A value may have several meanings, or none."""
 
+LONGEST_WORD = 100
+"""Characters of a word that checks filter by. A dealer may refuse longer ones."""
+
 _ONE_MAKER: Sequence[frozenset[str]] = tuple(
     frozenset(names.split("|"))
     for names in (
@@ -154,5 +157,5 @@ def _meanings(member: str, text: str) -> set[str]:
 
 
 def _is_plain(member: str, value: str) -> bool:
-    """Whether a value has one meaning only."""
-    return member not in _MEANINGS or len(_meanings(member, value)) == 1
+    """Whether a value is short, and has one meaning only."""
+    return len(value) <= LONGEST_WORD and (member not in _MEANINGS or len(_meanings(member, value)) == 1)
