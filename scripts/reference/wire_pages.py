@@ -41,7 +41,8 @@ def errors_page() -> str:
     """Each error code with its numbers, its meaning and what to do."""
     introduction = (
         "An error has a code, a message for people, and an `error_id`. The log of the service has the same id. "
-        "`details` has what a program needs to repair the request. See [the protocol](../protocol.md#errors)."
+        "`details` has what a program needs to repair the request. See [the protocol](../protocol.md#errors). "
+        "[Published versions](published-versions.md) have other numbers, and one more code, `INVALID_CONDITION`."
     )
     codes = table(
         ("Code", "HTTP", "JSON-RPC", "JSON-RPC, `autoagent`", "Send again later", "Meaning", "What to do"),

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 from rich.cells import cell_len
+from tests.acceptance.cards import WELL_KNOWN
 from tests.acceptance.conftest import Guarded
 from tests.acceptance.dealers import FORD_VIN, HONDA_VIN, TESLA_VIN
 from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, Running, command_here, environment, free_port
@@ -39,7 +40,7 @@ def asked(url: str, *words: str, **variables: str) -> Any:
     return json.loads(done.stdout)
 
 
-CARDS = ("", "/.well-known/agent-card.json", "/cards/0.1.0.json", "/cards/1.0.0.json")
+CARDS = ("", "/.well-known/agent-card.json", "/cards/0.1.0.json", "/aap/1.0", "/aap/1.3", f"/aap/1.3{WELL_KNOWN}")
 
 
 @pytest.mark.parametrize("path", CARDS)
@@ -67,7 +68,10 @@ def test_each_question_has_an_answer_as_json_over_each_binding(service: Running,
         (("search", "--skip", "1", "--limit", "1", "--sort", "price"), ("2 to 2 of 3 vehicles",)),
         (("search", "--make", "Bugatti"), ("No vehicle matches.",)),
         (("search", "--all"), ("3 vehicles", HONDA_VIN, FORD_VIN, TESLA_VIN)),
-        (("vehicle", "--vin", HONDA_VIN), ("2024 Honda Accord Hybrid", "Mileage: 14210", "Fuel: hybrid")),
+        (
+            ("vehicle", "--vin", HONDA_VIN),
+            ("2024 Honda Accord Hybrid", "Mileage: 14,210 miles", "Price: $28,040", "Fuel: hybrid"),
+        ),
         (("lead", *CUSTOMER, "--vin", HONDA_VIN, "--yes"), ("The dealer has the lead: received",)),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else None,

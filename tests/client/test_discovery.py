@@ -40,7 +40,8 @@ def test_the_card_of_each_revision_and_vocabulary_is_read(revision: str, vocabul
     assert (found.binding, found.endpoint, found.vendor) == ("JSONRPC", f"{URL}/rpc", vocabulary)
     assert found.revision == ((1, 0) if revision == "1.0.0" else (0, 1))
     assert found.extension is not None
-    assert ("autoagentprotocol.org" in found.extension) is (vocabulary == "autoagent")
+    # The public protocol has no version of this binding before 1.0, so the card of 0.1.0 names no extension of it.
+    assert ("autoagentprotocol.org" in found.extension) is ((vocabulary, revision) == ("autoagent", "1.0.0"))
     assert len(found.skills) == 5
     assert not found.source_agent_is_object
 
@@ -73,6 +74,25 @@ def test_json_rpc_is_preferred_and_the_caller_can_choose() -> None:
     only = card(URL, supportedInterfaces=interfaces(URL, binding="HTTP+JSON"))
     assert read(only).binding == "HTTP+JSON"
     assert "no usable interface" in refused(only, binding="JSONRPC")
+
+
+def test_the_names_of_this_machine_are_one_origin() -> None:
+    """The demo's card names 127.0.0.1, and its user says localhost."""
+    found = read(card("http://127.0.0.1:8080"), "http://localhost:8080", token="secret")
+    assert found.endpoint == "http://127.0.0.1:8080/rpc"
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"), [("", "/message:send"), ("/a/", "/a/message:send"), ("/a?k=1", "/a/message:send?k=1")]
+)
+def test_the_requests_of_http_json_go_below_the_url_of_the_interface(url: str, wanted: str) -> None:
+    found = read(card(URL, supportedInterfaces=interfaces(URL + url, binding="HTTP+JSON")))
+    assert str(found.request_url) == URL + wanted
+
+
+def test_a_token_among_the_headers_is_refused() -> None:
+    with pytest.raises(errors.InvalidRequest, match="give the bearer token as token"):
+        DealerAgent.discover(URL, headers={"authorization": "Bearer secret"})
 
 
 @pytest.mark.parametrize(
@@ -114,8 +134,6 @@ def test_a_url_is_that_of_a_dealer_or_of_a_card(path: str, requested: list[str])
         ({"name": "A2A 0.3", "url": URL, "skills": [{"id": "inventory.search"}]}, "no supportedInterfaces"),
         (card(URL, supportedInterfaces=interfaces(URL, binding="GRPC")), "no usable interface"),
         (card(URL, supportedInterfaces=interfaces(URL, version="0.3")), "no usable interface"),
-        (card(URL, supportedInterfaces=interfaces("http://169.254.169.254/latest")), "no usable interface"),
-        (card(URL, supportedInterfaces=interfaces("http://dealer.test/rpc")), "no usable interface"),
         (card(URL, supportedInterfaces=interfaces("file:///etc/passwd")), "no usable interface"),
         (card(URL, supportedInterfaces=interfaces("https://user:secret@dealer.test/rpc")), "no usable interface"),
         (card(URL, supportedInterfaces=interfaces("https://[::1", "/rpc", "", "\x00")), "no usable interface"),
@@ -132,6 +150,23 @@ def test_a_card_that_cannot_be_used_is_refused(document: object, said: str) -> N
 def test_a_url_that_is_no_web_address_is_refused(url: str) -> None:
     with pytest.raises(errors.NotADealerAgent):
         asyncio.run(_discovered(url))
+
+
+@pytest.mark.parametrize(
+    "urls",
+    [
+        ["http://169.254.169.254/latest"],
+        ["http://localhost:8080/rpc"],
+        ["http://dealer.test/rpc"],
+        ["http://dealer.test:443/rpc"],
+    ],
+)
+def test_a_card_leads_to_no_unencrypted_service_on_another_origin(urls: list[str]) -> None:
+    app = application(card(URL, supportedInterfaces=interfaces(*urls)), lambda _: (500, b"", {}))
+    with pytest.raises(errors.NotADealerAgent, match="no usable interface"):
+        asyncio.run(_discovered(URL, transport=httpx.ASGITransport(app)))
+    # In the same process, all URLs are the application.
+    assert asyncio.run(_discovered(URL, app=app)).endpoint == urls[0]
 
 
 async def _discovered(url: str, **options: Any) -> Card:

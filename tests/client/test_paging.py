@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,6 +80,20 @@ def test_a_vehicle_that_stays_in_a_changing_stock_is_never_missed_silently(
     found, is_complete = read(get_page)
     assert len(found) == len(set(found))
     assert throughout <= set(found) or not is_complete
+
+
+@given(stock=st.lists(st.sampled_from(["vin", "stock", "trim"]), max_size=12), cap=st.integers(1, 5))
+def test_vehicles_without_an_id_are_told_apart_by_vin_stock_number_or_content(stock: list[str], cap: int) -> None:
+    """Published versions demand no `vehicle_id`."""
+    vehicles = [{"status": "available", name: str(number)} for number, name in enumerate(stock)]
+
+    async def get(skip: int) -> SearchPage:
+        return decode_lenient({"total": len(vehicles), "vehicles": vehicles[skip : skip + cap]}, SearchPage)
+
+    async def collect() -> list[Any]:
+        return [msgspec.to_builtins(vehicle) async for vehicle in every_vehicle(get, 100)]
+
+    assert asyncio.run(collect()) == vehicles
 
 
 def endless(skip: int) -> SearchPage:

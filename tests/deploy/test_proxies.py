@@ -53,10 +53,26 @@ def certificate_files(folder: Path) -> tuple[Path, Path, ssl.SSLContext]:
 
 
 def caddy(folder: Path, upstream: int) -> Proxy:
+    return run_caddy(folder, upstream, "http", DEPLOY / "caddy" / "Caddyfile", ssl.create_default_context())
+
+
+def caddy_with_tls(folder: Path, upstream: int) -> Proxy:
+    """Caddy with a certificate of the test instead of one from the internet."""
+    chain, key, trust = certificate_files(folder)
+    settings = folder / "Caddyfile"
+    changes = {
+        "\tadmin off\n": "\tadmin off\n\tauto_https disable_redirects\n",
+        "\trequest_body {\n": f"\ttls {chain} {key}\n\trequest_body {{\n",
+    }
+    settings.write_text(replaced((DEPLOY / "caddy" / "Caddyfile").read_text("utf-8"), changes), "utf-8")
+    return run_caddy(folder, upstream, "https", settings, trust)
+
+
+def run_caddy(folder: Path, upstream: int, scheme: str, settings: Path, trust: ssl.SSLContext) -> Proxy:
     program = installed_program("caddy", "caddy")
-    port, settings, log = free_port(), DEPLOY / "caddy" / "Caddyfile", folder / "server.log"
+    port, log = free_port(), folder / "server.log"
     variables = {
-        "DEALER_AGENT_ADDRESS": f"http://127.0.0.1:{port}",
+        "DEALER_AGENT_ADDRESS": f"{scheme}://127.0.0.1:{port}",
         "DEALER_AGENT_UPSTREAM": f"127.0.0.1:{upstream}",
         "HOME": str(folder),
         "XDG_DATA_HOME": str(folder),
@@ -67,7 +83,7 @@ def caddy(folder: Path, upstream: int) -> Proxy:
     checked = subprocess.run([*command, "validate", *options], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
     process = ServerProcess([*command, "run", *options], folder, port)
-    return Proxy(f"http://127.0.0.1:{port}", log, ssl.create_default_context(), process)
+    return Proxy(f"{scheme}://127.0.0.1:{port}", log, trust, process)
 
 
 def nginx(folder: Path, upstream: int) -> Proxy:
@@ -154,7 +170,7 @@ def test_a_request_through_the_proxy_counts_for_its_client(proxy: Proxy, request
         assert second.post("/message:send", json=body("inventory.facets")).status_code == 200
 
 
-@pytest.mark.parametrize("proxy", [nginx, haproxy], ids=lambda start: start.__name__, indirect=True)
+@pytest.mark.parametrize("proxy", [caddy_with_tls, nginx, haproxy], ids=lambda start: start.__name__, indirect=True)
 @pytest.mark.requirement("public-url-behind-tls")
 def test_no_card_behind_a_tls_proxy_has_an_address_without_tls(proxy: Proxy, service: Running) -> None:
     """`public_url` is not set. What the client sends in the headers of a proxy does not count."""

@@ -18,6 +18,8 @@ from tests.acceptance.running import COMMAND, Running, command, environment, fre
 pytestmark = [pytest.mark.outside_protocol("MCP"), pytest.mark.anyio]
 
 TRANSPORTS = pytest.mark.parametrize("transport", ["http", "stdio"])
+NEW = "2026-07-28"
+"""The client does not probe for it: a probe has a timeout, and the first request of a worker imports the SDK."""
 JO = {"first_name": "Jo", "last_name": "Doe", "email": "jo@example.com"}
 
 
@@ -40,7 +42,7 @@ def anyio_backend() -> str:
 
 @asynccontextmanager
 async def client(
-    served: Running, transport: str, mode: str = "auto", person: Person | None = None
+    served: Running, transport: str, mode: str = NEW, person: Person | None = None
 ) -> AsyncIterator[Client]:
     command = StdioServerParameters(command=COMMAND, args=["mcp", served.url], env=environment())
     asks: Any = None if person is None else person.answer
@@ -55,12 +57,12 @@ def words(result: Any) -> str:
 
 
 @TRANSPORTS
-@pytest.mark.parametrize(("mode", "revision"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+@pytest.mark.parametrize(("mode", "revision"), [(NEW, NEW), ("legacy", "2025-11-25")])
 async def test_the_client_uses_all_tools(served: Running, transport: str, mode: str, revision: str) -> None:
     person = Person(email=True)
     async with client(served, transport, mode, person) as host:
         assert host.protocol_version == revision
-        assert "Acceptance Motors" in (host.instructions or "")
+        assert mode == NEW or "Acceptance Motors" in (host.instructions or "")
         tools = {tool.name: tool for tool in (await host.list_tools()).tools}
         # The client checks each structured result against the output schema.
         assert (await host.call_tool("dealer_information", {})).structured_content["name"] == "Acceptance Motors"
@@ -82,19 +84,17 @@ async def test_the_client_uses_all_tools(served: Running, transport: str, mode: 
         assert [question.partition("\n")[0] for question in person.asked] == ["Call me, Acceptance Motors."]
 
 
-@TRANSPORTS
-async def test_a_person_who_declines_sends_nothing(served: Running, transport: str) -> None:
+async def test_a_person_who_declines_sends_nothing(served: Running) -> None:
     person = Person("decline")
-    async with client(served, transport, person=person) as host:
+    async with client(served, "http", person=person) as host:
         result = await host.call_tool("lead_submit", {"customer": JO | {"email": "declined@example.com"}})
     assert words(result).startswith("NOT SENT: The person declined.")
     assert len(person.asked) == 1
     assert "declined@example.com" not in succeed_here("leads", "list", "--json", "--dir", served.folder)
 
 
-@TRANSPORTS
-async def test_a_host_without_a_form_gets_the_reason(served: Running, transport: str) -> None:
-    async with client(served, transport) as host:
+async def test_a_host_without_a_form_gets_the_reason(served: Running) -> None:
+    async with client(served, "http") as host:
         result = await host.call_tool("lead_submit", {"customer": JO})
     assert words(result).startswith("NOT SENT: Acceptance Motors needs the person's own consent")
 

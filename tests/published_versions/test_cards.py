@@ -8,7 +8,7 @@ from a2a.types import AgentCard
 from google.protobuf.json_format import ParseDict
 from tests.protocol.bodies import STEMS
 from tests.published_versions.schemas import SCHEMAS_OF, defects, needs_schemas, schemas
-from tests.published_versions.talking import ACTIVATION, VERSIONS, body, data
+from tests.published_versions.talking import ACTIVATION, VERSIONS, body, check_form, data, error_payload
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import LISTENS_AT, Dealership
 
@@ -100,7 +100,20 @@ def test_a_card_is_cached_and_its_id_is_its_own(published: Dealership, version: 
 
 
 @every_version
-@pytest.mark.requirement("version-addresses")
-def test_a_wrong_method_is_refused(published: Dealership, version: str) -> None:
-    answer = published.get(f"/aap/{version}/rpc", **ACTIVATION)
-    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "rpc", 405), ("POST", "", 404), ("POST", "tasks/task-1", 404), ("GET", "message:send", 404)],
+)
+@pytest.mark.requirement("version-addresses", "version-errors")
+def test_a_wrong_address_names_the_right_one_in_the_form_of_the_version(
+    published: Dealership, version: str, method: str, path: str, status: int
+) -> None:
+    status = 405 if version == "1.0" and path == "message:send" else status
+    answer = published.request(method, f"/aap/{version}/{path}", headers=ACTIVATION)
+    assert answer.status_code == status
+    assert answer.headers.get("allow") == ("POST" if status == 405 else None)
+    check_form(version, "message:send", answer)
+    payload = error_payload(answer)
+    assert payload["code"] == "UNSUPPORTED_SKILL"
+    assert f"{LISTENS_AT}/aap/{version}/rpc" in payload["message"]
+    assert (f"{LISTENS_AT}/aap/{version}/message:send" in payload["message"]) is (version == "1.0")

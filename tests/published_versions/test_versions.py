@@ -281,6 +281,24 @@ def test_a_wrong_condition_beside_another_defect_is_a_schema_defect(buyer: Buyer
 
 
 @every_version
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ("a", None), (1.5, None), (True, None), ([1, 2.5], None), (["a", "b"], None), ([], None),
+        (["a", 2], "/1"), ([2, "a", True], "/0"), ([[]], "/0"), ({}, ""), (["a"] * 101, ""), (["a" * 2001], "/0"),
+    ],
+)  # fmt: skip
+@pytest.mark.requirement("version-requests")
+def test_other_attributes_of_a_lead_may_be_arrays(buyer: Buyer, version: str, value: object, place: str | None) -> None:
+    sent = data(version, "lead.submit", trade_in={"other_attributes": {"x": value}})
+    if place is None:
+        assert reply(buyer.ask_raw(body(sent)))["data"]["lead_id"]
+    else:
+        problem = buyer.refuse(sent)["details"]["errors"][0]
+        assert problem["instanceLocation"] == f"/trade_in/other_attributes/x{place}"
+
+
+@every_version
 @pytest.mark.requirement("version-test-drive")
 def test_a_test_drive_needs_a_vehicle(buyer: Buyer, version: str) -> None:
     error = buyer.refuse(data(version, "lead.submit", appointment={"appointment_type": "test_drive"}))

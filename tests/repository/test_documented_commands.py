@@ -29,12 +29,17 @@ def problems(line: str) -> list[str]:
     """What is wrong with the words of a command line."""
     words = shlex.split(line)
     names: tuple[str, ...] = ()
+    arguments = 0  # Those of a group, such as the URL of `ask`, before the name of its command.
     for word in words:
         if word.startswith("-") or not hasattr(group(names), "get_command"):
             break
+        if arguments:
+            arguments -= 1
+            continue
         names = (*names, word)
         if group(names) is None:
             return [f"no command {' '.join(names)}"]
+        arguments = sum(not each.opts[0].startswith("-") for each in group(names).params)
     known = {option for one in group(names).params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
     return [f"{' '.join(names)} has no {word}" for word in words if word.startswith("--") and word not in known]
 
@@ -58,4 +63,6 @@ def test_every_command_of_a_document_exists(document: Path) -> None:
 def test_a_wrong_command_and_a_wrong_option_are_found() -> None:
     assert problems("leads lost") == ["no command leads lost"]
     assert problems("leads list --nothing") == ["leads list has no --nothing"]
+    assert problems("ask https://dealer.example serch") == ["no command ask serch"]
+    assert problems("ask https://dealer.example search --colour red") == ["ask search has no --colour"]
     assert commands_of("`dealer-agent leads list`\n\n    dealer-agent serve  # runs") == {"leads list", "serve"}

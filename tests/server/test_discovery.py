@@ -66,6 +66,18 @@ def test_the_catalog_lists_the_other_card_if_the_setting_changes_the_well_known_
     assert all(len(entry["representativeQueries"]) == 4 for entry in entries)
 
 
+@pytest.mark.requirement("discovery-catalog", "discovery-llms")
+def test_what_is_switched_off_is_not_listed(open_dealership: OpenDealership) -> None:
+    opened = open_dealership('[mcp]\nenabled = false\n[published_versions]\nserved = ["1.1"]\n')
+    listed = [urlsplit(entry["url"]).path for entry in opened.get(CATALOGS[0]).json()["entries"]]
+    assert listed == [CARDS[0], CARDS[2], VERSION_CARDS[1]]
+    text = opened.get(LLMS).text
+    assert "/mcp" not in text
+    assert [path for path in VERSION_CARDS if path in text] == [VERSION_CARDS[1]]
+    for path in (MCP_CARD, MCP_SERVER, VERSION_CARDS[0]):
+        assert opened.get(path).status_code == 404
+
+
 @pytest.mark.requirement("discovery-mcp")
 def test_the_mcp_documents_name_the_server(dealership: Dealership) -> None:
     card, server = dealership.get(MCP_CARD), dealership.get(MCP_SERVER)
@@ -175,14 +187,14 @@ def test_no_name_of_a_dealer_breaks_a_document(open_dealership: OpenDealership) 
 @pytest.mark.requirement("discovery-catalog", "discovery-mcp", "discovery-llms", "card-signature-keys")
 def test_every_document_has_the_address_of_the_settings(open_dealership: OpenDealership) -> None:
     opened = open_dealership('[service]\npublic_url = "https://example.com/x"\nbase_path = "/agent"\n')
-    for path in (*CARDS, *CATALOGS, MCP_CARD, MCP_SERVER, LLMS):
+    for path in (*CARDS, *VERSION_CARDS, *CATALOGS, MCP_CARD, MCP_SERVER, LLMS):
         text = opened.get(path).text
         assert "127.0.0.1" not in text, path
         assert "https://example.com/x/agent/" in text, path
     assert opened.get("/agent" + CATALOGS[0]).content == opened.get(CATALOGS[0]).content
 
 
-@pytest.mark.parametrize("path", [*DOCUMENTS, *CARDS])
+@pytest.mark.parametrize("path", [*DOCUMENTS, *CARDS, VERSION_CARDS[0]])
 @pytest.mark.requirement("discovery-caching")
 def test_the_documents_are_cached_and_readable_like_cards(dealership: Dealership, path: str) -> None:
     answer, head = dealership.get(path), dealership.request("HEAD", path)
@@ -218,11 +230,11 @@ def test_without_public_url_a_trusted_proxy_says_which_address_the_client_has_as
     open_dealership: OpenDealership, trusted: str, headers: dict[str, str], base: str | None
 ) -> None:
     opened = open_dealership(f"[service]\ntrusted_proxies = {trusted}\n")
-    for path in (*CARDS, CATALOGS[0], MCP_CARD, LLMS):
+    for path in (*CARDS, *VERSION_CARDS, CATALOGS[0], MCP_CARD, LLMS):
         answer = opened.request("GET", path, headers=headers)
         assert f"{base or LISTENS_AT}/" in answer.text
         assert ("http://" in answer.text) is (base is None)
-        assert path not in CARDS or ("signatures" in answer.json()) is (base is None)
+        assert "card.json" not in path or ("signatures" in answer.json()) is (base is None)
 
 
 @pytest.mark.requirement("public-url-behind-tls")
@@ -231,5 +243,5 @@ def test_a_public_url_is_never_replaced_by_a_host_of_a_request(open_dealership: 
         '[service]\npublic_url = "https://agent.example.com"\ntrusted_proxies = ["198.51.100.7"]\n'
     )
     headers = {"x-forwarded-proto": "https", "host": "evil.example"}
-    for path in (*CARDS, *DOCUMENTS):
+    for path in (*CARDS, *VERSION_CARDS, *DOCUMENTS):
         assert "evil.example" not in opened.request("GET", path, headers=headers).text

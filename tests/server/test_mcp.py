@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 from typing import Any
 
 import pytest
@@ -117,6 +118,11 @@ def test_only_post_is_answered(dealership: Dealership, method: str) -> None:
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
+@pytest.mark.parametrize("method", ["subscriptions/listen", "resources/list", "prompts/list", "completion/complete"])
+def test_what_is_not_declared_is_answered_at_once(dealership: Dealership, method: str) -> None:
+    assert call(dealership, method, {"notifications": {}})["error"]["code"] in (-32601, -32602)
+
+
 def test_a_tool_call_needs_the_token_that_its_skill_needs(open_dealership: OpenDealership) -> None:
     opened = open_dealership('[auth]\nmode = "bearer"\nskills = ["inventory.search"]\n' + NO_LIMITS)
     _, token = opened.new_token()
@@ -169,7 +175,7 @@ def test_requests_leave_nothing_behind(dealership: Dealership) -> None:
     from mcp.server.lowlevel import Server
     from mcp.server.streamable_http import StreamableHTTPServerTransport
 
-    for _ in range(100):
+    for _ in range(5_000 if os.environ.get("SOAK") else 30):
         post(dealership, initialize("2025-11-25"))
         call(dealership, "server/discover")
     gc.collect()

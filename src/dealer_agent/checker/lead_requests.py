@@ -22,8 +22,8 @@ AGENT = "dealer-agent check"
 UNKNOWN_VIN = "ZZZZZZ00000000000"
 CUSTOMER = {
     "first_name": "Test",
-    "last_name": "Customer",
-    "email": "test-customer@example.com",
+    "last_name": "Lead (dealer-agent check)",
+    "email": "test-lead@example.com",
     "phone": "+12025550142",
 }
 MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for an answer."
@@ -179,9 +179,18 @@ async def full(target: Target) -> Lead:
     )
 
 
-def at_a_time(target: Target) -> Lead:
-    """A lead with an appointment at a time, and nothing else."""
-    return lead(target, with_members(appointment={"appointment_type": "sales", "appointment_at": visit_time(target)}))
+async def with_visit(target: Target, **members: Any) -> list[Lead]:
+    """Leads with these members of an appointment: for a test drive, if a listing has a VIN, and for a sale.
+
+    Revision 0.1.0 names no other type than the test drive, which needs a vehicle.
+    """
+    found = [lead(target, with_members(appointment={"appointment_type": "sales", **members}))]
+    try:
+        vehicle = {"vin": await a_vin(target)}
+    except Skipped:
+        return found
+    visit = {"appointment_type": "test_drive", **members}
+    return [lead(target, with_members(vehicle_of_interest=vehicle, appointment=visit)), *found]
 
 
 def unknown_vehicle(target: Target, *changes: Change) -> Lead:

@@ -46,15 +46,38 @@ def print_vehicle(vehicle: Vehicle) -> None:
     members = msgspec.to_builtins(vehicle)
     name = " ".join(str(members[each]) for each in ("year", "make", "model", "trim") if each in members)
     out.print(Text(plain(name or vehicle.vehicle_id), style="bold"))
-    for member, value in members.items():
+    for member in [*(each for each in FIELDS if each in members), *members.keys() - FIELDS.keys()]:
         label = FIELDS[member].field.label if member in FIELDS else member.replace("_", " ").capitalize()
-        out.print(f"  {label}: {_text(value)}")
+        out.print(f"  {label}: {_text(_value(member, members[member]))}")
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        value = ", ".join(value)
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _value(member: str, value: Any) -> str:
+    """A member of a listing in words: money with a dollar sign, other numbers with their unit, lists with commas."""
+    row = FIELDS.get(member)
+    reader = row.feed.reader if row and row.feed else ""
+    if member == "fees":
+        return _fees(value)
+    if reader == "dollars" or member == "offered_price":
+        return f"${value:,}"
+    if reader == "photos":
+        return f"{len(value)}, the first: {value[0]}" if value else "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_value('', each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_value("", each) for each in value)
+    if reader == "miles":
+        return f"{value:,} miles"
+    number = f"{value:g}" if isinstance(value, float) else value
+    return f"{number}{row.lead_fact.unit if row and row.lead_fact else ''}"
+
+
+def _fees(fees: Sequence[Any]) -> str:
+    return ", ".join(f"{fee['name']} ${fee['amount']:,}" for fee in fees) or "none"
+
+
+def _text(text: str) -> str:
     return "\n    ".join(plain(text).splitlines())
 
 
@@ -99,7 +122,7 @@ def _rooftop(rooftop: Rooftop) -> Iterator[tuple[str, str]]:
     if members.get("capabilities"):
         yield "capabilities", ", ".join(members["capabilities"])
     if "fees" in members:
-        yield "fees", ", ".join(f"{fee['name']} ${fee['amount']:,}" for fee in members["fees"]) or "none"
+        yield "fees", _fees(members["fees"])
 
 
 def hours_text(week: Week) -> str:
@@ -116,12 +139,15 @@ def hours_text(week: Week) -> str:
 def print_lead(lead: SubmittedLead) -> None:
     """What became of a lead."""
     out.print(Text(f"The dealer has the lead: {plain(lead.status)}", style="bold"))
-    shown = {"lead": lead.lead_id, "idempotency key": lead.idempotency_key}
+    shown: dict[str, Any] = {"lead": lead.lead_id, "idempotency key": lead.idempotency_key}
     if lead.appointment:
-        shown |= {f"appointment {name}": value for name, value in msgspec.to_builtins(lead.appointment).items()}
+        shown |= {
+            f"appointment {name.removeprefix('appointment_')}": value
+            for name, value in msgspec.to_builtins(lead.appointment).items()
+        }
     if lead.dealer:
         shown |= {f"dealer {name}": value for name, value in msgspec.to_builtins(lead.dealer).items()}
     for name, value in shown.items():
-        out.print(f"  {name.replace('_', ' ')}: {_text(value)}")
+        out.print(f"  {name.replace('_', ' ')}: {_text(_value('', value))}")
     if lead.message:
         out.print(plain(lead.message))

@@ -232,7 +232,7 @@ def _numbers(result: "Result") -> Table:
     subjects: dict[str, list[Group]] = {}
     for group in result.groups:
         subjects.setdefault(group.requirement.subject, []).append(group)
-    for subject, groups in [*subjects.items(), ("all", result.groups)]:
+    for subject, groups in [*sorted(subjects.items()), ("all", result.groups)]:
         cells = [(outcome, sum(group.outcome == outcome for group in groups)) for outcome in outcomes]
         row = [
             Text(str(number), style=STYLES[outcome]) if number else Text("·", style="dim") for outcome, number in cells

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.terminal import fail
-
 # To import the SDK here would make `--help` slow.
 if find_spec("mcp") is None:
     raise ModuleNotFoundError("No module named 'mcp'", name="mcp")
@@ -30,12 +28,7 @@ def mcp(
     # Imported here: `--help` does not need them.
     import asyncio
 
-    from dealer_agent.client import DealerAgentError
-
-    try:
-        asyncio.run(_serve(url, token))
-    except DealerAgentError as error:
-        fail(str(error))
+    asyncio.run(_serve(url, token))
 
 
 async def _serve(url: str, token: str | None) -> None:

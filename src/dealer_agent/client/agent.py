@@ -125,9 +125,11 @@ class DealerAgent:
 
         Raises Unreachable, NotADealerAgent (CardNotVerified), or MalformedReply for a reply that is too large.
         """
+        if app is not None and transport is not None:
+            raise InvalidRequest("Give app or transport, not both.")
+        if app is None and any(name.lower() == "authorization" for name in headers or ()):
+            raise InvalidRequest("headers are sent to every origin: give the bearer token as token.")
         if app is not None:
-            if transport is not None:
-                raise InvalidRequest("Give app or transport, not both.")
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
 
         async def discovered() -> DealerAgent:
@@ -178,13 +180,12 @@ class DealerAgent:
 
     async def _once(self, skill: Skill, members: Mapping[str, Any]) -> Reply:
         message_id = new_ulid()
-        url = self.card.endpoint if self.card.binding == "JSONRPC" else f"{self.card.endpoint.rstrip('/')}/message:send"
         headers = {"Content-Type": "application/json", "A2A-Version": A2A_VERSION}
         if self.card.extension is not None:
             headers["A2A-Extensions"] = self.card.extension
         received = await self._transport.send(
             "POST",
-            url,
+            self.card.request_url,
             most=MOST_REPLY_BYTES,
             headers=headers,
             content=request_body(self.card, skill, members, message_id),

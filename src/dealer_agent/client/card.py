@@ -16,6 +16,8 @@ from dealer_agent.client.errors import NotADealerAgent
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT
 
+_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
+
 Binding = Literal["JSONRPC", "HTTP+JSON"]
 
 PREFERRED: tuple[Binding, Binding] = ("JSONRPC", "HTTP+JSON")
@@ -81,6 +83,12 @@ class Card:
         found = _PROFILE_URI.search(self.extension or "")
         return found is not None and found["name"] == "aap"
 
+    @property
+    def request_url(self) -> httpx.URL:
+        """The URL of requests."""
+        url = httpx.URL(self.endpoint)
+        return url if self.binding == "JSONRPC" else url.copy_with(path=url.path.rstrip("/") + "/message:send")
+
     def request_type(self, skill: Skill) -> str:
         """The media type of a request."""
         return f"application/vnd.{self.vendor}.{skill.stem}-request+json"
@@ -131,9 +139,10 @@ def parse_url(text: str) -> httpx.URL | None:
 
 
 def origin(url: httpx.URL) -> str:
-    """Scheme, host and port of a URL."""
+    """Scheme, host and port of a URL. All names of this machine are one host: a card at localhost names 127.0.0.1."""
     port = url.port or {"http": 80, "https": 443}.get(url.scheme)
-    return f"{url.scheme}://{url.host}:{port}"
+    host = "localhost" if url.host in _THIS_MACHINE else url.host
+    return f"{url.scheme}://{host}:{port}"
 
 
 def _choose_interface(
@@ -150,15 +159,18 @@ def _choose_interface(
             if not each.protocol_version.startswith("1"):
                 continue
             endpoint = parse_url(each.url)
+            if endpoint is None:
+                continue
+            is_foreign = origins is not None and origin(endpoint) not in origins
             # A card that came over TLS never leads to an unencrypted connection, nor a foreign card to a local service.
-            if endpoint is not None and (endpoint.scheme == "https" or origin(endpoint) == origin(here)):
-                is_foreign = origins is not None and origin(endpoint) not in origins
+            if origins is None or endpoint.scheme == "https" or origin(endpoint) == origin(here):
                 usable.append((is_foreign, rank, endpoint, known))
     if not usable:
         wanted = binding or " or ".join(PREFERRED)
+        named = ", ".join(each.url[:200] for each in card.supported_interfaces[:5])
         raise NotADealerAgent(
             f"The card at {url} has no usable interface: the client needs {wanted} of A2A 1.0, with an https URL or "
-            "a URL on the card's own origin."
+            f"a URL on the card's own origin. The card names {named}."
         )
     _, _, endpoint, chosen = min(usable, key=lambda candidate: candidate[:2])
     return endpoint, chosen

@@ -1,36 +1,70 @@
-"""The types with which the client decodes replies: the service's own types, without closed lists and bounds. Pure.
+"""The types with which the client decodes replies: the service's own types, as wide as other agents need. Pure.
 
-A later version of the protocol can have new words and new members. A lenient type is a subclass of the service's type
-that accepts any string where that has a list of words, and any number where that has bounds. Unknown members are
-ignored.
+A lenient type is a subclass of the service's type. It accepts any word where that has a list of words, any number where
+that has bounds, and unknown members. It does not demand what only this service always sends.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import fields
 
+from dealer_agent.protocol.responses import (
+    DealerContact,
+    FloatRange,
+    IntRange,
+    Named,
+    PostalAddress,
+    Schedule,
+    TextCount,
+    TimeSlot,
+    YearCount,
+)
+from dealer_agent.protocol.skill import SearchPage
+from dealer_agent.protocol.vehicle import Vehicle
+
 Decoded = TypeVar("Decoded")
+
+NOT_DEMANDED: Final[Mapping[type[Struct], frozenset[str]]] = {
+    Vehicle: frozenset({"vehicle_id", "rooftop", "updated_at"}),
+    SearchPage: frozenset({"skip", "limit"}),
+    Named: frozenset({"name"}),
+    Schedule: frozenset({"name"}),
+    PostalAddress: frozenset({"address_line_1", "city", "state", "zip"}),
+    TimeSlot: frozenset({"end"}),
+    DealerContact: frozenset({"name"}),
+}
+"""Members that this service always sends, and that published versions of the protocol do not demand. If one is absent,
+it is UNSET, whatever its type says."""
+
+WIDER: Final[Mapping[type[Struct], Mapping[str, Any]]] = {
+    TextCount: {"value": str | int | float | bool},
+    YearCount: {"value": str | int},
+    IntRange: {"min": int | float, "max": int | float},
+    FloatRange: {"min": int | float, "max": int | float},
+}
+"""Members that have more types in published versions."""
 
 
 @cache
 def lenient_struct(kind: type[Struct]) -> type[Struct]:
-    """A subclass of a type of `protocol.responses` or `protocol.skill` that decodes what later versions may send."""
+    """The lenient subclass of a type of `protocol.responses` or `protocol.skill`."""
+    optional = {name for base, names in NOT_DEMANDED.items() if issubclass(kind, base) for name in names}
+    wider = WIDER.get(kind, {})
     members: list[Any] = []
     for field in fields(kind):
-        widened = _lenient(field.type)
-        if not field.required:
-            default = (
-                field.default
-                if field.default is not msgspec.NODEFAULT
-                else msgspec.field(default_factory=field.default_factory)
-            )
-            members.append((field.name, widened, default))
-        else:
+        widened = wider.get(field.name) or _lenient(field.type)
+        if field.name in optional:
+            members.append((field.name, widened | UnsetType, UNSET))
+        elif field.required:
             members.append((field.name, widened))
+        else:
+            # No type of a reply has a default that is made by a function.
+            members.append((field.name, widened, field.default))
     made: type[Struct] = msgspec.defstruct(
         kind.__name__, members, bases=(kind,), frozen=True, kw_only=True, module=__name__
     )

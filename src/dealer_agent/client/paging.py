@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import msgspec
+
 from dealer_agent.client.errors import SearchIncomplete
 from dealer_agent.protocol.skill import SearchPage
 from dealer_agent.protocol.vehicle import Vehicle
@@ -12,6 +14,14 @@ MOST_PASSES = 3
 """How often the client reads all pages when the stock changes meanwhile."""
 
 GetPage = Callable[[int], Awaitable[SearchPage]]
+
+
+def identity(vehicle: Vehicle) -> str:
+    """What tells a listing from others: its id. Some versions do not demand one: then the VIN, the stock number, or all
+    of the listing.
+    """
+    named = vehicle.vehicle_id or vehicle.vin or vehicle.stock
+    return named or msgspec.json.encode(vehicle).decode()
 
 
 async def every_vehicle(get_page: GetPage, most: int) -> AsyncIterator[Vehicle]:
@@ -29,23 +39,23 @@ async def every_vehicle(get_page: GetPage, most: int) -> AsyncIterator[Vehicle]:
         while True:
             page = await get_page(rows - overlap)
             found = page.vehicles
-            if overlap and (not found or found[0].vehicle_id != last):
+            if overlap and (not found or identity(found[0]) != last):
                 break
             for vehicle in found[overlap:]:
-                if vehicle.vehicle_id in seen:
+                if identity(vehicle) in seen:
                     continue
                 if len(seen) == most:
                     raise SearchIncomplete(f"There are more than {most:,} vehicles: add filters.", seen=most)
-                seen.add(vehicle.vehicle_id)
+                seen.add(identity(vehicle))
                 yield vehicle
             rows += len(found) - overlap
             if rows >= page.total:
                 return
-            ids = {vehicle.vehicle_id for vehicle in found}
+            ids = set(map(identity, found))
             if ids <= in_pass:
                 break  # The dealer repeats a page, or has less than it says.
             in_pass |= ids
-            last = found[-1].vehicle_id
+            last = identity(found[-1])
             # A dealer whose pages have one vehicle cannot repeat any.
             overlap = min(1, len(found) - 1)
     raise SearchIncomplete(

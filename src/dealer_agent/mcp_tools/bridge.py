@@ -9,30 +9,47 @@ from dealer_agent import __version__
 from dealer_agent.client import DealerAgent, errors
 from dealer_agent.client.leads import fitting_lead
 from dealer_agent.mcp_tools.consent import ConsentTerms
-from dealer_agent.mcp_tools.tool_server import STATE_SECONDS, ToolServer
+from dealer_agent.mcp_tools.tool_server import STATE_SECONDS, AskSkill, ToolServer
 from dealer_agent.mcp_tools.words import SkillData, SkillError
 from dealer_agent.protocol.skill import Skill
 
 
 async def serve_stdio(agent: DealerAgent, terms: ConsentTerms) -> None:
     """Answers one MCP host on stdin and stdout, until it closes stdin."""
+    tools = ToolServer("dealer-agent", __version__, terms, agent.card.skills, skills_of(agent))
+    server = tools.server(RequestStateSecurity.ephemeral(ttl=STATE_SECONDS))
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def skills_of(agent: DealerAgent) -> AskSkill:
+    """The skills of a dealer agent, for a server of tools."""
 
     async def ask(_: Any, skill: Skill, payload: dict[str, Any]) -> SkillData | SkillError:
         members = {name: value for name, value in payload.items() if name != "type"}
-        if "consent" in members:
-            members = fitting_lead(members, agent.card)
+        if skill.is_lead:
+            members = _fitting(members, agent)
         try:
             reply = await agent.ask(skill, members)
         except errors.Refused as refused:
-            return SkillError(refused.code, refused.message, refused.details)
+            return _refusal(refused)
         except errors.DealerAgentError as failure:
             return _failure(skill, failure)
         return SkillData(reply.data, reply.message)
 
-    tools = ToolServer("dealer-agent", __version__, terms, agent.card.skills, ask)
-    server = tools.server(RequestStateSecurity.ephemeral(ttl=STATE_SECONDS))
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    return ask
+
+
+def _fitting(lead: dict[str, Any], agent: DealerAgent) -> dict[str, Any]:
+    """A lead in the form of the dealer's version. An invalid lead has no consent, because nobody was asked."""
+    fitted = fitting_lead({"consent": {}} | lead, agent.card)
+    return fitted if "consent" in lead else {name: value for name, value in fitted.items() if name != "consent"}
+
+
+def _refusal(refused: errors.Refused) -> SkillError:
+    """The problems of an error have other names in some versions. The client library knows them."""
+    problems = [{"instancePath": problem.pointer, "message": problem.message} for problem in refused.problems]
+    return SkillError(refused.code, refused.message, {**refused.details, "errors": problems})
 
 
 def _failure(skill: Skill, failure: errors.DealerAgentError) -> SkillError:

@@ -107,7 +107,10 @@ class ToolServer:
             )
         message, form = question(lead, self.terms)
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            answer = await context.session.elicit_form(message, form, related_request_id=context.request_id)
+            try:
+                answer = await context.session.elicit_form(message, form, related_request_id=context.request_id)
+            except MCPError:
+                return _not_sent(f"The host could not ask the person. {self.terms.other_ways}")
             return await self._send(context, lead, answer, self.terms.text, new_ulid())
         given = (params.input_responses or {}).get(_ANSWER)
         if params.request_state is None or not isinstance(given, types.ElicitResult):

@@ -18,7 +18,9 @@ Json = dict[str, Any]
 
 MOST_VALUES: Final = 12
 """The most values of a facet in the text. The structured result has all of them."""
-LONGEST: Final = 300
+MOST_ENTRIES: Final = 40
+"""The most entries of a list of a vehicle or rooftop in the text."""
+LONGEST: Final = 1_000
 """Characters of a value in the text."""
 
 
@@ -65,19 +67,32 @@ _SAID = ("errors", "errors_left_out", "in", "instancePath", "received")
 
 def result_text(skill: Skill, answer: SkillData) -> str:
     """A short text about the result of a tool."""
-    return _TEXTS[skill](answer.data, answer.message)
+    try:
+        return _TEXTS[skill](answer.data, answer.message)
+    except (AttributeError, KeyError, TypeError):
+        # A foreign dealer agent. The reader of the structured result may still understand it.
+        return "The dealer has answered, in another form than the protocol says."
 
 
 def _information(data: Json, _: str | None) -> str:
-    lines = [_short(data["name"])]
+    lines = [_short(data["name"]), _short(data.get("welcome_message", ""))]
     for rooftop in data.get("rooftops", ()):
         address = rooftop.get("address", {})
-        place = [rooftop["name"], *(address.get(part) for part in ("address_line_1", "city", "state", "zip"))]
-        contacts = [
-            f"{each['name']} {each['value']}" for kind in ("phones", "emails") for each in rooftop.get(kind, ())
-        ]
-        lines.append(f"- {_joined([*place, *contacts])}")
-    return "\n".join(lines)
+        lines.append(f"Rooftop: {_joined([rooftop['name'], *(address.get(part) for part in _ADDRESS)])}")
+        for kind in ("phones", "emails"):
+            lines += [f"- {each['name']}: {each['value']}" for each in rooftop.get(kind, ())]
+        for schedule in rooftop.get("schedules", ()):
+            days = [f"{day} {_hours(hours)}" for day, hours in schedule["value"].items()]
+            lines.append(f"- hours of {schedule['name']}: {', '.join(days)}")
+        lines += _members(rooftop, besides=("name", "address", "phones", "emails", "schedules", "geo"))
+    return "\n".join(filter(None, lines))
+
+
+_ADDRESS = ("address_line_1", "address_line_2", "city", "state", "zip")
+
+
+def _hours(hours: Json | None) -> str:
+    return "closed" if hours is None else f"{hours['open']}-{hours['close']}"
 
 
 def _facets(data: Json, _: str | None) -> str:
@@ -104,13 +119,22 @@ def _page(data: Json, _: str | None) -> str:
 
 
 def _vehicle(data: Json, _: str | None) -> str:
-    lines = [_vehicle_words(data)]
-    lines += [f"{name}: {_short(data[name])}" for name in _DETAILS if name in data]
-    return "\n".join(lines)
+    return "\n".join([_vehicle_words(data), *_members(data, besides=_IN_FIRST_LINE)])
 
 
-_DETAILS = ("offered_price", "zip", "msrp", "body", "fuel", "transmission", "driveline", "exterior_color", "vdp_url")
-"""Members of a vehicle that its text repeats after the first line."""
+_IN_FIRST_LINE = ("year", "make", "model", "trim", "condition", "price", "mileage", "rooftop", "stock", "vehicle_id")
+
+
+def _members(data: Json, besides: Sequence[str]) -> list[str]:
+    """A line for each other member. A list of objects has their values."""
+    lines = []
+    for name, value in data.items():
+        if name not in besides:
+            entries = value if isinstance(value, list) else [value]
+            words = [" ".join(map(str, each.values())) if isinstance(each, dict) else str(each) for each in entries]
+            more = f" and {len(words) - MOST_ENTRIES} more" if len(words) > MOST_ENTRIES else ""
+            lines.append(f"- {name}: {_short(', '.join(words[:MOST_ENTRIES]))}{more}")
+    return lines
 
 
 def _vehicle_words(vehicle: Json) -> str:

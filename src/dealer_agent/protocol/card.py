@@ -87,6 +87,7 @@ def published_card(facts: CardFacts, version: PublishedVersion) -> dict[str, Any
     (extension,) = card["capabilities"]["extensions"]
     extension["required"] = version.needs_headers
     extension["params"] = {
+        **_consent_text(facts),
         "version": version.name,
         "schema_base_url": version.schemas,
         "skills": {

@@ -1,5 +1,6 @@
 """What the signature of an agent card covers (docs/protocol.md#card-signatures). Pure."""
 
+import json
 import re
 from typing import Any
 
@@ -14,12 +15,16 @@ _NOT_IN_A2A = frozenset({"auth_type", "signatures"})
 def signed_texts(card: dict[str, Any]) -> list[bytes]:
     """The texts that are signed for a card, in UTF-8: JSON by RFC 8785. `card` is in camelCase or in snake_case.
 
-    The first one is what the official SDKs verify: they drop every empty value. A2A 1.0, section 8.4.1, keeps empty
-    lists that it requires, and security schemes without scopes. If this makes a difference, there is a second text.
+    - The first one is what the official SDKs verify: they drop every empty value.
+    - A2A 1.0, section 8.4.1, keeps empty lists that it requires, and security schemes without scopes.
+    - The Python SDK before 1.2 escapes characters that are not ASCII.
+
+    Texts that are the same for a card are there once.
     """
     known = _in_camel_case({name: value for name, value in card.items() if name not in _NOT_IN_A2A})
-    texts = rfc8785.dumps(_without_empty(known)), rfc8785.dumps(_without_defaults(known))
-    return list(dict.fromkeys(texts))
+    of_sdks = _without_empty(known)
+    escaped = json.dumps(of_sdks, separators=(",", ":"), sort_keys=True).encode()
+    return list(dict.fromkeys((rfc8785.dumps(of_sdks), rfc8785.dumps(_without_defaults(known)), escaped)))
 
 
 def _in_camel_case(node: Any) -> Any:

@@ -140,6 +140,9 @@ PUBLISHED_VERSIONS: Final[Mapping[VersionName, PublishedVersion]] = {row.name: r
 VIN_PATTERN: Final = "^[A-HJ-NPR-Z0-9]{17}$"
 PHONE_PATTERN: Final = "^\\+[1-9][0-9]{1,14}$"
 
+OTHER_ATTRIBUTE_ITEMS: Final = 100
+"""The most entries of an array in `other_attributes` of a vehicle in a lead."""
+
 LISTING_RULES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "vin": {"pattern": VIN_PATTERN},
@@ -168,8 +171,10 @@ LEAD_VEHICLE_RULES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
             "additionalProperties": {
                 "type": ["string", "number", "boolean", "array"],
                 "items": {"type": ["string", "number"]},
-                "maxLength": 2_000,
-                "maxItems": 100,
+                "maxItems": OTHER_ATTRIBUTE_ITEMS,
+                # All entries have one type. Each problem has the pointer of its entry, which anyOf would not give.
+                "if": {"type": "array", "contains": {"type": "string"}},
+                "then": {"items": {"type": "string"}},
             }
         },
     }

@@ -102,16 +102,17 @@ def _bounded(root: Schema, definitions: dict[str, Schema]) -> tuple[Schema, dict
     if "Fee" in definitions:
         # A different name: the fee of a dealer's listing has no bounds.
         definitions["LeadFee"] = definitions.pop("Fee") | {"title": "LeadFee"}
-    return _with_bounds(root), {name: _with_bounds(schema) for name, schema in definitions.items()}
+    return with_bounds(root), {name: with_bounds(schema) for name, schema in definitions.items()}
 
 
-def _with_bounds(schema: Schema) -> Schema:
+def with_bounds(schema: Schema) -> Schema:
+    """A schema of a lead, with a bound for each string and object in it that has none."""
     made = dict(schema)
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
-            made[name] = _with_bounds(schema[name])
+            made[name] = with_bounds(schema[name])
     if "properties" in schema:
-        made["properties"] = {name: _with_bounds(member) for name, member in schema["properties"].items()}
+        made["properties"] = {name: with_bounds(member) for name, member in schema["properties"].items()}
     types = schema.get("type", ())
     if "string" in types:
         made.setdefault("maxLength", STRING_LENGTH)

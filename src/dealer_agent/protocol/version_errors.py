@@ -42,7 +42,7 @@ def http_error(version: PublishedVersion, error: ProtocolError, error_id: str, a
         return error.http, error.message.encode()
     info, payload = _details(version, error, error_id, at)
     status = 422 if isinstance(error, ContentTypeNotSupported) and not version.has_a2a_errors else error.http
-    body = {"error": {"code": status, "message": error.message, "details": [info, payload]}}
+    body = {"error": {"code": status, "message": error.coded_message, "details": [info, payload]}}
     return status, msgspec.json.encode(body)
 
 
@@ -55,8 +55,8 @@ def json_rpc_error(
     info, payload = _details(version, error, error_id, at)
     number, data = _number(version, error), payload
     if version.has_a2a_errors:
-        data = [info] if error.is_a2a else [info, *_bad_request(error), {"@type": ERROR_TYPE_URL, **payload}]
-    body = msgspec.json.encode({"code": number, "message": error.message, "data": data})
+        data = [info] if error.is_a2a else [info, *_bad_request(error), payload]
+    body = msgspec.json.encode({"code": number, "message": error.coded_message, "data": data})
     # A client that stops at the HTTP status would not see what A2A says about the error.
     status = error.http if error.http in HTTP_STATUSES and not error.is_a2a else 200
     return status, b'{"jsonrpc":"2.0","id":' + rpc_id + b',"error":' + body + b"}"
@@ -72,8 +72,11 @@ def _number(version: PublishedVersion, error: ProtocolError) -> int:
 def _details(version: PublishedVersion, error: ProtocolError, error_id: str, at: datetime) -> tuple[Any, Any]:
     """ErrorInfo and the error payload."""
     info, payload = error_details(error, AUTOAGENT, error_id, at)
-    # The published payload is closed, and does not have this member.
-    del payload["@type"]
+    if version.has_a2a_errors:
+        payload["@type"] = ERROR_TYPE_URL
+    else:
+        # The published payload is closed, and does not have this member.
+        del payload["@type"]
     if error.is_a2a:
         # The published codes have none of A2A's.
         payload["code"] = SchemaValidationFailed.code

@@ -30,7 +30,7 @@ from dealer_agent.protocol.published_versions import (
 from dealer_agent.protocol.request_problems import Checker, list_problems
 from dealer_agent.protocol.requests import filter_members
 from dealer_agent.protocol.responses import COUNT_FACETS, RANGE_FACETS
-from dealer_agent.protocol.schemas import Schema, checking_schema, consent_schema, response_schema
+from dealer_agent.protocol.schemas import Schema, checking_schema, consent_schema, response_schema, with_bounds
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, Skill
 from dealer_agent.protocol.vehicle import FIELDS
 
@@ -109,6 +109,11 @@ def consent_checker(version: PublishedVersion) -> Checker:
 
 @cache
 def _request_checker(version: PublishedVersion, skill: Skill) -> Checker:
+    return Checker(version_request_schema(version, skill))
+
+
+def version_request_schema(version: PublishedVersion, skill: Skill) -> Schema:
+    """The schema that a request payload to a version is checked with. The `consent` of a lead can be any value."""
     schema = checking_schema(skill)
     definitions = schema.get("$defs", {})
     if "Filters" in definitions:
@@ -122,7 +127,7 @@ def _request_checker(version: PublishedVersion, skill: Skill) -> Checker:
             del schema["properties"]["zip"]
     if skill.is_lead:
         _limit_lead(version, schema, definitions)
-    return Checker(schema)
+    return schema
 
 
 def _limit_lead(version: PublishedVersion, schema: Schema, definitions: dict[str, Schema]) -> None:
@@ -142,6 +147,7 @@ def _limit_lead(version: PublishedVersion, schema: Schema, definitions: dict[str
     rules = {**LEAD_VEHICLE_RULES, **(AREA_RULES if version.has_area_prices else {})}
     for name in ("VehicleOfInterest", "TradeIn"):
         _add_rules(definitions[name], rules)
+        definitions[name] = with_bounds(definitions[name])
     if "fees" not in version.left_out:
         _add_rules(definitions["LeadFee"], FEE_RULES)
         _close(definitions["LeadFee"])

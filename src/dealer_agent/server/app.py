@@ -15,6 +15,8 @@ from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.published_versions import PublishedVersion
+from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.cross_origin import PREFLIGHT, is_preflight
 from dealer_agent.server.error_replies import as_protocol_error, error_response, http_error_response, where_to_send
@@ -23,7 +25,7 @@ from dealer_agent.server.installation_routes import WHERE_DEALERS_ARE, installat
 from dealer_agent.server.limits import ADDRESS_RULE
 from dealer_agent.server.request_pipeline import handle_post
 from dealer_agent.server.routes import HEALTH_PATHS, routes
-from dealer_agent.server.served_dealers import ServedDealers, bindings_of, host_of
+from dealer_agent.server.served_dealers import ServedDealers, bindings_of, host_of, version_at
 from dealer_agent.server.service import HEALTH_RULE, Service
 from dealer_agent.storage.errors import DealerUnknown
 
@@ -72,18 +74,20 @@ class DealerApp:
             await self._route(host.decode("latin-1"), path, scope, receive, send)
 
     async def _route(self, host: str, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        process, where, vocabulary = self.dealers.process, WHERE_DEALERS_ARE, None
+        process, where = self.dealers.process, WHERE_DEALERS_ARE
+        wire: Vocabulary | PublishedVersion | None = None
         try:
             target = await self._find(host, path, scope)
             if target.service is not None:
-                where, vocabulary = where_to_send(target.service), target.service.vocabularies.default
+                version = version_at(target.service, target.path)
+                where, wire = where_to_send(target.service, version), version or target.service.vocabularies.default
             await self._answer(target, scope, receive, send)
         except HTTPException as problem:
-            await http_error_response(problem, process, where, vocabulary)(scope, receive, send)
+            await http_error_response(problem, process, where, wire)(scope, receive, send)
         except Exception as fault:  # noqa: BLE001 - the boundary: logged, and answered as INTERNAL_ERROR.
             request_id = new_ulid()
             error = as_protocol_error(fault, request_id)
-            await error_response(error, process, vocabulary, request_id)(scope, receive, send)
+            await error_response(error, process, wire, request_id)(scope, receive, send)
 
     async def _find(self, host: str, path: str, scope: Scope) -> Target:
         """What a request is for. A request that opens a dealer is counted first, because this is expensive."""

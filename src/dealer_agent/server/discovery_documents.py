@@ -39,8 +39,9 @@ def listed_cards(service: Service) -> list[ListedCard]:
         ListedCard(discovery.CARD_PATH, "", ""),
         ListedCard(f"/cards/{other}.json", f"card-{other}", f", revision {other}"),
         *(
-            ListedCard(PUBLISHED_VERSIONS[name].card_path, f"aap-{name}", f", AAP {name}")
-            for name in service.settings.published_versions.served
+            ListedCard(version.card_path, f"aap-{name}", f", AAP {name}")
+            for name, version in PUBLISHED_VERSIONS.items()
+            if name in service.settings.published_versions.served
         ),
     ]
 

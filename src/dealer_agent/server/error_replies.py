@@ -8,12 +8,14 @@ from starlette.responses import Response
 
 from dealer_agent.protocol.errors import InternalError, ProtocolError, UnsupportedSkill
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.published_versions import PublishedVersion
 from dealer_agent.protocol.replies import http_error_body
+from dealer_agent.protocol.version_errors import http_error
 from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.log import RequestLine, log_request, places
-from dealer_agent.server.service import MESSAGE_SEND, Process, Service
+from dealer_agent.server.service import MESSAGE_SEND, RPC, Process, Service
 from dealer_agent.storage.errors import StorageError
 
 log = structlog.get_logger()
@@ -31,26 +33,39 @@ def as_protocol_error(fault: Exception, request_id: str) -> ProtocolError:
 
 
 def error_response(
-    error: ProtocolError, process: Process, vocabulary: Vocabulary | None = None, request_id: str | None = None
+    error: ProtocolError,
+    process: Process,
+    wire: Vocabulary | PublishedVersion | None = None,
+    request_id: str | None = None,
 ) -> Response:
-    """An error outside the bindings, in the vocabulary of a dealer, or in that of the process. Its id is in the log."""
+    """An error outside the bindings, in the vocabulary of a dealer, of a published version, or of the process.
+
+    Its id is in the log.
+    """
     request_id = request_id or new_ulid()
     error_id = f"err_{request_id}"
     if process.logs_access:
         # The path is not logged: it may contain anything.
         log_request(RequestLine(request_id, status=error.http, code=error.code, error_id=error_id))
-    body = http_error_body(error, vocabulary or process.vocabularies.default, error_id, datetime.now(UTC))
+    if isinstance(wire, PublishedVersion):
+        _, body = http_error(wire, error, error_id, datetime.now(UTC))
+    else:
+        body = http_error_body(error, wire or process.vocabularies.default, error_id, datetime.now(UTC))
     return Response(body, error.http, media_type=JSON, headers=READABLE_ANYWHERE | dict(error.headers))
 
 
-def where_to_send(service: Service) -> str:
-    """The sentence that names the URLs of both bindings."""
+def where_to_send(service: Service, version: PublishedVersion | None = None) -> str:
+    """The sentence that names the URLs of the bindings, at the root or of a published version."""
     card = service.card
+    if version is not None:
+        root = card.http_json_url + version.path
+        other = f", or to POST {root}{MESSAGE_SEND}" if version.has_http_json else ""
+        return f"Send messages as JSON-RPC to POST {root}{RPC}{other}."
     return f"Send messages to POST {card.http_json_url}{MESSAGE_SEND}, or as JSON-RPC to POST {card.json_rpc_url}."
 
 
 def http_error_response(
-    problem: HTTPException, process: Process, where: str, vocabulary: Vocabulary | None
+    problem: HTTPException, process: Process, where: str, wire: Vocabulary | PublishedVersion | None
 ) -> Response:
     """The error for an unknown path or a wrong method. `where` is `where_to_send`."""
     if problem.status_code == 405:
@@ -58,4 +73,4 @@ def http_error_response(
         error = UnsupportedSkill(f"{where} This address takes {allowed}.", http=405, headers=(("allow", allowed),))
     else:
         error = UnsupportedSkill(f"There is nothing at this address. {where}")
-    return error_response(error, process, vocabulary)
+    return error_response(error, process, wire)

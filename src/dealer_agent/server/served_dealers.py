@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.protocol.errors import RateLimited
-from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, VersionName
+from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, PublishedVersion, VersionName
 from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC, Binding, http_json_of, json_rpc_of
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Process, Service
 
@@ -112,6 +112,12 @@ def bindings_by_path(served: tuple[VersionName, ...]) -> Mapping[str, Binding]:
 def bindings_of(service: Service) -> Mapping[str, Binding]:
     """The bindings of a dealer, by their path below its root."""
     return bindings_by_path(service.settings.published_versions.served)
+
+
+def version_at(service: Service, path: str) -> PublishedVersion | None:
+    """The served version to whose addresses a path below a dealer's root belongs."""
+    served = (PUBLISHED_VERSIONS[name] for name in service.settings.published_versions.served)
+    return next((version for version in served if f"{path}/".startswith(f"{version.path}/")), None)
 
 
 def host_name(host: str) -> str:

@@ -41,6 +41,11 @@ answers("errors.metadata", error(lambda found: found["details"][0]["metadata"].u
 answers("errors.metadata-pointer", error(lambda found: found["details"][0]["metadata"].pop("instancePath")), WRONG_TYPE)
 answers("errors.metadata-received", error(lambda found: found["details"][0]["metadata"].pop("received")), WRONG_TYPE)
 answers("errors.metadata-error-id", error(lambda found: found["details"][0]["metadata"].pop("error_id")), UNKNOWN_TYPE)
+answers(
+    "errors.payload",
+    error(lambda found: found["details"].__setitem__(1, {"code": "VEHICLE_NOT_FOUND"})),
+    UNKNOWN_VEHICLE,
+)
 answers("errors.payload-type", payload(type="error"), WRONG_TYPE)
 answers("errors.payload-type-url", payload(**{"@type": "proto.error"}), WRONG_TYPE)
 answers("errors.payload-message", payload(message=None), WRONG_TYPE)

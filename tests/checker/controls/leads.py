@@ -102,7 +102,7 @@ def has_windows(payload: dict[str, Any]) -> bool:
 
 # Malformed leads
 accepts("leads.first-name", lambda payload: customer(payload).setdefault("first_name", "Test"))
-accepts("leads.last-name", lambda payload: customer(payload).setdefault("last_name", "Customer"))
+accepts("leads.last-name", lambda payload: customer(payload).setdefault("last_name", "Lead"))
 accepts(
     "leads.email",
     lambda payload: customer(payload).pop("email"),
@@ -190,7 +190,7 @@ accepts(
 accepts(
     "leads.test-drive-missing-vehicle",
     lambda payload: visit(payload).update(appointment_type="sales"),
-    lambda payload: visit(payload) and not vehicle(payload),
+    lambda payload: visit(payload).get("appointment_type") == "test_drive" and not vehicle(payload),
 )
 replies("leads.reply-id", pops("lead_id"))
 replies("leads.reply-status", lambda data: data.update(status="ok"))
@@ -210,7 +210,9 @@ answers(
 
 # Consent
 for requirement_id, test in {
-    "consent.missing": lambda payload: "consent" not in payload and customer(payload).get("last_name") == "Customer",
+    "consent.missing": lambda payload: (
+        "consent" not in payload and customer(payload).get("last_name") == CUSTOMER["last_name"]
+    ),
     "consent.scope": lambda payload: consent(payload).get("scope") == ["marketing"],
     "consent.expired": lambda payload: "expires_at" in consent(payload),
     "consent.granted-at-malformed": lambda payload: consent(payload).get("granted_at") == "yesterday",
@@ -336,7 +338,9 @@ accepts(
 )
 refuses("appointments.at", is_coming)
 refuses("appointments.past-accepted", is_past)
+refuses("appointments.at-0.1.0", is_coming)
 refuses("appointments.windows", has_windows)
+refuses("appointments.windows-1.0.0", has_windows)
 replies("appointments.at-answered", pops("appointment"), is_coming)
 replies("appointments.id", lambda data: data["appointment"].pop("appointment_id"), is_coming)
 replies_visit("appointments.status", is_coming, status="maybe")

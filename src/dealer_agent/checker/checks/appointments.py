@@ -1,7 +1,6 @@
 """Appointments that a dealer understands, and what it answers. `lead_defects.py` has those that are refused."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from dealer_agent.checker.check import Skipped, check, expect
 from dealer_agent.checker.checks.leads import appointment_of, is_understood
@@ -9,7 +8,6 @@ from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.lead_requests import (
     NO_TIME_GIVEN,
     Lead,
-    at_a_time,
     full,
     is_accepted,
     lead,
@@ -19,6 +17,7 @@ from dealer_agent.checker.lead_requests import (
     time_at,
     visit_time,
     with_members,
+    with_visit,
 )
 from dealer_agent.checker.target import Target
 
@@ -36,12 +35,20 @@ def _instant(text: object) -> datetime | None:
 
 
 async def _with_time(target: Target) -> Exchange:
-    """The exchange of a lead with `appointment_at`: the one with a vehicle too, if it is accepted."""
-    try:
-        exchange = await submit(target, await full(target))
-    except Skipped:
-        return await submit(target, at_a_time(target))
-    return exchange if is_accepted(target, exchange) else await submit(target, at_a_time(target))
+    """The exchange of a lead with `appointment_at`, of the first one that is accepted."""
+    leads = await with_visit(target, appointment_at=visit_time(target))
+    if len(leads) > 1:
+        leads = [await full(target), *leads]
+    return await _first_accepted(target, leads)
+
+
+async def _first_accepted(target: Target, leads: list[Lead]) -> Exchange:
+    """The exchange of the first lead that is accepted, else of the last one."""
+    for each in leads[:-1]:
+        exchange = await submit(target, each)
+        if is_accepted(target, exchange):
+            return exchange
+    return await submit(target, leads[-1])
 
 
 async def _answered(target: Target) -> tuple[Exchange, Lead]:
@@ -53,6 +60,12 @@ async def _answered(target: Target) -> tuple[Exchange, Lead]:
 
 @check("appointments.at")
 async def times_are_understood(target: Target) -> None:
+    """Sends a lead with a time in some days."""
+    is_understood(target, await _with_time(target))
+
+
+@check("appointments.at-0.1.0")
+async def times_are_understood_at_0_1_0(target: Target) -> None:
     """Sends a lead with a time in some days."""
     is_understood(target, await _with_time(target))
 
@@ -144,24 +157,32 @@ async def past_times_do_not_refuse_the_lead(target: Target) -> None:
     is_understood(target, await submit(target, _past(target)))
 
 
-def _windows(target: Target) -> Lead:
+async def _windows(target: Target) -> Exchange:
+    """The exchange of a lead with a window of three hours, in local times."""
     start = _instant(visit_time(target))
     assert start is not None
     local = [(each - timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%S") for each in (start, start + WINDOW)]
-    window = {"start": local[0], "end": local[1]}
-    members: dict[str, Any] = {"appointment_type": "sales", "requested_windows": [window], "timezone": "Etc/GMT+6"}
-    return lead(target, with_members(appointment=members))
+    windows = [{"start": local[0], "end": local[1]}]
+    return await _first_accepted(target, await with_visit(target, requested_windows=windows, timezone="Etc/GMT+6"))
 
 
 @check("appointments.windows")
 async def windows_are_understood(target: Target) -> None:
     """Sends a lead with a window of three hours."""
-    is_understood(target, await submit(target, _windows(target)))
+    is_understood(target, await _windows(target))
+
+
+@check("appointments.windows-1.0.0")
+async def windows_are_understood_at_1_0_0(target: Target) -> None:
+    """Sends a lead with a window of three hours."""
+    is_understood(target, await _windows(target))
 
 
 async def _of_windows(target: Target) -> tuple[Exchange, Lead]:
-    exchange, reply = await reply_or_skip(target, _windows(target))
-    return exchange, appointment_of(reply)
+    exchange = await _windows(target)
+    if not is_accepted(target, exchange):
+        raise Skipped("The lead with windows is refused.")
+    return exchange, appointment_of(target.answer(exchange))
 
 
 @check("appointments.window-form")

@@ -43,7 +43,7 @@ def html_page(result: Result) -> str:
         numbers=numbers,
         total=sum(numbers.values()),
         outcomes=OUTCOMES,
-        subjects=[Subject(name, groups) for name, groups in subjects.items()],
+        subjects=[Subject(name, groups) for name, groups in sorted(subjects.items())],
         reasons=_reasons,
         shown=_shown,
         expectations=_expectations,

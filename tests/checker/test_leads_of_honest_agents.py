@@ -1,0 +1,65 @@
+"""The checks that submit leads: none fails on an honest dealer, and a run submits few leads that are stored."""
+
+from pathlib import Path
+
+import pytest
+from tests.checker.agents import HonestAgent, check_agent, make_dealer, running
+from tests.checker.breaking import Agent, Answer, Call
+from tests.checker.test_honest_agents import MINIMAL, ONE_UNIT, bad, outcomes
+from tests.server.dealership import LISTENS_AT
+
+from dealer_agent.checker.runner import Options
+
+pytestmark = pytest.mark.outside_protocol("checker")
+
+SUBJECTS = ("leads", "consent", "idempotency", "appointments")
+WITH_LEADS = Options(only=SUBJECTS, leads=True, rate=1e9)
+MOST_ACCEPTED = 10
+"""Leads that one card's checks may have accepted. Dealers allow as many in a minute by default."""
+
+
+def test_no_check_fails_on_our_own_agent_at_any_revision(honest: HonestAgent) -> None:
+    verdicts = check_agent(honest, WITH_LEADS)
+    assert bad(verdicts) == {}
+    assert {each.place.revision for each in verdicts if each.outcome == "pass"} >= {"0.1.0", "1.0.0", "aap/1.3"}
+
+
+def test_a_second_run_meets_the_leads_of_the_first(honest: HonestAgent) -> None:
+    once = Options(only=SUBJECTS, leads=True, rate=1e9, revisions={"1.0.0"})
+    check_agent(honest, once)
+    assert bad(check_agent(honest, once)) == {}
+
+
+@pytest.mark.parametrize(
+    ("dealer", "feed"),
+    [
+        pytest.param(MINIMAL, ONE_UNIT, id="no hours, no visits and no VIN"),
+        pytest.param(None, None, id="empty stock"),
+    ],
+)
+def test_no_check_fails_on_a_dealer_with_less(dealer: str | None, feed: bytes | None, tmp_path: Path) -> None:
+    make_dealer(tmp_path / "dealer", dealer=dealer, feed=feed)
+    with running(tmp_path / "dealer") as agent:
+        verdicts = check_agent(agent, WITH_LEADS)
+    assert bad(verdicts) == {}
+    assert outcomes(verdicts)["pass"] > 100
+
+
+def test_no_check_fails_on_a_dealer_that_asks_for_tokens(asking_for_tokens: HonestAgent) -> None:
+    options = Options(only=SUBJECTS, leads=True, rate=1e9, token=asking_for_tokens.token, revisions={"0.1.0", "1.0.0"})
+    assert bad(check_agent(asking_for_tokens, options)) == {}
+
+
+def test_the_checks_of_a_card_have_few_leads_accepted(honest: HonestAgent) -> None:
+    accepted: list[Call] = []
+
+    async def counting(call: Call, agent: Agent) -> Answer:
+        answer = await agent(call)
+        if call.skill == "lead.submit" and answer.data is not None:
+            accepted.append(call)
+        return answer
+
+    check_agent(honest, WITH_LEADS, counting, LISTENS_AT + "/.well-known/agent-card.json")
+    assert 5 <= len(accepted) <= MOST_ACCEPTED
+    customers = {(call.payload["customer"]["last_name"], call.payload["customer"]["email"]) for call in accepted}
+    assert customers == {("Lead (dealer-agent check)", "test-lead@example.com")}

@@ -1,0 +1,133 @@
+"""The texts beside the structured results: what a model gets from a host that shows it only the text."""
+
+import pytest
+
+from dealer_agent.mcp_tools.words import SkillData, SkillError, error_text, result_text
+from dealer_agent.protocol.skill import (
+    DEALER_INFORMATION,
+    INVENTORY_FACETS,
+    INVENTORY_SEARCH,
+    INVENTORY_VEHICLE,
+    LEAD_SUBMIT,
+    SKILLS,
+    Skill,
+)
+
+pytestmark = pytest.mark.outside_protocol("MCP")
+
+ACCORD = {"vehicle_id": "v1", "year": 2024, "make": "Honda", "model": "Accord", "condition": "used", "price": 28500}
+
+
+@pytest.mark.parametrize(
+    ("skill", "data", "lines"),
+    [
+        (
+            DEALER_INFORMATION,
+            {
+                "name": "Test Motors",
+                "rooftops": [
+                    {
+                        "name": "North",
+                        "address": {"address_line_1": "1 Main St", "city": "Nashville", "state": "TN", "zip": "37203"},
+                        "phones": [{"name": "sales", "value": "+12025550140"}],
+                        "schedules": [{"name": "sales", "value": {"monday": {"open": "09:00", "close": "20:00"},
+                                                                  "sunday": None}}],
+                        "fees": [{"name": "Documentation fee", "amount": 399}],
+                        "capabilities": ["sales", "service"],
+                    }
+                ],
+            },
+            [
+                "Test Motors",
+                "Rooftop: North, 1 Main St, Nashville, TN, 37203",
+                "- sales: +12025550140",
+                "- hours of sales: monday 09:00-20:00, sunday closed",
+                "- fees: Documentation fee 399",
+                "- capabilities: sales, service",
+            ],
+        ),
+        (
+            INVENTORY_FACETS,
+            {"makes": [{"value": "Honda", "count": 3}, {"value": "Ford", "count": 1}],
+             "years_range": {"min": 1, "max": 2}},
+            ["makes: Honda (3), Ford (1)", "years_range: 1 to 2"],
+        ),
+        (INVENTORY_FACETS, {}, ["No vehicle matches. Leave a filter out."]),
+        (
+            INVENTORY_SEARCH,
+            {"total": 7, "skip": 2, "limit": 2, "vehicles": [ACCORD, {"vehicle_id": "v2", "stock": "S 1"}]},
+            [
+                "7 vehicles match. Here are 3 to 4:",
+                "3. 2024 Honda Accord, used, $28,500, vehicle_id v1",
+                "4. vehicle, price unknown, stock S 1, vehicle_id v2",
+                "For more, call again with pagination.skip 4.",
+            ],
+        ),
+        (
+            INVENTORY_SEARCH,
+            {"total": 0, "skip": 0, "limit": 2, "vehicles": []},
+            ["No vehicle matches. Leave a filter out."],
+        ),
+        (
+            INVENTORY_SEARCH,
+            {"total": 3, "skip": 9, "limit": 2, "vehicles": []},
+            ["3 vehicles match. None is on this page."],
+        ),
+        (
+            INVENTORY_VEHICLE,
+            ACCORD | {"mileage": 9000, "features": ["Sunroof", "Heated seats"], "offered_price": 28000},
+            ["2024 Honda Accord, used, $28,500, 9,000 miles, vehicle_id v1", "- features: Sunroof, Heated seats",
+             "- offered_price: 28000"],
+        ),
+        (
+            LEAD_SUBMIT,
+            {"lead_id": "L1", "status": "received",
+             "appointment": {"appointment_id": "A1", "status": "confirmed",
+                             "confirmed_at": "2026-03-03T10:00:00-06:00"}},
+            ["The dealer has the lead.", "Visit: confirmed 2026-03-03T10:00:00-06:00.", "Lead id: L1."],
+        ),
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_a_result_in_words(skill: Skill, data: dict[str, object], lines: list[str]) -> None:
+    assert result_text(skill, SkillData(data)).splitlines() == lines
+
+
+@pytest.mark.parametrize("data", [{}, {"vehicles": 7, "total": "x"}, {"makes": 5}, {"rooftops": [1], "name": 2}])
+@pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
+def test_what_a_foreign_dealer_agent_sends_in_another_form_has_a_text_too(
+    skill: Skill, data: dict[str, object]
+) -> None:
+    assert result_text(skill, SkillData(data))
+
+
+def test_long_values_are_cut() -> None:
+    data = ACCORD | {"description": "x" * 20_000, "photos": [f"https://example.com/{n}.jpg" for n in range(200)]}
+    words = result_text(INVENTORY_VEHICLE, SkillData(data))
+    assert len(words) < 3_000
+    assert " and 160 more" in words
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        (
+            SkillError("RATE_LIMITED", "Too many requests. Try again in 12 s.", {"retry_after_seconds": 12}),
+            ["RATE_LIMITED: Too many requests. Try again in 12 s.", "retry_after_seconds: 12",
+             "What to do: Wait for the seconds in Retry-After, which details.retry_after_seconds repeats."],
+        ),
+        (
+            SkillError("SCHEMA_VALIDATION_FAILED", "Wrong.", {"in": "payload", "errors_left_out": 2, "errors": [
+                {"instancePath": "/filters/mak", "message": "is not known here", "received": ["Honda"]},
+                {"instancePath": "", "message": "must be an object"},
+            ]}),
+            ["SCHEMA_VALIDATION_FAILED: Wrong.", "- /filters/mak: is not known here (received ['Honda'])",
+             "- the arguments: must be an object", "- and 2 more problems",
+             "What to do: repair every problem, then call again."],
+        ),
+        (SkillError("SOMETHING_NEW", "Of a later version."), ["SOMETHING_NEW: Of a later version."]),
+    ],
+    ids=range(3),
+)  # fmt: skip
+def test_an_error_in_words(error: SkillError, lines: list[str]) -> None:
+    assert error_text(error).splitlines() == lines
