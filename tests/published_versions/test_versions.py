@@ -243,6 +243,15 @@ def test_the_agent_of_a_consent_is_required_in_1_0_and_forbidden_later(buyer: Bu
 
 @every_version
 @pytest.mark.requirement("version-consent")
+def test_a_channel_of_a_consent_is_named_once(buyer: Buyer, version: str) -> None:
+    sent = data(version, "lead.submit")
+    sent["consent"]["allowed_channels"] = ["email", "email"]
+    error = buyer.refuse(sent)
+    assert (error["code"], error["details"]["instancePath"]) == ("INVALID_CONSENT", "/consent/allowed_channels")
+
+
+@every_version
+@pytest.mark.requirement("version-consent")
 def test_a_lead_without_consent_asks_for_it(buyer: Buyer, version: str) -> None:
     sent = data(version, "lead.submit")
     del sent["consent"]
