@@ -36,6 +36,7 @@ VARIANTS: dict[str, dict[str, str | bytes | None]] = {
         "feed": ONE_UNIT,
         "tables": '[service]\nskills_off = ["inventory.facets", "inventory.vehicle", "lead.submit"]\n',
     },
+    "other skills": {"tables": '[service]\nskills_off = ["dealer.information", "inventory.search"]\n'},
     "empty stock": {"feed": None},
     "other caps": {
         "tables": "[search]\ndefault_limit = 3\nlimit_cap = 7\n[service]\nbody_limit_kib = 8\nbase_path = '/agent'\n"

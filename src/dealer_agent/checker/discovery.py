@@ -75,7 +75,7 @@ async def _answered_vendors(wire: Wire, card: Card, interface: Interface, token:
     found = []
     for vendor in (DEFAULT_VENDOR, "autoagent"):
         target = Target(card, interface, vendor, wire, Material(), token)
-        exchange = await target.send(target.payload("dealer.information"))
+        exchange = await target.send({"type": "dealer.information.request"})
         if target.response_media_type("dealer.information").encode() in exchange.body:
             found.append(vendor)
     return found or [DEFAULT_VENDOR]

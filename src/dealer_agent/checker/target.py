@@ -114,7 +114,9 @@ class Target:
         return f"application/vnd.{self.vendor}.{SKILL_BY_ID[skill_id].stem}-response+json"
 
     def payload(self, skill_id: str, **members: Any) -> dict[str, Any]:
-        """The payload of a request of a skill."""
+        """The payload of a request of a skill. Skips the check if the card does not offer the skill."""
+        if skill_id not in self.card.skills:
+            raise Skipped(f"The card does not offer {skill_id}.")
         return {"type": f"{skill_id}.request", **members}
 
     def message(self, payload: dict[str, Any], **members: Any) -> dict[str, Any]:

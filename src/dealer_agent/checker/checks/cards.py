@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from dealer_agent.checker.card import Card
 from dealer_agent.checker.check import Failed, Skipped, check, expect
+from dealer_agent.checker.checks.authentication import READING_SKILLS
 from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 from dealer_agent.checker.exchange import Headers
 from dealer_agent.checker.target import JSON_HEADERS, Target
@@ -196,7 +197,10 @@ async def interfaces_are_on_the_host_of_the_card(target: Target) -> None:
 @check("cards.interfaces-answer")
 async def interfaces_answer(target: Target) -> None:
     """Sends a message to each URL of a known binding."""
-    message = target.message(target.payload("dealer.information"))
+    offered = [each for each in READING_SKILLS if each in target.card.skills]
+    if not offered:
+        raise Skipped("The card offers no skill that needs no input.")
+    message = target.message(target.payload(offered[0]))
     for each in interfaces_of(target.card):
         binding, url = target.card.member("protocolBinding", each), each.get("url")
         if binding not in KNOWN_BINDINGS or not is_absolute(url):
@@ -356,7 +360,7 @@ _PROBES: dict[str, Entry] = {
 
 async def _code_of(target: Target, skill_id: str) -> str:
     """The code of the error that a skill gives; empty if it answers."""
-    message = target.message(target.payload(skill_id, **_PROBES[skill_id]))
+    message = target.message({"type": f"{skill_id}.request", **_PROBES[skill_id]})
     try:
         return target.refusal(await target.send_message(message)).code
     except Failed:
