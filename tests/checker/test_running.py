@@ -169,6 +169,50 @@ def test_no_lead_is_sent_without_leave() -> None:
     assert not any(b"lead.submit.request" in body for body in bodies)
 
 
+def test_an_interface_on_another_host_gets_no_token() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    def keep(request: httpx.Request) -> httpx.Response:
+        seen.append((request.url.host, request.headers.get("authorization")))
+        return httpx.Response(401)
+
+    elsewhere = {"url": "https://elsewhere.example/rpc", "protocolBinding": "JSONRPC"}
+    here = {"url": f"{URL}/agent", "protocolBinding": "HTTP+JSON"}
+    respond = dealer(keep)
+    card = CARD | {"supportedInterfaces": [elsewhere, here]}
+    _, events = run(
+        lambda request: httpx.Response(200, json=card) if "card" in str(request.url) else respond(request),
+        token="secret",
+    )
+    assert {("elsewhere.example", None), ("dealer.example", "Bearer secret")} == set(seen)
+    (started,) = [each for each in events if isinstance(each, RunStarted)]
+    assert started.notes == ("https://elsewhere.example/rpc is on another host than its card, so it gets no token.",)
+
+
+def test_a_card_without_media_types_is_checked_in_the_vocabulary_that_is_answered() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        vendor = "autoagent" if b"vnd.autoagent." in request.content else "nobody"
+        part = {"mediaType": f"application/vnd.{vendor}.dealer-information-response+json", "data": {}}
+        message = {"role": "ROLE_AGENT", "parts": [part]}
+        return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": {"message": message}})
+
+    card = {name: value for name, value in CARD.items() if name != "defaultInputModes"}
+    respond = dealer(answer)
+    verdicts, _ = run(lambda each: httpx.Response(200, json=card) if "card" in str(each.url) else respond(each))
+    assert [each.place.vocabulary for each in verdicts] == ["autoagent"]
+
+
+@pytest.mark.parametrize(
+    "document", [b"{", b"[]", b'{"supportedInterfaces": 7}', b'{"supportedInterfaces": [null, {}]}']
+)
+def test_no_card_of_a_hostile_target_breaks_the_run(document: bytes) -> None:
+    try:
+        verdicts, _ = run(lambda _: httpx.Response(200, content=document))
+    except NotChecked:
+        return
+    assert verdicts == []
+
+
 @pytest.mark.parametrize(
     ("problem", "outcome"),
     [
