@@ -6,7 +6,7 @@ Whether the card is correct is the subject of `checks/cards.py`.
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 from dealer_agent.checker.exchange import Exchange
@@ -89,7 +89,7 @@ class Card:
         return bool(self.member("securityRequirements")) or self.content.get("auth_type") == "bearer"
 
 
-def _is_address(url: Any) -> bool:
+def _is_address(url: Any) -> TypeGuard[str]:
     try:
         return isinstance(url, str) and urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
     except ValueError:
