@@ -91,6 +91,17 @@ def test_without_a_card_nothing_is_checked() -> None:
         run(lambda _: httpx.Response(404))
 
 
+def test_the_address_of_many_dealers_is_answered_with_one_of_them() -> None:
+    def many(request: httpx.Request) -> httpx.Response:
+        if request.url.path != "/.well-known/ai-catalog.json":
+            return httpx.Response(404)
+        card = {"type": "application/a2a-agent-card+json", "url": f"{URL}/d/one/.well-known/agent-card.json"}
+        return httpx.Response(200, json={"entries": [card]})
+
+    with pytest.raises(NotChecked, match=r"for example https://dealer.example/d/one/"):
+        run(many)
+
+
 def test_a_response_without_end_is_not_read_to_its_end() -> None:
     verdicts, _ = run(dealer(lambda _: httpx.Response(200, stream=Endless())))
     assert [(each.outcome, each.sentence) for each in verdicts] == [

@@ -33,10 +33,9 @@ async def find_cards(wire: Wire, url: str) -> list[Card]:
         return [Card(url, exchange.json, exchange)]
     exchange = await wire.request("GET", root + CARD_PATH, headers=CARD_HEADERS)
     if not _is_card(exchange.json):
-        raise NotChecked(
-            f"There is no agent card at {root + CARD_PATH} (HTTP {exchange.status}). Give the address of a dealer "
-            "agent or of its card."
-        )
+        others = await _listed(wire, root)
+        advice = f"The catalogue lists others, for example {others[0]}" if others else "Give that of a dealer agent"
+        raise NotChecked(f"There is no agent card at {root + CARD_PATH} (HTTP {exchange.status}). {advice}.")
     found = [Card(root + CARD_PATH, exchange.json, exchange)]
     for each in await _listed(wire, root):
         exchange = await wire.request("GET", each, headers=CARD_HEADERS)
