@@ -211,6 +211,34 @@ def test_a_card_may_be_behind_redirects_but_not_behind_a_loop_of_them() -> None:
     asyncio.run(find())
 
 
+def redirecting(target: str, document: object) -> Any:
+    """An application whose card is at `target`, and whose well-known place redirects there."""
+    inner = application(document, lambda _: (500, b"", {}))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        host = dict(scope["headers"])[b"host"].decode()
+        if f"{scope['scheme']}://{host}{scope['path']}" == target:
+            await inner(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 301, "headers": [(b"location", target.encode())]})
+        await send({"type": "http.response.body"})
+
+    return app
+
+
+def test_a_card_behind_a_redirect_from_https_to_http_is_refused() -> None:
+    app = redirecting("http://dealer.test/agent-card.json", card("http://dealer.test"))
+    with pytest.raises(errors.NotADealerAgent, match="which is not encrypted"):
+        asyncio.run(_discovered(URL, transport=httpx.ASGITransport(app)))
+
+
+def test_a_token_does_not_follow_a_redirect_of_the_card_to_another_origin() -> None:
+    app = redirecting("https://www.dealer.test/agent-card.json", card("https://www.dealer.test"))
+    assert asyncio.run(_discovered(URL, transport=httpx.ASGITransport(app))).endpoint == "https://www.dealer.test/rpc"
+    with pytest.raises(errors.NotADealerAgent, match="on another origin"):
+        asyncio.run(_discovered(URL, transport=httpx.ASGITransport(app), token="secret"))
+
+
 def test_a_card_that_never_ends_is_cut_off() -> None:
     async def find() -> None:
         async def serve(asked: Asked) -> None:
