@@ -44,7 +44,7 @@ broken("sort.keeps-all")(changes(SEARCH, _sorted_by("price", "asc"), _without_ab
 broken("sort.with-filters")(
     reads(
         SEARCH,
-        lambda members: with_filters("year_max")(members) and "sort" in members,
+        lambda members: with_filters("year_max")(members) and members.get("sort") == {"field": "year", "order": "desc"},
         lambda members: {name: value for name, value in members.items() if name != "sort"},
     )
 )

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from dealer_agent.checker import forms
 from dealer_agent.checker.check import CheckFunction, Skipped, check, expect
 from dealer_agent.checker.differences import joined
 from dealer_agent.checker.searches import PAGE, Listing, Page, key_of, number_of, search
@@ -29,9 +30,9 @@ def _moment(text: str) -> float:
 
 
 def value_of(listing: Listing, field: str) -> Any:
-    """The value by which a listing is sorted. None if it is absent or cannot be compared."""
+    """The value by which a listing is sorted. None if it is absent, blank, or cannot be compared."""
     if field in _TEXTS:
-        return listing.get(field) if isinstance(listing.get(field), str) else None
+        return listing.get(field) if forms.name(listing.get(field)) else None
     if field == "updated_at":
         try:
             return _moment(str(listing.get(field)))
