@@ -91,6 +91,17 @@ def test_without_a_card_nothing_is_checked() -> None:
         run(lambda _: httpx.Response(404))
 
 
+def test_the_address_of_many_dealers_is_answered_with_one_of_them() -> None:
+    def many(request: httpx.Request) -> httpx.Response:
+        if request.url.path != "/.well-known/ai-catalog.json":
+            return httpx.Response(404)
+        card = {"type": "application/a2a-agent-card+json", "url": f"{URL}/d/one/.well-known/agent-card.json"}
+        return httpx.Response(200, json={"entries": [card]})
+
+    with pytest.raises(NotChecked, match=r"for example https://dealer.example/d/one/"):
+        run(many)
+
+
 def test_a_response_without_end_is_not_read_to_its_end() -> None:
     verdicts, _ = run(dealer(lambda _: httpx.Response(200, stream=Endless())))
     assert [(each.outcome, each.sentence) for each in verdicts] == [
@@ -167,6 +178,50 @@ def test_no_lead_is_sent_without_leave() -> None:
         run(lambda request: httpx.Response(200, json=card) if "card" in str(request.url) else respond(request), subject)
     assert len(bodies) > 50
     assert not any(b"lead.submit.request" in body for body in bodies)
+
+
+def test_an_interface_on_another_host_gets_no_token() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    def keep(request: httpx.Request) -> httpx.Response:
+        seen.append((request.url.host, request.headers.get("authorization")))
+        return httpx.Response(401)
+
+    elsewhere = {"url": "https://elsewhere.example/rpc", "protocolBinding": "JSONRPC"}
+    here = {"url": f"{URL}/agent", "protocolBinding": "HTTP+JSON"}
+    respond = dealer(keep)
+    card = CARD | {"supportedInterfaces": [elsewhere, here]}
+    _, events = run(
+        lambda request: httpx.Response(200, json=card) if "card" in str(request.url) else respond(request),
+        token="secret",
+    )
+    assert {("elsewhere.example", None), ("dealer.example", "Bearer secret")} == set(seen)
+    (started,) = [each for each in events if isinstance(each, RunStarted)]
+    assert started.notes == ("https://elsewhere.example/rpc is on another host than its card, so it gets no token.",)
+
+
+def test_a_card_without_media_types_is_checked_in_the_vocabulary_that_is_answered() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        vendor = "autoagent" if b"vnd.autoagent." in request.content else "nobody"
+        part = {"mediaType": f"application/vnd.{vendor}.dealer-information-response+json", "data": {}}
+        message = {"role": "ROLE_AGENT", "parts": [part]}
+        return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": {"message": message}})
+
+    card = {name: value for name, value in CARD.items() if name != "defaultInputModes"}
+    respond = dealer(answer)
+    verdicts, _ = run(lambda each: httpx.Response(200, json=card) if "card" in str(each.url) else respond(each))
+    assert [each.place.vocabulary for each in verdicts] == ["autoagent"]
+
+
+@pytest.mark.parametrize(
+    "document", [b"{", b"[]", b'{"supportedInterfaces": 7}', b'{"supportedInterfaces": [null, {}]}']
+)
+def test_no_card_of_a_hostile_target_breaks_the_run(document: bytes) -> None:
+    try:
+        verdicts, _ = run(lambda _: httpx.Response(200, content=document))
+    except NotChecked:
+        return
+    assert verdicts == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ Whether the card is correct is the subject of `checks/cards.py`.
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
+from urllib.parse import urlsplit
 
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.revision import Binding, Revision, revision_of
@@ -60,7 +61,7 @@ class Card:
         found: dict[Binding, Interface] = {}
         for entry in _objects(self.member("supportedInterfaces")):
             binding, url = self.member("protocolBinding", entry), entry.get("url")
-            if binding in ("JSONRPC", "HTTP+JSON") and isinstance(url, str):
+            if binding in ("JSONRPC", "HTTP+JSON") and _is_address(url):
                 found.setdefault(binding, Interface(binding, url.rstrip("/")))
         return list(found.values())
 
@@ -86,6 +87,13 @@ class Card:
     def needs_token(self) -> bool:
         """Whether the card says that every skill needs a token."""
         return bool(self.member("securityRequirements")) or self.content.get("auth_type") == "bearer"
+
+
+def _is_address(url: Any) -> TypeGuard[str]:
+    try:
+        return isinstance(url, str) and urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
+    except ValueError:
+        return False
 
 
 def _objects(node: Any) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Finds the cards of a dealer agent behind a URL, and the targets that they name."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from dealer_agent.checker.card import Card, Interface
 from dealer_agent.checker.check import NotChecked
@@ -32,10 +33,9 @@ async def find_cards(wire: Wire, url: str) -> list[Card]:
         return [Card(url, exchange.json, exchange)]
     exchange = await wire.request("GET", root + CARD_PATH, headers=CARD_HEADERS)
     if not _is_card(exchange.json):
-        raise NotChecked(
-            f"There is no agent card at {root + CARD_PATH} (HTTP {exchange.status}). Give the address of a dealer "
-            "agent or of its card."
-        )
+        others = await _listed(wire, root)
+        advice = f"The catalogue lists others, for example {others[0]}" if others else "Give that of a dealer agent"
+        raise NotChecked(f"There is no agent card at {root + CARD_PATH} (HTTP {exchange.status}). {advice}.")
     found = [Card(root + CARD_PATH, exchange.json, exchange)]
     for each in await _listed(wire, root):
         exchange = await wire.request("GET", each, headers=CARD_HEADERS)
@@ -45,15 +45,31 @@ async def find_cards(wire: Wire, url: str) -> list[Card]:
 
 
 async def targets_of(wire: Wire, card: Card, token: str | None, *, leads: bool) -> list[Target]:
-    """The targets of a card: each interface in each vocabulary."""
+    """The targets of a card: each interface in each vocabulary. The token is for interfaces on the card's host."""
     found = []
     for interface in card.interfaces:
         material = Material()
-        for vendor in card.vendors or await _answered_vendors(wire, card, interface, token):
-            target = Target(card, interface, vendor, wire, material, token, leads)
+        sent = token if is_at_home(card, interface) else None
+        for vendor in card.vendors or await _answered_vendors(wire, card, interface, sent):
+            target = Target(card, interface, vendor, wire, material, sent, leads)
             material.bind(target)
             found.append(target)
     return found
+
+
+def is_at_home(card: Card, interface: Interface) -> bool:
+    """Whether an interface is on the host of its card. Another host could be anybody's: it gets no token."""
+    return urlsplit(interface.url)[:2] == urlsplit(card.url)[:2]
+
+
+def notes_about(cards: Iterable[Card], token: str | None) -> Iterator[str]:
+    """What was found and is not checked, as sentences."""
+    for card in cards:
+        if not card.interfaces:
+            yield f"The card {card.url} has no interface of JSON-RPC or HTTP+JSON. It is not checked."
+        for interface in card.interfaces:
+            if token is not None and not is_at_home(card, interface):
+                yield f"{interface.url} is on another host than its card, so it gets no token."
 
 
 async def _listed(wire: Wire, root: str) -> list[str]:
@@ -75,7 +91,10 @@ async def _answered_vendors(wire: Wire, card: Card, interface: Interface, token:
     found = []
     for vendor in (DEFAULT_VENDOR, "autoagent"):
         target = Target(card, interface, vendor, wire, Material(), token)
-        exchange = await target.send({"type": "dealer.information.request"})
+        try:
+            exchange = await target.send({"type": "dealer.information.request"})
+        except NotChecked:
+            break
         if target.response_media_type("dealer.information").encode() in exchange.body:
             found.append(vendor)
     return found or [DEFAULT_VENDOR]

@@ -66,11 +66,11 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
         text = body.decode("utf-8", "replace")
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            defects.append(f"An object has the member {twice!r} twice.")
-        return dict(pairs)
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            defects.append(f"An object has the member {max(names, key=names.count)!r} twice.")
+        return found
 
     def constant(name: str) -> None:
         defects.append(f"The body has {name}, which JSON does not know.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import httpx
 
 from dealer_agent.checker.check import Check, Failed, NotChecked, Skipped, checks
-from dealer_agent.checker.discovery import find_cards, targets_of
+from dealer_agent.checker.discovery import find_cards, notes_about, targets_of
 from dealer_agent.checker.events import CheckStarted, Event, Exchanged, Outcome, Place, RunEnded, RunStarted, Verdict
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.requirement import Requirement, requirements
@@ -49,12 +49,14 @@ async def run_checks(url: str, options: Options, client: httpx.AsyncClient, list
 
     wire = Wire(client, rate=options.rate, deadline=began + options.seconds, on_exchange=exchanged)
     targets: list[Target] = []
-    for card in await find_cards(wire, url):
-        if not options.revisions or card.revision.name in options.revisions:
-            targets += await targets_of(wire, card, options.token, leads=options.leads)
+    found = await find_cards(wire, url)
+    cards = [card for card in found if not options.revisions or card.revision.name in options.revisions]
+    for card in cards:
+        targets += await targets_of(wire, card, options.token, leads=options.leads)
     targets = [each for each in targets if _chosen(each, options)]
     planned = list(plan(targets, options.only))
-    listener(RunStarted(url, tuple(dict.fromkeys(place for place, *_ in planned)), len(planned)))
+    places = tuple(dict.fromkeys(place for place, *_ in planned))
+    listener(RunStarted(url, places, len(planned), tuple(notes_about(cards, options.token))))
     verdicts = []
     for place, target, requirement, check in planned:
         listener(CheckStarted(place, requirement))
