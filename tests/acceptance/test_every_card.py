@@ -82,7 +82,7 @@ def in_python(every_card: Running) -> Told:
 async def _in_python(url: str) -> Told:
     told = Told({}, {}, {})
     for card in CARDS:
-        async with httpx.AsyncClient(timeout=120, headers=card.headers) as http:
+        async with httpx.AsyncClient(timeout=120, verify=False, headers=card.headers) as http:
             keys = jwt.PyJWKSet.from_dict((await http.get(f"{url}/.well-known/jwks.json")).json())
             verify = create_signature_verifier(lambda kid, _jku, keys=keys: keys[kid], ["ES256"])  # type: ignore[misc]
             # The resolver raises an error for a signature that is not valid.

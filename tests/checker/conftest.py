@@ -10,7 +10,7 @@ from tests.checker.agents import HonestAgent, make_dealer, running
 @pytest.fixture(scope="session")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HonestAgent]:
     folder: Path = tmp_path_factory.mktemp("checked") / "dealer"
-    make_dealer(folder)
+    make_dealer(folder, tables='[published_versions]\nserved = ["1.0", "1.1", "1.2", "1.3", "next"]\n')
     with running(folder) as agent:
         yield agent
 

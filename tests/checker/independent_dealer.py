@@ -34,6 +34,18 @@ it shows what an agent misses that follows A2A and does not know this protocol.
 This page is the result of the checks. `.venv/bin/python -m tests.checker.independent_dealer` writes it, and a test
 compares the failed requirements.
 
+A few causes explain most failures:
+
+- Errors have A2A's codes only (`INVALID_PARAMS`, `INVALID_REQUEST`) and no error payload. So a buyer cannot tell an
+  unknown vehicle from a wrong filter.
+- The card has no JSON-RPC interface.
+- Payloads pass through protobuf's `Struct`, which knows doubles only: `total` is `60.0`.
+- The SDK ignores what it does not know. So it accepts a part without `mediaType`, a legacy `kind`, and output modes
+  that do not match.
+- The models have only the filters that the benchmark needs, and convert types: `"2"` and `true` are accepted as
+  numbers.
+- A lead needs no scope of consent, and the idempotency key is ignored.
+
 """
 
 
@@ -58,7 +70,7 @@ def check_independent_dealer(agent: HonestAgent, folder: Path) -> Result:
     async def run() -> None:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport) as client:
-            await run_checks(ADDRESS, Options(rate=1e9), client, result)
+            await run_checks(ADDRESS, Options(rate=1e9, leads=True), client, result)
 
     asyncio.run(run())
     return result
@@ -69,7 +81,7 @@ def page_of(result: Result) -> str:
     groups = result.groups
     lines = [BEGINNING, "## Numbers\n", f"| Subject | {' | '.join(TITLES[each] for each in reversed(OUTCOMES))} |"]
     lines.append("|---|" + "---:|" * len(OUTCOMES))
-    for subject in dict.fromkeys(group.requirement.subject for group in groups):
+    for subject in sorted({group.requirement.subject for group in groups}):
         numbers = Counter(group.outcome for group in groups if group.requirement.subject == subject)
         lines.append(f"| {subject} | {' | '.join(str(numbers[each]) for each in reversed(OUTCOMES))} |")
     numbers = result.numbers()

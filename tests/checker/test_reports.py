@@ -120,6 +120,18 @@ def test_the_conclusion_follows_from_level_and_outcome(
     assert result_of(verdict(outcome, wanted), strict=strict).conclusion == conclusion
 
 
+@pytest.mark.parametrize(
+    ("failed", "sentence"),
+    [
+        ([MUST], "1 of 1 requirements failed."),
+        ([MUST, SHOULD], "2 of 2 requirements failed, 1 of them a MUST."),
+        ([SHOULD], "Every MUST is fulfilled or expected to fail. Others failed: 1."),
+    ],
+)
+def test_the_sentence_says_how_many_failed(failed: list[str], sentence: str) -> None:
+    assert result_of(*(verdict(requirement_id=each) for each in failed)).sentence == sentence
+
+
 def test_a_run_that_checked_nothing_fails() -> None:
     assert result_of().conclusion == "failed"
     assert result_of().sentence == "Nothing was checked."

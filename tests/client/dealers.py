@@ -5,9 +5,20 @@ from typing import Any
 
 import msgspec
 
+from dealer_agent.client import DealerAgent, Retries
+from dealer_agent.client.transport import Transport
 from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import proto, vocabularies_of
+
+
+def impatient(agent: DealerAgent, timeout: float) -> DealerAgent:
+    """A second client of the same dealer. Its own requests have this timeout, and the request for the card had not."""
+    pool = Transport(
+        None, token=None, token_origins=None, headers={}, user_agent=None, timeout=timeout, on_exchange=None
+    )
+    return DealerAgent(agent.card, pool, Retries(most=0))
+
 
 CUSTOMER = {"first_name": "Robin", "last_name": "Example", "email": "robin@example.com"}
 CONSENT = {

@@ -86,7 +86,7 @@ def plain(kind: str, schema: Any, path: Path) -> st.SearchStrategy[Any]:
 def test_a_reply_that_a_published_schema_allows_is_decoded(skill: Skill, version: str) -> None:
     path = PUBLISHED / version / "schemas" / f"{skill.stem}-response.schema.json"
 
-    @settings(max_examples=15)
+    @settings(max_examples=10)
     @given(reply=instances(schema_file(path), path))
     def decoded(reply: Any) -> None:
         assert isinstance(decode_lenient(reply["data"], skill.data), skill.data)

@@ -41,7 +41,8 @@ def problems(line: str) -> list[str]:
             return [f"no command {' '.join(names)}"]
         arguments = sum(not each.opts[0].startswith("-") for each in group(names).params)
     known = {option for one in group(names).params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
-    return [f"{' '.join(names)} has no {word}" for word in words if word.startswith("--") and word not in known]
+    given = [word.partition("=")[0] for word in words if word.startswith("--")]
+    return [f"{' '.join(names)} has no {option}" for option in given if option not in known]
 
 
 def commands_of(text: str) -> set[str]:

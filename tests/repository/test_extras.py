@@ -1,5 +1,6 @@
 """What pip installs: a buyer gets the client library and its commands without the packages of the service."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,42 +43,76 @@ def installed(requirement: str) -> Iterator[str]:
             yield from installed(line)
 
 
-def run(requirement: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(requirement: str, program: str) -> subprocess.CompletedProcess[str]:
     """Runs a program with the packages of a requirement only."""
     present = set(installed(requirement))
     owners = {name: {canonicalize_name(each) for each in of} for name, of in packages_distributions().items()}
     absent = [name for name, of in owners.items() if present.isdisjoint(of)]
     assert "sqlalchemy" in absent
-    command = [sys.executable, "-c", f"{WITHOUT}\n{program}", " ".join(absent), *arguments]
+    command = [sys.executable, "-c", f"{WITHOUT}\n{program}", " ".join(absent)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def command(requirement: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return run(requirement, "sys.argv[0] = 'dealer-agent'; from dealer_agent.cli import main; main()", *words)
+MODULES = """
+import importlib, pathlib, dealer_agent
+folder = pathlib.Path(dealer_agent.__path__[0])
+for file in folder.rglob("*.py"):
+    name = ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+    if any(name == part or name.startswith((part + ".", part + "_")) for part in {parts}):
+        importlib.import_module("dealer_agent." + name)
+print("imported")
+"""
+"""Imports these modules, and those below them or with their name as a prefix."""
 
 
-def test_the_client_library_needs_no_package_of_the_service() -> None:
-    done = run("dealer-agent", "import dealer_agent.client; print('imported')")
+@pytest.mark.parametrize("extra", ["", "check", "mcp", "signatures"])
+def test_the_parts_for_buyers_need_no_package_of_the_service(extra: str) -> None:
+    """A command imports most of its modules only when it runs, so all of them are imported here."""
+    parts = {
+        "": ["client.agent", "cli.ask", "cli.help"],
+        "check": ["cli.check", "checker"],
+        "mcp": ["cli.mcp", "mcp_tools", "leads.consent_terms"],
+        "signatures": ["client"],
+    }[extra]
+    program = MODULES.format(parts=parts)
+    done = run(f"dealer-agent[{extra}]" if extra else "dealer-agent", program)
     assert (done.stdout, done.stderr) == ("imported\n", "")
 
 
-@pytest.mark.parametrize("name", [name for name in HELP if EXTRAS[name] != "server"])
-def test_a_command_of_a_buyer_works_without_the_packages_of_the_service(name: str) -> None:
-    extra = EXTRAS[name]
-    done = command(f"dealer-agent[{extra}]" if extra else "dealer-agent", name, "--help")
-    assert done.returncode == 0, done.stderr
-    assert f"dealer-agent {name}" in done.stdout
+CALLS = """
+from dealer_agent.cli import app
+for words in {calls}:
+    print(*words, file=sys.stderr)
+    try:
+        app(words)
+    except SystemExit as ended:
+        print("exit", ended.code, file=sys.stderr)
+"""
 
 
-def test_the_help_lists_all_commands_without_the_packages_of_the_service() -> None:
-    done = command("dealer-agent", "--help")
-    assert done.returncode == 0, done.stderr
+def test_the_help_works_without_the_packages_of_the_service() -> None:
+    buyers = [name for name in HELP if EXTRAS[name] == ""]
+    done = run("dealer-agent", CALLS.format(calls=[["--help"], *([name, "--help"] for name in buyers)]))
+    assert re.findall(r"^exit (\d+)", done.stderr, re.MULTILINE) == ["0"] * (1 + len(buyers)), done.stderr
     assert all(name in done.stdout for name in HELP)
 
 
-@pytest.mark.parametrize("name", [name for name in HELP if EXTRAS[name]])
-def test_a_command_names_the_pip_command_that_is_missing(name: str) -> None:
-    done = command("dealer-agent", name, *(["list"] if name in GROUPS else []))
-    assert done.returncode == 1
-    assert f"pip install 'dealer-agent[{EXTRAS[name]}]'" in done.stderr
+def test_a_command_names_the_pip_command_that_is_missing() -> None:
+    lacking = [name for name in HELP if EXTRAS[name]]
+    calls = [
+        [name, *(["list"] if name in GROUPS else ["http://127.0.0.1:9"] if name == "mcp" else [])] for name in lacking
+    ]
+    done = run("dealer-agent", CALLS.format(calls=calls))
+    assert "Traceback" not in done.stderr
+    blocks = re.findall(r"^(.*)\nError: (.*)\nexit (\d+)$", done.stderr, re.MULTILINE)
+    assert blocks == [
+        (" ".join(call), f"dealer-agent {name} needs more packages: pip install 'dealer-agent[{EXTRAS[name]}]'", "1")
+        for name, call in zip(lacking, calls, strict=True)
+    ]
+
+
+def test_a_buyers_command_asks_a_dealer_without_the_packages_of_the_service() -> None:
+    """Nothing listens at the port: the command says that, and misses no package."""
+    done = run("dealer-agent", CALLS.format(calls=[["ask", "http://127.0.0.1:9", "search"]]))
+    assert "cannot be reached" in done.stderr
     assert "Traceback" not in done.stderr

@@ -107,6 +107,6 @@ def test_on_every_supported_python_and_system_exactly_one_version_of_a_dependenc
     assert wrong == {}
 
 
-@pytest.mark.parametrize("extra", ["mcp", "signatures"])
+@pytest.mark.parametrize("extra", ["check", "mcp", "signatures"])
 def test_the_service_installs_what_the_buyers_extras_have(extra: str) -> None:
     assert set(EXTRAS[extra]) <= set(EXTRAS["server"])

@@ -1,6 +1,7 @@
 """The commands of the README work: they are run as they are written."""
 
 import os
+import pty
 import re
 import shlex
 import shutil
@@ -79,9 +80,11 @@ def test_a_developer_of_a_buyer_agent_pastes_the_commands(tmp_path: Path) -> Non
     )
     demo = subprocess.Popen([folder / "dealer-agent", "demo", "--port", str(port)], cwd=tmp_path)
 
-    def pasted(block: str, answer: str = "") -> str:
+    keyboard, terminal = pty.openpty()
+
+    def pasted(block: str) -> str:
         done = subprocess.run(
-            ["sh", "-e", "-c", block], cwd=tmp_path, input=answer, capture_output=True, text=True, check=False
+            ["sh", "-e", "-c", block], cwd=tmp_path, stdin=terminal, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
@@ -89,13 +92,16 @@ def test_a_developer_of_a_buyer_agent_pastes_the_commands(tmp_path: Path) -> Non
     try:
         _ready(port)
         assert re.search(r"\d{4} Honda \w+ \d+", pasted(find))
-        asked = pasted(ask, "y\n")
+        os.write(keyboard, b"y\n")
+        asked = pasted(ask)
         assert "Honda" in asked
         assert "The dealer has the lead" in asked
         assert re.search(r"\d+ vehicles match", pasted(call))
         pasted(check)
         assert "<html" in (tmp_path / "report.html").read_text("utf-8")
     finally:
+        os.close(keyboard)
+        os.close(terminal)
         demo.send_signal(signal.SIGINT)
         assert demo.wait(120) == 0
 

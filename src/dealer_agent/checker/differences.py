@@ -70,6 +70,9 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
 }
 """For each member, its meanings and the words that show them. A value may have several meanings, or none."""
 
+LONGEST_WORD = 100
+"""Characters of a word that checks filter by. A dealer may refuse longer ones."""
+
 _ONE_MAKER: Sequence[frozenset[str]] = tuple(
     frozenset(names.split("|"))
     for names in (
@@ -132,7 +135,9 @@ def typical_value(member: str, listings: Iterable[Listing], most: int) -> str | 
     The most frequent that at most `most` listings have, or else the least frequent. None if there is no such value.
     """
     counts = Counter(each[member] for each in listings if isinstance(each.get(member), str) and each[member].strip())
-    for value in sorted(counts, key=lambda value: (abs(most - counts[value] + (counts[value] > most) * 10**9), value)):
+    few = sorted((value for value, count in counts.items() if count <= most), key=lambda value: (-counts[value], value))
+    many = sorted(counts.keys() - set(few), key=lambda value: (counts[value], value))
+    for value in (*few, *many):
         if _is_plain(member, value) and any(clearly_different(member, value, each) for each in counts):
             return str(value)
     return None
@@ -152,5 +157,5 @@ def _meanings(member: str, text: str) -> set[str]:
 
 
 def _is_plain(member: str, value: str) -> bool:
-    """Whether a value has one meaning only."""
-    return member not in _MEANINGS or len(_meanings(member, value)) == 1
+    """Whether a value is short, and has one meaning only."""
+    return len(value) <= LONGEST_WORD and (member not in _MEANINGS or len(_meanings(member, value)) == 1)

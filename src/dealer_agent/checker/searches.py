@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dealer_agent.checker import forms
 from dealer_agent.checker.check import Skipped, expect
+from dealer_agent.checker.differences import LONGEST_WORD
 
 if TYPE_CHECKING:
     from dealer_agent.checker.target import Target
@@ -53,6 +55,18 @@ def whole_number(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
         return None
     return int(value)
+
+
+async def identified(target: "Target", member: str) -> list[Listing]:
+    """The listings that can be asked for by an identifier: a VIN of the right form, a short stock number or id.
+
+    Skips the check if there is none.
+    """
+    form = forms.vin if member == "vin" else lambda value: forms.name(value) and len(value) <= LONGEST_WORD
+    found = [each for each in await target.material.having(member) if form(each[member])]
+    if not found:
+        raise Skipped(f"No listing has a {member} by which it can be asked for.")
+    return found
 
 
 def key_of(listing: Listing) -> str:

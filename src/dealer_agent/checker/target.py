@@ -150,15 +150,25 @@ class Target:
         """The exchange of any request. `fresh` and `patient` are explained at `Wire.request`.
 
         The token is sent to the interface only. Without a token, a 401 skips the check, unless
-        `without_token` says that the check wants none.
+        `without_token` says that the check wants none. Headers that the revision requires are added. A check that gives
+        one with an empty value wants it left out.
         """
         if self.token and not without_token and url.startswith(self.interface.url):
             headers = (*headers, ("Authorization", f"Bearer {self.token}"))
+        if self.revision.needs_version_header and method == "POST" and url.startswith(self.interface.url):
+            headers = self._with_required(headers)
         exchange = await self.wire.request(method, url, content, headers, fresh=fresh, patient=patient)
         self.exchanges.append(exchange)
         if exchange.status == 401 and not self.token and not without_token:
             raise Skipped("The target asks for a token. Give one with --token.")
         return exchange
+
+    def _with_required(self, headers: Headers) -> Headers:
+        sent = {name.lower() for name, _ in headers}
+        extension = next((each["uri"] for each in self.card.extensions), "")
+        required = (("A2A-Version", "1.0"), ("A2A-Extensions", extension))
+        added = (each for each in required if each[0].lower() not in sent)
+        return (*(each for each in headers if each[1]), *added)
 
     async def post(self, content: bytes, headers: Headers = JSON_HEADERS, **options: bool) -> Exchange:
         """The exchange of a POST of these bytes to the interface.

@@ -1,6 +1,7 @@
 """The command `dealer-agent`. Each command, and each group of commands, is a module with its name."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -39,9 +40,11 @@ GROUPS = {
     "ask": "Ask any dealer agent: who it is, what is in stock, for one vehicle, or to take a lead.",
 }
 HELP = COMMANDS | GROUPS
-EXTRAS = dict.fromkeys(HELP, "server") | {"help": "", "ask": "", "check": "", "mcp": "mcp"}
+EXTRAS = dict.fromkeys(HELP, "server") | {"help": "", "ask": "", "check": "check", "mcp": "mcp"}
 """The extra of the distribution that has the packages of a command. Without an extra, pip installs only what a buyer's
 commands need."""
+IMPORTED_LATE = {"check": "jsonschema_rs", "mcp": "mcp"}
+"""A package of the command's extra, for commands that import it only when they run."""
 OF_ONE_DEALER = {"report"}
 """The commands outside groups that are about one dealer. All commands of groups that have the option --dir are."""
 
@@ -102,15 +105,16 @@ class _LazyCommands(TyperGroup):
 
 def _module(command: str) -> ModuleType:
     """The module of a command. If a package of its extra is missing, the program ends with the pip command to run."""
+    extra, late = EXTRAS[command], IMPORTED_LATE.get(command)
     try:
-        return import_module(f"{__name__}.{command}")
+        if late is None or find_spec(late) is not None:
+            return import_module(f"{__name__}.{command}")
     except ModuleNotFoundError as error:
-        extra = EXTRAS[command]
         if not extra or (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
             raise
-        from dealer_agent.cli.terminal import fail
+    from dealer_agent.cli.terminal import fail
 
-        fail(f"dealer-agent {command} needs more packages: pip install 'dealer-agent[{extra}]'")
+    return fail(f"dealer-agent {command} needs more packages: pip install 'dealer-agent[{extra}]'")
 
 
 def _join_lines(command: Any) -> None:

@@ -36,8 +36,9 @@ def help(  # noqa: A001 - the name of the command
     """
     pages = {page.stem: page for page in sorted((PACKED if PACKED.exists() else CHECKOUT).glob("*.md"))}
     if not topic:
+        width = max(map(len, pages)) + 2
         for name, page in pages.items():
-            out.print(f"{name:<12}{_first_title(page.read_text('utf-8'))}")
+            out.print(f"{name:<{width}}{_first_title(page.read_text('utf-8'))}")
         out.print("\nA page: dealer-agent help settings. One section of it: dealer-agent help settings mail")
         return
     if topic not in pages:

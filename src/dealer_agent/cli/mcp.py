@@ -1,13 +1,8 @@
 """`dealer-agent mcp`: a dealer agent as an MCP server on stdin and stdout."""
 
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
-
-# To import the SDK here would make `--help` slow.
-if find_spec("mcp") is None:
-    raise ModuleNotFoundError("No module named 'mcp'", name="mcp")
 
 LONGEST_CONSENT_TEXT = 4000
 """Characters of a text on a card. A longer one is not used."""

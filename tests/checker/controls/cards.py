@@ -18,6 +18,7 @@ BEARER: list[dict[str, Any]] = [{"schemes": {"bearer": {"list": []}}}]
 CARD = "/.well-known/agent-card.json"
 OF_0_1_0 = "/cards/0.1.0.json"
 OF_1_1 = "/aap/1.1/.well-known/agent-card.json"
+OF_NEXT = "/aap/next/.well-known/agent-card.json"
 
 
 def is_card(call: Call, path: str = CARD) -> bool:
@@ -93,6 +94,7 @@ card("cards.capabilities", lambda found: found.update(capabilities=[]))
 card("cards.streaming", lambda found: found["capabilities"].update(streaming=True))
 card("cards.extensions", lambda found: found["capabilities"]["extensions"].append({"uri": "automotive"}))
 card("cards.extension-optional", lambda found: extension(found).update(required=True))
+card("cards.extension-required", lambda found: extension(found).pop("required"), OF_NEXT)
 card("cards.extension-id", lambda found: extension(found)["params"].pop("id"))
 card("cards.input-modes", lambda found: found.update(defaultInputModes="application/json"))
 card("cards.output-modes", lambda found: found.update(defaultOutputModes=[]))

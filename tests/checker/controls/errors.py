@@ -119,3 +119,4 @@ answers("errors.rpc-missing-member", error(lambda found: found.update(code=-3200
 answers("errors.rpc-unknown-vehicle", error(lambda found: found.update(code=-32602)), UNKNOWN_VEHICLE)
 answers("errors.rpc-unknown-skill-a2a", error(lambda found: found.update(code=-32602)), UNKNOWN_TYPE)
 answers("errors.rpc-unknown-skill", error(lambda found: found.update(code=-32602)), UNKNOWN_TYPE)
+answers("errors.rpc-unknown-skill-next", error(lambda found: found.update(code=-32601)), UNKNOWN_TYPE)

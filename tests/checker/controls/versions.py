@@ -4,6 +4,7 @@ from tests.checker.breaking import Answer, Call
 from tests.checker.changing import When, answers, calls, error, with_status
 
 from dealer_agent.checker.checks.versions import EXTENSIONS, UNKNOWN_EXTENSION, UNKNOWN_VERSION, VERSION
+from dealer_agent.checker.revision import DRAFT
 
 IN_QUERY = f"?{VERSION}="
 
@@ -40,4 +41,10 @@ calls("versions.query", as_current, lambda call: f"{IN_QUERY}{UNKNOWN_VERSION}" 
 answers("versions.query-current", refused, lambda call: f"{IN_QUERY}1.0" in call.url)
 answers(
     "versions.extension-unknown-echo", lambda answer: answer.with_header(EXTENSIONS, UNKNOWN_EXTENSION), names_extension
+)
+calls("versions.absent-next", as_current, of_version(None))
+calls(
+    "versions.extension-absent-next",
+    lambda call: call.with_header(EXTENSIONS, DRAFT),
+    lambda call: call.method == "POST" and call.header(EXTENSIONS) is None,
 )

@@ -11,15 +11,15 @@ NUMBERS = {
 }
 """HTTP status and JSON-RPC number of each error."""
 
-METHOD_NOT_FOUND = -32601
-"""The published versions up to 1.3 refuse what they do not offer with this number, over HTTP+JSON with 404."""
+NOT_OFFERED = {-32601, -32004}
+"""What a published version does not offer: the first number up to 1.3 (over HTTP+JSON: 404), and later the second."""
 
 
 def expect_a2a_error(target: Target, refusal: Refusal, reason: str) -> None:
     """Raises Failed unless the error has the HTTP status or number of this error of A2A."""
     status, number = NUMBERS[reason]
     if target.is_rpc:
-        allowed = {number, METHOD_NOT_FOUND} if target.revision.is_published else {number}
+        allowed = {number, *NOT_OFFERED} if target.revision.is_published else {number}
         expect(
             refusal.number in allowed,
             f"The number of the error is {refusal.number!r}. Expected: {number} ({reason}).",

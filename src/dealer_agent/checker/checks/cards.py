@@ -247,6 +247,13 @@ async def extensions_are_optional(target: Target) -> None:
         expect(each.get("required") in (False, None), f"{each['uri']} is required.", target.card.exchange)
 
 
+@check("cards.extension-required")
+async def the_extension_is_required(target: Target) -> None:
+    """Looks at the extensions of the protocol."""
+    for each in profile_extensions(target.card):
+        expect(each.get("required") is True, f"{each['uri']} is not required.", target.card.exchange)
+
+
 @check("cards.extension-id")
 async def extensions_have_an_id(target: Target) -> None:
     """Looks at the extensions of the protocol."""

@@ -217,3 +217,9 @@ async def _data_is_the_payload(target: Target) -> None:
 async def _raw_number(target: Target, content: bytes, number: int) -> None:
     error = target.refusal(await target.post(content))
     _expect_number(error, number)
+
+
+@check("errors.rpc-unknown-skill-next")
+async def unsupported_has_the_number_of_the_next_version(target: Target) -> None:
+    """Looks at the error for an unknown type."""
+    _expect_number(await refused_or_skipped(target, UNKNOWN_TYPE), -32004)

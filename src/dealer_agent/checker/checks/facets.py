@@ -14,7 +14,7 @@ from dealer_agent.checker.checks.filters import (
     word_of,
 )
 from dealer_agent.checker.checks.listings import MEMBERS
-from dealer_agent.checker.searches import Matches, expect_number, number_of, shown
+from dealer_agent.checker.searches import Matches, expect_number, identified, number_of, shown
 from dealer_agent.checker.target import Target
 
 COUNTED = {
@@ -138,7 +138,7 @@ async def _filter(target: Target, name: str) -> tuple[dict[str, Any], Matches]:
     if name == "query":
         make = await word_of(target, "make")
         return {name: make}, lambda each: True if each.get("make") == make else None
-    value = str((await target.material.having(name))[0][name])
+    value = str((await identified(target, name))[0][name])
     return {name: value}, lambda each: True if each.get(name) == value else (None if name == "stock" else False)
 
 

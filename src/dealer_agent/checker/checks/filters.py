@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from dealer_agent.checker import forms
 from dealer_agent.checker.check import CheckFunction, Failed, Skipped, check, expect
 from dealer_agent.checker.differences import clearly_different, typical_value
 from dealer_agent.checker.searches import (
@@ -11,6 +12,7 @@ from dealer_agent.checker.searches import (
     Page,
     expect_matching,
     filtered,
+    identified,
     key_of,
     number_of,
     shown,
@@ -92,6 +94,8 @@ async def end_of(target: Target, name: str) -> int:
         {value for each in await target.material.having(member) if (value := number_of(each, member)) is not None}
     )
     whole = [int(value) for value in values if value == int(value) and value >= 0]
+    if member == "year":
+        whole = [value for value in whole if forms.year(value)]
     inner = [value for value in whole if values[0] < value] if name.endswith("_min") else whole
     inner = inner if name.endswith("_min") else [value for value in inner if value < values[-1]]
     if not inner:
@@ -199,7 +203,7 @@ async def dc_fast_charge_false(target: Target) -> None:
 @check("filter.vin")
 async def vin(target: Target) -> None:
     """A VIN finds the vehicle that has it."""
-    listings = await target.material.having("vin")
+    listings = await identified(target, "vin")
     wanted = str(listings[len(listings) // 2]["vin"])
     await expect_matching(target, {"vin": wanted}, lambda each: each.get("vin") == wanted)
 
@@ -207,7 +211,7 @@ async def vin(target: Target) -> None:
 @check("filter.stock")
 async def stock(target: Target) -> None:
     """A stock number finds the vehicle that has it."""
-    listings = await target.material.having("stock")
+    listings = await identified(target, "stock")
     wanted = str(listings[len(listings) // 2]["stock"])
 
     def matches(each: Listing) -> bool | None:
@@ -346,7 +350,7 @@ async def many(target: Target) -> None:
 async def contradiction(target: Target) -> None:
     """The VIN of one vehicle and the make of another find nothing."""
     make = await word_of(target, "make")
-    for each in await target.material.having("vin"):
+    for each in await identified(target, "vin"):
         if isinstance(each.get("make"), str) and clearly_different("make", each["make"], make):
             page = await filtered(target, {"vin": each["vin"], "make": [make]})
             expect(

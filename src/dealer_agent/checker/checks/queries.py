@@ -1,8 +1,8 @@
 """Free text in inventory.search. The specification leaves open how it is matched."""
 
 from dealer_agent.checker.check import Skipped, check, expect
-from dealer_agent.checker.differences import clearly_different, tokens
-from dealer_agent.checker.searches import PAGE, Listing, expect_matching, filtered, number_of
+from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, tokens
+from dealer_agent.checker.searches import PAGE, Listing, expect_matching, filtered, identified, number_of
 from dealer_agent.checker.target import Target
 
 
@@ -46,14 +46,14 @@ async def model(target: Target) -> None:
 @check("query.vin")
 async def vin(target: Target) -> None:
     """A VIN finds its vehicle."""
-    wanted = str((await target.material.having("vin"))[0]["vin"])
+    wanted = str((await identified(target, "vin"))[0]["vin"])
     await expect_matching(target, {"query": wanted}, lambda each: each.get("vin") == wanted)
 
 
 @check("query.stock")
 async def stock(target: Target) -> None:
     """A stock number finds its vehicle."""
-    wanted = str((await target.material.having("stock"))[0]["stock"])
+    wanted = str((await identified(target, "stock"))[0]["stock"])
     await expect_matching(target, {"query": wanted}, lambda each: True if each.get("stock") == wanted else None)
 
 
@@ -130,7 +130,7 @@ async def _one_word(target: Target, member: str, letters: int = 2) -> str:
         value
         for value in values
         if value.isalpha()
-        and len(value) >= letters
+        and letters <= len(value) <= LONGEST_WORD
         and values.count(value) <= PAGE
         and any(clearly_different(member, value, each) for each in values)
     }

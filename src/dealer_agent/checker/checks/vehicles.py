@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from dealer_agent.checker import forms
 from dealer_agent.checker.check import CheckFunction, Failed, Skipped, check, expect
-from dealer_agent.checker.searches import Listing, expect_refused, key_of
+from dealer_agent.checker.searches import Listing, expect_refused, identified, key_of
 from dealer_agent.checker.target import Target
 
 _SKILL = "inventory.vehicle"
@@ -14,9 +15,9 @@ _NOT_COMPARED = ("updated_at", "changed_at", *_UNKNOWN)
 
 async def _one(target: Target, member: str) -> Listing:
     """A listing with a member whose value no other listing has, an available one if there is one."""
-    listings = await target.material.having(member)
+    listings = await identified(target, member)
     values = [each[member] for each in listings]
-    own = [each for each in listings if isinstance(each[member], str) and values.count(each[member]) == 1]
+    own = [each for each in listings if values.count(each[member]) == 1]
     for each in (*(each for each in own if each.get("status") == "available"), *own):
         return each
     raise Skipped(f"No listing has a {member} of its own.")
@@ -72,7 +73,7 @@ async def complete(target: Target) -> None:
 
 def _with_status(status: str) -> CheckFunction:
     async def run(target: Target) -> None:
-        for each in await target.material.having("vin"):
+        for each in await identified(target, "vin"):
             if each.get("status") == status:
                 await target.ask(_SKILL, vin=each["vin"])
                 return
@@ -115,7 +116,7 @@ async def no_identifier_code(target: Target) -> None:
 async def vin_first(target: Target) -> None:
     """The VIN decides before the stock number."""
     first = await _one(target, "vin")
-    for other in await target.material.having("stock"):
+    for other in await identified(target, "stock"):
         if key_of(other) != key_of(first) and other["stock"] != first.get("stock"):
             found = await target.ask(_SKILL, vin=first["vin"], stock=other["stock"])
             expect(found.get("vin") == first["vin"], "The stock number decides, and not the VIN.", target)
@@ -158,7 +159,7 @@ async def zip_echo(target: Target) -> None:
 async def zip_same_price(target: Target) -> None:
     """The advertised price does not depend on the ZIP code."""
     for each in await target.material.having("price"):
-        if isinstance(each.get("vin"), str):
+        if forms.vin(each.get("vin")):
             found = await _with_zip(target, each["vin"])
             expect(
                 found.get("price") == each["price"], f"With a ZIP code, the price is {found.get('price')!r}.", target
@@ -179,7 +180,7 @@ async def no_zip(target: Target) -> None:
 async def offered_price(target: Target) -> None:
     """A price for an area is a number of dollars."""
     for condition in ("new", "used", "cpo"):
-        for each in await target.material.having("vin"):
+        for each in await identified(target, "vin"):
             if each.get("condition") == condition and each.get("price"):
                 offered: Any = (await _with_zip(target, each["vin"])).get("offered_price")
                 if offered is not None:

@@ -9,16 +9,15 @@ UNKNOWN_VERSION = "99.0"
 UNKNOWN_EXTENSION = "https://extension.example/never-published/v7"
 
 
-def headers(target: Target, *, version: str | None = "1.0", extensions: str | None = None) -> Headers:
-    """The headers of a request with these values. A revision that requires its extension gets it, unless it is ""."""
-    found = [("Content-Type", "application/json"), ("Accept", "application/json")]
-    if version is not None:
-        found.append((VERSION, version))
-    if extensions is None and target.revision.needs_version_header:
-        extensions = next((each["uri"] for each in target.card.extensions), "")
-    if extensions:
+def headers(target: Target, *, version: str = "1.0", extensions: str | None = None) -> Headers:
+    """The headers of a request. An empty value leaves a header out, also where the revision requires it."""
+    found = [("Content-Type", "application/json"), ("Accept", "application/json"), (VERSION, version)]
+    if extensions is not None:
         found.append((EXTENSIONS, extensions))
-    return tuple(found)
+    if target.revision.needs_version_header:
+        # `Target.request` adds what is absent, and removes what is empty.
+        return tuple(found)
+    return tuple(each for each in found if each[1])
 
 
 async def _send(target: Target, sent: Headers) -> Exchange:
@@ -45,7 +44,7 @@ async def _refusal_of_version(target: Target) -> Refusal:
 @check("versions.absent")
 async def no_version_is_answered(target: Target) -> None:
     """Sends no version."""
-    await _is_answered(target, headers(target, version=None))
+    await _is_answered(target, headers(target, version=""))
 
 
 @check("versions.later-minor")
@@ -105,7 +104,7 @@ async def _send_with_query(target: Target, version: str) -> Exchange:
         raise Skipped("The card does not offer dealer.information.")
     content = target.body(target.message(target.payload("dealer.information")))
     url = f"{target.interface.endpoint}?{VERSION}={version}"
-    return await target.request("POST", url, content, headers(target, version=None))
+    return await target.request("POST", url, content, headers(target, version=""))
 
 
 def _named(exchange: Exchange) -> list[str]:
@@ -118,3 +117,17 @@ async def unknown_extensions_are_not_named(target: Target) -> None:
     """Looks at the reply to an unknown extension."""
     exchange = await _send(target, headers(target, extensions=UNKNOWN_EXTENSION))
     expect(UNKNOWN_EXTENSION not in _named(exchange), "The reply names an extension that it cannot know.", exchange)
+
+
+@check("versions.absent-next")
+async def the_next_version_needs_the_version(target: Target) -> None:
+    """Sends no version."""
+    error = target.refusal(await _send(target, headers(target, version="")))
+    expect(error.number == -32009, f"`error.code` is {error.number!r}, not -32009.", error.exchange)
+
+
+@check("versions.extension-absent-next")
+async def the_next_version_needs_its_extension(target: Target) -> None:
+    """Names no extension."""
+    error = target.refusal(await _send(target, headers(target, extensions="")))
+    expect(error.number == -32008, f"`error.code` is {error.number!r}, not -32008.", error.exchange)
