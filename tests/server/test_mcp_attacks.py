@@ -81,6 +81,14 @@ def published(tmp_path_factory: pytest.TempPathFactory, stocked: Any) -> Any:
         yield opened
 
 
+def test_nobody_is_asked_about_a_lead_that_needs_a_token(open_dealership: OpenDealership) -> None:
+    opened = open_dealership('[auth]\nmode = "bearer"\nskills = ["lead.submit"]\n' + NO_LIMITS)
+    _, token = opened.new_token()
+    opened.app.dealers.opened.clear()
+    assert text_of(use(opened, "lead_submit", LEAD, capabilities=FORM)).startswith("AUTH_REQUIRED: ")
+    assert asked(opened, token=token)
+
+
 def test_a_person_who_agrees_sends_one_lead(open_dealership: OpenDealership) -> None:
     opened = open_dealership('[leads]\nconsent_text = "You may call me, {dealer}."\n' + NO_LIMITS)
     first = use(opened, "lead_submit", LEAD, capabilities=FORM)

@@ -46,13 +46,17 @@ AskSkill = Callable[[Context, Skill, dict[str, Any]], Awaitable[SkillData | Skil
 
 @dataclass(frozen=True)
 class ToolServer:
-    """What the tools of a dealer need. `skills` are the ids of those that the dealer offers."""
+    """What the tools of a dealer need. `skills` are the ids of those that the dealer offers.
+
+    `token_skills` are the ids of those that need a token in the HTTP request.
+    """
 
     name: str
     version: str
     terms: ConsentTerms
     skills: frozenset[str]
     ask: AskSkill
+    token_skills: frozenset[str] = frozenset()
 
     def server(self, security: RequestStateSecurity) -> Server[Any]:
         """A server. `security` protects the state of calls that wait for an answer."""
@@ -97,8 +101,9 @@ class ToolServer:
             )
         agent = agent_name(_client_name(context))
         lead = lead_payload(arguments, agent)
-        if payload_problems(LEAD_SUBMIT, lead):
-            # The dealer's own answer lists the problems. It counts as any other invalid lead.
+        lacks_token = LEAD_SUBMIT.id in self.token_skills and "authorization" not in context.request.headers
+        if lacks_token or payload_problems(LEAD_SUBMIT, lead):
+            # Nobody is asked in vain: the dealer refuses this lead, and says why. It counts as any other invalid lead.
             return _result(TOOL_BY_NAME[params.name], await self.ask(context, LEAD_SUBMIT, lead))
         if not _can_ask(context):
             return _not_sent(

@@ -124,6 +124,7 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
         terms=_terms(service),
         skills=service.settings.service.skills,
         ask=_ask,
+        token_skills=service.settings.token_skills,
     ).server(
         RequestStateSecurity(
             keys=[service.mcp_key], ttl=STATE_SECONDS, bind_principal=_caller, audience=service.dealer_id
