@@ -28,6 +28,8 @@ OTHER_FORM = {
         [f"ask {skill}" for skill in ("information", "facets", "search", "vehicle", "lead")],
         "its JSON is that of the protocol: tests/acceptance/test_ask.py",
     ),
+    "check": "its JSON is a report: tests/checker",
+    "mcp": "it speaks MCP over its standard input and output",
     "init": "it writes files",
     "restore": "it writes files",
     "feeds password": "it prints a line for dealer.toml",
