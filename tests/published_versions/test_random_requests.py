@@ -1,7 +1,7 @@
 """Random requests to each published version: every reply is valid by the schemas that this version publishes.
 
-300 requests of each version in every run. With `SOAK=1`, as many as `SOAK_INPUTS` says, at most 100,000. A failure names the seed and
-the number of the request.
+300 requests of each version in every run. With `SOAK=1`, as many as `SOAK_INPUTS` says, at most 100,000. A failure
+names the seed and the number of the request.
 """
 
 import os
