@@ -1,6 +1,7 @@
 """A request and its response as bytes, and the JSON in them. Pure."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -68,7 +69,7 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = Counter(names).most_common(1)[0][0]
             defects.append(f"An object has the member {twice!r} twice.")
         return dict(pairs)
 
@@ -84,4 +85,6 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
             defects.append("A string has half of a surrogate pair.")
+        except RecursionError:
+            return None, [*defects, "The body has too many levels."]
     return value, defects
