@@ -319,3 +319,23 @@ def test_the_hook_sees_each_exchange_and_never_the_token() -> None:
     assert second.request_headers["user-agent"].startswith("Shopper/2 dealer-agent/")
     assert (second.request_headers["a2a-version"], second.request_headers["x-trace"]) == ("1.0", "1")
     assert "secret" not in repr(seen)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        f"https://autoagentprotocol.org/extensions/aap/v{'9' * 5_000}.1",
+        "https://autoagentprotocol.org/extensions/aap/v1.3\r\nX-Injected: yes",
+        "https://autoagentprotocol.org/extensions/aap/v1.3\u00e9",
+    ],
+)
+def test_an_extension_that_no_header_can_name_is_ignored(uri: str) -> None:
+    found = read(card(URL, capabilities={"extensions": [{"uri": uri}]}))
+    assert found.revision is None
+    assert found.extension is None or found.extension.isprintable()
+
+
+@pytest.mark.parametrize("path", ["/a%3Fb", "/a%23b", "/a%00b", "/a%0D%0Ab"])
+def test_an_interface_with_encoded_characters_in_its_path_keeps_them(path: str) -> None:
+    found = read(card(URL, supportedInterfaces=interfaces(f"{URL}{path}", binding="HTTP+JSON")))
+    assert str(found.request_url) == f"{URL}{path}/message:send"

@@ -5,11 +5,12 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from dealer_agent.checker.card import Card, Interface
-from dealer_agent.checker.check import NotChecked
+from dealer_agent.checker.check import NotChecked, Skipped
 from dealer_agent.checker.exchange import Exchange, Headers
 from dealer_agent.checker.material import Material
 from dealer_agent.checker.target import Target
 from dealer_agent.checker.wire import Wire
+from dealer_agent.client.card import parse_url
 
 CARD_PATH = "/.well-known/agent-card.json"
 CATALOG_PATH = "/.well-known/ai-catalog.json"
@@ -77,13 +78,20 @@ async def _listed(wire: Wire, root: str) -> list[str]:
     exchange = await wire.request("GET", root + CATALOG_PATH, headers=CARD_HEADERS)
     entries = exchange.json.get("entries") if isinstance(exchange.json, dict) else None
     urls = [
-        urljoin(root + CATALOG_PATH, each["url"])
+        _joined(root + CATALOG_PATH, each["url"])
         for each in (entries if isinstance(entries, list) else [])
         if isinstance(each, dict)
         and isinstance(each.get("url"), str)
         and CARD_TYPE in (each.get("type"), each.get("mediaType"))
     ]
-    return [each for each in urls if each.startswith(f"{root}/")][:MOST_CARDS]
+    return [each for each in urls if each.startswith(f"{root}/") and parse_url(each)][:MOST_CARDS]
+
+
+def _joined(base: str, url: str) -> str:
+    try:
+        return urljoin(base, url)
+    except ValueError:
+        return ""
 
 
 async def _answered_vendors(wire: Wire, card: Card, interface: Interface, token: str | None) -> list[str]:
@@ -92,9 +100,16 @@ async def _answered_vendors(wire: Wire, card: Card, interface: Interface, token:
     for vendor in (DEFAULT_VENDOR, "autoagent"):
         target = Target(card, interface, vendor, wire, Material(), token)
         try:
+<<<<<<< HEAD
             exchange = await target.send({"type": "dealer.information.request"})
         except NotChecked:
             break
+=======
+            exchange = await target.send(target.payload("dealer.information"))
+        except (NotChecked, Skipped):
+            # Each check will say the same.
+            continue
+>>>>>>> refs/heads/attack
         if target.response_media_type("dealer.information").encode() in exchange.body:
             found.append(vendor)
     return found or [DEFAULT_VENDOR]

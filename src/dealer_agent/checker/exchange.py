@@ -1,6 +1,7 @@
 """A request and its response as bytes, and the JSON in them. Pure."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -66,11 +67,19 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
         text = body.decode("utf-8", "replace")
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+<<<<<<< HEAD
         found = dict(pairs)
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
             defects.append(f"An object has the member {max(names, key=names.count)!r} twice.")
         return found
+=======
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            twice = Counter(names).most_common(1)[0][0]
+            defects.append(f"An object has the member {twice!r} twice.")
+        return dict(pairs)
+>>>>>>> refs/heads/attack
 
     def constant(name: str) -> None:
         defects.append(f"The body has {name}, which JSON does not know.")
@@ -84,4 +93,6 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
             defects.append("A string has half of a surrogate pair.")
+        except RecursionError:
+            return None, [*defects, "The body has too many levels."]
     return value, defects

@@ -21,6 +21,12 @@ LONGEST_WAIT = 120.0
 MOST_RETRIES = 3
 """How often a request is sent again after 429."""
 
+RUN_BYTES = 256 * 2**20
+"""Bytes of all responses of a run. The reports need them until the end."""
+
+RESPONSE_SECONDS = 60.0
+"""The longest time of a request with its whole response."""
+
 KEPT_BYTES = 128 * 2**20
 """Bytes of the responses that are kept for repeated requests."""
 
@@ -49,6 +55,7 @@ class Wire:
         self._next = 0.0
         self._kept: dict[tuple[str, str, bytes, tuple[tuple[str, str], ...]], Exchange] = {}
         self._kept_bytes = 0
+        self._received_bytes = 0
         self.sent = 0
 
     async def request(
@@ -63,7 +70,7 @@ class Wire:
     ) -> Exchange:
         """The exchange of one request. With `patient`, a 429 is waited for and the request sent again.
 
-        Raises NotChecked if no response arrives, if it is too large, or if the time is over.
+        Raises NotChecked if no response arrives, if it or all of the run are too large, or if the time is over.
         """
         key = (method, url, content, tuple(headers))
         if not fresh and key in self._kept:
@@ -93,18 +100,25 @@ class Wire:
         self._next = start + self._pause
         await self._wait(start - now)
         began = time.perf_counter()
-        # Only these headers: the defaults of the client would hide what a check left out.
-        request = self._client.build_request(method, url, content=content or None)
-        kept = [(name, value) for name, value in request.headers.raw if name.lower() in _NEEDED]
-        request.headers = httpx.Headers([*kept, *((name.encode(), value.encode()) for name, value in headers)])
+        if self._received_bytes > RUN_BYTES:
+            raise NotChecked(f"The responses of the target are larger than {RUN_BYTES // 2**20} MiB together.")
         try:
-            response = await self._client.send(request, stream=True)
-            try:
-                body = await _read(response)
-            finally:
-                await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            # Only these headers: the defaults of the client would hide what a check left out.
+            request = self._client.build_request(method, url, content=content or None)
+            kept = [(name, value) for name, value in request.headers.raw if name.lower() in _NEEDED]
+            request.headers = httpx.Headers([*kept, *((name.encode(), value.encode()) for name, value in headers)])
+            async with asyncio.timeout(min(RESPONSE_SECONDS, max(0.0, self._deadline - time.monotonic()))):
+                response = await self._client.send(request, stream=True)
+                try:
+                    body = await _read(response)
+                finally:
+                    await response.aclose()
+        # A card may name a URL or a header that cannot be sent: ValueError.
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise NotChecked(f"No response from {url}: {type(error).__name__} {error}".strip()) from error
+        except TimeoutError as error:
+            raise NotChecked(f"No complete response from {url} in time.") from error
+        self._received_bytes += len(body)
         exchange = Exchange(
             method,
             url,

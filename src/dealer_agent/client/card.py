@@ -24,7 +24,9 @@ PREFERRED: tuple[Binding, Binding] = ("JSONRPC", "HTTP+JSON")
 """JSON-RPC first: every published version has it, and HTTP+JSON only the first one. Its errors also come with status
 200, so a proxy does not replace their bodies."""
 
-_PROFILE_URI = re.compile(r"/extensions/(?P<name>aap|a2a-automotive-retail)/(?:v(?P<major>\d+)\.(?P<minor>\d+))?")
+_PROFILE_URI = re.compile(
+    r"/extensions/(?P<name>aap|a2a-automotive-retail)/(?:v(?P<major>[0-9]{1,4})\.(?P<minor>[0-9]{1,4}))?"
+)
 
 
 class _Interface(Struct, rename="camel"):
@@ -87,7 +89,7 @@ class Card:
     def request_url(self) -> httpx.URL:
         """The URL of requests."""
         url = httpx.URL(self.endpoint)
-        return url if self.binding == "JSONRPC" else url.copy_with(path=url.path.rstrip("/") + "/message:send")
+        return url if self.binding == "JSONRPC" else below(url, "/message:send")
 
     def request_type(self, skill: Skill) -> str:
         """The media type of a request."""
@@ -136,6 +138,12 @@ def parse_url(text: str) -> httpx.URL | None:
     except (httpx.InvalidURL, UnicodeError):
         return None
     return url if is_sound and url.scheme in ("http", "https") else None
+
+
+def below(url: httpx.URL, path: str) -> httpx.URL:
+    """The URL of a path below that of a URL. A percent-encoded character stays encoded."""
+    start, mark, query = url.raw_path.partition(b"?")
+    return url.copy_with(raw_path=start.rstrip(b"/") + path.encode() + mark + query)
 
 
 def origin(url: httpx.URL) -> str:
@@ -193,6 +201,8 @@ def _choose_extension(card: _Card, vendor: str) -> str | None:
     """The URI of the protocol's extension that belongs to the vocabulary, else the first one."""
     extensions = (card.capabilities and card.capabilities.extensions) or []
     uris = [each.uri for each in extensions if _PROFILE_URI.search(each.uri) or "skills" in (each.params or {})]
+    # Requests name the URI in a header, which other characters would break.
+    uris = [uri for uri in uris if uri.isascii() and uri.isprintable()]
     is_autoagent = vendor == AUTOAGENT.vendor
     fitting = (uri for uri in uris if (f"//{AUTOAGENT.domain}/" in uri) == is_autoagent)
     return next(fitting, uris[0] if uris else None)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import httpx
 
-from dealer_agent.client.card import Binding, Card, parse_url, read_card
+from dealer_agent.client.card import Binding, Card, below, parse_url, read_card
 from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Unreachable
 from dealer_agent.client.retries import Retries
 from dealer_agent.client.transport import Received, Transport
@@ -58,7 +58,7 @@ def _places(address: httpx.URL) -> Iterator[httpx.URL]:
     if path.endswith(".json"):
         yield address
         return
-    yield address.copy_with(path=path + WELL_KNOWN, query=None, fragment=None)
+    yield below(address.copy_with(query=None, fragment=None), WELL_KNOWN)
     if path:
         yield address
 

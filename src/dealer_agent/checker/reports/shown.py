@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 
 from dealer_agent.checker.exchange import Exchange, Headers, read_json
 
@@ -33,7 +34,9 @@ def body_text(body: bytes, *, most: int = MOST_CHARACTERS) -> str:
     value, defects = read_json(body)
     text = body.decode("utf-8", "replace")
     if value is not None and not defects:
-        text = json.dumps(value, ensure_ascii=False, indent=2)
+        # A body with very many levels stays as it came.
+        with suppress(RecursionError):
+            text = json.dumps(value, ensure_ascii=False, indent=2)
     text = plain(text)
     left_out = len(text) - most
     return text if left_out <= 0 else f"{text[:most]}\n… ({left_out:,} more characters)"
