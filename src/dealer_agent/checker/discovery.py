@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from dealer_agent.checker.card import Card, Interface
-from dealer_agent.checker.check import NotChecked, Skipped
+from dealer_agent.checker.check import NotChecked
 from dealer_agent.checker.exchange import Exchange, Headers
 from dealer_agent.checker.material import Material
 from dealer_agent.checker.target import Target
@@ -100,16 +100,10 @@ async def _answered_vendors(wire: Wire, card: Card, interface: Interface, token:
     for vendor in (DEFAULT_VENDOR, "autoagent"):
         target = Target(card, interface, vendor, wire, Material(), token)
         try:
-<<<<<<< HEAD
             exchange = await target.send({"type": "dealer.information.request"})
         except NotChecked:
-            break
-=======
-            exchange = await target.send(target.payload("dealer.information"))
-        except (NotChecked, Skipped):
             # Each check will say the same.
             continue
->>>>>>> refs/heads/attack
         if target.response_media_type("dealer.information").encode() in exchange.body:
             found.append(vendor)
     return found or [DEFAULT_VENDOR]

@@ -67,19 +67,11 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
         text = body.decode("utf-8", "replace")
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-<<<<<<< HEAD
         found = dict(pairs)
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            defects.append(f"An object has the member {max(names, key=names.count)!r} twice.")
-        return found
-=======
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            twice = Counter(names).most_common(1)[0][0]
+            twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
             defects.append(f"An object has the member {twice!r} twice.")
-        return dict(pairs)
->>>>>>> refs/heads/attack
+        return found
 
     def constant(name: str) -> None:
         defects.append(f"The body has {name}, which JSON does not know.")
