@@ -6,11 +6,11 @@ Whether the card is correct is the subject of `checks/cards.py`.
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeGuard
-from urllib.parse import urlsplit
+from typing import Any
 
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.revision import Binding, Revision, revision_of
+from dealer_agent.client.card import origin, parse_url
 
 _MEDIA_TYPE = re.compile(r"application/vnd\.([\w-]+)\.inventory-search-request\+json", re.IGNORECASE)
 _ANY_MEDIA_TYPE = re.compile(r"application/vnd\.([\w-]+)\.[\w.-]+-request\+json", re.IGNORECASE)
@@ -61,7 +61,7 @@ class Card:
         found: dict[Binding, Interface] = {}
         for entry in _objects(self.member("supportedInterfaces")):
             binding, url = self.member("protocolBinding", entry), entry.get("url")
-            if binding in ("JSONRPC", "HTTP+JSON") and _is_address(url):
+            if binding in ("JSONRPC", "HTTP+JSON") and isinstance(url, str) and parse_url(url):
                 found.setdefault(binding, Interface(binding, url.rstrip("/")))
         return list(found.values())
 
@@ -88,12 +88,10 @@ class Card:
         """Whether the card says that every skill needs a token."""
         return bool(self.member("securityRequirements")) or self.content.get("auth_type") == "bearer"
 
-
-def _is_address(url: Any) -> TypeGuard[str]:
-    try:
-        return isinstance(url, str) and urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
-    except ValueError:
-        return False
+    def is_at_home(self, url: str) -> bool:
+        """Whether a URL has the origin of the card. Another origin could be anybody's: it gets no token."""
+        card, other = parse_url(self.url), parse_url(url)
+        return card is not None and other is not None and origin(card) == origin(other)
 
 
 def _objects(node: Any) -> list[dict[str, Any]]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from dealer_agent.checker.card import Card, Interface
-from dealer_agent.checker.check import NotChecked
+from dealer_agent.checker.check import NotChecked, Skipped
 from dealer_agent.checker.exchange import Exchange, Headers
 from dealer_agent.checker.material import Material
 from dealer_agent.checker.target import Target
@@ -50,17 +50,12 @@ async def targets_of(wire: Wire, card: Card, token: str | None, *, leads: bool) 
     found = []
     for interface in card.interfaces:
         material = Material()
-        sent = token if is_at_home(card, interface) else None
+        sent = token if card.is_at_home(interface.url) else None
         for vendor in card.vendors or await _answered_vendors(wire, card, interface, sent):
             target = Target(card, interface, vendor, wire, material, sent, leads)
             material.bind(target)
             found.append(target)
     return found
-
-
-def is_at_home(card: Card, interface: Interface) -> bool:
-    """Whether an interface is on the host of its card. Another host could be anybody's: it gets no token."""
-    return urlsplit(interface.url)[:2] == urlsplit(card.url)[:2]
 
 
 def notes_about(cards: Iterable[Card], token: str | None) -> Iterator[str]:
@@ -69,7 +64,7 @@ def notes_about(cards: Iterable[Card], token: str | None) -> Iterator[str]:
         if not card.interfaces:
             yield f"The card {card.url} has no interface of JSON-RPC or HTTP+JSON. It is not checked."
         for interface in card.interfaces:
-            if token is not None and not is_at_home(card, interface):
+            if token is not None and not card.is_at_home(interface.url):
                 yield f"{interface.url} is on another host than its card, so it gets no token."
 
 
@@ -101,7 +96,7 @@ async def _answered_vendors(wire: Wire, card: Card, interface: Interface, token:
         target = Target(card, interface, vendor, wire, Material(), token)
         try:
             exchange = await target.send({"type": "dealer.information.request"})
-        except NotChecked:
+        except (NotChecked, Skipped):
             # Each check will say the same.
             continue
         if target.response_media_type("dealer.information").encode() in exchange.body:

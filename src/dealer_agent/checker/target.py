@@ -11,7 +11,6 @@ from dealer_agent.checker.exchange import Exchange, Headers
 from dealer_agent.checker.material import Material
 from dealer_agent.checker.revision import Binding, Revision
 from dealer_agent.checker.wire import Wire
-from dealer_agent.client.card import origin, parse_url
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE
 
 JSON_HEADERS: Headers = (("Content-Type", "application/json"), ("Accept", "application/json"), ("A2A-Version", "1.0"))
@@ -152,16 +151,15 @@ class Target:
     ) -> Exchange:
         """The exchange of any request. `fresh` and `patient` are explained at `Wire.request`.
 
-        Nothing is sent to another origin than the card's without TLS: a card could name a service of this machine. The
-        token is sent to the interface only, and only on the origin of the card. Otherwise NotChecked is raised. Without
-        a token, a 401 skips the check, unless `without_token` says that the check wants none. Headers that the revision
+        Nothing is sent to another origin than the card's without TLS: a card could name a service of this machine. Then
+        NotChecked is raised. The token is sent to the interface only, and only on the origin of the card. Without a
+        token, a 401 skips the check, unless `without_token` says that the check wants none. Headers that the revision
         requires are added. A check that gives one with an empty value wants it left out.
         """
-        if not self._is_own(url) and not url.startswith("https://"):
+        at_home = self.card.is_at_home(url)
+        if not at_home and not url.startswith("https://"):
             raise NotChecked(f"Nothing is sent to {url}, which is on another origin than the card, and not encrypted.")
-        if self.token and not without_token and url.startswith(self.interface.url):
-            if not self._is_own(url):
-                raise NotChecked(f"The token is not sent to {url}, which is on another origin than the card.")
+        if self.token and not without_token and at_home and url.startswith(self.interface.url):
             headers = (*headers, ("Authorization", f"Bearer {self.token}"))
         if self.revision.needs_version_header and method == "POST" and url.startswith(self.interface.url):
             headers = self._with_required(headers)
@@ -170,10 +168,6 @@ class Target:
         if exchange.status == 401 and not self.token and not without_token:
             raise Skipped("The target asks for a token. Give one with --token.")
         return exchange
-
-    def _is_own(self, url: str) -> bool:
-        card, address = parse_url(self.card.url), parse_url(url)
-        return card is not None and address is not None and origin(card) == origin(address)
 
     def _with_required(self, headers: Headers) -> Headers:
         sent = {name.lower() for name, _ in headers}
