@@ -30,6 +30,7 @@ def call(
     *,
     revision: str = NEW,
     capabilities: dict[str, Any] | None = None,
+    host: str = "Test Host",
     **more: Any,
 ) -> dict[str, Any]:
     """The JSON-RPC reply to one request of a revision."""
@@ -39,7 +40,7 @@ def call(
         params["_meta"] = {
             "io.modelcontextprotocol/protocolVersion": NEW,
             "io.modelcontextprotocol/clientCapabilities": capabilities or {},
-            "io.modelcontextprotocol/clientInfo": {"name": "Test Host", "version": "1"},
+            "io.modelcontextprotocol/clientInfo": {"name": host, "version": "1"},
         }
         headers["mcp-method"] = method
         if "name" in params:

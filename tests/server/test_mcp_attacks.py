@@ -239,6 +239,13 @@ def test_the_state_of_another_caller_is_refused(open_dealership: OpenDealership)
     assert accepted["structuredContent"]["status"] == "received"
 
 
+def test_a_host_that_changes_its_name_sends_no_second_lead(dealership: Dealership) -> None:
+    before, state = leads_of(dealership), asked(dealership)
+    for host in ("Test Host", "Another Host", "A third host"):
+        use(dealership, "lead_submit", LEAD, capabilities=FORM, state=state, answer=ticked(email=True), host=host)
+    assert leads_of(dealership) == before + 1
+
+
 def test_a_state_expires(dealership: Dealership, monkeypatch: pytest.MonkeyPatch) -> None:
     state, now = asked(dealership), time.time()
     monkeypatch.setattr("mcp.server.request_state.time.time", lambda: now + 901)

@@ -121,9 +121,11 @@ class ToolServer:
         if params.request_state is None or not isinstance(given, types.ElicitResult):
             asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
             # A repeated call with the same state has the same key, so the dealer stores one lead.
-            state = json.dumps({"text": self.terms.text, "key": new_ulid()})
+            state = json.dumps({"text": self.terms.text, "key": new_ulid(), "agent": agent})
             return types.InputRequiredResult(input_requests={_ANSWER: asked}, request_state=state)
         state = json.loads(params.request_state)
+        # A host with another name in the second call would be another sender: the dealer would store a second lead.
+        lead = lead_payload(arguments, state["agent"])
         return await self._send(context, lead, given, state["text"], state["key"])
 
     async def _send(
