@@ -1,7 +1,7 @@
 """A file of expected failures: what is known, and not yet mended. Pure, but for reading the file.
 
 [[expected]]
-id = "search.sort.price"
+id = "sort.price-asc"
 revision = "1.0.0"        # optional, as are binding, vocabulary and card (its URL)
 reason = "Our index sorts prices as text until version 5."
 """
@@ -14,6 +14,7 @@ import msgspec
 
 from dealer_agent.checker.events import Verdict
 from dealer_agent.checker.requirement import requirements
+from dealer_agent.protocol.did_you_mean import did_you_mean
 
 SIZE_LIMIT = 1_000_000
 """Bytes of the largest file."""
@@ -64,7 +65,10 @@ def stale_entries(entries: Sequence[ExpectedFailure], verdicts: Sequence[Verdict
     for entry in entries:
         found = {verdict.outcome for verdict in verdicts if entry.matches(verdict)}
         if entry.id not in requirements():
-            sentences.append(f"{entry.id} is expected to fail, but there is no such requirement. Remove the entry.")
+            advice = did_you_mean(entry.id, [*requirements()]) or "."
+            sentences.append(
+                f"{entry.id} is expected to fail, but there is no such requirement{advice} Remove the entry."
+            )
         elif "pass" in found and "fail" not in found:
             sentences.append(f"{entry.id} is expected to fail, but it passes. Remove the entry.")
     return sentences

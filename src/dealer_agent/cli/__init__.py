@@ -70,7 +70,7 @@ class _LazyCommands(TyperGroup):
                     add_dealer_option(each)
         else:
             single = typer.Typer(add_completion=False)
-            single.command()(getattr(module, cmd_name))
+            single.command(epilog=getattr(module, "EXIT_CODES", None))(getattr(module, cmd_name))
             command = get_command(single)
             if cmd_name in OF_ONE_DEALER:
                 from dealer_agent.cli.open_dealer import add_dealer_option

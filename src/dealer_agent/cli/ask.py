@@ -227,7 +227,16 @@ def lead(
         "request are sent to them."
     )
     if not yes:
-        err.print(plain(f"To: {dealer}\nFor: {', '.join(customer.values())}\nConsent: {text}"))
+        contact = [each for each in (email, phone, preferred_contact) if each]
+        shown = {
+            "To": dealer,
+            "For": ", ".join([f"{first_name} {last_name}", *contact]),
+            "Vehicle": vin or stock or vehicle_id,
+            "Visit": " ".join(filter(None, (appointment_type, appointment_at))),
+            "Message": message,
+            "Consent": text,
+        }
+        err.print("\n".join(f"{name}: {plain(value)}" for name, value in shown.items() if value))
         err.print("Does the customer agree, and shall the lead be sent? [y/N]", end=" ")
         if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
             fail("Nothing was sent.", Exit.FAILED)

@@ -30,7 +30,8 @@ def _filter_option(field: msgspec.structs.FieldInfo) -> Any:
             if isinstance(item, msgspec.inspect.LiteralType):
                 # Typer has no list of literals.
                 python = list[StrEnum(field.name, {str(word): str(word) for word in item.values})]  # type: ignore[misc]
-                del option["metavar"]
+                # The words are in the help: a metavar of all words would leave no room for the names of the options.
+                option |= {"metavar": "WORD", "help": f"{option['help']} One of {', '.join(map(str, item.values))}."}
         case msgspec.inspect.IntType():
             python = int
             option |= {"min": kind.ge, "metavar": "NUMBER"}

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from dealer_agent.checker.result import Group, Result
 
 EXIT_FAILED, EXIT_INCOMPLETE = 1, 3
+EXIT_CODES = (
+    "Exit codes: 0 nothing failed; 1 a MUST failed, an expected failure did not fail, or nothing was checked; 2 a "
+    "wrong option; 3 nothing failed, but something could not be checked: no card was found, for example."
+)
 STYLES = {"pass": "green", "fail": "bold red", "skipped": "dim", "could not check": "yellow"}
 TITLES = {"pass": "passed", "fail": "failed", "skipped": "skipped", "could not check": "not checked"}
 MOST_IN_FULL = 8
@@ -28,7 +32,7 @@ SHOWN_BODY = 400
 
 
 def check(
-    url: Annotated[str, typer.Argument(help="The address of a dealer agent, or of its agent card.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address of a dealer agent, or of its agent card.")],
     only: Annotated[
         list[str] | None,
         typer.Option("--only", metavar="ID", help="Check this requirement, or all that begin with ID. Repeatable."),
@@ -53,7 +57,10 @@ def check(
     time: Annotated[float, typer.Option(min=1, max=86_400, help="The longest time of the run, in seconds.")] = 600,
     strict: Annotated[bool, typer.Option("--strict", help="A failed SHOULD fails the run, as a MUST does.")] = False,
     expected: Annotated[
-        Path | None, typer.Option("--expected", metavar="FILE", help="A TOML file of failures that are known.")
+        Path | None,
+        typer.Option(
+            "--expected", metavar="FILE", exists=True, dir_okay=False, help="A TOML file of failures that are known."
+        ),
     ] = None,
     report: Annotated[
         list[Path] | None,
@@ -65,9 +72,6 @@ def check(
 
     The checks need nothing but the address: they find cards, interfaces and vehicles themselves. They submit no lead
     without --leads.
-
-    Exit codes: 0, nothing failed. 1, a MUST failed, an expected failure did not fail, or nothing was checked.
-    3, nothing failed, but something could not be checked, for example because the connection was lost.
     """
     from dealer_agent.checker.expected import read_expected
     from dealer_agent.checker.reports import REPORTS

@@ -1,6 +1,9 @@
 """`dealer-agent demo`: runs the service of an invented dealer with two rooftops, or of many invented dealers."""
 
 import os
+import shlex
+import shutil
+import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,9 +88,15 @@ def _serve_dealer(directory: Path, host: str, port: int, metrics: MetricsSetting
     for skill in (INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT):
         command = curl_command(address, skill, proto(), now=now, vin=vin, compact=True)
         out.print(command + "\n", soft_wrap=True)
-    out.print(f"Each lead is written to {directory / 'leads'}. To list them: dealer-agent leads list --dir {directory}")
-    out.print("Ctrl-C stops it.")
+    listing = shlex.join([_program(), "leads", "list", "--dir", str(directory)])
+    out.print(f"Each lead is written to {directory / 'leads'}. To list them: {listing}", soft_wrap=True)
+    out.print("Ctrl-C stops it. Its log follows.")
     run(settings, settings.service, metrics, listener, address, workers=1)
+
+
+def _program() -> str:
+    """What to type for this command: its path, unless the shell finds it by name."""
+    return "dealer-agent" if shutil.which("dealer-agent") else sys.argv[0]
 
 
 def _write_dealer(directory: Path) -> None:
