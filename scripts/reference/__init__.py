@@ -10,6 +10,7 @@ from scripts.reference.alerts_page import alerts_page
 from scripts.reference.commands_page import commands_page
 from scripts.reference.feeds_page import feeds_page
 from scripts.reference.layers_diagram import layers_diagram
+from scripts.reference.requirements_page import requirements_page
 from scripts.reference.settings_page import settings_page
 from scripts.reference.versions_page import versions_page
 from scripts.reference.wire_pages import errors_page, fields_page, skills_page
@@ -29,6 +30,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "errors.md": errors_page(),
         FOLDER / "fields.md": fields_page(),
         FOLDER / "published-versions.md": versions_page(),
+        FOLDER / "requirements.md": requirements_page(),
         FOLDER / "skills.md": skills_page(),
         FOLDER.parent / "explanation" / "layers.svg": layers_diagram(),
     }
