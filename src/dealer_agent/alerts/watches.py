@@ -14,9 +14,9 @@ from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.dealers.hosts import is_this_machine
+from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.isolation import ALL_DEALERS
 
-CARD = "/.well-known/agent-card.json"
 HEALTH = "/healthz"
 OPERATOR = "dealer-agent"
 OPERATOR_ZONE = "UTC"
@@ -40,7 +40,7 @@ def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> 
         receivers=receivers_of(settings.alerts, settings.mail, sender, env, text=text),
         folder=settings.directory,
         shares_machine=alone,
-        address=_public_address(url, CARD, expected=url) if alone else None,
+        address=_public_address(url, CARD_PATH, expected=url) if alone else None,
     )
 
 

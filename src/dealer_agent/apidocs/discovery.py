@@ -16,18 +16,15 @@ from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.examples import SKILL_DOCS
 from dealer_agent.apidocs.openapi import server_root
 from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.well_known import CARD_TYPE, CATALOG_PATH
 
-CARD_PATH = "/.well-known/agent-card.json"
 KEYS_PATH = "/.well-known/jwks.json"
-CATALOG_PATH = "/.well-known/ai-catalog.json"
-ARD_PATH = "/.well-known/ard.json"
 MCP_PATH = "/mcp"
 MCP_CARD_PATH = "/mcp/server-card"
 MCP_SERVER_PATH = "/.well-known/mcp/server.json"
 LLMS_PATH = "/llms.txt"
 
 CATALOG_TYPE = "application/ai-catalog+json"
-AGENT_CARD_TYPE = "application/a2a-agent-card+json"
 MCP_CARD_TYPE = "application/mcp-server-card+json"
 
 _MCP_CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
@@ -57,7 +54,7 @@ def card_entry(address: str, dealer_id: str, name: str, queries: Sequence[str] =
     return {
         "identifier": _identifier(address, "dealer", dealer_id, label),
         "displayName": name,
-        "type": AGENT_CARD_TYPE,
+        "type": CARD_TYPE,
         "url": address,
         **({"representativeQueries": [*queries]} if queries else {}),
     }

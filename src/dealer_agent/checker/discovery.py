@@ -11,10 +11,8 @@ from dealer_agent.checker.material import Material
 from dealer_agent.checker.target import Target
 from dealer_agent.checker.wire import Wire
 from dealer_agent.client.card import parse_url
+from dealer_agent.protocol.well_known import CARD_PATH, CARD_TYPE, CATALOG_PATH
 
-CARD_PATH = "/.well-known/agent-card.json"
-CATALOG_PATH = "/.well-known/ai-catalog.json"
-CARD_TYPE = "application/a2a-agent-card+json"
 MOST_CARDS = 20
 """Cards that are checked at most."""
 

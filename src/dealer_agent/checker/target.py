@@ -11,9 +11,14 @@ from dealer_agent.checker.exchange import Exchange, Headers
 from dealer_agent.checker.material import Material
 from dealer_agent.checker.revision import Binding, Revision
 from dealer_agent.checker.wire import Wire
+from dealer_agent.protocol.card import A2A_VERSION
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE
 
-JSON_HEADERS: Headers = (("Content-Type", "application/json"), ("Accept", "application/json"), ("A2A-Version", "1.0"))
+JSON_HEADERS: Headers = (
+    ("Content-Type", "application/json"),
+    ("Accept", "application/json"),
+    ("A2A-Version", A2A_VERSION),
+)
 """The headers of a normal request."""
 
 
@@ -172,7 +177,7 @@ class Target:
     def _with_required(self, headers: Headers) -> Headers:
         sent = {name.lower() for name, _ in headers}
         extension = next((each["uri"] for each in self.card.extensions), "")
-        required = (("A2A-Version", "1.0"), ("A2A-Extensions", extension))
+        required = (("A2A-Version", A2A_VERSION), ("A2A-Extensions", extension))
         added = (each for each in required if each[0].lower() not in sent)
         return (*(each for each in headers if each[1]), *added)
 

@@ -29,6 +29,7 @@ from dealer_agent.inventory.feed_checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto
+from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.dealer_registry import add_dealer, all_dealers
 
 DEMO_INSTALLATION = "# Invented dealers. `dealer-agent demo --dealers` writes this file again.\n"
@@ -83,7 +84,7 @@ def _serve_dealer(directory: Path, host: str, port: int, metrics: MetricsSetting
         f"\n[bold]{escape(settings.dealer.name)}[/] has {len(feed.units)} vehicles and answers at {address}/",
         markup=True,
     )
-    out.print(f"Its agent card: {address}/.well-known/agent-card.json\n")
+    out.print(f"Its agent card: {address}{CARD_PATH}\n")
     out.print("Ask it something, in another terminal:\n")
     for skill in (INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT):
         command = curl_command(address, skill, proto(), now=now, vin=vin, compact=True)

@@ -21,6 +21,7 @@ from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.settings import MetricsSettings, Settings
 from dealer_agent.dealers.hosts import is_this_machine
+from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -77,7 +78,7 @@ def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     address = address_of(host, port)
     base = settings.base_url(address)
     out.print(f"{settings.dealer.name} answers at {base}/")
-    out.print(f"Its card: {settings.service.public_url or address}/.well-known/agent-card.json")
+    out.print(f"Its card: {settings.service.public_url or address}{CARD_PATH}")
     problems = [problem_of_card(listener.getsockname()[0], settings.service.public_url or address)]
     if settings.mail.confirms_visits:
         problems.append(problem_of_links(base))

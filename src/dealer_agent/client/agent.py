@@ -18,6 +18,7 @@ from dealer_agent.client.paging import LONGEST_PAGE, every_vehicle
 from dealer_agent.client.replies import Reply, read_reply, request_body
 from dealer_agent.client.retries import Retries
 from dealer_agent.client.transport import OnExchange, Transport
+from dealer_agent.protocol.card import A2A_VERSION
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import (
@@ -49,7 +50,6 @@ TIMEOUT_SECONDS = 30.0
 """The longest time of one request, from the connection to the end of the reply."""
 MOST_REPLY_BYTES = 16 * 1024 * 1024
 """The most bytes of a reply."""
-A2A_VERSION = "1.0"
 
 Answer = TypeVar("Answer", bound=Struct)
 AsgiApp = Callable[..., Any]

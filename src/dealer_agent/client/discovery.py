@@ -8,8 +8,8 @@ from dealer_agent.client.card import Binding, Card, below, parse_url, read_card
 from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Unreachable
 from dealer_agent.client.retries import Retries
 from dealer_agent.client.transport import Received, Transport
+from dealer_agent.protocol.well_known import CARD_PATH
 
-WELL_KNOWN = "/.well-known/agent-card.json"
 MOST_CARD_BYTES = 1024 * 1024
 """The most bytes of a card."""
 MOST_REDIRECTS = 5
@@ -58,7 +58,7 @@ def _places(address: httpx.URL) -> Iterator[httpx.URL]:
     if path.endswith(".json"):
         yield address
         return
-    yield below(address.copy_with(query=None, fragment=None), WELL_KNOWN)
+    yield below(address.copy_with(query=None, fragment=None), CARD_PATH)
     if path:
         yield address
 

@@ -133,7 +133,7 @@ class Refused(DealerAgentError):  # noqa: N818
         self.message = message
         self.problems = tuple(problems)
         self.details = details or {}
-        # A lead without a free time for its visit is stored. Whether one is stored before a fault, nobody knows.
+        # The dealer stores a lead whose visit has no free time. An internal error can come before or after the storing.
         self.may_have_arrived = "lead_id" in self.details or code == protocol.InternalError.code
         self.error_id = error_id
         self.retryable = self.kind is not None and self.kind.retryable if retryable is None else retryable

@@ -25,14 +25,13 @@ from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.operations.checks import Finding, local
 from dealer_agent.operations.database_checks import clock_finding
+from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH
 from dealer_agent.server.service import RPC
 
 ADDRESS_SECONDS = 20.0
 MOST_BYTES = 2**20
 """The most bytes of a response that are read."""
 CONNECT_SECONDS = 10.0
-CARD_PATH = "/.well-known/agent-card.json"
-CATALOG_PATH = "/.well-known/ard.json"
 _PROXY_ADVICE = "check the service, the proxy and the name in DNS; dealer-agent serve shows what it listens on"
 
 
@@ -69,7 +68,7 @@ def check_address(settings: Settings, now: datetime) -> Iterator[Finding]:
 
 def check_installation_address(public_url: str, alerts: AlertSettings, now: datetime) -> Iterator[Finding]:
     """The public address of an installation answers with its list of dealers."""
-    url = public_url + CATALOG_PATH
+    url = public_url + ARD_PATH
     body = yield from _fetched(url, now, "UTC", alerts)
     if body is None:
         return

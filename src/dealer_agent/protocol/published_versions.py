@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabularies
+from dealer_agent.protocol.well_known import CARD_PATH
 
 VersionName = Literal["1.0", "1.1", "1.2", "1.3", "next"]
 
@@ -59,7 +60,7 @@ class PublishedVersion:
     @property
     def card_path(self) -> str:
         """The path of its card."""
-        return f"{self.path}/.well-known/agent-card.json"
+        return self.path + CARD_PATH
 
     def schema_url(self, skill: Skill, kind: Literal["request", "response"]) -> str:
         """The URL of the published schema of a payload."""

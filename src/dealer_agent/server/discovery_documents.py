@@ -9,6 +9,7 @@ from dealer_agent.apidocs.components import Json
 from dealer_agent.apidocs.discovery import ListedCard
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0, published_card
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, PublishedVersion
+from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.server.documents import Document, json_document, text_document
 from dealer_agent.server.service import Service
 
@@ -36,7 +37,7 @@ def listed_cards(service: Service) -> list[ListedCard]:
     """The cards of a dealer, the well-known one first."""
     other = next(revision for revision in CARDS if revision != service.settings.service.revision)
     return [
-        ListedCard(discovery.CARD_PATH, "", ""),
+        ListedCard(CARD_PATH, "", ""),
         ListedCard(f"/cards/{other}.json", f"card-{other}", f", revision {other}"),
         *(
             ListedCard(version.card_path, f"aap-{name}", f", AAP {name}")

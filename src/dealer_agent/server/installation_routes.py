@@ -16,7 +16,8 @@ from starlette.routing import Route
 
 from dealer_agent.apidocs import discovery
 from dealer_agent.apidocs.components import Json
-from dealer_agent.apidocs.discovery import ARD_PATH, CARD_PATH, CATALOG_PATH, CATALOG_TYPE, LLMS_PATH
+from dealer_agent.apidocs.discovery import CATALOG_TYPE, LLMS_PATH
+from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH, CATALOG_PATH
 from dealer_agent.server.body import JSON
 from dealer_agent.server.documents import (
     PAGE_SECONDS,

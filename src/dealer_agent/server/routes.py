@@ -19,6 +19,7 @@ from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSuppo
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.task_list import task_page
+from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH, CATALOG_PATH
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
@@ -59,12 +60,12 @@ def routes() -> list[Route]:
         Route("/", _current(current_home)),
         Route("/docs", _kept(_docs)),
         stylesheet_route(),
-        Route(discovery.CARD_PATH, _addressed(lambda here: card_of_revision(here, here.settings.service.revision))),
+        Route(CARD_PATH, _addressed(lambda here: card_of_revision(here, here.settings.service.revision))),
         Route("/cards/1.0.0.json", _addressed(lambda here: card_of_revision(here, "1.0.0"))),
         Route("/cards/0.1.0.json", _addressed(lambda here: card_of_revision(here, "0.1.0"))),
         Route(discovery.KEYS_PATH, _kept(keys_document)),
-        Route(discovery.CATALOG_PATH, _addressed(catalog_document)),
-        Route(discovery.ARD_PATH, _addressed(catalog_document)),
+        Route(CATALOG_PATH, _addressed(catalog_document)),
+        Route(ARD_PATH, _addressed(catalog_document)),
         Route(discovery.MCP_CARD_PATH, _addressed(mcp_card_document)),
         Route(discovery.MCP_SERVER_PATH, _addressed(mcp_server_document)),
         Route(discovery.LLMS_PATH, _addressed(llms_document)),

@@ -28,6 +28,7 @@ from dealer_agent.protocol.responses import Facets
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import proto, vocabularies_of
+from dealer_agent.protocol.well_known import ARD_PATH, CATALOG_PATH
 from dealer_agent.server.pages.docs import docs_page
 from dealer_agent.server.pages.home import home_page
 from dealer_agent.server.pages.site import CONTENT_SECURITY_POLICY, coloured_json, stylesheet, with_code
@@ -118,7 +119,7 @@ def served() -> set[str]:
     """Every path that the service serves to a GET."""
     paths = {path for path, item in openapi_document(card_facts(), WIRE)["paths"].items() if "get" in item}
     schemas = {f"/schemas/{name}" for name in published_schemas()}
-    found = {discovery.CATALOG_PATH, discovery.ARD_PATH, discovery.KEYS_PATH, discovery.LLMS_PATH}
+    found = {CATALOG_PATH, ARD_PATH, discovery.KEYS_PATH, discovery.LLMS_PATH}
     return (paths - {"/schemas/{name}"}) | schemas | found | {"/", "/docs", "/static/style.css"}
 
 

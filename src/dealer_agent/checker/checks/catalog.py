@@ -4,9 +4,10 @@ from typing import Any
 
 from dealer_agent.checker.check import Skipped, check, expect
 from dealer_agent.checker.checks.cards import CARD_HEADERS, is_absolute, objects, same_origin
-from dealer_agent.checker.discovery import CARD_PATH, CARD_TYPE, CATALOG_PATH, MOST_CARDS
+from dealer_agent.checker.discovery import MOST_CARDS
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.target import Target
+from dealer_agent.protocol.well_known import CARD_PATH, CARD_TYPE, CATALOG_PATH
 
 
 async def _catalog(target: Target) -> Exchange:

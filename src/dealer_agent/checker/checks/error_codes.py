@@ -209,16 +209,6 @@ async def unsupported_has_the_number_of_autoagent(target: Target) -> None:
     _expect_number(await refused_or_skipped(target, UNKNOWN_TYPE), -32601)
 
 
-async def _data_is_the_payload(target: Target) -> None:
-    error = await refused_or_skipped(target, UNKNOWN_TYPE)
-    expect(isinstance(error.data, dict) and "code" in error.data, "`error.data` is no error payload.", error.exchange)
-
-
-async def _raw_number(target: Target, content: bytes, number: int) -> None:
-    error = target.refusal(await target.post(content))
-    _expect_number(error, number)
-
-
 @check("errors.rpc-unknown-skill-next")
 async def unsupported_has_the_number_of_the_next_version(target: Target) -> None:
     """Looks at the error for an unknown type."""

@@ -5,10 +5,10 @@ from typing import Any
 from dealer_agent.checker.check import Failed, Skipped, check, expect
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.target import Refusal, Target
+from dealer_agent.protocol.card import A2A_VERSION
 
 LARGE_BODY = 2 * 2**20
 """Bytes. Far above what a request of the protocol needs, and cheap to send."""
-DEPTH = 10_000
 LONG = 20_000
 """Characters."""
 REPLACED = "REPLACED-BY-THE-CHECK"
@@ -143,7 +143,7 @@ async def long_headers_do_no_harm(target: Target) -> None:
     """Sends an extension URI of 4,000 characters."""
     content = target.body(target.message(target.payload("dealer.information")))
     extensions = "https://extension.example/" + "e" * 3_974
-    sent = (("Content-Type", "application/json"), ("A2A-Version", "1.0"), ("A2A-Extensions", extensions))
+    sent = (("Content-Type", "application/json"), ("A2A-Version", A2A_VERSION), ("A2A-Extensions", extensions))
     _no_server_error(await target.post(content, sent))
 
 

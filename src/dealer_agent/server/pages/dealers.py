@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from dealer_agent.apidocs.discovery import CARD_PATH
+from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.server.pages.site import render_page, stylesheet_address
 from dealer_agent.server.served_dealers import ListedDealer
 
