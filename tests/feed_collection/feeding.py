@@ -66,11 +66,7 @@ class FeedDealer:
         return asyncio.run(self._collect(name, **options))
 
     async def _collect(self, name: str, **options: bool) -> Collected:
-        collection = FeedCollection(self.store, import_here)
-        try:
-            return await collection.collect(self.settings, name, **options)
-        finally:
-            await collection.close()
+        return await FeedCollection(self.store, import_here).collect(self.settings, name, **options)
 
     def drop(self, name: str, content: bytes) -> Path:
         """Puts a file into the watched folder."""

@@ -6,7 +6,6 @@ While the file cannot be written, as on a full disk, the process keeps the memor
 """
 
 import asyncio
-import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -138,15 +137,12 @@ class DatabaseAlert:
 
     def _write(self, memory: _Memory) -> None:
         document = msgspec.json.encode(memory)
-        try:
-            if self._file is None or _replace(self._file, document) < len(document):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as problem:
-            if self._unwritten is None:
-                log.warning("alert about the database not written", file=FILE, problem=problem.strerror)
-            self._unwritten = memory
-        else:
+        if self._file is not None and _is_replaced(self._file, document):
             self._unwritten = None
+            return
+        if self._unwritten is None:
+            log.warning("alert about the database not written", file=FILE)
+        self._unwritten = memory
 
 
 def _observe(
@@ -200,9 +196,12 @@ def _read(file: IO[bytes]) -> _Memory | None:
         return None  # It is new, or its writer died.
 
 
-def _replace(file: IO[bytes], document: bytes) -> int:
-    """Replaces the content of an unbuffered file. Returns how many bytes had room. Raises OSError."""
-    file.seek(0)
-    written = file.write(document)
-    file.truncate()
-    return written
+def _is_replaced(file: IO[bytes], document: bytes) -> bool:
+    """Replaces the content of an unbuffered file. Returns whether there was room."""
+    try:
+        file.seek(0)
+        written = file.write(document)
+        file.truncate()
+    except OSError:
+        return False
+    return written == len(document)

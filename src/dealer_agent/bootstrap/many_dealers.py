@@ -98,7 +98,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             logs_access=settings.logs.access,
             limit_store=await closing.enter_async_context(limit_store(installation.rate_limit_url)),
         )
-        client = await closing.enter_async_context(http_client())
+        client = await closing.enter_async_context(http_client(settings.service.address_rule))
 
         def find_due_dealers() -> list[str]:
             with store.installation() as tx:

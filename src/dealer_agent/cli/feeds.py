@@ -117,11 +117,7 @@ def run(
             put_feeds(tx, feed_rows(dealer.settings))
 
         async def collect() -> None:
-            collection = FeedCollection(dealer.store, import_here)
-            try:
-                done = await collection.collect(dealer.settings, name, again=again)
-            finally:
-                await collection.close()
+            done = await FeedCollection(dealer.store, import_here).collect(dealer.settings, name, again=again)
             if done.outcome == "busy":
                 fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
             for file in done.files:

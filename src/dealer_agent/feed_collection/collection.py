@@ -18,7 +18,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
-import httpx
 import msgspec
 from msgspec import UNSET
 
@@ -30,7 +29,6 @@ from dealer_agent.feed_collection.feed_folder import WaitingFile, delete_old_fil
 from dealer_agent.feed_collection.import_process import LONGEST_PROBLEM, ImportJob
 from dealer_agent.feed_collection.source import FeedSourceError, incoming_folder
 from dealer_agent.feed_collection.sources import source_of
-from dealer_agent.feed_collection.url_source import feed_client
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import LeaseLost, StorageError
 from dealer_agent.storage.feeds import (
@@ -116,12 +114,6 @@ class FeedCollection:
         self.store = store
         self._run_import = run_import
         self._one_import = asyncio.Lock()
-        self._client: httpx.AsyncClient | None = None
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        if self._client is not None:
-            await self._client.aclose()
 
     async def collect(
         self, settings: Settings, name: str, *, fetches: bool = True, if_due: bool = False, again: bool = False
@@ -143,7 +135,7 @@ class FeedCollection:
         due_at = None
         try:
             if fetches:
-                await work.fetch(await self._http_client())
+                await work.fetch()
             await work.import_waiting(self._one_import)
             if fetches:
                 due_at = work.due_at(datetime.now(UTC))
@@ -153,11 +145,6 @@ class FeedCollection:
                 await renewing
             await asyncio.to_thread(work.end, due_at)
         return work.collected
-
-    async def _http_client(self) -> httpx.AsyncClient:
-        if self._client is None:
-            self._client = await asyncio.to_thread(feed_client)
-        return self._client
 
 
 class _Work:
@@ -195,9 +182,9 @@ class _Work:
             except StorageError:
                 continue  # The lease lasts for two more attempts.
 
-    async def fetch(self, client: httpx.AsyncClient) -> None:
+    async def fetch(self) -> None:
         """Asks the source for new files."""
-        source = source_of(self.feed, self.settings, os.environ, client)
+        source = source_of(self.feed, self.settings, os.environ)
         if source is None:
             return
         incoming = incoming_folder(self.settings.directory, self.feed.name)

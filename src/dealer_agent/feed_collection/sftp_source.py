@@ -16,7 +16,8 @@ from msgspec import UNSET
 from dealer_agent.config.sftp import SftpSource, read_host_key
 from dealer_agent.encryption.file_permissions import advice, is_open_to_others
 from dealer_agent.feed_collection.source import FeedSourceError, Fetched, Seen, finish_file, is_temporary, part_file
-from dealer_agent.feed_collection.url_source import is_public
+from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
+from dealer_agent.outgoing.connections import connect
 
 LOGIN_SECONDS = 30.0
 """For the connection, and again for the login."""
@@ -42,13 +43,13 @@ class _Remote(NamedTuple):
 
 
 class SftpServer:
-    """An SFTP server. `secrets` has the environment variables. With `public_only`, its addresses must be public."""
+    """An SFTP server. `secrets` has the environment variables. `rule` says which addresses it may have."""
 
-    def __init__(self, settings: SftpSource, directory: Path, secrets: Mapping[str, str], *, public_only: bool) -> None:
+    def __init__(self, settings: SftpSource, directory: Path, secrets: Mapping[str, str], rule: AddressRule) -> None:
         self._settings = settings
         self._directory = directory
         self._secrets = secrets
-        self._public_only = public_only
+        self._rule = rule
 
     async def fetch(self, seen: Seen, incoming: Path, most_bytes: int) -> Fetched:
         """Fetches the newest file if it is another one than last time. See FeedSource."""
@@ -149,34 +150,17 @@ class SftpServer:
 
     async def _connected(self) -> socket.socket:
         """A connected socket. Raises FeedSourceError."""
-        host, port = self._settings.host, self._settings.port
-        loop = asyncio.get_running_loop()
+        host = self._settings.host
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
+            async with asyncio.timeout(LOGIN_SECONDS):
+                return await connect(host, self._settings.port, self._rule)
+        except AddressRefused as refused:
+            raise FeedSourceError(str(refused)) from None
+        except socket.gaierror:
             raise FeedSourceError(f"the host {host} is unknown: check host") from None
-        if self._public_only and not all(is_public(str(entry[4][0])) for entry in found):
-            raise FeedSourceError(
-                f"the host {host} has no public address: the operator allows others with private_feed_addresses "
-                "under [installation]"
-            )
-        reason = ""
-        for family, kind, protocol, _, address in found:
-            connected = socket.socket(family, kind, protocol)
-            connected.setblocking(False)
-            try:
-                async with asyncio.timeout(LOGIN_SECONDS):
-                    # The address that was checked: the name could get another one meanwhile.
-                    await loop.sock_connect(connected, address)
-            except OSError as error:
-                connected.close()
-                reason = error.strerror or "no answer"
-            except BaseException:
-                connected.close()
-                raise
-            else:
-                return connected
-        raise FeedSourceError(f"the server cannot be reached ({reason}): check host and port")
+        except OSError as error:
+            reason = error.strerror or "no answer"
+            raise FeedSourceError(f"the server cannot be reached ({reason}): check host and port") from None
 
     def _login(self) -> tuple[str | None, asyncssh.SSHKey | None]:
         """The password, or the private key. Raises FeedSourceError."""
