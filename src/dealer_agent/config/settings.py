@@ -130,6 +130,8 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     request_timeout_seconds: Annotated[int, Meta(ge=1, le=600)] = 30
     max_connections: Annotated[int, Meta(ge=16, le=100_000)] = 10_000
     max_connections_per_address: Annotated[int, Meta(ge=1, le=100_000)] = 128
+    request_memory_mib: Annotated[int, Meta(ge=4, le=65_536)] = 64
+    request_memory_mib_per_address: Annotated[int, Meta(ge=1, le=65_536)] = 4
 
     @cached_property
     def skills(self) -> frozenset[str]:
@@ -140,6 +142,16 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def body_limit_bytes(self) -> int:
         """The most bytes of a request that is no lead."""
         return self.body_limit_kib * 1024
+
+    @property
+    def request_memory_bytes(self) -> int:
+        """The most bytes of incomplete and waiting requests that a process holds."""
+        return self.request_memory_mib * 1024 * 1024
+
+    @property
+    def request_memory_of_address_bytes(self) -> int:
+        """The share of one client in `request_memory_bytes`."""
+        return self.request_memory_mib_per_address * 1024 * 1024
 
     @cached_property
     def largest_body_bytes(self) -> int:

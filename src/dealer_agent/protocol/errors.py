@@ -227,8 +227,10 @@ class RateLimited(ProtocolError):
     action = "Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats."
     example = (12,)
 
-    def __init__(self, seconds: int, *, because: str = "Too many requests.") -> None:
+    def __init__(self, seconds: int, *, because: str = "Too many requests.", closes: bool = False) -> None:
         details, headers = {"retry_after_seconds": seconds}, (("retry-after", str(seconds)),)
+        if closes:
+            headers += (("connection", "close"),)
         super().__init__(f"{because} Try again in {seconds} s.", details, headers=headers)
 
 

@@ -64,6 +64,8 @@ class Admission:
         # How many requests of each dealer are in the queue.
         self._waiting: dict[str, int] = {}
         self._stopped: deque[Callable[[], None]] = deque()
+        # Connections with bytes that are not parsed yet.
+        self._unparsed: deque[Callable[[], None]] = deque()
         self._now = 0.0
         # When the turn began; 0 before its first request. While it is not 0, `_next_turn` is scheduled.
         self._turn_began = 0.0
@@ -82,8 +84,8 @@ class Admission:
         """Whether a complete request may be answered now. If so, it counts as answered."""
         self._now = now = perf_counter()
         if not self._turn_began:
-            self._turn_began, self._answered, self._turn_is_over = now, 1, False
-            asyncio.get_running_loop().call_soon(self._next_turn)
+            self._begin_turns(now)
+            self._answered = 1
             return True
         if self._queue or self._turn_is_over or now - self._turn_began > TURN_SECONDS:
             return False
@@ -130,6 +132,15 @@ class Admission:
         self._stopped.append(resume)
         return True
 
+    def parse_later(self, parse: Callable[[], None]) -> None:
+        """Calls `parse` in one of the next turns: a connection that pipelines waits for all others that do.
+
+        The bytes of other connections are parsed when they arrive. So these come first.
+        """
+        self._unparsed.append(parse)
+        if not self._turn_began:
+            self._begin_turns(perf_counter())
+
     async def wait_for_turn(self, dealer_id: str, *, is_lead: bool = False) -> None:
         """Waits until a request may be answered; it is the last one of its turn. Raises RateLimited for a long wait.
 
@@ -160,9 +171,13 @@ class Admission:
         if not turn.done():
             turn.set_result(None)
 
+    def _begin_turns(self, now: float) -> None:
+        self._turn_began, self._answered, self._turn_is_over = now, 0, False
+        asyncio.get_running_loop().call_soon(self._next_turn)
+
     def _next_turn(self) -> None:
         self._refused = 0
-        if not self._queue and not self._stopped:
+        if not self._queue and not self._stopped and not self._unparsed:
             self._turn_began = 0.0
             return
         now = perf_counter()
@@ -170,8 +185,7 @@ class Admission:
             # A turn may be long because the system has run other processes. The next turns need not be.
             self._pace_seconds = self._pace_seconds * _DECAY + min(now - self._turn_began, _LONGEST_TURN_SECONDS)
             self._pace_requests = self._pace_requests * _DECAY + self._answered
-        self._turn_began, self._answered, self._turn_is_over = now, 0, False
-        asyncio.get_running_loop().call_soon(self._next_turn)
+        self._begin_turns(now)
         ends = now + TURN_SECONDS
         while self._queue and not self._turn_is_over:
             self._answered += 1
@@ -181,6 +195,10 @@ class Admission:
             else:
                 self._waiting[dealer_id] -= 1
             answer()
+            if perf_counter() > ends:
+                break
+        for _ in range(len(self._unparsed)):
+            self._unparsed.popleft()()
             if perf_counter() > ends:
                 break
         for _ in range(min(REFUSED_PER_TURN, len(self._stopped))):

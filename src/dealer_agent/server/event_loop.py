@@ -22,8 +22,10 @@ PAUSE_SECONDS = 0.2
 """How long accepting pauses when the process or the system has no file descriptor or memory left."""
 
 RECEIVE_BYTES = 32 * 1024
-"""The receive buffer of a connection. The kernel doubles it. libuv reads all that is in it at once, up to 256 KiB. When
-a client pipelines requests and reads no responses, the process holds these bytes."""
+"""The receive buffer of a connection. The kernel doubles it."""
+READ_BYTES = 8 * 1024
+"""The most bytes that are read from a connection at a time. libuv itself would read up to 256 KiB. When a client
+pipelines requests, the process holds these bytes, and the kernel the others. Most requests fit into one read."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -37,6 +39,47 @@ class AcceptingLoop(uvloop.Loop):
         if listener is None or options.get("ssl") is not None:
             return await super().create_server(protocol_factory, host, port, **options)
         return Acceptor(self, listener, protocol_factory)
+
+
+class Reader(asyncio.BufferedProtocol):
+    """Passes to a connection what its client sends, at most READ_BYTES at a time."""
+
+    _buffer = memoryview(bytearray(READ_BYTES))
+    """All connections share it, because each read is passed on before the next one."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: HttpToolsProtocol) -> None:
+        self.connection = connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop."""
+        self.connection.connection_made(transport)  # type: ignore[arg-type]  # A stream has such a transport.
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop."""
+        self.connection.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - as asyncio calls it.
+        """Called by the event loop before it reads."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Called by the event loop after it has read."""
+        self.connection.data_received(bytes(self._buffer[:nbytes]))
+
+    def eof_received(self) -> bool | None:
+        """Called by the event loop."""
+        kept: bool | None = self.connection.eof_received()  # type: ignore[func-returns-value]  # uvicorn's own.
+        return kept
+
+    def pause_writing(self) -> None:
+        """Called by the event loop."""
+        self.connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Called by the event loop."""
+        self.connection.resume_writing()
 
 
 class Acceptor:
@@ -93,10 +136,10 @@ class Acceptor:
 
     async def _connect(self, accepted: socket.socket) -> None:
         with suppress(OSError):  # The client has closed its connection already.
-            _, protocol = await self._loop.connect_accepted_socket(self._factory, accepted)
+            _, reader = await self._loop.connect_accepted_socket(lambda: Reader(self._factory()), accepted)
             if self._closed:
                 # The server has shut down the other connections before this one was set up.
-                protocol.shutdown()
+                reader.connection.shutdown()
 
     def _pause(self, problem: OSError) -> None:
         """Pauses accepting. Otherwise the kernel would report the client in every turn, and the loop would spin."""
