@@ -9,7 +9,7 @@ No chain can show that the whole database, or the dealer's row with its rows, wa
 that is recorded outside the database can (`storage.chain_heads`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -120,6 +120,8 @@ CHAINS = {"consents": CONSENTS, "accesses": ACCESSES}
 # FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
 LOCK_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True))
 
+LOCK_FREE_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True, skip_locked=True))
+
 ADD_DEALER = upsert(dealers, "NOTHING")
 
 FIND_KEY = select(vault_keys.c.key_id).where(of_dealer(vault_keys), vault_keys.c.key_id == bindparam("key_id"))
@@ -132,6 +134,24 @@ def lock_dealer(tx: Transaction) -> None:
         tx.execute(ADD_DEALER)
         found = LOCK_DEALER.read(tx, {})
     tx.connection.info[_cache_key(tx)] = _stored_end(*found[0])
+
+
+def lock_dealers(dealers_of: Sequence[Transaction], *, waits: bool) -> list[Transaction]:
+    """Locks the dealers of these transactions, which share a connection. Returns those whose dealer it locked.
+
+    With `waits`, it waits for each lock, and locks them all. Without, it leaves out the dealers that another
+    transaction has locked, and those that are new: to add one may wait. On SQLite it locks all of them at once.
+    """
+    if waits or dealers_of[0].connection.dialect.name == "sqlite":
+        for tx in dealers_of:
+            lock_dealer(tx)
+        return list(dealers_of)
+    locked = []
+    for tx, found in zip(dealers_of, LOCK_FREE_DEALER.read_of_each(dealers_of), strict=True):
+        if found:
+            tx.connection.info[_cache_key(tx)] = _stored_end(*found[0])
+            locked.append(tx)
+    return locked
 
 
 def append(tx: Transaction, event: Mapping[str, Any], body: bytes | None = None) -> int:
