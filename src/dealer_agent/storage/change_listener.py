@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from sqlalchemy import Engine
 
 from dealer_agent.storage.connections import CONNECT_SECONDS, READ_PROCESS
-from dealer_agent.storage.errors import translated_driver_error
+from dealer_agent.storage.errors import NOT_PRIMARY, translated_driver_error
 
 CHANNEL = "dealer_agent_changes"
 
@@ -15,12 +15,17 @@ LISTENING_CONNECTIONS = 1
 KEEPALIVES = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3}
 """A connection that a firewall has cut is found after 35 seconds."""
 
+CHECK_SECONDS = 10
+"""How often the listener checks that its server is still the one that takes writes, and so makes announcements."""
+
+READ_ONLY_STATE = "SHOW transaction_read_only"
+
 
 async def listen(engine: Engine) -> AsyncIterator[None]:
     """Yields once when it listens, and then after each announced change.
 
     Ends at once on SQLite, and behind a pooler, which forwards no announcements. Raises DatabaseUnreachable when the
-    connection breaks, and other StorageErrors.
+    connection breaks or its server takes no writes any more, and other StorageErrors.
     """
     if engine.dialect.name != "postgresql":
         return
@@ -36,7 +41,10 @@ async def listen(engine: Engine) -> AsyncIterator[None]:
                 return
             await connection.execute(f"LISTEN {CHANNEL}")
             yield
-            async for _ in connection.notifies():
-                yield
+            while (await (await connection.execute(READ_ONLY_STATE)).fetchone()) == ("off",):
+                async for _ in connection.notifies(timeout=CHECK_SECONDS):
+                    yield
+            kind, words = NOT_PRIMARY
+            raise kind(words)
     except psycopg.Error as error:
         raise translated_driver_error(error) from None
