@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from sqlalchemy import URL
 
+from dealer_agent.cli.open_dealer import wait_for_database
 from dealer_agent.cli.terminal import err, out
 from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.database_roles import Roles, prepare_database
@@ -42,6 +43,7 @@ def prepare(
     The service role owns no table, so row-level security isolates the data of dealers. Type the command again after
     an upgrade. It changes only what is missing.
     """
+    wait_for_database(url)
     password = secrets.token_urlsafe(32) if new_password else None
     found = prepare_database(url, Roles(owner, service), password)
     admin = database_url(url)

@@ -24,6 +24,7 @@ from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import DealerUnknown
 from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.server_start import START_SECONDS, wait_for_server
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -144,10 +145,20 @@ class OpenInstallation:
     store: Store
 
 
+def wait_for_database(url: str) -> None:
+    """Waits for a PostgreSQL server that does not accept connections yet, and says so. Raises StorageError."""
+    wait_for_server(url, lambda why: err.print(f"Waiting for up to {START_SECONDS} seconds, because {why}."))
+
+
 @contextmanager
-def open_installation(directory: Path) -> Iterator[OpenInstallation]:
-    """The installation in a folder, with its database, which is migrated first. Raises SettingsError, StorageError."""
+def open_installation(directory: Path, *, waits: bool = False) -> Iterator[OpenInstallation]:
+    """The installation in a folder, with its database, which is migrated first. Raises SettingsError, StorageError.
+
+    With `waits`, it waits for a PostgreSQL server that is starting.
+    """
     installation = load_installation(directory, os.environ)
+    if waits:
+        wait_for_database(installation.database_url)
     migrate(installation.database_url)
     with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
         yield OpenInstallation(installation, store)

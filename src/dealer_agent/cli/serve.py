@@ -16,6 +16,7 @@ from dealer_agent.cli.open_dealer import (
     open_installation,
     opened,
     require_keys,
+    wait_for_database,
 )
 from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets
@@ -51,6 +52,8 @@ def serve(
 ) -> None:
     """Checks settings, keys and database, then serves in the foreground.
 
+    It waits up to two minutes for a PostgreSQL server that is starting.
+
     With installation.toml in the folder, it serves all dealers of the installation. The section [installation] then has
     the defaults of --host, --port and --workers.
     """
@@ -71,6 +74,7 @@ def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
     check_traces(settings.traces)
     channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
     watch_of_dealer(settings)  # So do the alerts.
+    wait_for_database(settings.database_url)
     with opened(settings, customers=True) as dealer, dealer.read() as tx:
         stocked = read_revision(tx).stock > 0
         not_isolated = dealer.store.isolation_problem()
@@ -100,7 +104,7 @@ def serve_installation(
     from dealer_agent.cli.upload_supervisor import receiving_uploads
     from dealer_agent.cli.uvicorn_server import listen, run
 
-    with open_installation(folder) as opened_installation:
+    with open_installation(folder, waits=True) as opened_installation:
         installation, store = opened_installation.installation, opened_installation.store
         check_traces(installation.file.traces)
         require_keys(installation)

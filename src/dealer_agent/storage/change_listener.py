@@ -5,19 +5,24 @@ from collections.abc import AsyncIterator
 from sqlalchemy import Engine
 
 from dealer_agent.storage.connections import CONNECT_SECONDS, READ_PROCESS, TCP
-from dealer_agent.storage.errors import translated_driver_error
+from dealer_agent.storage.errors import NOT_PRIMARY, translated_driver_error
 
 CHANNEL = "dealer_agent_changes"
 
 LISTENING_CONNECTIONS = 1
 """The connections of a listener. They are not in the pool of the store."""
 
+CHECK_SECONDS = 10
+"""How often the listener checks that its server is still the one that takes writes, and so makes announcements."""
+
+READ_ONLY_STATE = "SHOW transaction_read_only"
+
 
 async def listen(engine: Engine) -> AsyncIterator[None]:
     """Yields once when it listens, and then after each announced change.
 
     Ends at once on SQLite, and behind a pooler, which forwards no announcements. Raises DatabaseUnreachable when the
-    connection breaks, and other StorageErrors.
+    connection breaks or its server takes no writes any more, and other StorageErrors.
     """
     if engine.dialect.name != "postgresql":
         return
@@ -33,7 +38,10 @@ async def listen(engine: Engine) -> AsyncIterator[None]:
                 return
             await connection.execute(f"LISTEN {CHANNEL}")
             yield
-            async for _ in connection.notifies():
-                yield
+            while (await (await connection.execute(READ_ONLY_STATE)).fetchone()) == ("off",):
+                async for _ in connection.notifies(timeout=CHECK_SECONDS):
+                    yield
+            kind, words = NOT_PRIMARY
+            raise kind(words)
     except psycopg.Error as error:
         raise translated_driver_error(error) from None

@@ -8,7 +8,8 @@ moved, deleted or replaced: data written to such a file is lost.
 
 PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too). Writers are READ COMMITTED and lock rows. They
 turn `synchronous_commit` on if the server has it off: an answered lead survives a power cut
-(docs/protocol.md#durable-before-answer).
+(docs/protocol.md#durable-before-answer). A URL may name several servers, of which one takes writes. When a transaction
+finds that its server is lost or takes no writes any more, the pool replaces all its connections.
 
 Both share one pool. The lead writer has a connection of its own: what waits in other transactions never keeps leads
 from the database. Together they have at most the connections of the process. A transaction sets all that it needs itself, and
@@ -19,8 +20,10 @@ have the statements that the driver prepared in an earlier one. So a connection 
 import errno
 import fcntl
 import os
+import re
 import sqlite3
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -28,17 +31,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 from dealer_agent.storage.errors import (
     FULL,
+    UNREPLICATED,
     BadDatabaseUrl,
     DatabaseBusy,
     DatabaseExposed,
     DatabaseUnreachable,
     DiskFull,
+    translating,
 )
 from dealer_agent.storage.isolation import begin_transaction
 from dealer_agent.storage.prepared_statements import write_collected
@@ -63,7 +68,8 @@ LEAD_CONNECTIONS = 1
 POOL_SECONDS = 10
 """How long a transaction waits for a connection of the pool."""
 
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 4
+"""How long a connection to one server of the URL may take. Then the next server is tried."""
 
 TCP = {"keepalives_idle": 5, "keepalives_interval": 1, "keepalives_count": 3, "tcp_user_timeout": 8000}
 """A connection to a machine that is gone ends after 8 seconds. The options of the URL come first."""
@@ -102,31 +108,74 @@ _BEGIN_ANY = (
 
 _BEGIN_TO_WRITE = f"{_BEGIN_ANY}; {_IDLE.format(IDLE_SECONDS)}"
 
+_SERVER_LOST = "dealer_agent_server_lost"
+"""The execution option with the event that makes the pool replace its connections."""
+
+_UNREPLICATED = "dealer_agent_unreplicated"
+"""The key, in the `info` of a connection, of whether the server has not waited for its synchronous standby."""
+
 _POSTGRESQL_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
+
+_SEVERAL_SERVERS = re.compile(
+    r"(?P<scheme>postgres(?:ql)?(?:\+psycopg)?://)(?P<user>[^@]*@)?(?P<servers>[^@/?]*,[^@/?]*)(?P<rest>(?:[/?].*)?)",
+    re.DOTALL,
+)
+_SERVER = re.compile(r"(?P<host>\[[^]]*\]|[^]:[]*)(?::(?P<port>[0-9]*))?")
+
+_CANNOT_READ = "the database URL cannot be read: postgresql://... or sqlite:///path expected"
 
 
 def database_url(url: str) -> URL:
     """`url` with the driver filled in. Raises BadDatabaseUrl.
 
-    It accepts `sqlite:///relative/path`, `sqlite:////absolute/path`, `postgresql://...` and `postgres://...`.
+    It accepts `sqlite:///relative/path`, `sqlite:////absolute/path`, `postgresql://...` and `postgres://...`. Several
+    servers have the form of libpq, `postgresql://user@one:5432,two:5432/name`, or that of SQLAlchemy. The service uses
+    the one of them that takes writes.
     """
+    several = _SEVERAL_SERVERS.fullmatch(url)
     try:
-        parsed = make_url(url)
+        parsed = make_url(url if several is None else f"{several['scheme']}{several['user'] or ''}{several['rest']}")
     except (ArgumentError, ValueError):
         # Both errors may quote the URL, which may contain a password.
-        raise BadDatabaseUrl("the database URL cannot be read: postgresql://... or sqlite:///path expected") from None
+        raise BadDatabaseUrl(_CANNOT_READ) from None
     if parsed.drivername in _POSTGRESQL_SCHEMES:
+        parsed = _with_servers(parsed.set(drivername="postgresql+psycopg"), several and several["servers"])
         try:
             # The driver raises UnicodeError for an invalid name, which is not a database error.
-            (parsed.host or "").encode("idna")
+            for host in (parsed.host or "", *str(parsed.query.get("host", "")).split(",")):
+                host.encode("idna")
         except UnicodeError:
             raise BadDatabaseUrl("the database URL names a host that can be no host name") from None
-        return parsed.set(drivername="postgresql+psycopg")
+        return parsed
     if parsed.drivername == "sqlite":
         if parsed.database in (None, "", ":memory:"):
             raise BadDatabaseUrl("SQLite needs a file (sqlite:///path): processes share it")
         return parsed
     raise BadDatabaseUrl(f"databases of kind {parsed.drivername!r} are not supported: sqlite or postgresql")
+
+
+def _with_servers(url: URL, servers: str | None) -> URL:
+    """The URL with its servers in the lists `host` and `port` of the query, which SQLAlchemy and libpq understand.
+
+    `servers` is the list of libpq's form of a URL. Raises BadDatabaseUrl.
+    """
+    named = url.query.get("host", ())
+    listed = servers.split(",") if servers is not None else () if isinstance(named, str) else named
+    if listed:
+        found = [_SERVER.fullmatch(each) for each in listed]
+        hosts = [each["host"].strip("[]") for each in found if each is not None]
+        if len(hosts) != len(found) or not all(hosts) or (servers is not None and "host" in url.query):
+            raise BadDatabaseUrl(_CANNOT_READ)
+        ports = [each["port"] or "5432" for each in found if each is not None]
+        url = url.update_query_dict({"host": ",".join(hosts), "port": ",".join(ports)})
+    if "," not in str(url.query.get("host", "")):
+        return url
+    if url.query.get("target_session_attrs", "read-write") not in ("read-write", "primary"):
+        raise BadDatabaseUrl(
+            "the database URL names several servers, and the service needs the one that takes writes: remove "
+            "target_session_attrs from the URL"
+        )
+    return url.update_query_dict({"target_session_attrs": url.query.get("target_session_attrs", "read-write")})
 
 
 def require_private(url: URL) -> None:
@@ -218,8 +267,17 @@ def begin(engine: Engine, dealer_id: str, lock_seconds: float = BUSY_SECONDS) ->
 def _begin_for(engine: Engine, dealer_id: str, lock_seconds: float) -> Iterator[Connection]:
     with engine.connect() as connection:
         connection.execution_options(**{_DEALER: dealer_id, _LOCK_SECONDS: lock_seconds})
-        with connection.begin():
-            yield connection
+        try:
+            with translating(), connection.begin():
+                yield connection
+                connection.info[_UNREPLICATED] = False
+        except DatabaseUnreachable:
+            connection.get_execution_options()[_SERVER_LOST].set()
+            raise
+        if connection.info[_UNREPLICATED]:
+            # Somebody, or a timeout of the server, has ended the wait for the standby. The server then reports success.
+            kind, words = UNREPLICATED
+            raise kind(words)
 
 
 def check_space(engine: Engine) -> None:
@@ -318,9 +376,11 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 
 
 def _postgresql_engine(url: URL, most: int) -> Engine:
+    server_lost = threading.Event()
     engine = create_engine(
         url,
         hide_parameters=True,
+        execution_options={_SERVER_LOST: server_lost},
         pool_pre_ping=True,
         pool_size=most,
         max_overflow=0,
@@ -336,6 +396,23 @@ def _postgresql_engine(url: URL, most: int) -> Engine:
         connection.autocommit = False
         if process != connection.info.backend_pid:
             connection.prepare_threshold = None
+
+    @event.listens_for(engine, "connect")
+    def note_cancelled_wait(connection: Any, record: ConnectionPoolEntry) -> None:
+        info = record.info
+
+        def note(message: Any) -> None:
+            # The text is in the language of the server, and the SQLSTATE is that of every warning.
+            if message.source_function == "SyncRepWaitForLSN":
+                info[_UNREPLICATED] = True
+
+        connection.add_notice_handler(note)
+
+    @event.listens_for(engine, "checkout")
+    def leave_lost_server(*_: object) -> None:
+        if server_lost.is_set():
+            server_lost.clear()
+            raise InvalidatePoolError("the server of these connections is lost, or takes no writes any more")
 
     return engine
 

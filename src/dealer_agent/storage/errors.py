@@ -148,6 +148,15 @@ BUSY: _Meaning = (DatabaseBusy, "the database is busy: another process holds it 
 IDLE: _Meaning = (DatabaseUnreachable, "the database ended a transaction in which this process stood still for too long")
 FULL: _Meaning = (DiskFull, "the disk or the quota of the database is full")
 READ_ONLY: _Meaning = (DatabaseReadOnly, "the database is read-only, or this user may not write to it")
+NOT_PRIMARY: _Meaning = (
+    DatabaseUnreachable,
+    "the database server takes no writes: it is a standby, or its administrator made it read-only; DATABASE_URL must "
+    "name the primary",
+)
+UNREPLICATED: _Meaning = (
+    DatabaseFailure,
+    "the data is stored on one database server only, because the wait for its standby was cancelled: check the standby",
+)
 DAMAGED: _Meaning = (DatabaseDamaged, "the database is damaged, or the file is no database")
 TAKEN: _Meaning = (AlreadyStored, "this is already stored")
 OUT_OF_MEMORY: _Meaning = (DatabaseFailure, "the database ran out of memory")
@@ -176,7 +185,7 @@ SQLITE_ERRORS: dict[int, _Meaning] = {
 POSTGRESQL_ERRORS: dict[str, _Meaning] = {
     "08": UNREACHABLE,
     "23505": TAKEN,
-    "25006": READ_ONLY,
+    "25006": NOT_PRIMARY,
     "25P03": IDLE,
     "40001": BUSY,
     "40P01": BUSY,
