@@ -143,16 +143,6 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The most bytes of a request that is no lead."""
         return self.body_limit_kib * 1024
 
-    @property
-    def request_memory_bytes(self) -> int:
-        """The most bytes of incomplete and waiting requests that a process holds."""
-        return self.request_memory_mib * 1024 * 1024
-
-    @property
-    def request_memory_of_address_bytes(self) -> int:
-        """The share of one client in `request_memory_bytes`."""
-        return self.request_memory_mib_per_address * 1024 * 1024
-
     @cached_property
     def largest_body_bytes(self) -> int:
         """The most bytes of a body whose skill is not known yet."""

@@ -25,16 +25,14 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
 from dealer_agent.server.client_address import limited_address, share_address
-from dealer_agent.server.client_transport import HELD, ClientTransport
+from dealer_agent.server.client_transport import HELD, READ_BYTES, TURN, ClientTransport
 from dealer_agent.server.error_replies import error_response
 from dealer_agent.server.fast_path import FAST_BODY_BYTES, NOTHING, FastPathConnection
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
-from dealer_agent.server.request_memory import RETRY_SECONDS, RequestMemory, no_memory
+from dealer_agent.server.request_memory import RETRY_SECONDS, RequestMemory, memory_of, no_memory
 
 CONNECTIONS = "connections"
 """The member of the lifespan's state that holds the open connections of the process."""
-SLICE_BYTES = 8192
-"""How many bytes are parsed at a time. Most requests fit into one slice."""
 MOST_WAITING = 8
 """How many pipelined requests may wait. A connection with more gets one response and closes."""
 PIPELINED_BYTES = 512
@@ -83,7 +81,6 @@ class BoundedConnection(FastPathConnection):
         "_has_no_memory",
         "_head_open",
         "_head_timer",
-        "_is_crowded",
         "_is_last",
         "_is_leaving",
         "_is_scheduled",
@@ -109,8 +106,8 @@ class BoundedConnection(FastPathConnection):
         self._head_timer: asyncio.TimerHandle | None = None
         # Whether `_parse_held` will be called.
         self._is_scheduled = False
-        # Whether too many pipelined requests wait, and whether a response has said that the connection closes.
-        self._is_crowded = self._is_leaving = False
+        # Whether the request in progress is the last one, because the client pipelines too much.
+        self._is_leaving = False
         # The bytes that were counted last.
         self._counted_bytes = 0
         # Whether there was no memory for the request that the application reads.
@@ -136,7 +133,7 @@ class BoundedConnection(FastPathConnection):
                 most=connection_limit(settings.max_connections),
                 most_per_address=settings.max_connections_per_address,
                 keep_alive_seconds=self.timeout_keep_alive,
-                memory=RequestMemory(settings.request_memory_bytes, settings.request_memory_of_address_bytes),
+                memory=self._dealers.process.memory if self._dealers else memory_of(settings),
             )
             if self._dealers:
                 self._dealers.process.connections = found
@@ -161,8 +158,11 @@ class BoundedConnection(FastPathConnection):
         """Called by the event loop. The data may be part of a request, or several requests."""
         if self.transport.half_closed:
             self.transport.discard(len(data))
+            # Clients that send much after their last response must not delay the others.
+            self.transport.pause_reading(TURN)
+            self._load.parse_later(partial(self.transport.resume_reading, TURN))
         elif (
-            len(data) <= SLICE_BYTES
+            len(data) <= READ_BYTES
             and not self._held
             and data.count(REQUEST_LINE) <= MOST_WAITING
             and self._may_parse()
@@ -218,6 +218,8 @@ class BoundedConnection(FastPathConnection):
 
     def on_message_begin(self) -> None:
         """Called by the parser at the first byte of a request."""
+        if self._is_leaving:
+            raise _Refused("The connection closes after the request before this one.")
         # Not uvicorn's method: it makes an ASGI scope, which the fast path does not need.
         self.url, self.headers, self.expect_100_continue = b"", [], False
         self._binding, self._body = None, b""
@@ -275,6 +277,7 @@ class BoundedConnection(FastPathConnection):
             return  # A request for an upgrade: see above.
         self._message_open = False
         self._requests_parsed += 1
+        self._is_leaving = self._is_crowded
         if self._discards:
             self._discards = False
             self.transport.stop_discarding()
@@ -341,7 +344,7 @@ class BoundedConnection(FastPathConnection):
             self._answering_bytes = size
 
     def _closes_after(self, status: int) -> bool:
-        # A client that repeats refused requests must connect for each of them.
+        # A client that repeats refused requests must connect again.
         self._is_leaving = self._is_crowded or (status == 429 and bool(self._held or self.pipeline))
         return self._is_leaving
 
@@ -370,14 +373,17 @@ class BoundedConnection(FastPathConnection):
         self._is_scheduled = False
         parsed = self._requests_parsed
         while self._held and parsed == self._requests_parsed and self._may_parse() and not self.transport.is_closing():
-            part = bytes(self._held[:SLICE_BYTES])
+            part = bytes(self._held[:READ_BYTES])
             if self._is_crowded or part.count(REQUEST_LINE) > MOST_WAITING:
                 part = part[:PIPELINED_BYTES]
             self._held = self._held[len(part) :]
             self._parse(part)
         if self._refusal is not None or self.transport.is_closing():
             return
-        if self._held:
+        if self._is_leaving:
+            self._held = NOTHING
+            self._count_held()
+        elif self._held:
             self._note_crowd()
             self.transport.pause_reading(HELD)
             self._count_held()
@@ -478,6 +484,9 @@ class BoundedConnection(FastPathConnection):
             if self._head_timer is None:
                 # A head that arrives at once costs no timer.
                 self._start_head_timer()
+        elif self._message_open and self._is_answering() and not self.pipeline:
+            # The application reads a part of the body at a time.
+            self.flow.pause_reading()
         self._count_held()
         if self._is_last and not self._is_answering():
             self.transport.close()

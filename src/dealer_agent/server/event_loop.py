@@ -14,6 +14,8 @@ import structlog
 import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dealer_agent.server.client_transport import Reader
+
 log = structlog.get_logger()
 
 ACCEPTED_PER_TURN = 64
@@ -23,9 +25,6 @@ PAUSE_SECONDS = 0.2
 
 RECEIVE_BYTES = 32 * 1024
 """The receive buffer of a connection. The kernel doubles it."""
-READ_BYTES = 8 * 1024
-"""The most bytes that are read from a connection at a time. libuv itself would read up to 256 KiB. When a client
-pipelines requests, the process holds these bytes, and the kernel the others. Most requests fit into one read."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -39,47 +38,6 @@ class AcceptingLoop(uvloop.Loop):
         if listener is None or options.get("ssl") is not None:
             return await super().create_server(protocol_factory, host, port, **options)
         return Acceptor(self, listener, protocol_factory)
-
-
-class Reader(asyncio.BufferedProtocol):
-    """Passes to a connection what its client sends, at most READ_BYTES at a time."""
-
-    _buffer = memoryview(bytearray(READ_BYTES))
-    """All connections share it, because each read is passed on before the next one."""
-
-    __slots__ = ("connection",)
-
-    def __init__(self, connection: HttpToolsProtocol) -> None:
-        self.connection = connection
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the event loop."""
-        self.connection.connection_made(transport)  # type: ignore[arg-type]  # A stream has such a transport.
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the event loop."""
-        self.connection.connection_lost(exc)
-
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - as asyncio calls it.
-        """Called by the event loop before it reads."""
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Called by the event loop after it has read."""
-        self.connection.data_received(bytes(self._buffer[:nbytes]))
-
-    def eof_received(self) -> bool | None:
-        """Called by the event loop."""
-        kept: bool | None = self.connection.eof_received()  # type: ignore[func-returns-value]  # uvicorn's own.
-        return kept
-
-    def pause_writing(self) -> None:
-        """Called by the event loop."""
-        self.connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        """Called by the event loop."""
-        self.connection.resume_writing()
 
 
 class Acceptor:

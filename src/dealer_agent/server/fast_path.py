@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from dealer_agent.protocol.envelope import LEAD
 from dealer_agent.server.admission import NEVER, Admission
 from dealer_agent.server.bindings import Binding
-from dealer_agent.server.client_transport import OVERLOAD, ClientTransport
+from dealer_agent.server.client_transport import TURN, ClientTransport
 from dealer_agent.server.gates import IncomingRequest
 from dealer_agent.server.overload_replies import overload_reply
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_reply
@@ -76,6 +76,7 @@ class FastPathConnection(HttpToolsProtocol):
         "_dealers",
         "_fields",
         "_held",
+        "_is_crowded",
         "_load",
         "_refused_at",
         "_server_headers",
@@ -99,6 +100,8 @@ class FastPathConnection(HttpToolsProtocol):
         self._answering_bytes = 0
         # Received bytes that are not parsed yet.
         self._held = NOTHING
+        # Whether too many pipelined requests wait.
+        self._is_crowded = False
         # uvicorn's own headers, and their lines. uvicorn replaces them every second, because of the date.
         self._server_headers: list[tuple[bytes, bytes]] | None = None
         self._server_lines = b""
@@ -149,7 +152,7 @@ class FastPathConnection(HttpToolsProtocol):
     def send_reply(self, incoming: IncomingRequest, *, keep_alive: bool = True) -> None:
         """Answers a request for which `decode_plain` was true."""
         reply = answer_plain(incoming)
-        if (self._held or self.pipeline) and self._closes_after(reply.status):
+        if (self._is_crowded or self._held or self.pipeline) and self._closes_after(reply.status):
             keep_alive = False
         closing = b"" if keep_alive else CLOSE
         head = STATUS_LINE[reply.status], self._current_server_lines(), reply.head, closing, b"\r\n"
@@ -163,9 +166,9 @@ class FastPathConnection(HttpToolsProtocol):
     def _refuse_as_busy(self, service: Service, binding: Binding) -> None:
         self._refused_at = self._load.refuse()
         transport = self.transport
-        if not transport.paused & OVERLOAD and self._load.stops_reading(partial(transport.resume_reading, OVERLOAD)):
-            transport.pause_reading(OVERLOAD)
-        lines, closes = self._current_server_lines(), bool(self._held) and self._closes_after(429)
+        if not transport.paused & TURN and self._load.stops_reading(partial(transport.resume_reading, TURN)):
+            transport.pause_reading(TURN)
+        lines, closes = self._current_server_lines(), self._is_crowded and self._closes_after(429)
         transport.write(overload_reply(service, binding, self._body, lines + CLOSE if closes else lines))
         if closes:
             transport.close()

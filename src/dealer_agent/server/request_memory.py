@@ -6,15 +6,19 @@ of connections together are not. If the budget is used up, the unfinished reques
 senders lose their place before a client whose request arrives at once.
 """
 
+import ctypes
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import RateLimited
 
 RETRY_SECONDS = 5
 """When a client may retry whose request found no free connection or memory."""
+RETURNED_BYTES = 8 * 1024 * 1024
+"""When the process holds so many bytes less than before, it returns memory to the system."""
 MOST_UNKNOWN = 32
 """How many bodies may be larger than those of reading skills before their `type` has arrived."""
 
@@ -22,6 +26,11 @@ MOST_UNKNOWN = 32
 def no_memory() -> RateLimited:
     """The refusal of a request for whose bytes there is no room. The connection closes."""
     return RateLimited(RETRY_SECONDS, because="The service holds too many unfinished requests.", closes=True)
+
+
+def memory_of(settings: ServiceSettings) -> "RequestMemory":
+    """The budget and the share of the settings."""
+    return RequestMemory(settings.request_memory_mib << 20, settings.request_memory_mib_per_address << 20)
 
 
 class Holder(Protocol):
@@ -47,6 +56,10 @@ class RequestMemory:
         # many others were deleted.
         self._unfinished: OrderedDict[Holder, None] = OrderedDict()
         self._unknown = 0
+        # The most bytes that were held since memory was returned.
+        self._peak = 0
+        # The GNU C library has this function. Other libraries return memory by themselves.
+        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
     def hold(self, holder: Holder, size: int, client: str | None, *, is_unfinished: bool) -> bool:
         """Sets how many bytes a connection holds. False if there is no room; then it must forget them.
@@ -59,6 +72,7 @@ class RequestMemory:
             return not size
         self._sizes[holder] = client, size
         self.held += size
+        self._peak = max(self._peak, self.held)
         if client is not None:
             self._of_clients[client] = self._of_clients.get(client, 0) + size
         if is_unfinished:
@@ -72,9 +86,18 @@ class RequestMemory:
         self._subtract(holder)
         self._unfinished.pop(holder, None)
 
+    def return_unused(self) -> None:
+        """Returns memory to the system after much less is held than before. Call it every few seconds.
+
+        The C library keeps the memory of large objects that lie between others. For 64 MiB, this takes about 10 ms.
+        """
+        if self._trim is not None and self._peak - self.held >= RETURNED_BYTES:
+            self._trim(0)
+            self._peak = self.held
+
     @contextmanager
     def of_unknown_type(self) -> Iterator[None]:
-        """A block in which a large body arrives whose `type` is not known. Raises RateLimited when there are too many."""
+        """A block in which a large body of unknown type arrives. Raises RateLimited when there are too many."""
         if self._unknown >= MOST_UNKNOWN:
             self.refused += 1
             raise no_memory()
