@@ -1,6 +1,7 @@
 """Unpacks feeds: ZIP, gzip and Excel workbooks (XLSX). Every size is bounded before memory or disk is used."""
 
 import csv
+import errno
 import io
 import os
 import zipfile
@@ -31,6 +32,7 @@ _EMPTY_ZIP = b"PK\x05\x06"
 _PIECE = 1 << 18
 _END = b"PK\x05\x06"
 _HEADER_SIZE, _END_SIZE, _LONGEST_COMMENT, _LOCATOR_SIZE = 30, 22, 65_535, 20
+_DAMAGED = "The archive is damaged, or packed in an unusual way. Send it again."
 _PLAIN = "Send the export itself, as CSV, TAB-separated text or JSON, or one such file in a ZIP archive."
 
 
@@ -54,8 +56,12 @@ def unpack(feed: Opener | bytes, target: BinaryIO, most_bytes: int = MOST_FILE_M
                 _copy(_gunzipped(file), target, most)
             else:
                 _unzip(file, target, most)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
-            raise FeedError("The archive is damaged, or packed in an unusual way. Send it again.") from None
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, LookupError, ValueError):
+            raise FeedError(_DAMAGED) from None
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # `zipfile` looks for an entry before the start of the file.
+                raise FeedError(_DAMAGED) from None
+            raise
     target.flush()
     unpacked = partial(_opened, target)
     with unpacked() as file:

@@ -70,7 +70,7 @@ def rows_of_workbook(archive: zipfile.ZipFile) -> Iterator[Row]:
         if len(sheets) != 1:
             raise FeedError(f"The workbook has {len(sheets)} sheets with cells and must have exactly one.")
         yield from book.rows(sheets[0])
-    except (expat.ExpatError, KeyError, ValueError, IndexError):  # A workbook that breaks its own format.
+    except (expat.ExpatError, LookupError, ValueError):  # A workbook that breaks its own format.
         raise _unreadable() from None
 
 
