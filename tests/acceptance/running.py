@@ -17,6 +17,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from dealer_agent.catalogue_loading import child_processes
 from dealer_agent.cli import app
 
 COMMAND = str(Path(sys.executable).with_name("dealer-agent"))
@@ -49,9 +50,13 @@ def command(
 
 
 def command_here(*arguments: str | Path, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-    """The same in this process, for tables of many calls: a start takes longer than most commands do."""
+    """The same in this process, for tables of many calls: a start takes longer than most commands do.
+
+    An import then is not in a child process with limits, whose output would be lost.
+    """
     variables: dict[str, str | None] = {"DATABASE_URL": None, "DEALER_AGENT_KEYS": None, "COLUMNS": "100", **more}
-    with chdir(cwd or Path.cwd()):
+    with chdir(cwd or Path.cwd()), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child_processes, "fork_with_limits", lambda: None)
         done = CliRunner().invoke(app, [*map(str, arguments)], env=variables, prog_name="dealer-agent")
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return subprocess.CompletedProcess(list(map(str, arguments)), done.exit_code, done.stdout, done.stderr)

@@ -109,7 +109,7 @@ def run(
 ) -> None:
     """Fetch a feed now and import its files, whatever its schedule says."""
     # Imported here: the HTTP client takes a moment.
-    from dealer_agent.feed_collection.collection import FeedCollection, feed_rows, import_here
+    from dealer_agent.feed_collection.collection import FeedCollection, feed_rows, import_in_process
 
     with open_dealer(directory) as dealer:
         feed_named(dealer, name)
@@ -117,7 +117,7 @@ def run(
             put_feeds(tx, feed_rows(dealer.settings))
 
         async def collect() -> None:
-            done = await FeedCollection(dealer.store, import_here).collect(dealer.settings, name, again=again)
+            done = await FeedCollection(dealer.store, import_in_process).collect(dealer.settings, name, again=again)
             if done.outcome == "busy":
                 fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
             for file in done.files:

@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import UNSET
 
+from dealer_agent.catalogue_loading.child_processes import refusal_of
 from dealer_agent.config import Settings
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
@@ -29,6 +30,7 @@ from dealer_agent.feed_collection.feed_folder import WaitingFile, delete_old_fil
 from dealer_agent.feed_collection.import_process import LONGEST_PROBLEM, ImportJob
 from dealer_agent.feed_collection.source import FeedSourceError, incoming_folder
 from dealer_agent.feed_collection.sources import source_of
+from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import LeaseLost, StorageError
 from dealer_agent.storage.feeds import (
@@ -87,7 +89,8 @@ class ImportInterrupted(Exception):  # noqa: N818 - says what happened.
 
 
 ImportRunner = Callable[[ImportJob], Awaitable[None]]
-"""Does a job: afterwards the file has its result. Raises ImportInterrupted."""
+"""Does a job: afterwards the file has its result. Raises ImportInterrupted, and FeedError if the file is refused
+because the process died at one of its limits."""
 
 
 def digest_of(feed: FeedSettings) -> bytes:
@@ -259,6 +262,8 @@ class _Work:
         )
         try:
             await self.run_import(job)
+        except FeedError as problem:
+            await asyncio.to_thread(import_process.refuse, self.store, job, problem)
         except ImportInterrupted as problem:
             if not problem.is_in_file:
                 await self.write(uncount_attempt, self.claimed, file)
@@ -284,16 +289,8 @@ class _Work:
         delete_old_files(self.settings.directory, self.feed.name, before, datetime.now(UTC))
 
 
-async def import_here(job: ImportJob) -> None:
-    """Imports a file in a thread of this process, for commands. See ImportRunner."""
-    try:
-        await asyncio.to_thread(import_process.do, job)
-    except import_process.TEMPORARY as problem:
-        raise ImportInterrupted(import_process.words_of(problem), is_in_file=False) from None
-
-
 async def import_in_process(job: ImportJob) -> None:
-    """Imports a file in a process of its own, for services. See ImportRunner."""
+    """Imports a file in a process of its own, which has limits. See ImportRunner."""
     # A new session, so that Ctrl-C reaches only the service. `-P` keeps the current folder out of the import path.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -317,6 +314,8 @@ async def import_in_process(job: ImportJob) -> None:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if (refusal := refusal_of(code)) is not None:
+        raise refusal
     if code < 0:
         raise ImportInterrupted(f"the import was ended by signal {-code}: is there enough memory?", is_in_file=True)
     if code > 0:
