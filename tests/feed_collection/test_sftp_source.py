@@ -16,7 +16,7 @@ from msgspec import UNSET, convert
 from dealer_agent.config.sftp import SftpSource
 from dealer_agent.feed_collection import sftp_source
 from dealer_agent.feed_collection.sftp_source import SftpServer
-from dealer_agent.feed_collection.source import FeedSourceError, Fetched, name_at_source
+from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, Fetched, name_at_source
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 
 pytestmark = [pytest.mark.outside_protocol("feeds fetched by SFTP"), pytest.mark.anyio]
@@ -82,7 +82,9 @@ class Vendor:
         return SftpServer(settings, self.own, self.environment, rule)
 
     async def fetch(self, source: SftpServer, seen: Any = (), most_bytes: int = MIB) -> Fetched:
-        return await source.fetch(dict(seen), self.own / "incoming", most_bytes)
+        incoming = self.own / "incoming"
+        incoming.mkdir(exist_ok=True)
+        return await source.fetch(dict(seen), Arrivals(incoming, most_bytes, room=1 << 50, least_free=0))
 
     async def problem(self, source: SftpServer, **more: Any) -> str:
         """Why nothing is fetched. Nothing is left in the incoming folder."""

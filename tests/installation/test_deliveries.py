@@ -218,9 +218,7 @@ def test_a_changed_address_holds_for_the_next_delivery(
         eventually("a lead arrives at the new address", arrives_there, every=0.5)
 
 
-def test_an_outlet_of_a_dealer_reaches_no_private_address(
-    tmp_path: Path, receivers: dict[str, HttpReceiver]
-) -> None:
+def test_an_outlet_of_a_dealer_reaches_no_private_address(tmp_path: Path, receivers: dict[str, HttpReceiver]) -> None:
     installation = make_installation(tmp_path / "installation", INSTALLATION_TOML + RETRIES)
     add(installation, WORKS, more=crm(receivers[WORKS].url))
     with opened(installation) as store:

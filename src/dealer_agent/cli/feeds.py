@@ -94,7 +94,7 @@ def files(
     ]
     print_table("Files", columns, rows, empty="No file has arrived yet.", as_json=as_json)
     if rows and not as_json:
-        out.print(f"Kept files are in {plain(str(folder))}/NAME/kept. Their names begin with the id.")
+        out.print(f"Files are in {plain(str(folder))}/NAME/kept and NAME/refused. Their names begin with the id.")
     if not as_json and any(each.state == "refused" for each in found):
         out.print(plain(REFUSED))
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct
 
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.feeds import SOURCES
+from dealer_agent.config.feeds import SOURCES, FeedFileSettings
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.loading import database_of, rate_limit_url, read_text, read_toml, require_private
 from dealer_agent.config.settings import (
@@ -38,6 +38,7 @@ OF_INSTALLATION = {
     "service": ("trusted_proxies", "private_networks", "max_connections", "max_connections_per_address"),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
+    "feed_files": FeedFileSettings.__struct_fields__,
     "sftp": SftpSettings.__struct_fields__,
     "metrics": ("enabled", "host", "port", "dealers"),
     "traces": ("endpoint", "ratio", "follow_parent"),

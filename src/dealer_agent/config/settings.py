@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict, fields
 
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.feeds import Feeds, feeds_name_rooftops
+from dealer_agent.config.feeds import FeedFileSettings, Feeds, feeds_name_rooftops
 from dealer_agent.config.rates import windows_of
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Profile
@@ -329,6 +329,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     delivery: DeliverySettings = DeliverySettings()
     alerts: AlertSettings = AlertSettings()
     checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
+    feed_files: FeedFileSettings = FeedFileSettings()
     sftp: SftpSettings = SftpSettings()
     reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()
     leads: LeadSettings = LeadSettings()

@@ -26,9 +26,18 @@ from dealer_agent.config import Settings
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.feed_collection import import_process
-from dealer_agent.feed_collection.feed_folder import WaitingFile, delete_old_files, keep, waiting_files
+from dealer_agent.feed_collection.feed_folder import (
+    WaitingFile,
+    bytes_left,
+    delete_old_files,
+    delete_surplus,
+    fair_share,
+    keep,
+    waiting_bytes,
+    waiting_files,
+)
 from dealer_agent.feed_collection.import_process import LONGEST_PROBLEM, ImportJob
-from dealer_agent.feed_collection.source import FeedSourceError, incoming_folder
+from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, incoming_folder
 from dealer_agent.feed_collection.sources import source_of
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.storage.clock import clock_problem
@@ -44,6 +53,7 @@ from dealer_agent.storage.feeds import (
     find_file,
     finish_file,
     forget_files,
+    forget_surplus,
     note_fetch,
     note_fetch_problem,
     note_file_problem,
@@ -61,6 +71,8 @@ MOST_ATTEMPTS = 5
 """An import that was interrupted this often is given up: the file itself may be the reason."""
 FIRST_RETRY = timedelta(minutes=5)
 LONGEST_RETRY = timedelta(hours=6)
+MOST_ROWS = 1000
+"""The newest files of a feed whose results the database keeps."""
 _FETCH_SECONDS = 7200
 """The longest fetch. Sources have their own, shorter limits."""
 
@@ -190,10 +202,10 @@ class _Work:
         source = source_of(self.feed, self.settings, os.environ)
         if source is None:
             return
-        incoming = incoming_folder(self.settings.directory, self.feed.name)
         try:
             async with asyncio.timeout(_FETCH_SECONDS):
-                fetched = await source.fetch(self.claimed.seen, incoming, self.feed.most_bytes)
+                arrivals = await asyncio.to_thread(self._arrivals)
+                fetched = await source.fetch(self.claimed.seen, arrivals)
         except (FeedSourceError, TimeoutError) as problem:
             words = str(problem) or "the source did not answer in time"
             self.collected.problem = words
@@ -201,12 +213,25 @@ class _Work:
         else:
             await self.write(note_fetch, self.claimed, fetched.seen)
 
+    def _arrivals(self) -> Arrivals:
+        """The incoming folder with its bounds. Raises FeedSourceError if nothing may arrive now."""
+        bounds = self.settings.feed_files
+        incoming = incoming_folder(self.settings.directory, self.feed.name)
+        incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+        left = bytes_left(self.settings.directory, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
+        waiting = waiting_bytes(incoming)
+        arrivals = Arrivals(
+            incoming, self.feed.most_bytes, fair_share(waiting, min(left)) - waiting, bounds.least_free_mib << 20
+        )
+        arrivals.check(0)
+        return arrivals
+
     async def import_waiting(self, one_import: asyncio.Lock) -> None:
         """Gives each waiting file its result. Stops at a file that must wait."""
         try:
             for waiting in await asyncio.to_thread(waiting_files, self.settings.directory, self.feed.name):
                 file = await self._finished(waiting, one_import)
-                await asyncio.to_thread(keep, waiting, self.feed.keep_days)
+                await asyncio.to_thread(keep, waiting, file.state, self.feed.keep_days)
                 self.collected.files.append(file)
         except ImportInterrupted as problem:
             self.collected.problem = str(problem)
@@ -279,14 +304,18 @@ class _Work:
         return min(usual, now + min(LONGEST_RETRY, retry))
 
     def end(self, due_at: datetime | None) -> None:
-        """Gives the lease back, and deletes the files that were kept for long enough."""
+        """Gives the lease back, and deletes the files that were kept for long enough, or that are too many."""
+        bounds, directory = self.settings.feed_files, self.settings.directory
         with self.store.write(self.dealer_id) as tx:
             release_feed(tx, self.claimed, due_at)
-            if clock_problem(tx) is not None:
-                return
-            before = tx.now - timedelta(days=self.feed.keep_days)
-            forget_files(tx, self.feed.name, before)
-        delete_old_files(self.settings.directory, self.feed.name, before, datetime.now(UTC))
+            clock_is_right = clock_problem(tx) is None
+            if clock_is_right:
+                forget_files(tx, self.feed.name, tx.now - timedelta(days=self.feed.keep_days))
+            forget_surplus(tx, self.feed.name, MOST_ROWS)
+        if clock_is_right:
+            keep_for = {feed.name: timedelta(days=feed.keep_days) for feed in self.settings.feeds}
+            delete_old_files(directory, keep_for, timedelta(days=bounds.refused_days), datetime.now(UTC))
+        delete_surplus(directory, bounds.kept_mib << 20, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
 
 
 async def import_in_process(job: ImportJob) -> None:

@@ -15,7 +15,15 @@ from msgspec import UNSET
 
 from dealer_agent.config.sftp import SftpSource, read_host_key
 from dealer_agent.encryption.file_permissions import advice, is_open_to_others
-from dealer_agent.feed_collection.source import FeedSourceError, Fetched, Seen, finish_file, is_temporary, part_file
+from dealer_agent.feed_collection.source import (
+    Arrivals,
+    FeedSourceError,
+    Fetched,
+    Seen,
+    finish_file,
+    is_temporary,
+    part_file,
+)
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import connect
 
@@ -51,11 +59,11 @@ class SftpServer:
         self._secrets = secrets
         self._rule = rule
 
-    async def fetch(self, seen: Seen, incoming: Path, most_bytes: int) -> Fetched:
+    async def fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
         """Fetches the newest file if it is another one than last time. See FeedSource."""
         try:
             async with asyncio.timeout(self._settings.timeout_seconds), self._session() as client:
-                return await self._fetch(client, seen, incoming, most_bytes)
+                return await self._fetch(client, seen, arrivals)
         except TimeoutError:
             raise FeedSourceError(
                 f"the server did not send the file within {self._settings.timeout_seconds:,} seconds: "
@@ -71,16 +79,15 @@ class SftpServer:
                 f"the connection to the server failed ({type(error).__name__}): ask its owner if this goes on"
             ) from None
 
-    async def _fetch(self, client: asyncssh.SFTPClient, seen: Seen, incoming: Path, most_bytes: int) -> Fetched:
+    async def _fetch(self, client: asyncssh.SFTPClient, seen: Seen, arrivals: Arrivals) -> Fetched:
         found = await self._newest(client)
         if found is None or found.state() == seen.get(_NEWEST):
             return Fetched(seen=seen)
         found = await self._complete(client, found)
-        if found.size > most_bytes:
-            raise FeedSourceError(f"the file has more than {most_bytes >> 20:,} MiB: raise max_mib")
+        arrivals.check(found.size)
         if found.size == 0:
             raise FeedSourceError("the file is empty: ask the server's owner")
-        file = await _download(client, found, incoming)
+        file = await _download(client, found, arrivals)
         return Fetched((file,), {_NEWEST: found.state()})
 
     async def _newest(self, client: asyncssh.SFTPClient) -> _Remote | None:
@@ -222,9 +229,9 @@ def _remote(path: str, attrs: asyncssh.SFTPAttrs) -> _Remote:
     return _Remote(int(attrs.mtime or 0), path, int(attrs.size or 0))
 
 
-async def _download(client: asyncssh.SFTPClient, found: _Remote, incoming: Path) -> Path:
+async def _download(client: asyncssh.SFTPClient, found: _Remote, arrivals: Arrivals) -> Path:
     """Stores the file in the incoming folder. Raises FeedSourceError if it changes meanwhile, and asyncssh.Error."""
-    part = await asyncio.to_thread(part_file, incoming)
+    part = await asyncio.to_thread(part_file, arrivals.incoming)
     try:
         size = 0
         with part.open("xb") as file:
@@ -232,6 +239,7 @@ async def _download(client: asyncssh.SFTPClient, found: _Remote, incoming: Path)
                 while size <= found.size and (piece := await remote.read(_PIECE)):
                     assert isinstance(piece, bytes), "opened in binary mode"
                     size += len(piece)
+                    arrivals.check(size)
                     await asyncio.to_thread(file.write, piece)
         if size != found.size or _remote(found.path, await client.stat(found.path)) != found:
             raise FeedSourceError("the file changed while it was fetched: the next fetch tries again")

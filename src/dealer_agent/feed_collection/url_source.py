@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from dealer_agent.config.feeds import UrlSource
 from dealer_agent.dealers.hosts import is_this_machine
-from dealer_agent.feed_collection.source import FeedSourceError, Fetched, Seen, finish_file, part_file
+from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, Fetched, Seen, finish_file, part_file
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import http_client
 
@@ -41,11 +41,11 @@ class FeedUrl:
         self._rule = rule
         self._redirect_rule = redirect_rule
 
-    async def fetch(self, seen: Seen, incoming: Path, most_bytes: int) -> Fetched:
+    async def fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
         """Fetches the file if it has changed. See FeedSource."""
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
-                return await self._fetch(seen, incoming, most_bytes)
+                return await self._fetch(seen, arrivals)
         except TimeoutError:
             raise FeedSourceError(
                 f"the server did not send the file within {self._settings.timeout_seconds:,} seconds: "
@@ -59,7 +59,7 @@ class FeedUrl:
             # The message of the error may contain the URL.
             raise FeedSourceError(f"the connection to the server failed ({type(error).__name__})") from None
 
-    async def _fetch(self, seen: Seen, incoming: Path, most_bytes: int) -> Fetched:
+    async def _fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
         conditions = {"If-None-Match": seen.get("etag"), "If-Modified-Since": seen.get("modified")}
         asked = {name: value for name, value in conditions.items() if value}
         url, rule, cookies = self._settings.address, self._rule, CookieJar()
@@ -77,7 +77,7 @@ class FeedUrl:
                     advice = _ADVICE.get(response.status_code, "try again later, or ask the server's owner")
                     raise FeedSourceError(f"the server answered with the status {response.status_code}; {advice}")
                 name = unquote(urlsplit(url).path).rpartition("/")[2] or "feed"
-                file = await _store(response, incoming, name, most_bytes)
+                file = await _store(response, arrivals, name)
                 found = {"etag": response.headers.get("etag"), "modified": response.headers.get("last-modified")}
                 kept = {key: value for key, value in found.items() if value and len(value) <= _LONGEST_VALIDATOR}
                 return Fetched((file,), kept)
@@ -114,21 +114,20 @@ def _origin(url: str) -> tuple[str, str | None, int]:
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
-async def _store(response: httpx.Response, incoming: Path, name: str, most_bytes: int) -> Path:
+async def _store(response: httpx.Response, arrivals: Arrivals, name: str) -> Path:
     """Writes the body, unpacked, into the incoming folder. Raises FeedSourceError if it is too large."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip", ""):
         raise FeedSourceError(f"the server sent the content encoding {encoding[:40]!r}, which was not asked for")
     unpack = None if encoding in ("identity", "") else zlib.decompressobj(wbits=31)
     size = 0
-    part = await asyncio.to_thread(part_file, incoming)
+    part = await asyncio.to_thread(part_file, arrivals.incoming)
     try:
         with _disk_errors(), part.open("xb") as file:
             async for packed in response.aiter_raw(_PIECE):
                 for piece in _pieces(packed, unpack):
                     size += len(piece)
-                    if size > most_bytes:
-                        raise FeedSourceError(f"the file has more than {most_bytes >> 20:,} MiB: raise max_mib")
+                    arrivals.check(size)
                     await asyncio.to_thread(file.write, piece)
         if unpack is not None and not unpack.eof:
             raise FeedSourceError("the compressed file ends too early: the next fetch tries again")
