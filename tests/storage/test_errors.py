@@ -114,7 +114,7 @@ def test_a_lock_that_is_held_for_too_long_is_busy(
 
 def test_readers_cannot_write(database_url: str) -> None:
     migrate(database_url)
-    _, engine = open_engines(parse(database_url))
+    engine = open_engines(parse(database_url)).reader
     with pytest.raises(DatabaseReadOnly), errors.translating(), engine.begin() as connection:
         connection.execute(text("INSERT INTO dealers (dealer_id) VALUES ('ridgeline')"))
     engine.dispose()
