@@ -1,7 +1,7 @@
 """What one dealer costs the other dealers of its service: a flood of leads, one of searches, and a locked row.
 
-Two workers serve an installation on PostgreSQL. Requests to the other dealers arrive at a steady rate, first alone, then
-beside each of the three. wrk sends the floods. The clients and the database share the cores with the service, so a
+Two workers serve an installation on PostgreSQL. Requests to the other dealers arrive at a steady rate, first alone,
+then beside each of the three. wrk sends the floods. The clients and the database share the cores with the service, so a
 figure is compared with that of the other dealers alone, in one run.
 """
 

@@ -106,7 +106,12 @@ def fairness_table(found: FairnessFigures) -> Table:
 
 
 def _times(steady: Steady) -> tuple[str, str, str, str]:
-    return f"{steady.p50:,.1f}", f"{steady.p99:,.1f}", f"{steady.longest:,.1f}", f"{steady.refused} of {steady.answered}"
+    return (
+        f"{steady.p50:,.1f}",
+        f"{steady.p99:,.1f}",
+        f"{steady.longest:,.1f}",
+        f"{steady.refused} of {steady.answered}",
+    )
 
 
 def lead_tables(leads: LeadFigures) -> Iterator[Table]:

@@ -160,23 +160,16 @@ def test_the_server_ends_a_transaction_that_stands_idle_and_says_so(
     shorter = connections._BEGIN_TO_WRITE.replace(f"'{connections.IDLE_SECONDS}s'", "'10ms'")
     assert shorter != connections._BEGIN_TO_WRITE
     monkeypatch.setattr(connections, "_BEGIN_TO_WRITE", shorter)
-    with Store.open(postgresql_url, VAULT) as stopped:
-        with stopped.import_lock("a"), pytest.raises(DatabaseUnreachable, match="25P03"), stopped.lock("a") as tx:
-            while store_has_transactions(store, "idle in transaction", "FOR NO KEY UPDATE"):
-                pass
-            tx.connection.exec_driver_sql("SELECT 1")
-        with stopped.lock("a"):
-            pass
+    with Store.open(postgresql_url, VAULT) as stopped, stopped.import_lock("a"):
+        with pytest.raises(DatabaseUnreachable, match="25P03"):
+            hold_until_others_may_lock(stopped, store)
+        known(stopped, "a")
 
 
-def store_has_transactions(store: Store, state: str, words: str) -> bool:
-    with store.read("a") as tx:
-        found = tx.connection.exec_driver_sql(
-            "SELECT count(*) FROM pg_stat_activity WHERE state = %(state)s AND query LIKE '%%' || %(words)s || '%%'"
-            " AND datname = current_database()",
-            {"state": state, "words": words},
-        )
-        return bool(found.scalar())
+def hold_until_others_may_lock(holder: Store, other: Store) -> None:
+    with holder.lock("a") as tx:
+        known(other, "a")
+        tx.connection.exec_driver_sql("SELECT 1")
 
 
 def test_connections_find_a_lost_server_and_options_of_the_url_come_first(postgresql_url: str) -> None:

@@ -29,8 +29,9 @@ from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import appointments_of, busy_quarters, find_appointment
 from dealer_agent.storage.consents import allowed_channels
+from dealer_agent.storage.lead_job import Job
 from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.lead_writer import Job, LeadWriter
+from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.notices import withdraw as withdraw_consent
 from dealer_agent.storage.store import Store

@@ -73,6 +73,12 @@ class Process:
     def __post_init__(self) -> None:
         self.memory = memory_of(self.settings)
 
+    def readiness(self, away: str) -> tuple[int, dict[str, Any]]:
+        """The status of /readyz, and what its body says. `away` is the status in words when the database is away."""
+        takes_leads = self.leads == LEADS_TAKEN
+        status = away if not self.ready else "ready" if takes_leads else "leads cannot be stored"
+        return 200 if self.ready and takes_leads else 503, {"status": status, "leads": self.leads}
+
     def too_many(self, rule: str, wait: int) -> RateLimited:
         """Counts a request that a rule refuses, and returns the error to raise."""
         self.refused[rule] += 1

@@ -11,8 +11,8 @@ turn `synchronous_commit` on if the server has it off: an answered lead survives
 (docs/protocol.md#durable-before-answer). A URL may name several servers, of which one takes writes. When a transaction
 finds that its server is lost or takes no writes any more, the pool replaces all its connections.
 
-Both share one pool. The lead writer has a connection of its own: what waits in other transactions never keeps leads
-from the database. Together they have at most the connections of the process. A transaction sets all that it needs itself, and
+Both share one pool. The lead writer has a connection of its own: transactions that wait never keep it from the
+database. Together they have at most the connections of the process. A transaction sets all that it needs itself, and
 nothing lasts longer. So a pooler such as PgBouncer may give each transaction another session. That session does not
 have the statements that the driver prepared in an earlier one. So a connection through a pooler prepares none.
 """

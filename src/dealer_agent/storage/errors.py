@@ -145,7 +145,10 @@ UNREACHABLE: _Meaning = (
     f"the database {CANNOT_BE_REACHED}; then check the database's name, user and password",
 )
 BUSY: _Meaning = (DatabaseBusy, "the database is busy: another process holds it for too long")
-IDLE: _Meaning = (DatabaseUnreachable, "the database ended a transaction in which this process stood still for too long")
+IDLE: _Meaning = (
+    DatabaseUnreachable,
+    "the database ended a transaction in which this process did nothing for long",
+)
 FULL: _Meaning = (DiskFull, "the disk or the quota of the database is full")
 READ_ONLY: _Meaning = (DatabaseReadOnly, "the database is read-only, or this user may not write to it")
 NOT_PRIMARY: _Meaning = (

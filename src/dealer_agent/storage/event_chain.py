@@ -120,6 +120,8 @@ CHAINS = {"consents": CONSENTS, "accesses": ACCESSES}
 # FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
 LOCK_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True))
 
+READ_END = Prepared(CONSENTS.read_end)
+
 LOCK_FREE_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True, skip_locked=True))
 
 ADD_DEALER = upsert(dealers, "NOTHING")
@@ -136,22 +138,31 @@ def lock_dealer(tx: Transaction) -> None:
     tx.connection.info[_cache_key(tx)] = _stored_end(*found[0])
 
 
-def lock_dealers(dealers_of: Sequence[Transaction], *, waits: bool) -> list[Transaction]:
-    """Locks the dealers of these transactions, which share a connection. Returns those whose dealer it locked.
+class FreeDealers(NamedTuple):
+    """The transactions whose dealer was locked at once, and those whose dealer has no row yet."""
 
-    With `waits`, it waits for each lock, and locks them all. Without, it leaves out the dealers that another
-    transaction has locked, and those that are new: to add one may wait. On SQLite it locks all of them at once.
+    locked: list[Transaction]
+    new: list[Transaction]
+
+
+def lock_free_dealers(transactions: Sequence[Transaction]) -> FreeDealers:
+    """Locks the dealers of transactions that share a connection, without a wait for those that others have locked.
+
+    It adds no rows, because that may wait. On SQLite the caller has the lock of the database: it locks all of them.
     """
-    if waits or dealers_of[0].connection.dialect.name == "sqlite":
-        for tx in dealers_of:
+    if transactions[0].connection.dialect.name == "sqlite":
+        for tx in transactions:
             lock_dealer(tx)
-        return list(dealers_of)
-    locked = []
-    for tx, found in zip(dealers_of, LOCK_FREE_DEALER.read_of_each(dealers_of), strict=True):
+        return FreeDealers(list(transactions), [])
+    locked, others = [], []
+    for tx, found in zip(transactions, LOCK_FREE_DEALER.read_of_each(transactions), strict=True):
         if found:
             tx.connection.info[_cache_key(tx)] = _stored_end(*found[0])
             locked.append(tx)
-    return locked
+        else:
+            others.append(tx)
+    known = READ_END.read_of_each(others) if others else []
+    return FreeDealers(locked, [tx for tx, found in zip(others, known, strict=True) if not found])
 
 
 def append(tx: Transaction, event: Mapping[str, Any], body: bytes | None = None) -> int:

@@ -105,7 +105,7 @@ class SubmittedJob(Generic[Result]):
 
     def settle(self) -> None:
         """Gives the future its result or its failure."""
-        if not self.start():
+        if self.future.done() or not self.start():
             return
         if self.span is not None:
             self.span.record("transaction", self.began, time_ns())

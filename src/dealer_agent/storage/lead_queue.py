@@ -4,16 +4,17 @@ A dealer is blocked while another transaction holds its lock, or another lock th
 apart. They are tried again after a pause, until they are too old. The jobs of other dealers go on.
 """
 
+import math
 import threading
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from time import perf_counter
 from typing import Any
 
 from dealer_agent.dealers.turns import Turns
-from dealer_agent.storage.errors import DealerBlocked, QueueFull, StoreClosed
+from dealer_agent.storage.errors import QueueFull, StoreClosed
 from dealer_agent.storage.lead_job import SubmittedJob
 
 GROUP = 64
@@ -44,10 +45,13 @@ must not take the turns and the processor time of the others."""
 
 @dataclass
 class _Blocked:
-    """The jobs of a blocked dealer, and the pause before it was last tried. While it is tried, `jobs` is empty."""
+    """A blocked dealer: its jobs, since when it is blocked, when a transaction last waited for it in vain, and the last
+    pause. While it is tried, `jobs` is empty."""
 
-    jobs: deque[SubmittedJob[Any]]
-    pause: float
+    since: float
+    jobs: deque[SubmittedJob[Any]] = field(default_factory=deque)
+    waited_at: float = 0.0
+    pause: float = FIRST_PAUSE_SECONDS / 2
     is_tried: bool = False
 
 
@@ -60,6 +64,8 @@ class LeadQueue:
         self._blocked: dict[str, _Blocked] = {}
         self._retries: list[tuple[float, str]] = []
         self._next_retries = 0.0
+        self.is_shared = False
+        """Whether several dealers had jobs when the last group began."""
         self._apart = 0
         self._closed = False
         self._last_dealer: str | None = None
@@ -109,6 +115,7 @@ class LeadQueue:
                 self._try_again(now)
                 if self._ready:
                     most = SHARED_GROUP if now < self._shared_until or self._ready.dealers > 1 else GROUP
+                    self.is_shared = most < GROUP
                     return [self._ready.take()[1] for _ in range(min(most, len(self._ready)))]
                 if self._retries:
                     self._changed.wait(max(self._retries[0][0], self._next_retries) - now)
@@ -133,18 +140,34 @@ class LeadQueue:
             blocked.jobs.clear()
             blocked.is_tried = True
 
-    def set_apart(self, dealer_id: str, jobs: Iterable[SubmittedJob[Any]]) -> list[SubmittedJob[Any]]:
-        """Puts jobs of a blocked dealer back. Returns those that are too old: the caller refuses them."""
+    def is_blocked(self, dealer_id: str, since: float = math.inf) -> bool:
+        """Whether a dealer is blocked, and was at `since`, a time of `perf_counter`."""
+        blocked = self._blocked.get(dealer_id)
+        return blocked is not None and blocked.since <= since
+
+    def waited_at(self, dealer_id: str) -> float:
+        """When a transaction last waited for a blocked dealer in vain; 0 if none did."""
+        blocked = self._blocked.get(dealer_id)
+        return 0.0 if blocked is None else blocked.waited_at
+
+    def set_apart(self, dealer_id: str, jobs: Iterable[SubmittedJob[Any]], *, waited: bool) -> list[SubmittedJob[Any]]:
+        """Puts jobs of a blocked dealer back. Returns those that are too old: the caller refuses them.
+
+        `waited`: a transaction has waited for the dealer in vain.
+        """
         with self._changed:
             now = perf_counter()
             waiting = [job for job in (*jobs, *self._ready.take_all(dealer_id)) if not job.future.cancelled()]
-            kept = deque(job for job in waiting if not job.is_too_old(now))
-            known = self._blocked.pop(dealer_id, None)
-            pause = FIRST_PAUSE_SECONDS if known is None else min(2 * known.pause, LONGEST_PAUSE_SECONDS)
-            if kept:
-                self._blocked[dealer_id] = _Blocked(kept, pause)
-                self._apart += len(kept)
-                heappush(self._retries, (now + pause, dealer_id))
+            blocked = self._blocked.pop(dealer_id, None) or _Blocked(since=now)
+            blocked.jobs.extend(job for job in waiting if not job.is_too_old(now))
+            blocked.pause = min(2 * blocked.pause, LONGEST_PAUSE_SECONDS)
+            blocked.is_tried = False
+            if waited:
+                blocked.waited_at = now
+            if blocked.jobs:
+                self._blocked[dealer_id] = blocked
+                self._apart += len(blocked.jobs)
+                heappush(self._retries, (now + blocked.pause, dealer_id))
             return [job for job in waiting if job.is_too_old(now)]
 
     def let_in(self, dealer_id: str) -> None:

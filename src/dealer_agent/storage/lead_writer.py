@@ -5,11 +5,11 @@ dealer's lock, so the jobs of one dealer run one after the other, in all process
 another one, or stores one idempotency key twice (docs/protocol.md#durability).
 
 A transaction of several dealers never waits for a lock. It leaves out the dealers that another transaction has locked.
-Their jobs are tried apart, with a short wait, again and again for STORE_SECONDS.
+Their jobs are tried apart from the others, again and again for STORE_SECONDS (`storage.lead_queue`).
 
 The jobs of a group run in one savepoint, and their rows are written together at its end. If a job fails after it stored
-something, all jobs run again, each in a savepoint of its own. If a job meets a lock, all of them run again as well. So a
-job may run several times. It must change nothing but the database.
+something, all jobs run again, each in a savepoint of its own. If a job meets a lock, all of them run again as well. So
+a job may run several times. It must change nothing but the database.
 """
 
 import threading
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from time import perf_counter, time_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, update
 
@@ -30,7 +30,7 @@ from dealer_agent.storage.errors import (
     WrongKey,
     translating,
 )
-from dealer_agent.storage.event_chain import lock_dealers
+from dealer_agent.storage.event_chain import lock_dealer, lock_free_dealers
 from dealer_agent.storage.keys import prepare_to_encrypt
 from dealer_agent.storage.lead_job import Job, Result, SubmittedJob, savepoint
 from dealer_agent.storage.lead_queue import LeadQueue
@@ -42,22 +42,35 @@ from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
 WRITE = update(revisions).where(of_dealer(revisions)).values(token_revision=revisions.c.token_revision)
 
 BLOCKED = (
-    "another transaction holds a lock of the dealer for too long: find it in pg_stat_activity, and end it, or the program "
-    "that began it"
+    "another transaction holds a lock of the dealer for too long: find it in pg_stat_activity, and end it, or the "
+    "program that began it"
 )
 
 STORE_SECONDS = 5.0
 """How long a job waits for a dealer that another transaction has locked. Then it is refused."""
 
-LOCK_SECONDS = 0.1
-"""How long a transaction of one dealer waits for a lock. Meanwhile the jobs of other dealers wait."""
+LOCK_SECONDS = 1.0
+"""How long a transaction of one dealer waits for a lock while no other dealer has jobs."""
+
+SHARED_LOCK_SECONDS = 0.1
+"""The same while other dealers have jobs. A transaction waits only for a dealer that has been blocked for this long."""
+
+NO_WAIT_SECONDS = 0.001
+"""The shortest wait that PostgreSQL can be told."""
 
 REST = 4
-"""After a wait in vain, no transaction waits for this multiple of its time. So blocked dealers take at most a fifth of the
-writer's time, however many they are."""
+"""After a wait in vain, no transaction waits for this multiple of its time. So blocked dealers take at most a fifth of
+the writer's time, however many they are."""
 
 Jobs = dict[str, list[SubmittedJob[Any]]]
 """Jobs by dealer."""
+
+
+class Left(NamedTuple):
+    """The jobs that a transaction did not store: those of dealers that others have locked, and those to run alone."""
+
+    blocked: Jobs
+    alone: Jobs
 
 
 class LeadWriter:
@@ -128,44 +141,68 @@ class LeadWriter:
                     job.was_taken = True
                 job.began = 0 if job.span is None else time_ns()
                 jobs.setdefault(job.dealer_id, []).append(job)
-            if jobs:
+            try:
                 self._store_apart(jobs)
+            except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
+                self._fail(group, error)
+                for job in group:
+                    job.settle()
 
     def _store_apart(self, jobs: Jobs) -> None:
-        """Stores the jobs of the dealers that are not locked together, without a wait, and then those of each other one.
+        """Stores jobs of several dealers. Blocked dealers share no transaction with the others."""
+        blocked = {dealer_id: own for dealer_id, own in jobs.items() if self._queue.is_blocked(dealer_id)}
+        free = {dealer_id: own for dealer_id, own in jobs.items() if dealer_id not in blocked}
+        for group in (free, blocked):
+            left = self._store(group, NO_WAIT_SECONDS) if len(group) > 1 else Left({}, group)
+            for dealer_id in sorted((*left.blocked, *left.alone), key=self._queue.waited_at):
+                waits = self._may_wait(dealer_id)
+                if dealer_id in left.alone or waits:
+                    self._store_alone(dealer_id, group[dealer_id], waits=waits)
+                else:
+                    self._set_apart(dealer_id, group[dealer_id], waited=False)
 
-        Only a transaction of one dealer waits for a lock, and not for long.
+    def _may_wait(self, dealer_id: str) -> bool:
+        """Whether a transaction may wait for this dealer's lock. The jobs of other dealers wait meanwhile."""
+        now = perf_counter()
+        if now < self._rests_until:
+            return False
+        return not self._queue.is_shared or self._queue.is_blocked(dealer_id, since=now - SHARED_LOCK_SECONDS)
+
+    def _store_alone(self, dealer_id: str, own: list[SubmittedJob[Any]], *, waits: bool) -> None:
+        began = perf_counter()
+        longest = SHARED_LOCK_SECONDS if self._queue.is_shared else LOCK_SECONDS
+        if any(self._store({dealer_id: own}, longest if waits else NO_WAIT_SECONDS)):
+            if waits:
+                self._rests_until = perf_counter() + REST * (perf_counter() - began)
+            self._set_apart(dealer_id, own, waited=waits)
+
+    def _set_apart(self, dealer_id: str, own: list[SubmittedJob[Any]], *, waited: bool) -> None:
+        for job in self._queue.set_apart(dealer_id, own, waited=waited):
+            job.refuse(DealerBlocked(BLOCKED))
+
+    def _store(self, jobs: Jobs, lock_seconds: float) -> Left:
+        """Stores jobs in one transaction. Nothing of those that it returns is stored.
+
+        Only a transaction of one dealer waits for the dealer's lock. On PostgreSQL, no statement waits for a lock for
+        longer than `lock_seconds`. SQLite has one lock for all dealers. Its writers wait for it when they begin.
         """
-        if len(jobs) > 1 or self._rests():
-            jobs = self._store(jobs, waits=False)
-        for dealer_id, own in jobs.items():
-            if self._rests() or self._store({dealer_id: own}, waits=True):
-                for job in self._queue.set_apart(dealer_id, own):
-                    job.refuse(DealerBlocked(BLOCKED))
-
-    def _rests(self) -> bool:
-        return perf_counter() < self._rests_until
-
-    def _store(self, jobs: Jobs, *, waits: bool) -> Jobs:
-        """Stores jobs in one transaction. Returns those of the dealers that are blocked: nothing of them is stored.
-
-        SQLite has one lock for all dealers. Its writers wait for it when they begin.
-        """
-        blocked: Jobs = {}
+        left = Left({}, {})
         group = [job for own in jobs.values() for job in own]
         for job in group:
             job.failure, job.met_another = None, False
-        began = perf_counter()
         try:
             with (
                 translating(),
-                begin(self._engine, min(jobs), LOCK_SECONDS) as connection,
+                begin(self._engine, min(jobs), lock_seconds) as connection,
                 collect_rows(connection) as rows,
             ):
                 # Sort the jobs by dealer, so that the dealer is set once for all its jobs.
-                chosen = [own[0].transaction(connection) for _, own in sorted(jobs.items())]
-                locked = lock_dealers(chosen, waits=waits)
-                blocked = {dealer_id: jobs[dealer_id] for dealer_id in jobs.keys() - {tx.dealer_id for tx in locked}}
+                locked = [own[0].transaction(connection) for _, own in sorted(jobs.items())]
+                if len(locked) > 1:
+                    locked, new = lock_free_dealers(locked)
+                    left = _left_of(jobs, locked, new)
+                else:
+                    lock_dealer(locked[0])
                 for tx in locked:
                     _prepare_keys(tx, jobs[tx.dealer_id])
                 runnable = [job for tx in locked for job in jobs[tx.dealer_id] if job.failure is None]
@@ -176,23 +213,27 @@ class LeadWriter:
             self._failed = False
         except DatabaseBusy as error:
             if self._engine.dialect.name != "sqlite":
-                if waits:
-                    self._rests_until = perf_counter() + REST * (perf_counter() - began)
-                return jobs
+                return Left({}, jobs)
             self._fail(group, error)
         except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
             self._fail(group, error)
-            blocked = {}
-        for dealer_id in jobs.keys() - blocked.keys():
+            left = Left({}, {})
+        for dealer_id in jobs.keys() - left.blocked.keys() - left.alone.keys():
             self._queue.let_in(dealer_id)
             for job in jobs[dealer_id]:
                 job.settle()
-        return blocked
+        return left
 
     def _fail(self, group: Iterable[SubmittedJob[Any]], error: Exception) -> None:
         self._failed = True
         for job in group:
             job.failure = job.failure or error
+
+
+def _left_of(jobs: Jobs, locked: Iterable[Transaction], new: Iterable[Transaction]) -> Left:
+    alone = {tx.dealer_id: jobs[tx.dealer_id] for tx in new}
+    others = jobs.keys() - alone.keys() - {tx.dealer_id for tx in locked}
+    return Left({dealer_id: jobs[dealer_id] for dealer_id in others}, alone)
 
 
 def _prepare_keys(tx: Transaction, jobs: Iterable[SubmittedJob[Any]]) -> None:
