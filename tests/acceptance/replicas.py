@@ -70,7 +70,8 @@ def platform(
 class Load:
     """Clients that submit leads and read, until they are stopped. `lost` are requests without an answer of the service.
 
-    `leads` has the dealer and the lead id of each answered lead, by idempotency key.
+    `leads` has the dealer and the lead id of each answered lead, by idempotency key. `longest_gap` is the longest time
+    in seconds without an answered lead.
     """
 
     url: str
@@ -78,6 +79,9 @@ class Load:
     answered: int = 0
     leads: dict[str, tuple[str, str]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
+    most_lost: int = 1000
+    longest_gap: float = 0
+    _last_lead: float = field(default_factory=time.monotonic)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -92,6 +96,9 @@ class Load:
                 lead_id = self._ask(client, dealer, "lead.submit", **_members(key, number * 100_000 + turn))["lead_id"]
                 with self._lock:
                     self.leads[key] = dealer.dealer_id, lead_id
+                    now = time.monotonic()
+                    self.longest_gap = max(self.longest_gap, now - self._last_lead)
+                    self._last_lead = now
                 self._ask(client, dealer, "inventory.search")
                 self._ask(client, dealer, "inventory.vehicle", vin=SHARED_VIN)
 
@@ -115,7 +122,7 @@ class Load:
     def _lose(self, what: str) -> None:
         with self._lock:
             self.lost.append(what)
-        assert len(self.lost) < 1000, self.lost[-5:]
+        assert len(self.lost) < self.most_lost, self.lost[-5:]
         time.sleep(0.05)
 
     def stop(self) -> None:
@@ -133,9 +140,9 @@ def _members(key: str, number: int) -> dict[str, Any]:
 
 
 @contextmanager
-def loaded(url: str, dealers: list[MarkedDealer]) -> Iterator[Load]:
-    """Clients during a block. A client that fails makes the block fail."""
-    load = Load(url, dealers)
+def loaded(url: str, dealers: list[MarkedDealer], most_lost: int = 1000) -> Iterator[Load]:
+    """Clients during a block. A client that fails, or too many requests without an answer, make the block fail."""
+    load = Load(url, dealers, most_lost=most_lost)
     with ThreadPoolExecutor(CLIENTS) as threads:
         clients = [threads.submit(load.run, number) for number in range(CLIENTS)]
         try:

