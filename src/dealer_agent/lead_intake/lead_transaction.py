@@ -139,7 +139,7 @@ class LeadTransaction:
             visit = self._booking.refuse(request, self._home(found))
         else:
             earlier = visits if self.lead.is_trusted else [waiting]
-            visit = self._booking.decide(request, self._home(found), earlier, test_drives=self._test_drives)
+            visit = self._decide(found, earlier)
         if visit.status != UNAVAILABLE:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
@@ -272,10 +272,20 @@ class LeadTransaction:
         request = self.lead.request.appointment
         if request is UNSET:
             return None
-        home = self._home(found)
         if earlier is not None and not self.lead.is_trusted:
-            return self._booking.request_without_token(request, home, earlier)
-        return self._booking.decide(request, home, earlier or (), test_drives=self._test_drives)
+            return self._booking.request_without_token(request, self._home(found), earlier)
+        return self._decide(found, earlier or ())
+
+    def _decide(self, found: FoundVehicle, earlier: Sequence[AppointmentRecord]) -> VisitDecision:
+        request = self.lead.request.appointment
+        assert request is not UNSET, "only a requested visit is decided"
+        return self._booking.decide(
+            request,
+            self._home(found),
+            earlier,
+            vehicle_id=None if found is None else found.vehicle_id,
+            test_drives=self._test_drives,
+        )
 
     def _test_drives(self) -> Iterable[Booked]:
         """The customer's confirmed test drives, from all leads of the same token.

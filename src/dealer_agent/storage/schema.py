@@ -43,7 +43,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 FIRST_REVISION = "0009"
 """The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0019"
+SCHEMA_REVISION = "0020"
 """The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -359,19 +359,21 @@ consent_events = _table(
 )
 
 # `reply` is the reply to the request (JSON: ids, status and times). `shares` is the visit that it is part of.
+# `vehicle_id` is the vehicle of a test drive, if the inventory had it.
 appointments = _table(
     "appointments",
     key="appointment_id",
     of=leads,
     text="appointment_id lead_id kind status shares",
-    words="rooftop",
+    words="rooftop vehicle_id",
     times="created_at starts_at ends_at cancelled_at",
     data="reply",
     sealed="request",
 )
 
 # A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps: the primary key
-# decides between two buyers.
+# decides between two buyers. A test drive also occupies its vehicle, the only place of the kind `vehicle`: the column
+# `rooftop` then has the `vehicle_id`.
 places = _table(
     "places",
     key="rooftop kind quarter place",
