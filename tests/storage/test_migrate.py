@@ -207,7 +207,7 @@ def test_confirmed_test_drives_of_an_older_database_take_their_vehicles(database
 
 def add_row(connection: Connection, table: str, values: Mapping[str, object]) -> None:
     """Adds a row of the dealer."""
-    row = {"dealer_id": DEALER} | values
+    row = {"dealer_id": DEALER, **values}
     names = ", ".join(row)
     connection.execute(text(f"INSERT INTO {table} ({names}) VALUES (:{', :'.join(row)})"), row)
 

@@ -41,10 +41,16 @@ from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import idempotency
 from dealer_agent.storage import leads as stored_leads
 from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits
-from dealer_agent.storage.consents import consents_of, record_consent, repeat_withdrawal_event, touch_lead
+from dealer_agent.storage.consents import (
+    REVOKED_BEFORE,
+    consents_of,
+    record_consent,
+    repeat_withdrawal_event,
+    touch_lead,
+)
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals import withdrawn_since
+from dealer_agent.storage.withdrawals import withdrawn_by_events, withdrawn_since
 
 MOST_ADDITIONS = 50
 """The most additions and the most consent events of a lead. The same sender's next request is a new lead. Each addition
@@ -156,6 +162,8 @@ class LeadTransaction:
         accepted = accepted._replace(withdrawn=withdrawn)
         if not stored_leads.is_known(tx, lead.contacts):
             return self._store_new(accepted, vehicle)
+        by_events = withdrawn_by_events(tx, lead.contacts, accepted.grant.granted_at)
+        accepted = accepted._replace(withdrawn=withdrawn | by_events)
         if not can_reach(lead.customer, accepted.channels):
             self._refuse_withdrawn(accepted.grant)
         window = timedelta(hours=self.context.profile.policies.duplicate_window_hours)
@@ -264,8 +272,7 @@ class LeadTransaction:
         """Records on this lead the channels that were withdrawn on another lead after this consent."""
         again = sorted(accepted.withdrawn.intersection(accepted.grant.channels))
         if again:
-            reason = "revoked on another lead after this consent was given"
-            repeat_withdrawal_event(self.tx, lead_id, again, by="dealer-agent", reason=reason)
+            repeat_withdrawal_event(self.tx, lead_id, again, by="dealer-agent", reason=REVOKED_BEFORE)
 
     def _decide_visit(self, found: FoundVehicle, earlier: Sequence[AppointmentRecord] | None) -> VisitDecision | None:
         """The decision about the requested visit. `earlier` are the visits of the lead to which it is added."""

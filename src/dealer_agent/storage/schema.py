@@ -331,7 +331,8 @@ lead_contacts = _table(
 )
 
 # The channels that were withdrawn for a contact point, and the last time. `contact_hash` is made with a lasting key. A
-# row outlives the customer's leads, so that an old consent that an agent sends again allows nothing.
+# row outlives the customer's leads, so that an old consent that an agent sends again allows nothing. The rows are
+# derived from `consent_events`.
 withdrawals = _table("withdrawals", key="contact_hash channel", data="contact_hash", text="channel", times="at")
 
 # The bodies of the consent events of erased customers. They prove the consent and serve nothing else. `last_at` is the
@@ -346,6 +347,7 @@ proof_contacts = _table("proof_contacts", key="contact_hash lead_id", of=leads, 
 # A hash chain for each dealer. Rows are only added. `hash` covers the number, the columns that are not encrypted,
 # `commitment` and the `hash` before. `commitment` is a salted hash of `body` (text as shown, scope, agent, hash of the
 # request, the person); the salt is encrypted with it. So the chain stays valid after erasures and key rotations.
+# The `purpose` of a withdrawal has the `contact_hash` of each contact point (`storage.withdrawals`).
 consent_events = _table(
     "consent_events",
     key="number",
