@@ -13,7 +13,12 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.storage.consents import allowed_channels, record_withdrawal_event
+from dealer_agent.storage.consents import (
+    REVOKED_BEFORE,
+    allowed_channels,
+    record_withdrawal_event,
+    repeat_withdrawal_event,
+)
 from dealer_agent.storage.contact_points import CONTACT_POINTS, contact_points_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import newest_leads_of
@@ -21,6 +26,7 @@ from dealer_agent.storage.outbox import Receiver, Waiting, enqueue, waiting
 from dealer_agent.storage.schema import appointments, of_lead
 from dealer_agent.storage.sent_deliveries import copies
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.withdrawals_check import Times, channels_withdrawn
 
 MOST_OTHER_LEADS = 200
 """The most other leads of each contact point to which a withdrawal applies. New leads wait meanwhile."""
@@ -78,9 +84,28 @@ def withdraw(
         kind = WITHDRAWN if each == lead_id else WITHDRAWN_ELSEWHERE
         number = record_withdrawal_event(tx, each, channels, by=by, reason=reason, kind=kind, known_by=known_by)
         if allowed[each]:
-            rows = notices_of(profile, "withdrawal", copies(tx, each), str(number))
-            enqueue(tx, each, rows, waiting(tx, each))
+            _notify(tx, each, number, profile)
     return lead_id, *others
+
+
+def withdraw_late(tx: Transaction, lead_id: str, restored: Times, profile: Profile) -> bool:
+    """Withdraws the channels of a lead that came while rows of these withdrawals were missing, and notifies receivers.
+
+    Returns whether there was one.
+    """
+    channels = channels_withdrawn(tx, lead_id, restored)
+    if not channels:
+        return False
+    number = repeat_withdrawal_event(
+        tx, lead_id, channels, by="dealer-agent", reason=REVOKED_BEFORE, kind=WITHDRAWN_ELSEWHERE
+    )
+    _notify(tx, lead_id, number, profile)
+    return True
+
+
+def _notify(tx: Transaction, lead_id: str, number: int, profile: Profile) -> None:
+    rows = notices_of(profile, "withdrawal", copies(tx, lead_id), str(number))
+    enqueue(tx, lead_id, rows, waiting(tx, lead_id))
 
 
 def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool) -> Erased | None:
