@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 SILENCE_SECONDS = 1.0
 """Sending is over when no connection could send anything for this long."""
@@ -29,8 +29,7 @@ def _send_all(connections: list[socket.socket], content: bytes) -> None:
         last = monotonic()
         while unsent and monotonic() < last + SILENCE_SECONDS:
             for key, _ in selector.select(SILENCE_SECONDS):
-                connection = key.fileobj
-                assert isinstance(connection, socket.socket)
+                connection = cast(socket.socket, key.fileobj)
                 last = monotonic()
                 try:
                     unsent[connection] = unsent[connection][connection.send(unsent[connection][:65536]) :]

@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ def on_a_port(directory: Path, protocol: type[BoundedConnection] = BoundedConnec
         app = installation_application(load_installation(directory, {}))
     else:
         app = application(load_settings(directory, {}), LISTENS_AT)
+    options = {"loop": "dealer_agent.server.event_loop:AcceptingLoop", **options}
     config = uvicorn.Config(app, http=protocol, log_level="critical", ws="none", server_header=False, **options)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -76,6 +77,13 @@ class Client:
             self._receive()
         content, self._unread = self._unread[:length], self._unread[length:]
         return int(first.split()[1]), headers, content
+
+    def answers(self, sent: Sequence[bytes], ahead: int = 8) -> Iterator[tuple[int, dict[str, str], bytes]]:
+        """The answers to these requests. At most `ahead` of them wait, which a service allows."""
+        for number in range(len(sent)):
+            first = number + ahead - 1 if number else 0
+            self.socket.sendall(b"".join(sent[first : number + ahead]))
+            yield self.answer()
 
     def is_closed(self) -> bool:
         return not self._unread and self.socket.recv(1) == b""

@@ -72,6 +72,9 @@ class ClientTransport(asyncio.Transport):
         if self._may_send():
             self.half_closed = True
             self.start_discarding()
+            reader = self._transport.get_protocol()
+            if isinstance(reader, Reader):
+                reader.buffer = Reader.discarded
             self._transport.write_eof()
             self.paused = 0
             self._transport.resume_reading()
@@ -155,14 +158,16 @@ class ClientTransport(asyncio.Transport):
 class Reader(asyncio.BufferedProtocol):
     """Passes to a connection what its client sends, at most READ_BYTES at a time."""
 
-    # All connections share it, because each read is passed on before the next one.
-    _buffer = memoryview(bytearray(DISCARD_BYTES))
-    _part = _buffer[:READ_BYTES]
+    # All connections share them, because each read is passed on before the next one.
+    discarded = memoryview(bytearray(DISCARD_BYTES))
+    _kept = discarded[:READ_BYTES]
 
-    __slots__ = ("connection",)
+    __slots__ = ("_receive", "buffer", "connection")
 
     def __init__(self, connection: HttpToolsProtocol) -> None:
         self.connection = connection
+        self._receive = connection.data_received
+        self.buffer = self._kept
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop."""
@@ -174,12 +179,11 @@ class Reader(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - as asyncio calls it.
         """Called by the event loop before it reads."""
-        transport = self.connection.transport
-        return self._buffer if isinstance(transport, ClientTransport) and transport.half_closed else self._part
+        return self.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Called by the event loop after it has read."""
-        self.connection.data_received(bytes(self._buffer[:nbytes]))
+        self._receive(bytes(self.buffer[:nbytes]))
 
     def eof_received(self) -> bool | None:
         """Called by the event loop."""

@@ -36,10 +36,10 @@ CONNECTIONS = "connections"
 MOST_WAITING = 8
 """How many pipelined requests may wait. A connection with more gets one response and closes."""
 PIPELINED_BYTES = 512
-"""A slice with more requests than MOST_WAITING is parsed in pieces of this size, because each request that waits takes
-about 3 KB. A piece contains at most 20 requests."""
-REQUEST_LINE = b"HTTP/1."
-"""Every request line contains this."""
+"""Bytes with several requests are parsed in pieces of this size, because each request that waits takes about 3 KB. A
+piece contains at most 20 requests."""
+REQUEST_LINE = b" HTTP/1.1\r\n"
+"""The end of a request line. JSON has no such bytes. A connection of HTTP/1.0 closes after its first request."""
 SINGLE_HEADERS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
 """Headers that a request may have once: a proxy might read a different one than the service. The parser itself refuses
 a second Content-Length or Transfer-Encoding.
@@ -161,12 +161,7 @@ class BoundedConnection(FastPathConnection):
             # Clients that send much after their last response must not delay the others.
             self.transport.pause_reading(TURN)
             self._load.parse_later(partial(self.transport.resume_reading, TURN))
-        elif (
-            len(data) <= READ_BYTES
-            and not self._held
-            and data.count(REQUEST_LINE) <= MOST_WAITING
-            and self._may_parse()
-        ):
+        elif not self._held and data.count(REQUEST_LINE) <= 1 and self._may_parse():
             self._parse(data)
             if self._message_open or self._answering_bytes or self._is_last or self.pipeline:
                 self._after_all_bytes()
@@ -374,7 +369,7 @@ class BoundedConnection(FastPathConnection):
         parsed = self._requests_parsed
         while self._held and parsed == self._requests_parsed and self._may_parse() and not self.transport.is_closing():
             part = bytes(self._held[:READ_BYTES])
-            if self._is_crowded or part.count(REQUEST_LINE) > MOST_WAITING:
+            if part.count(REQUEST_LINE) > 1:
                 part = part[:PIPELINED_BYTES]
             self._held = self._held[len(part) :]
             self._parse(part)
