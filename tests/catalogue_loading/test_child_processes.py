@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dealer_agent.catalogue_loading.child_processes import OUT_OF_MEMORY, refusal_of
+from dealer_agent.catalogue_loading.child_processes import MOST_PROCESSOR_SECONDS, OUT_OF_MEMORY, refusal_of
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 
@@ -49,6 +49,33 @@ def test_the_time_for_reading_ends_with_the_reading() -> None:
 def test_a_lower_limit_of_the_operating_system_counts() -> None:
     lower = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, resource.RLIM_INFINITY))\n"
     assert end_of("MOST_PROCESSOR_SECONDS = 300", NATIVE, before=lower) == -signal.SIGXCPU
+
+
+FORKED = """
+import os, resource, signal, sys, time
+from dealer_agent.catalogue_loading.child_processes import fork_with_limits
+
+code = fork_with_limits()
+if code is not None:
+    sys.exit(code)
+print(os.getpid(), resource.getrlimit(resource.RLIMIT_CPU)[0], signal.getitimer(signal.ITIMER_REAL)[0] > 3000, flush=True)
+time.sleep({seconds})
+sys.exit(7)
+"""
+
+
+def test_a_command_goes_on_in_a_child_with_limits_and_ends_with_its_code() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED.format(seconds=0)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()[1:]) == (7, [str(MOST_PROCESSOR_SECONDS), "True"])
+
+
+def test_the_child_of_a_command_ends_with_its_parent() -> None:
+    with subprocess.Popen([sys.executable, "-c", FORKED.format(seconds=600)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert int(parent.stdout.readline().split()[0]) != parent.pid
+        parent.kill()
+        # The child has the other end of the pipe, so this waits for its end.
+        assert parent.stdout.read() == b""
 
 
 @pytest.mark.parametrize("code", [0, 1, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT])

@@ -11,6 +11,7 @@ from tests.acceptance.running import COMMAND, command
 from tests.feed_collection.feeding import FeedDealer, feed_bytes, feed_dealer, states
 
 from dealer_agent.catalogue_loading.child_processes import OUT_OF_MEMORY
+from dealer_agent.feed_collection import collection
 from dealer_agent.feed_collection.collection import Collected, FeedCollection, import_in_process
 from dealer_agent.storage.refused_imports import RefusedImport, list_refused_imports
 
@@ -19,11 +20,11 @@ pytestmark = pytest.mark.outside_protocol("automatic feeds")
 
 def collect(dealer: FeedDealer) -> Collected:
     async def collecting() -> Collected:
-        collection = FeedCollection(dealer.store, import_in_process)
+        feeds = FeedCollection(dealer.store, import_in_process)
         try:
-            return await collection.collect(dealer.settings, "main")
+            return await feeds.collect(dealer.settings, "main")
         finally:
-            await collection.close()
+            await feeds.close()
 
     return asyncio.run(collecting())
 
@@ -84,20 +85,38 @@ def test_a_file_whose_import_is_ended_from_outside_is_tried_again(
         assert states(dealer.collect().files) == ["imported"]
 
 
+def test_an_import_without_end_is_ended_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with feed_dealer(tmp_path / "store") as dealer:
+        dealer.upload(feed_bytes(5))
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", program_that(tmp_path, "exec sleep 600"))
+            patch.setattr(collection, "_IMPORT_SECONDS", 0.1)
+            assert "did not take the import in time" in (collect(dealer).problem or "")
+        assert [(file.state, file.attempts) for file in dealer.files()] == [("waiting", 0)]
+        assert states(dealer.collect().files) == ["imported"]
+
+
 def nested(count: int) -> bytes:
     """A packed file of a few KiB that takes much memory although it is within all bounds."""
     return gzip.compress(feed_bytes(2)[:-1] + b',{"vin":"1","a":[' + b"{}," * count + b"{}]}]")
 
 
+LIMITED = """
+from dealer_agent.catalogue_loading import child_processes
+from dealer_agent.feed_collection.import_process import run
+child_processes.MOST_MEMORY_MIB = 64
+run()
+"""
+"""The import's process with a lower limit, so the tests need less memory."""
 LESS_MEMORY = f'ulimit -v {300 << 10}; exec "$@"'
-"""A limit of the operating system that is lower than that of the program, so the tests need less memory."""
+"""The same for a command, by a limit of the operating system."""
 
 
 def test_a_file_that_takes_all_memory_is_refused_by_the_process_that_started_its_import(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with feed_dealer(tmp_path / "store") as dealer:
-        dealer.upload(nested(2_000_000), "feed.gz")
+        dealer.upload(nested(1_500_000), "feed.gz")
         monkeypatch.setattr(
             sys, "executable", program_that(tmp_path, LESS_MEMORY.replace("exec", f"exec {sys.executable}"))
         )
@@ -108,7 +127,7 @@ def test_a_file_that_takes_all_memory_is_refused_by_the_process_that_started_its
 
 def test_a_command_refuses_a_file_that_takes_all_memory_in_plain_words(tmp_path: Path) -> None:
     with feed_dealer(tmp_path / "store") as dealer:
-        file = dealer.drop("feed.gz", nested(2_000_000))
+        file = dealer.drop("feed.gz", nested(1_500_000))
         program = ("sh", "-c", LESS_MEMORY, "sh", COMMAND)
         for options, refusals in (["--dry-run"], 0), ([], 1):
             done = command("inventory", "import", file, *options, "--dir", dealer.folder, program=program)

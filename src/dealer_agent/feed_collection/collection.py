@@ -75,6 +75,8 @@ MOST_ROWS = 1000
 """The newest files of a feed whose results the database keeps."""
 _FETCH_SECONDS = 7200
 """The longest fetch. Sources have their own, shorter limits."""
+_IMPORT_SECONDS = 7200
+"""The longest import. A file that is read for too long is refused earlier, so the database is the reason."""
 
 
 @dataclass
@@ -337,8 +339,11 @@ async def import_in_process(job: ImportJob) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):
             process.stdin.write(msgspec.json.encode(job) + b"\n")
             await process.stdin.drain()
-        said = (await process.stderr.read()).decode(errors="replace").strip()
-        code = await process.wait()
+        async with asyncio.timeout(_IMPORT_SECONDS):
+            said = (await process.stderr.read()).decode(errors="replace").strip()
+            code = await process.wait()
+    except TimeoutError:
+        raise ImportInterrupted("the database did not take the import in time", is_in_file=False) from None
     finally:
         if process.returncode is None:
             process.kill()
