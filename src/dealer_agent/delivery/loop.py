@@ -24,15 +24,7 @@ from dealer_agent.delivery.delivery_content import prepare_delivery
 from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId, NotDelivered, retry_wait
 from dealer_agent.delivery.slots import share_slots
 from dealer_agent.storage import outbox
-from dealer_agent.storage.errors import (
-    AlreadyStored,
-    DatabaseFailure,
-    DealerBlocked,
-    KeyMissing,
-    QueueFull,
-    StorageError,
-    WrongKey,
-)
+from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, KeyMissing, StorageError, WrongKey
 from dealer_agent.storage.lead_job import Job
 from dealer_agent.storage.lead_writer import STORE_SECONDS, LeadWriter
 from dealer_agent.storage.outbox import DueDelivery, Receiver
@@ -201,7 +193,7 @@ class DeliveryLoop:
         due = self._due[dealer_id]
         try:
             leased = await self._write(dealer_id, lambda tx: _lease(tx, due.dealer, limits), seconds=LEASE_WAIT_SECONDS)
-        except (KeyMissing, WrongKey, DealerBlocked, QueueFull) as fault:
+        except (KeyMissing, WrongKey) as fault:
             self._put_off(dealer_id, fault)
             return
         self._wrong_until.pop(dealer_id, None)

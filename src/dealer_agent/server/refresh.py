@@ -46,6 +46,10 @@ RETRY_SECONDS = 0.2
 MOST_REFRESHING = 2
 """How many dealers each step refreshes at the same time."""
 PROBE_SECONDS = 2.0
+PROBE_WAIT_SECONDS = 5.0
+"""How long a check waits for the database. Longer than on a busy machine."""
+PROBE_BLOCKED_SECONDS = 1.0
+"""How long a check waits for a dealer that another transaction has locked."""
 PROBED_DEALERS = 16
 """Leads cannot be stored if none of so many dealers, chosen at random, can have any."""
 NEEDED_BY_ALL = {"changes"}
@@ -245,22 +249,26 @@ class Refresher:
     async def _probe_leads(self) -> None:
         """Checks whether leads can be stored, for /readyz. All dealers share the database and its disk.
 
-        It tries another dealer each time, and some others if the failure may concern only this one.
+        It tries another dealer each time, and some others if the failure may concern only this one. A writer that
+        stores leads meanwhile is only slow: an overload must not take a machine away.
         """
         dealers = tuple(self.dealers.addresses.dealers)
         if not dealers:
             return
+        stored = self.writer.stored
         first, *others = random.sample(dealers, min(PROBED_DEALERS, len(dealers)))
         try:
-            async with asyncio.timeout(PROBE_SECONDS):
+            async with asyncio.timeout(PROBE_WAIT_SECONDS):
                 await asyncio.to_thread(self.store.check_space)
                 try:
-                    await self._probe(first, PROBE_SECONDS / 4 if others else PROBE_SECONDS)
+                    await self._probe(first)
                 except StorageError as fault:
                     if not others or (isinstance(fault, DatabaseFailure) and not isinstance(fault, DealerBlocked)):
                         raise
                     await self._probe_any(others)
-        except TimeoutError:
+        except (TimeoutError, DealerBlocked):
+            if self.writer.stored > stored:
+                return
             self.dealers.process.leads = f"unavailable: {BUSY[1]}"
             raise BUSY[0](BUSY[1]) from None
         except StorageError as fault:
@@ -271,8 +279,8 @@ class Refresher:
             raise
         self.dealers.process.leads = LEADS_TAKEN
 
-    async def _probe(self, dealer_id: str, seconds: float = PROBE_SECONDS / 4) -> None:
-        await asyncio.wrap_future(self.writer.probe(dealer_id, seconds))
+    async def _probe(self, dealer_id: str) -> None:
+        await asyncio.wrap_future(self.writer.probe(dealer_id, PROBE_BLOCKED_SECONDS))
 
     async def _probe_any(self, dealers: Sequence[str]) -> None:
         """Raises the failure of the first of these dealers if all fail."""

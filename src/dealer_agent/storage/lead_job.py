@@ -56,9 +56,9 @@ class SubmittedJob(Generic[Result]):
             tx.trace = self.span.traceparent
         return tx
 
-    def is_too_old(self, now: float) -> bool:
-        """Whether it has waited for `seconds` at this time of `perf_counter`."""
-        return now - self.submitted_at >= self.seconds
+    def is_too_old(self, now: float, since: float) -> bool:
+        """Whether it has waited for `seconds` for a dealer who is blocked `since`. Both are times of `perf_counter`."""
+        return now - max(self.submitted_at, since) >= self.seconds
 
     def refuse(self, failure: Exception) -> None:
         """Fails the future."""

@@ -53,7 +53,13 @@ LOCK_SECONDS = 1.0
 """How long a transaction of one dealer waits for a lock while no other dealer has jobs."""
 
 SHARED_LOCK_SECONDS = 0.1
-"""The same while other dealers have jobs. A transaction waits only for a dealer that has been blocked for this long."""
+"""The same while other dealers have jobs. A transaction waits only for a dealer that has been blocked for this long.
+
+On a slow machine it waits longer: for a few of the transactions that other processes may be doing for this dealer.
+"""
+
+USUAL_TRANSACTIONS = 4
+"""How many of them."""
 
 NO_WAIT_SECONDS = 0.001
 """The shortest wait that PostgreSQL can be told."""
@@ -82,6 +88,9 @@ class LeadWriter:
         self._ciphers = ciphers
         self._queue = LeadQueue()
         self._rests_until = 0.0
+        self._usual_seconds = 0.0
+        self.stored = 0
+        """The number of jobs that were stored."""
         self._failed = False
         self.on_wait: Callable[[float], None] = lambda _: None
         """Gets the seconds that each job waited in the queue. The thread of the writer calls it."""
@@ -170,7 +179,9 @@ class LeadWriter:
 
     def _store_alone(self, dealer_id: str, own: list[SubmittedJob[Any]], *, waits: bool) -> None:
         began = perf_counter()
-        longest = SHARED_LOCK_SECONDS if self._queue.is_shared else LOCK_SECONDS
+        longest = LOCK_SECONDS
+        if self._queue.is_shared:
+            longest = min(longest, max(SHARED_LOCK_SECONDS, USUAL_TRANSACTIONS * self._usual_seconds))
         if any(self._store({dealer_id: own}, longest if waits else NO_WAIT_SECONDS)):
             if waits:
                 self._rests_until = perf_counter() + REST * (perf_counter() - began)
@@ -203,6 +214,7 @@ class LeadWriter:
                     left = _left_of(jobs, locked, new)
                 else:
                     lock_dealer(locked[0])
+                began = perf_counter()
                 for tx in locked:
                     _prepare_keys(tx, jobs[tx.dealer_id])
                 runnable = [job for tx in locked for job in jobs[tx.dealer_id] if job.failure is None]
@@ -211,6 +223,9 @@ class LeadWriter:
                     for job in started:
                         job.run_alone(connection, rows)
             self._failed = False
+            self.stored += len(started)
+            if started:
+                self._usual_seconds += (perf_counter() - began - self._usual_seconds) / 10
         except DatabaseBusy as error:
             if self._engine.dialect.name != "sqlite":
                 return Left({}, jobs)
