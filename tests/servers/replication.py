@@ -158,7 +158,9 @@ class Replicated:
     def require_standby(self) -> None:
         """Lets commits wait for the standby."""
         self.primary.configure(synchronous_standby_names="standby")
-        self.primary.wait_for("the standby is synchronous", "SELECT 'sync' IN (SELECT sync_state FROM pg_stat_replication)")
+        self.primary.wait_for(
+            "the standby is synchronous", "SELECT 'sync' IN (SELECT sync_state FROM pg_stat_replication)"
+        )
 
     def promote(self) -> None:
         """Makes the standby the primary. The other server must be down, or take no writes."""
