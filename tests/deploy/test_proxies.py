@@ -288,17 +288,17 @@ def test_a_proxy_sends_a_lead_to_one_machine_only(start: Callable[[Path, int, in
         asked.hang_up()
 
     def submit(number: int) -> int:
-        with proxy.client(f"127.0.3.{number}") as client:
+        with running.client(f"127.0.3.{number}") as client:
             return client.post("/message:send", json=body("lead.submit", **lead(number))).status_code
 
     with machine(cut_leads) as one, machine(cut_leads) as two:
-        proxy = start(tmp_path, one, two)
+        running = start(tmp_path, one, two)
         try:
-            with proxy.client("127.0.3.100") as client:
+            with running.client("127.0.3.100") as client:
                 eventually("the proxy has found both", lambda: client.get("/readyz").status_code == 200)
             assert set(map(submit, range(1, 9))) == {502}
         finally:
-            proxy.process.kill()
+            running.process.kill()
     # nginx leaves out a machine that has failed, so some leads arrive at none.
     assert set(received.values()) == {1}
 

@@ -6,14 +6,18 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import psutil
 import psycopg
 from psycopg import sql
 from tests.acceptance.running import PATIENCE_SECONDS, eventually, free_port
 from tests.servers.programs import ServerProcess
 from tests.storage.databases import SERVER_USER, library
+
+psutil: Any = import_module("psutil")
+"""It has no type stubs here."""
 
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -95,7 +99,7 @@ class Node(ServerProcess):
             user=self._server.system_user,
         )
 
-    def processes(self) -> list[psutil.Process]:
+    def processes(self) -> list[Any]:
         """All processes of the server."""
         with suppress(psutil.NoSuchProcess):
             main = psutil.Process(self.pid)
