@@ -31,6 +31,7 @@ pytestmark = pytest.mark.outside_protocol("failover of PostgreSQL")
 ROLES = Roles("owner", "service")
 ROUNDS = 20 if SOAK else 2
 """Each second one is a switchover, the others are kills."""
+APPLIED = "SELECT bool_and(replay_lsn >= pg_current_wal_flush_lsn()) FROM pg_stat_replication"
 WAITS_FOR_STANDBY = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
@@ -39,6 +40,8 @@ def cluster() -> Iterator[Replicated]:
     """Two servers with a prepared database."""
     with replicated_postgresql() as cluster:
         prepare_database(cluster.url, ROLES)
+        # The standby has stored the roles. Until it has also applied them, it refuses a login.
+        cluster.primary.wait_for("the standby knows the roles", APPLIED)
         yield cluster
 
 
@@ -71,7 +74,9 @@ def test_no_answered_lead_is_lost_when_the_standby_takes_over(
         assert set(answered.values()) == {1}, "each lead has its own id"
         assert service.stored_leads() == answered
     figure = ", ".join(f"{gap:.1f} s without an answered lead at a {kind}" for kind, gap in gaps.items())
-    record_property("figure", f"{ROUNDS} failovers, {len(answered):,} leads, {len(load.lost)} refused or cut: at most {figure}")
+    record_property(
+        "figure", f"{ROUNDS} failovers, {len(answered):,} leads, {len(load.lost)} refused or cut: at most {figure}"
+    )
 
 
 @contextmanager

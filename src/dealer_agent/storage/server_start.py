@@ -49,12 +49,12 @@ def _reason_to_wait(engine: Engine) -> str | None:
     """Why no connection is possible now, but may be later. None if it is possible. Raises DatabaseUnreachable."""
     try:
         engine.connect().close()
-    except OperationalError as error:
-        return _meaning_of(error, engine)
+    except OperationalError:
+        return _state_of_servers(engine)
     return None
 
 
-def _meaning_of(error: OperationalError, engine: Engine) -> str:
+def _state_of_servers(engine: Engine) -> str:
     # Imported here: SQLite does not need the driver.
     import psycopg
     from psycopg.conninfo import make_conninfo
@@ -63,19 +63,25 @@ def _meaning_of(error: OperationalError, engine: Engine) -> str:
     _, given = engine.dialect.create_connect_args(engine.url)
     options = {"connect_timeout": CONNECT_SECONDS, **given, "target_session_attrs": "any", "context": None}
     hosts, ports = (str(options.get(name) or "").split(",") for name in ("host", "port"))
-    # The error of a connection that fails has no SQLSTATE. Only libpq sees it, and PQping tells what it means.
-    states = {
-        PGconn.ping(make_conninfo("", **{**options, "host": host or None, "port": port or None}).encode())
-        for host, port in zip(hosts, ports * (len(hosts) // len(ports)), strict=True)
-    }
-    if Ping.OK not in states:
-        return f"the database server {'is starting or stopping' if Ping.REJECT in states else 'does not answer'}"
-    try:
-        psycopg.connect(**options).close()
-    except psycopg.Error:
-        said = re.search(r"FATAL: +([^\n]{1,200})", str(error.orig))
-        raise DatabaseUnreachable(
-            f"the database server refuses the connection{f' ({said[1]})' if said else ''}: check the database's name, "
-            "user and password in DATABASE_URL"
-        ) from None
-    return "no database server takes writes yet"
+    states = set()
+    for host, port in zip(hosts, ports * (len(hosts) // len(ports)), strict=True):
+        server = make_conninfo("", **{**options, "host": host or None, "port": port or None})
+        # The error of a connection that fails has no SQLSTATE. Only libpq sees it, and PQping tells what it means.
+        state = PGconn.ping(server.encode())
+        states.add(state)
+        if state == Ping.OK:
+            try:
+                psycopg.connect(server).close()
+            except psycopg.OperationalError as error:
+                raise _refusal(str(error)) from None
+    if Ping.OK in states:
+        return "no database server takes writes yet"
+    return f"the database server {'is starting or stopping' if Ping.REJECT in states else 'does not answer'}"
+
+
+def _refusal(error: str) -> DatabaseUnreachable:
+    said = re.search(r"FATAL: +([^\n]{1,200})", error)
+    return DatabaseUnreachable(
+        f"the database server refuses the connection{f' ({said[1]})' if said else ''}: check the database's name, user "
+        "and password in DATABASE_URL"
+    )
