@@ -36,7 +36,7 @@ def withdrawn(store: Store, lead_id: str, at: datetime, *channels: str, by_link:
 
 @pytest.fixture
 def filled(store: Store, writer: LeadWriter) -> Store:
-    """Sam withdrew two channels, which applies to Pat with the same phone. Pat withdrew one by a link. Sam is erased."""
+    """Sam withdrew two channels, also for Pat with the same phone. Pat withdrew one by a link. Sam is erased."""
     for lead_id, contacts in (("L1", [SAM, PHONE]), ("L2", [PAT, PHONE])):
         writer.submit(DEALER, storing(lead_id, contacts=contacts)).result(60)
     withdrawn(store, "L1", TUESDAY, "sms", "phone")

@@ -26,8 +26,8 @@ PURPOSE = "withdrawals"
 NO_CONTACTS = "-"
 """The `purpose` of an event that adds no row: it repeats an earlier withdrawal. Older versions wrote an empty text."""
 
-NEWEST_LEADS = 50
-"""The newest leads of a contact whose events decide about a new lead: a bound for its cost."""
+MOST_LEADS = 10
+"""The newest leads of a contact whose events decide about a new lead, beside the rows: a bound for its cost."""
 
 KINDS = (WITHDRAWN, WITHDRAWN_ELSEWHERE)
 
@@ -45,13 +45,13 @@ MOST_CONTACTS = 2
 """A customer has an e-mail address, a phone number, or both."""
 
 
-def newest_leads_of_contact() -> ScalarSelect[str]:
-    """A subquery for the NEWEST_LEADS of a contact or sender. Its parameter is `contact_hash`."""
+def newest_leads_of_contact(most: int) -> ScalarSelect[str]:
+    """A subquery for the newest leads of a contact or sender. Its parameter is `contact_hash`."""
     return (
         select(lead_contacts.c.lead_id)
         .where(of_dealer(lead_contacts), lead_contacts.c.contact_hash == bindparam("contact_hash"))
-        .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id)
-        .limit(NEWEST_LEADS)
+        .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
+        .limit(most)
         .scalar_subquery()
     )
 
@@ -61,7 +61,7 @@ FIND_EVENTS = Prepared(
         of_dealer(consent_events),
         consent_events.c.kind.in_([bindparam("one_kind"), bindparam("other_kind")]),
         consent_events.c.at >= bindparam("granted_at"),
-        consent_events.c.lead_id.in_(newest_leads_of_contact()),
+        consent_events.c.lead_id.in_(newest_leads_of_contact(MOST_LEADS)),
     )
 )
 
