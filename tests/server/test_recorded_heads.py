@@ -10,7 +10,7 @@ from tests.storage.calls import lock_at
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, VAULT, storing
 
-from dealer_agent.server.chain_heads import check_withdrawals, read_heads, record_heads
+from dealer_agent.server.chain_heads import read_heads, record_heads, repair_withdrawals
 from dealer_agent.storage.accesses import log_access
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.notices import withdraw
@@ -72,7 +72,7 @@ def test_the_upkeep_writes_withdrawals_again_if_the_chain_is_whole(store: Store,
     lock_at(MONDAY, store, DEALER, storing("L1", contacts=["email:sam@example.com"]))
     lock_at(MONDAY + MINUTE, store, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES)
     with structlog.testing.capture_logs() as lines:
-        check_withdrawals(store, NO_NOTICES, MONDAY)
+        repair_withdrawals(store, NO_NOTICES, MONDAY)
     assert lines == []
 
     def delete_rows(*statements: str) -> None:
@@ -84,7 +84,7 @@ def test_the_upkeep_writes_withdrawals_again_if_the_chain_is_whole(store: Store,
     for statements in ((), ("UPDATE consent_events SET purpose = ''",)):
         delete_rows(*statements)
         with structlog.testing.capture_logs() as lines:
-            check_withdrawals(store, NO_NOTICES, MONDAY + MINUTE)
+            repair_withdrawals(store, NO_NOTICES, MONDAY + MINUTE)
         (line,) = lines
         assert (line["log_level"], "1 missing" in line["problem"]) == ("error", True)
         with store.read(DEALER) as tx:

@@ -105,6 +105,14 @@ def test_the_events_of_a_known_customer_decide_without_the_table(filled: Store, 
         assert withdrawn_by_events(tx, [SAM], MONDAY) == frozenset(), "nothing finds the leads of an erased person"
 
 
+def test_nonsense_in_the_chain_does_not_stop_leads_or_the_comparison(filled: Store) -> None:
+    execute(filled, "UPDATE consent_events SET purpose = 'nonsense' WHERE kind <> 'granted'")
+    with filled.read(DEALER) as tx:
+        assert withdrawn_by_events(tx, [PAT], MONDAY) == frozenset()
+    assert "7 added by hand" in (words(filled) or "")
+    assert read(filled, DEALER, verify_chain).problem
+
+
 def test_what_was_restored_applies_to_leads_that_came_meanwhile(filled: Store, writer: LeadWriter) -> None:
     """With an old consent of the erased person. A consent from after the withdrawal stays."""
     execute(filled, "DELETE FROM withdrawals")

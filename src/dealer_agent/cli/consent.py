@@ -207,6 +207,8 @@ def verify(
     of withdrawals, which decides about later leads, with the consent record.
     """
     recorded = None if against is None else _recorded(against)
+    if file is not None and restore:
+        raise typer.BadParameter("needs the database, not a FILE", param_hint="--restore-withdrawals")
     if file is not None:
         _verify_file(file, recorded, as_json=as_json)
         return

@@ -1,6 +1,7 @@
 """Records the heads of a dealer's chains outside the database: in the log, and in a file that is only appended to.
 
-It also checks the table of withdrawals, which is derived from a chain."""
+It also checks the table of withdrawals, which is derived from a chain.
+"""
 
 import fcntl
 import os
@@ -41,7 +42,7 @@ def record_heads(store: Store, dealer_id: str, path: Path, now: datetime) -> lis
     return found
 
 
-def check_withdrawals(store: Store, profile: Profile, now: datetime) -> None:
+def repair_withdrawals(store: Store, profile: Profile, now: datetime) -> None:
     """Compares the table of withdrawals with the chain of consent events, and writes it again if the chain is whole.
 
     It logs an error if they differ: somebody changed the table. Raises StorageError and EncryptionError.

@@ -13,7 +13,7 @@ from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.retention import erase_before, purge_before
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.server.chain_heads import HEADS_SECONDS, check_withdrawals, record_heads
+from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
 from dealer_agent.server.log import places
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.erasure import dispose
@@ -70,7 +70,7 @@ class Upkeep:
         """Records the heads of the dealer's event chains outside the database, and checks the table of withdrawals."""
         now = datetime.now(UTC)
         await asyncio.to_thread(record_heads, self.store, self.profile.id, self.heads_file, now)
-        await asyncio.to_thread(check_withdrawals, self.store, self.profile, now)
+        await asyncio.to_thread(repair_withdrawals, self.store, self.profile, now)
 
 
 @dataclass

@@ -8,6 +8,7 @@ the same hashes, in its column `purpose`. So `storage.withdrawals_check` can com
 them again, also after an erasure.
 """
 
+import re
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from itertools import chain
@@ -25,6 +26,8 @@ PURPOSE = "withdrawals"
 
 NO_CONTACTS = "-"
 """The `purpose` of an event that adds no row: it repeats an earlier withdrawal. Older versions wrote an empty text."""
+
+HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 MOST_LEADS = 10
 """The newest leads of a contact whose events decide about a new lead, beside the rows: a bound for its cost."""
@@ -83,8 +86,11 @@ def record_withdrawal(tx: Transaction, lead_id: str, channels: Collection[str], 
 
 
 def hashes_in(purpose: str) -> list[bytes]:
-    """The hashes of contact points in the `purpose` of an event. Events of older versions have none."""
-    return [] if purpose == NO_CONTACTS else [bytes.fromhex(word) for word in purpose.split()]
+    """The hashes of contact points in the `purpose` of an event. Events of older versions have none.
+
+    Anything else, which somebody wrote into the column, is left out: a lead must not fail.
+    """
+    return [bytes.fromhex(word) for word in HASH.findall(purpose)]
 
 
 def withdrawn_since(tx: Transaction, contacts: Iterable[str], granted_at: datetime) -> frozenset[str]:
