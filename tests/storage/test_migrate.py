@@ -199,9 +199,9 @@ def test_confirmed_test_drives_of_an_older_database_take_their_vehicles(database
     assert migrate(database_url) == "0019"
     with engine.connect() as connection:
         taken = connection.execute(text("SELECT rooftop, quarter, appointment_id FROM places WHERE kind = 'vehicle'"))
-        assert sorted(taken.tuples()) == [("unit-9", 4, "A2"), ("unit-9", 5, "A1"), ("unit-9", 6, "A1")]
+        assert sorted(map(tuple, taken)) == [("unit-9", 4, "A2"), ("unit-9", 5, "A1"), ("unit-9", 6, "A1")]
         visits = connection.execute(text("SELECT appointment_id, vehicle_id FROM appointments"))
-        assert sorted(visits.tuples()) == [("A1", "unit-9"), ("A2", "unit-9"), ("A3", None)]
+        assert sorted(map(tuple, visits)) == [("A1", "unit-9"), ("A2", "unit-9"), ("A3", None)]
     engine.dispose()
 
 

@@ -36,7 +36,7 @@ def withdrawn(store: Store, lead_id: str, at: datetime, *channels: str, by_link:
 
 @pytest.fixture
 def filled(store: Store, writer: LeadWriter) -> Store:
-    """Sam withdrew two channels, which applies to Pat with the same phone. Pat withdrew one by a link. Sam is erased."""
+    """Sam withdrew two channels, also for Pat with the same phone. Pat withdrew one by a link. Sam is erased."""
     for lead_id, contacts in (("L1", [SAM, PHONE]), ("L2", [PAT, PHONE])):
         writer.submit(DEALER, storing(lead_id, contacts=contacts)).result(60)
     withdrawn(store, "L1", TUESDAY, "sms", "phone")
@@ -103,6 +103,14 @@ def test_the_events_of_a_known_customer_decide_without_the_table(filled: Store, 
         assert withdrawn_by_events(tx, [PAT], TUESDAY + HOUR + timedelta(microseconds=1)) == frozenset()
         assert withdrawn_by_events(tx, [PHONE], MONDAY) == {"phone", "sms"}
         assert withdrawn_by_events(tx, [SAM], MONDAY) == frozenset(), "nothing finds the leads of an erased person"
+
+
+def test_nonsense_in_the_chain_does_not_stop_leads_or_the_comparison(filled: Store) -> None:
+    execute(filled, "UPDATE consent_events SET purpose = 'nonsense' WHERE kind <> 'granted'")
+    with filled.read(DEALER) as tx:
+        assert withdrawn_by_events(tx, [PAT], MONDAY) == frozenset()
+    assert "7 added by hand" in (words(filled) or "")
+    assert read(filled, DEALER, verify_chain).problem
 
 
 def test_what_was_restored_applies_to_leads_that_came_meanwhile(filled: Store, writer: LeadWriter) -> None:

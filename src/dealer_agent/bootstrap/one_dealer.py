@@ -112,8 +112,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
         )
         upkeep = Upkeep(
             store,
-            profile.id,
-            profile.privacy,
+            profile,
             settings.heads_file,
             partial(send_monthly_report, store, settings, os.environ),
         )

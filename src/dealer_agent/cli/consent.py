@@ -34,16 +34,10 @@ from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, 
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.event_chain import heads
 from dealer_agent.storage.leads import find_leads_of, get_lead
-from dealer_agent.storage.notices import withdraw, withdraw_late
+from dealer_agent.storage.notices import restore_from_chain, withdraw
 from dealer_agent.storage.proofs import proven_events, proven_leads
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals_check import (
-    NO_DIFFERENCES,
-    RESTORE_COMMAND,
-    compare_withdrawals,
-    leads_meanwhile,
-    restore_withdrawals,
-)
+from dealer_agent.storage.withdrawals_check import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -213,6 +207,8 @@ def verify(
     of withdrawals, which decides about later leads, with the consent record.
     """
     recorded = None if against is None else _recorded(against)
+    if file is not None and restore:
+        raise typer.BadParameter("needs the database, not a FILE", param_hint="--restore-withdrawals")
     if file is not None:
         _verify_file(file, recorded, as_json=as_json)
         return
@@ -264,20 +260,14 @@ def head(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
 
 def _restore(dealer: OpenDealer) -> None:
     """Writes the table of withdrawals again, and applies them to the leads that came while rows were missing."""
-    with dealer.lock() as tx:
-        found = restore_withdrawals(tx)
-        meanwhile = leads_meanwhile(tx, found.restored)
-    late = 0
-    for lead_id in meanwhile:
-        with dealer.lock() as tx:
-            late += withdraw_late(tx, lead_id, found.restored, dealer.profile)
+    found, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
     if found.lost:
         fail(
             f"{counted(found.lost, 'withdrawal')} of erased persons cannot be restored, because an older version "
             "recorded them: put a backup from before the change back, and restore again"
         )
     out.print(
-        "The table of withdrawals was written again from the consent record. The withdrawals were applied to "
+        "The table of withdrawals was written again from the consent record. It was applied to "
         f"{counted(late, 'lead')} that came meanwhile."
     )
 

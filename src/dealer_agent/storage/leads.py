@@ -83,6 +83,8 @@ FIND_LEADS_OF = select(lead_contacts.c.lead_id, lead_contacts.c.received_at).whe
     of_dealer(lead_contacts), lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True))
 )
 
+NEWEST_LEADS = 50
+
 _withdrawal = consent_events.alias("withdrawal")
 _consent = consent_events.alias("consent")
 
@@ -94,7 +96,7 @@ FIND_WITHDRAWN = Prepared(
         of_dealer(_withdrawal),
         _withdrawal.c.kind == WITHDRAWN,
         _withdrawal.c.at >= bindparam("granted_at"),
-        _withdrawal.c.lead_id.in_(newest_leads_of_contact()),
+        _withdrawal.c.lead_id.in_(newest_leads_of_contact(NEWEST_LEADS)),
         ~exists().where(
             same_lead(_consent, _withdrawal),
             _consent.c.kind == GRANTED,

@@ -25,8 +25,15 @@ from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.outbox import Receiver, Waiting, enqueue, waiting
 from dealer_agent.storage.schema import appointments, of_lead
 from dealer_agent.storage.sent_deliveries import copies
+from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals_check import Times, channels_withdrawn
+from dealer_agent.storage.withdrawals_check import (
+    Differences,
+    Times,
+    channels_withdrawn,
+    leads_meanwhile,
+    restore_withdrawals,
+)
 
 MOST_OTHER_LEADS = 200
 """The most other leads of each contact point to which a withdrawal applies. New leads wait meanwhile."""
@@ -101,6 +108,22 @@ def withdraw_late(tx: Transaction, lead_id: str, restored: Times, profile: Profi
     )
     _notify(tx, lead_id, number, profile)
     return True
+
+
+def restore_from_chain(store: Store, profile: Profile, now: datetime) -> tuple[Differences, int]:
+    """Writes the table of withdrawals as the chain says, which the caller has verified.
+
+    The withdrawals also apply to leads that came while rows were missing. Returns what was different, and the number of
+    these leads.
+    """
+    with store.lock(profile.id, now) as tx:
+        found = restore_withdrawals(tx)
+        meanwhile = leads_meanwhile(tx, found.restored)
+    late = 0
+    for lead_id in meanwhile:
+        with store.lock(profile.id, now) as tx:
+            late += withdraw_late(tx, lead_id, found.restored, profile)
+    return found, late
 
 
 def _notify(tx: Transaction, lead_id: str, number: int, profile: Profile) -> None:

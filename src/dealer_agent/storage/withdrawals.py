@@ -8,6 +8,7 @@ the same hashes, in its column `purpose`. So `storage.withdrawals_check` can com
 them again, also after an erasure.
 """
 
+import re
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from itertools import chain
@@ -26,8 +27,10 @@ PURPOSE = "withdrawals"
 NO_CONTACTS = "-"
 """The `purpose` of an event that adds no row: it repeats an earlier withdrawal. Older versions wrote an empty text."""
 
-NEWEST_LEADS = 50
-"""The newest leads of a contact whose events decide about a new lead: a bound for its cost."""
+HASH = re.compile(r"\b[0-9a-f]{64}\b")
+
+MOST_LEADS = 10
+"""The newest leads of a contact whose events decide about a new lead, beside the rows: a bound for its cost."""
 
 KINDS = (WITHDRAWN, WITHDRAWN_ELSEWHERE)
 
@@ -45,13 +48,13 @@ MOST_CONTACTS = 2
 """A customer has an e-mail address, a phone number, or both."""
 
 
-def newest_leads_of_contact() -> ScalarSelect[str]:
-    """A subquery for the NEWEST_LEADS of a contact or sender. Its parameter is `contact_hash`."""
+def newest_leads_of_contact(most: int) -> ScalarSelect[str]:
+    """A subquery for the newest leads of a contact or sender. Its parameter is `contact_hash`."""
     return (
         select(lead_contacts.c.lead_id)
         .where(of_dealer(lead_contacts), lead_contacts.c.contact_hash == bindparam("contact_hash"))
-        .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id)
-        .limit(NEWEST_LEADS)
+        .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
+        .limit(most)
         .scalar_subquery()
     )
 
@@ -61,7 +64,7 @@ FIND_EVENTS = Prepared(
         of_dealer(consent_events),
         consent_events.c.kind.in_([bindparam("one_kind"), bindparam("other_kind")]),
         consent_events.c.at >= bindparam("granted_at"),
-        consent_events.c.lead_id.in_(newest_leads_of_contact()),
+        consent_events.c.lead_id.in_(newest_leads_of_contact(MOST_LEADS)),
     )
 )
 
@@ -83,8 +86,11 @@ def record_withdrawal(tx: Transaction, lead_id: str, channels: Collection[str], 
 
 
 def hashes_in(purpose: str) -> list[bytes]:
-    """The hashes of contact points in the `purpose` of an event. Events of older versions have none."""
-    return [] if purpose == NO_CONTACTS else [bytes.fromhex(word) for word in purpose.split()]
+    """The hashes of contact points in the `purpose` of an event. Events of older versions have none.
+
+    Anything else, which somebody wrote into the column, is left out: a lead must not fail.
+    """
+    return [bytes.fromhex(word) for word in HASH.findall(purpose)]
 
 
 def withdrawn_since(tx: Transaction, contacts: Iterable[str], granted_at: datetime) -> frozenset[str]:

@@ -67,7 +67,8 @@ READ_WITHDRAWALS = (
     )
     .where(
         of_dealer(consent_events),
-        consent_events.c.kind.in_(KINDS),
+        # Written into the SQL: with parameters, SQLite would not use the index of these kinds.
+        consent_events.c.kind.in_(bindparam("kinds", KINDS, expanding=True, literal_execute=True)),
         ~exists().where(
             same_lead(_granted, consent_events),
             _granted.c.kind == GRANTED,

@@ -1,4 +1,4 @@
-"""The vehicle of a test drive, and the quarters of an hour in which the drive takes it."""
+"""The vehicle of a test drive, the quarters of an hour in which the drive takes it, and an index of withdrawals."""
 
 from alembic import op
 
@@ -25,9 +25,16 @@ TAKE_VEHICLES = """
     ON CONFLICT (dealer_id, rooftop, kind, quarter, place) DO NOTHING
 """
 
+# The check of the table of withdrawals reads these events only.
+INDEX_WITHDRAWALS = """
+    CREATE INDEX ix_consent_events_withdrawals ON consent_events (dealer_id, number)
+    WHERE kind IN ('revoked', 'revoked on another lead')
+"""
+
 
 def upgrade() -> None:
-    """Adds the column, and takes the vehicles of the visits that are there."""
+    """Adds the column and the index, and takes the vehicles of the visits that are there."""
+    op.execute(INDEX_WITHDRAWALS)
     op.execute("ALTER TABLE appointments ADD COLUMN vehicle_id VARCHAR")
     op.execute(NAME_VEHICLES)
     op.execute(TAKE_VEHICLES)
