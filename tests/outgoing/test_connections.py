@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from ipaddress import ip_network
@@ -168,6 +169,26 @@ def test_a_host_that_is_unknown_or_closed_is_the_usual_error() -> None:
             get(f"http://{host}:9/")
         with pytest.raises(OSError, match=r"."):
             open_socket(host, 9)
+
+
+def test_names_that_are_not_resolved_hold_no_thread_that_others_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+
+    def no_answer(*_: Any, **__: Any) -> Any:
+        answers.wait(120)
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_answer)
+
+    async def run() -> int:
+        waiting = [asyncio.create_task(connect(HOST, 443, RULE)) for _ in range(200)]
+        await asyncio.sleep(0)
+        done = await asyncio.wait_for(asyncio.to_thread(lambda: sum(each.done() for each in waiting)), 60)
+        answers.set()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return done
+
+    assert asyncio.run(run()) == 0
 
 
 def test_no_proxy_of_the_environment_is_asked_for_an_address_that_must_be_checked(

@@ -165,6 +165,19 @@ def test_a_file_has_one_row_and_old_rows_are_forgotten(store: Store) -> None:
     assert read(store, "lakeside", list_files, None, 9) == []
 
 
+def test_rows_of_a_removed_feed_are_forgotten_with_those_of_another_one(store: Store) -> None:
+    put(store, ROW, FeedRow("second", "folder", 48, b"x"), FeedRow("third", "folder", 48, b"x"))
+    feed = claimed(store)
+    write_at(MONDAY, store, DEALER, finish_file, feed, added(store, feed), "failed", problem="not text")
+    write_at(MONDAY, store, DEALER, forget_files, "second", MONDAY + HOUR)
+    assert len(read(store, DEALER, list_files, None, 9)) == 1
+    put(store, FeedRow("second", "folder", 48, b"x"))
+    write_at(MONDAY, store, DEALER, forget_files, "second", MONDAY)
+    assert len(read(store, DEALER, list_files, None, 9)) == 1
+    write_at(MONDAY, store, DEALER, forget_files, "second", MONDAY + HOUR)
+    assert read(store, DEALER, list_files, None, 9) == []
+
+
 def test_only_the_newest_rows_with_a_result_stay(store: Store) -> None:
     put(store, ROW)
     feed = claimed(store)

@@ -9,7 +9,8 @@ import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, TypeVar
 
@@ -24,6 +25,9 @@ ADDRESS_SECONDS = 5.0
 MOST_ADDRESSES = 8
 """The most addresses of a host that a connection is tried to. All are checked."""
 
+_LOOKUPS = ThreadPoolExecutor(128, "lookup")
+"""Names are looked up in threads of their own: a name server that does not answer holds them for up to a minute."""
+
 _Connection = TypeVar("_Connection")
 
 
@@ -31,14 +35,14 @@ async def connect(host: str, port: int, rule: AddressRule) -> socket.socket:
     """A connected socket, which does not block. Raises AddressRefused, and OSError."""
 
     async def open_socket(address: str) -> socket.socket:
-        loop = asyncio.get_running_loop()
-        ((family, kind, protocol, _, where), *_) = await loop.getaddrinfo(
+        # The flag says that nothing is looked up, so it does not block.
+        ((family, kind, protocol, _, where), *_) = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )
         opened = socket.socket(family, kind, protocol)
         opened.setblocking(False)
         try:
-            await loop.sock_connect(opened, where)
+            await asyncio.get_running_loop().sock_connect(opened, where)
         except BaseException:
             opened.close()
             raise
@@ -126,7 +130,9 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
 async def _addresses(host: str, port: int, rule: AddressRule) -> list[str]:
     """The addresses of a host, all of which the rule allows. Raises AddressRefused, and OSError."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(
+            _LOOKUPS, partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        )
     except UnicodeError:
         raise OSError("the name of the host cannot be one") from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))

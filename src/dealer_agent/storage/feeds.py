@@ -216,7 +216,12 @@ FINISH_FILE = (
 )
 
 FORGET_FILES = delete(feed_files).where(
-    of_dealer(feed_files), feed_files.c.feed == bindparam("feed_name"), feed_files.c.finished_at < bindparam("before")
+    of_dealer(feed_files),
+    or_(
+        feed_files.c.feed == bindparam("feed_name"),
+        feed_files.c.feed.not_in(select(feeds.c.name).where(of_dealer(feeds))),
+    ),
+    feed_files.c.finished_at < bindparam("before"),
 )
 
 _surplus = (
@@ -399,7 +404,7 @@ def _with_lease(tx: Transaction, statement: Update, feed: ClaimedFeed, **values:
 
 
 def forget_files(tx: Transaction, feed: str, before: datetime) -> None:
-    """Deletes the rows of files that got their result before a time."""
+    """Deletes the rows of files of a feed, and of feeds that were removed, that got their result before a time."""
     tx.execute(FORGET_FILES, {"feed_name": feed, "before": before})
 
 
