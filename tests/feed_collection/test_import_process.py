@@ -19,14 +19,7 @@ pytestmark = pytest.mark.outside_protocol("automatic feeds")
 
 
 def collect(dealer: FeedDealer) -> Collected:
-    async def collecting() -> Collected:
-        feeds = FeedCollection(dealer.store, import_in_process)
-        try:
-            return await feeds.collect(dealer.settings, "main")
-        finally:
-            await feeds.close()
-
-    return asyncio.run(collecting())
+    return asyncio.run(FeedCollection(dealer.store, import_in_process).collect(dealer.settings, "main"))
 
 
 def refused_imports(dealer: FeedDealer) -> list[RefusedImport]:
