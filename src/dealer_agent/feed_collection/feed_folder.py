@@ -153,7 +153,7 @@ def fair_share(used: int, left: int) -> int:
 class _KeptFile(NamedTuple):
     """A file that has its result. Those that are deleted first are lower."""
 
-    is_right: bool
+    was_accepted: bool
     name: str
     size: int
     path: Path
