@@ -58,8 +58,8 @@ from dealer_agent.catalogue_loading.child_processes import fork_with_limits
 code = fork_with_limits()
 if code is not None:
     sys.exit(code)
-has_timer = signal.getitimer(signal.ITIMER_REAL)[0] > 3000
-print(os.getpid(), resource.getrlimit(resource.RLIMIT_CPU)[0], has_timer, flush=True)
+timer = signal.getitimer(signal.ITIMER_REAL)[0]
+print(os.getpid(), resource.getrlimit(resource.RLIMIT_CPU)[0], timer > 3000, flush=True)
 time.sleep({seconds})
 sys.exit(7)
 """

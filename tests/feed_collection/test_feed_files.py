@@ -1,5 +1,7 @@
 """The files of feeds are bounded on the disk of a machine, and no feed uses up the room of the others."""
 
+import shutil
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import asyncssh
 import pytest
 from tests.feed_collection.feed_server import feed_server
 from tests.feed_collection.feeding import FOLDER, feed_bytes, feed_dealer, states
+from tests.servers.small_disk import small_disk
 
 from dealer_agent.feed_collection import feed_folder
 from dealer_agent.feed_collection.feed_folder import delete_old_files, delete_surplus
@@ -120,9 +123,20 @@ def test_a_fetch_takes_no_more_than_it_leaves_for_the_other_feeds(tmp_path: Path
         assert states(dealer.collect().files) == ["imported"]
 
 
-def write_without_end(account: UploadFolder, upload: Upload) -> None:
-    for size in range(0, 1 << 20, 1000):
-        account.write(upload, size, bytes(1000))
+def test_all_accounts_of_a_dealer_together_leave_half_of_the_room_of_the_disk(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        limits = UploadLimits(MUCH, 1000, MUCH, dealer_bytes=MUCH, least_free=4 << 20)
+        for number in range(20):
+            account = UploadFolder(disk / "feeds" / str(number) / "incoming", limits, lambda _: None)
+            with suppress(asyncssh.SFTPError):
+                write_without_end(account, account.begin("feed.csv"), 50_000)
+        free = shutil.disk_usage(disk).free
+        assert 5.8 < free / (1 << 20) < 6.8
+
+
+def write_without_end(account: UploadFolder, upload: Upload, piece: int = 1000) -> None:
+    for number in range(1000):
+        account.write(upload, number * piece, bytes(piece))
 
 
 def test_accounts_of_a_dealer_leave_room_for_each_other(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_file_at_a_limit_is_refused_at_once_and_the_next_file_is_imported(
         assert (failed.state, failed.attempts) == ("failed", 1)
         assert words in (failed.problem or "")
         assert [each.findings[0].sentence for each in refused_imports(dealer)] == [failed.problem]
-        assert (dealer.for_sale(), dealer.names_in("incoming"), len(dealer.names_in("kept"))) == (0, [], 1)
+        assert (dealer.for_sale(), dealer.names_in("incoming"), len(dealer.names_in("refused"))) == (0, [], 1)
         dealer.upload(feed_bytes(6))
         assert states(dealer.collect().files) == ["imported"]
         assert dealer.state().problem is None

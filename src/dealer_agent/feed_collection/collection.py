@@ -223,7 +223,7 @@ class _Work:
         left = bytes_left(self.settings.directory, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
         waiting = waiting_bytes(incoming)
         arrivals = Arrivals(
-            incoming, self.feed.most_bytes, fair_share(waiting, min(left)) - waiting, bounds.least_free_mib << 20
+            incoming, self.feed.most_bytes, fair_share(waiting, left.of_dealer) - waiting, bounds.least_free_mib << 20
         )
         arrivals.check(0)
         return arrivals

@@ -108,32 +108,39 @@ def delete_surplus(directory: Path, kept_bytes: int, dealer_bytes: int, least_fr
     """Deletes files with a result until the others are within their bounds: refused ones first, then the oldest.
 
     `kept_bytes` is for each feed, which also has at most MOST_KEPT of them. `dealer_bytes` is for all files of the
-    dealer. Its files with a result never take more than they leave free beyond `least_free`. Raises OSError.
+    dealer. Its files with a result never take more than is then free on the disk beyond `least_free`. Raises OSError.
     """
     kept = []
     for folder in _feed_folders(directory):
         found = sorted(each for name in ("refused", "kept") for each in _kept_files(folder / name))
         kept += _within(found, kept_bytes, MOST_KEPT)
     if kept:
-        left = bytes_left(directory, dealer_bytes, least_free)
-        total = sum(each.size for each in kept)
-        # What is deleted is left.
-        share = min(left.of_dealer, total if left.on_disk >= total else max(0, fair_share(total, left.on_disk)))
-        _within(sorted(kept), share, len(kept))
+        total, on_disk = sum(each.size for each in kept), _left_on_disk(directory, least_free)
+        # What is deleted is free.
+        share = total if on_disk >= total else fair_share(total, on_disk)
+        _within(sorted(kept), min(share, dealer_bytes - _waiting_of_dealer(directory)), len(kept))
 
 
 class BytesLeft(NamedTuple):
-    """How many more bytes may wait: of a dealer's bound, and of the disk beyond what is left free. May be negative."""
+    """How many more bytes may wait: of the dealer, and on the disk beyond what is left free. May be negative."""
 
     of_dealer: int
     on_disk: int
 
 
 def bytes_left(directory: Path, dealer_bytes: int, least_free: int) -> BytesLeft:
-    """What the waiting files of a dealer leave. Raises OSError."""
-    waiting = sum(waiting_bytes(folder / "incoming") for folder in _feed_folders(directory))
+    """What the waiting files of a dealer leave of `dealer_bytes`, and of its share of the disk. Raises OSError."""
+    waiting, on_disk = _waiting_of_dealer(directory), _left_on_disk(directory, least_free)
+    return BytesLeft(min(dealer_bytes, fair_share(waiting, on_disk)) - waiting, on_disk)
+
+
+def _waiting_of_dealer(directory: Path) -> int:
+    return sum(waiting_bytes(folder / "incoming") for folder in _feed_folders(directory))
+
+
+def _left_on_disk(directory: Path, least_free: int) -> int:
     disk = os.statvfs(directory)
-    return BytesLeft(dealer_bytes - waiting, disk.f_bavail * disk.f_frsize - least_free)
+    return disk.f_bavail * disk.f_frsize - least_free
 
 
 def waiting_bytes(incoming: Path) -> int:
@@ -153,7 +160,7 @@ def fair_share(used: int, left: int) -> int:
 class _KeptFile(NamedTuple):
     """A file that has its result. Those that are deleted first are lower."""
 
-    is_right: bool
+    was_accepted: bool
     name: str
     size: int
     path: Path

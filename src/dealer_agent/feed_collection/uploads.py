@@ -45,8 +45,8 @@ FOLDER_ATTRS = asyncssh.SFTPAttrs(size=0, uid=0, gid=0, permissions=stat.S_IFDIR
 class UploadLimits:
     """The bounds of an account. `files` and `all_bytes` count the files that wait, complete or not.
 
-    `dealer_bytes` is for all accounts of the dealer, and `least_free` bytes of the disk are left free. An account never
-    uses more of these than it leaves for the others.
+    `dealer_bytes` is for all accounts of the dealer, and `least_free` bytes of the disk are left free. A dealer never
+    uses more of the disk than it leaves, and an account never more of its dealer's bytes than it leaves.
     """
 
     file_bytes: int
@@ -327,7 +327,7 @@ class UploadFolder:
         left = bytes_left(self._incoming.parents[2], self._limits.dealer_bytes, self._limits.least_free)
         if left.on_disk < 0:
             raise asyncssh.SFTPNoSpaceOnFilesystem("The disk of the receiver is nearly full: try again later")
-        self._most_bytes = min(self._limits.all_bytes, fair_share(self._used_bytes, min(left)))
+        self._most_bytes = min(self._limits.all_bytes, fair_share(self._used_bytes, left.of_dealer))
         return files
 
 
