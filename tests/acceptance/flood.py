@@ -42,11 +42,21 @@ def _send_all(connections: list[socket.socket], content: bytes) -> None:
                     selector.unregister(connection)
 
 
-def _received(connection: socket.socket) -> bytes:
-    received = b""
-    with suppress(OSError):
-        while part := connection.recv(1 << 20):
-            received += part
+def _receive_all(connections: list[socket.socket]) -> dict[socket.socket, bytes]:
+    """What the connections receive until all are closed or silent."""
+    received = dict.fromkeys(connections, b"")
+    with selectors.DefaultSelector() as selector:
+        for connection in connections:
+            selector.register(connection, selectors.EVENT_READ)
+        while ready := selector.select(3 * SILENCE_SECONDS):
+            for key, _ in ready:
+                connection = cast(socket.socket, key.fileobj)
+                part = b""
+                with suppress(OSError):
+                    part = connection.recv(1 << 20)
+                received[connection] += part
+                if not part:
+                    selector.unregister(connection)
     return received
 
 
@@ -62,8 +72,7 @@ def main() -> None:
     sys.stdin.readline()
     responses: Counter[str] = Counter()
     closing = 0
-    for connection in connections:
-        received = _received(connection)
+    for connection, received in _receive_all(connections).items():
         heads = [part.partition(b"\r\n\r\n")[0] for part in received.split(b"HTTP/1.1 ")[1:]]
         responses[",".join(head[:3].decode() for head in heads)] += 1
         closing += bool(heads) and b"connection: close" in heads[-1].lower()

@@ -151,6 +151,14 @@ class Running:
         return [int(child) for child in children if b"spawn_main" in _command_line(child)]
 
 
+def memory_mib(running: Running) -> float:
+    """The memory of the process, without its workers."""
+    status = Path(f"/proc/{running.process.pid}/status")
+    if not status.exists():
+        pytest.skip("GAP: no /proc here, so the memory of the process cannot be told")
+    return int(status.read_text().partition("VmRSS:")[2].split()[0]) / 1024
+
+
 def _command_line(process: str) -> bytes:
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes()

@@ -61,8 +61,12 @@ def request(target: str, content: bytes, *lines: str, version: str = "1.1") -> b
 class Client:
     """One connection."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
+    def __init__(self, port: int, receive_buffer: int | None = None) -> None:
+        self.socket = socket.socket()
+        self.socket.settimeout(120)
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.connect(("127.0.0.1", port))
         self._unread = b""
 
     def answer(self) -> tuple[int, dict[str, str], bytes]:
@@ -95,7 +99,7 @@ class Client:
 
 
 @contextmanager
-def connected(port: int) -> Iterator[Client]:
-    client = Client(port)
+def connected(port: int, receive_buffer: int | None = None) -> Iterator[Client]:
+    client = Client(port, receive_buffer)
     with closing(client.socket):
         yield client

@@ -472,10 +472,6 @@ class BoundedConnection(FastPathConnection):
             if len(self.headers) > MOST_HEADERS:
                 self._refuse(_invalid_http(TOO_MANY_HEADERS))
                 return
-            if self.parser.get_http_version() == "0.9":
-                # A request line of HTTP/0.9 is a whole request. The client sends no head.
-                self._refuse(_invalid_http(NO_VERSION))
-                return
             if self._head_timer is None:
                 # A head that arrives at once costs no timer.
                 self._start_head_timer()
