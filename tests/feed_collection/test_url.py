@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -107,16 +108,25 @@ def cut_off(server: FeedServer) -> None:
     server.answer = answer
 
 
-def cut_off_gzip(server: FeedServer) -> None:
+def sends_packed(server: FeedServer, body: bytes) -> None:
     def answer(handler: BaseHTTPRequestHandler) -> None:
-        body = gzip.compress(feed_bytes(100))[:-20]
         handler.send_response(200)
         handler.send_header("Content-Encoding", "gzip")
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
-        handler.wfile.write(body)
+        with suppress(ConnectionError):
+            handler.wfile.write(body)
 
     server.answer = answer
+
+
+def cut_off_gzip(server: FeedServer) -> None:
+    sends_packed(server, gzip.compress(feed_bytes(100))[:-20])
+
+
+def gzip_of_nothing(server: FeedServer) -> None:
+    """Blocks that unpack to nothing."""
+    sends_packed(server, gzip.compress(b"")[:10] + b"\0\0\0\xff\xff" * 250_000)
 
 
 def fails(server: FeedServer) -> None:
@@ -132,6 +142,7 @@ def fails(server: FeedServer) -> None:
         (bomb, "more than 1 MiB"),
         (cut_off, "the connection to the server failed"),
         (cut_off_gzip, "ends too early"),
+        (gzip_of_nothing, "more than 1 MiB"),
         (fails, "status 503"),
     ],
 )
@@ -151,6 +162,27 @@ def test_what_cannot_be_fetched_is_a_problem_and_leaves_nothing(change: "object"
             server.content = feed_bytes(3)
             assert states(dealer.collect().files) == ["imported"]
             assert dealer.state().problem is None
+
+
+def test_nothing_is_read_after_the_end_of_a_packed_file(tmp_path: Path) -> None:
+    sent = 0
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        nonlocal sent
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", "gzip")
+        handler.end_headers()
+        handler.close_connection = True
+        with suppress(ConnectionError):
+            handler.wfile.write(gzip.compress(feed_bytes(3)))
+            while sent < 200:
+                handler.wfile.write(bytes(1 << 20))
+                sent += 1
+
+    with feed_server() as server, feed_dealer(tmp_path / "store", server.toml()) as dealer:
+        server.answer = answer
+        assert states(dealer.collect().files) == ["imported"]
+        assert sent < 100, "MiB after the end"
 
 
 @pytest.mark.parametrize(
