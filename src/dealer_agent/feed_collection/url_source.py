@@ -120,14 +120,18 @@ async def _store(response: httpx.Response, arrivals: Arrivals, name: str) -> Pat
     if encoding not in ("identity", "gzip", "x-gzip", ""):
         raise FeedSourceError(f"the server sent the content encoding {encoding[:40]!r}, which was not asked for")
     unpack = None if encoding in ("identity", "") else zlib.decompressobj(wbits=31)
-    size = 0
+    size = received = 0
     part = await asyncio.to_thread(part_file, arrivals.incoming)
     try:
         with _disk_errors(), part.open("xb") as file:
             async for packed in response.aiter_raw(_PIECE):
+                if unpack is not None and unpack.eof:
+                    break  # The object would keep whatever comes after the end of the file.
+                received += len(packed)
                 for piece in _pieces(packed, unpack):
                     size += len(piece)
-                    arrivals.check(size)
+                    # Packed bytes count too: they can be endless and unpack to nothing.
+                    arrivals.check(max(size, received))
                     await asyncio.to_thread(file.write, piece)
         if unpack is not None and not unpack.eof:
             raise FeedSourceError("the compressed file ends too early: the next fetch tries again")
