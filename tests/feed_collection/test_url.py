@@ -200,32 +200,3 @@ def test_nothing_is_read_after_the_end_of_a_packed_file(tmp_path: Path) -> None:
         server.answer = answer
         assert states(dealer.collect().files) == ["imported"]
         assert sent < 100, "MiB after the end"
-
-
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        ("93.184.215.14", True),
-        ("2606:4700:4700::1111", True),
-        ("127.0.0.1", False),
-        ("10.1.2.3", False),
-        ("172.16.0.1", False),
-        ("192.168.1.1", False),
-        ("169.254.169.254", False),
-        ("100.64.0.1", False),
-        ("0.0.0.0", False),
-        ("224.0.0.1", False),
-        ("255.255.255.255", False),
-        ("::1", False),
-        ("::", False),
-        ("fe80::1%eth0", False),
-        ("fd00::1", False),
-        ("ff0e::1", False),
-        ("::ffff:93.184.215.14", False),
-        ("::ffff:127.0.0.1", False),
-        ("64:ff9b::7f00:1", False),
-        ("2002:7f00:1::1", False),
-    ],
-)
-def test_only_addresses_of_the_public_internet_are_public(address: str, public: bool) -> None:
-    assert is_public(address) == public
