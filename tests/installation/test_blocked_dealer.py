@@ -57,7 +57,7 @@ def test_one_blocked_dealer_costs_the_others_nothing_and_only_a_lock_on_all_make
         refused = leads_of(platform, NORTH)
         assert (refused.status_code, error_of(refused)["retryable"]) == (500, True)
         assert error_of(refused)["message"] == intake.NOT_STORED
-        for _ in range(10):
+        for _ in range(5):
             assert leads_of(platform, SOUTH).status_code == 200
         until_ready_is(platform, 200)
         connection.execute("LOCK TABLE dealers")

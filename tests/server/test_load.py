@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -301,6 +302,41 @@ def test_a_crawler_of_one_dealer_does_not_use_up_the_place_of_others(tmp_path: P
         seen = [[status for status, _, _ in answers_to(port, [*[north] * 40, south])] for _ in range(5)]
     assert {statuses[-1] for statuses in seen} == {200}
     assert sum(statuses.count(429) for statuses in seen) > 100
+
+
+@pytest.mark.requirement("fair-share")
+def test_requests_that_wait_are_answered_in_turn_between_the_dealers() -> None:
+    """Also requests that arrive behind a flood of another dealer."""
+    answered: list[str] = []
+
+    async def arrive() -> None:
+        load = Admission()
+        load.has_time()
+        for dealer_id in ["flood"] * 50 + ["a", "b", "a"]:
+            load.enqueue(dealer_id, partial(answered.append, dealer_id))
+        while len(answered) < 53:
+            await asyncio.sleep(0)
+
+    asyncio.run(arrive())
+    assert answered[:7] == ["flood", "a", "b", "flood", "a", "flood", "flood"]
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.requirement("fair-share")
+def test_a_request_is_refused_for_the_requests_before_it_and_not_for_the_length_of_the_queue() -> None:
+    async def arrive() -> None:
+        load = Admission()
+        load.has_time()
+        load._pace_seconds = load._pace_requests = 1.0
+        for _ in range(200):
+            load.enqueue("flood", lambda: None)
+        assert load.is_full("flood")
+        assert not load.is_full("other")
+        for _ in range(3):
+            load.enqueue("other", lambda: None)
+        assert load.is_full("other")
+
+    asyncio.run(arrive())
 
 
 def test_the_number_of_requests_that_wait_for_the_database_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

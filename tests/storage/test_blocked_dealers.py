@@ -7,12 +7,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import event
 from tests.storage.calls import read
 from tests.storage.current import make_current
 from tests.storage.samples import VAULT, storing
 from tests.storage.test_lead_writer import Gate
 
-from dealer_agent.storage import connections
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.errors import DatabaseUnreachable, DealerBlocked
 from dealer_agent.storage.lead_queue import SHARED_GROUP
@@ -153,23 +153,32 @@ def test_a_dealer_without_a_row_is_added_beside_others(store: Store) -> None:
     writer.close()
 
 
-def test_the_server_ends_a_transaction_that_stands_idle_and_says_so(
-    postgresql_url: str, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As one of a process that was stopped. The transaction of an import stays."""
-    shorter = connections._BEGIN_TO_WRITE.replace(f"'{connections.IDLE_SECONDS}s'", "'10ms'")
-    assert shorter != connections._BEGIN_TO_WRITE
-    monkeypatch.setattr(connections, "_BEGIN_TO_WRITE", shorter)
-    with Store.open(postgresql_url, VAULT) as stopped, stopped.import_lock("a"):
-        with pytest.raises(DatabaseUnreachable, match="25P03"):
-            hold_until_others_may_lock(stopped, store)
-        known(stopped, "a")
+def test_the_server_ends_a_transaction_that_stands_idle_with_its_locks(store: Store) -> None:
+    """As one of a process that was stopped. The error says so, and the next transaction has another connection."""
+    with pytest.raises(DatabaseUnreachable, match="25P03"):
+        stand_idle(store)
+    known(store, "a")
 
 
-def hold_until_others_may_lock(holder: Store, other: Store) -> None:
-    with holder.lock("a") as tx:
-        known(other, "a")
+def stand_idle(store: Store) -> None:
+    with store.lock("a") as tx:
+        assert idle_limit(tx) == "15s"
+        tx.connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '10ms'")
+        known(store, "a")  # It waits until the server has ended the other transaction.
         tx.connection.exec_driver_sql("SELECT 1")
+
+
+def test_a_transaction_that_reads_and_the_lock_of_an_import_may_stand_idle_for_longer(store: Store) -> None:
+    with store.read("a") as tx:
+        assert idle_limit(tx) == "10min"
+    executed: list[str] = []
+    event.listen(store._writer, "before_cursor_execute", lambda *given: executed.append(given[2]))
+    with store.import_lock("a"):
+        assert executed[0] == "SET LOCAL idle_in_transaction_session_timeout = '7200s'"
+
+
+def idle_limit(tx: Transaction) -> Any:
+    return tx.connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout").scalar()
 
 
 def test_connections_find_a_lost_server_and_options_of_the_url_come_first(postgresql_url: str) -> None:

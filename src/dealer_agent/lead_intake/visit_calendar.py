@@ -25,6 +25,9 @@ PAST = timedelta(days=30)
 FUTURE = timedelta(days=366)
 """No visit can be booked for later (`horizon_days` is at most 365)."""
 
+LOCK_SECONDS = 1.0
+"""How long a calendar waits for the dealer's lock. Meanwhile it holds a connection, which other dealers need too."""
+
 MOST_VISITS = 1000
 """The most visits in the calendar. A program fetches all of them each time, about 0.4 KB each."""
 
@@ -42,7 +45,7 @@ def subscribed_calendar(store: Store, profile: Profile, secret_hash: bytes, now:
         visits = list_calendar(tx, since=now - PAST, until=now + FUTURE, most=MOST_VISITS)
     customers = len({listed.appointment.lead_id for listed in visits if listed.customer is not None})
     if customers:
-        with store.lock(profile.id, now) as tx:
+        with store.lock(profile.id, now, LOCK_SECONDS) as tx:
             log_access(tx, f"token {token_id}", "calendar", leads=customers)
     return visit_calendar(profile, visits)
 

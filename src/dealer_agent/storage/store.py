@@ -87,9 +87,14 @@ class Store:
             yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._ciphers, check_keys)
 
     @contextmanager
-    def lock(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction for data that belongs to leads. Meanwhile no lead of the dealer is stored."""
-        with translating(), connections.begin(self._writer, dealer_id) as connection:
+    def lock(
+        self, dealer_id: str, now: datetime | None = None, lock_seconds: float = connections.BUSY_SECONDS
+    ) -> Iterator[Transaction]:
+        """A transaction for data that belongs to leads. Meanwhile no lead of the dealer is stored.
+
+        Raises DatabaseBusy if another transaction of PostgreSQL holds the dealer's lock for `lock_seconds`.
+        """
+        with translating(), connections.begin(self._writer, dealer_id, lock_seconds) as connection:
             tx = Transaction(connection, dealer_id, now or datetime.now(UTC), self._ciphers, check_keys_to_encrypt)
             lock_dealer(tx)
             yield tx
