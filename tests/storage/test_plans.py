@@ -28,8 +28,6 @@ KNOWN: dict[str, Any] = {
     "contact_hash": b"one",
     "one_hash": b"one",
     "other_hash": b"two",
-    "one_kind": "revoked",
-    "other_kind": "revoked on another lead",
     "most": 9,
     "granted_at": MONDAY,
     "token_id": "T1",

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import chain
 
 import msgspec
-from sqlalchemy import ScalarSelect, bindparam, select
+from sqlalchemy import ScalarSelect, bindparam, or_, select
 
 from dealer_agent.leads.consent_events import WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.storage.contact_points import contact_points_of, lasting_hash
@@ -62,7 +62,7 @@ def newest_leads_of_contact(most: int) -> ScalarSelect[str]:
 FIND_EVENTS = Prepared(
     select(consent_events.c.channels, consent_events.c.purpose).where(
         of_dealer(consent_events),
-        consent_events.c.kind.in_([bindparam("one_kind"), bindparam("other_kind")]),
+        or_(*(consent_events.c.kind == kind for kind in KINDS)),
         consent_events.c.at >= bindparam("granted_at"),
         consent_events.c.lead_id.in_(newest_leads_of_contact(MOST_LEADS)),
     )
@@ -111,12 +111,11 @@ def withdrawn_by_events(tx: Transaction, contacts: Iterable[str], granted_at: da
 
     The events decide if somebody deleted rows. They are not found after an erasure.
     """
-    sought = {"granted_at": granted_at, "one_kind": WITHDRAWN, "other_kind": WITHDRAWN_ELSEWHERE}
     found = (
         row.channels
         for contact in contacts
         for contact_hash in tx.hashes(contact, lead_contacts.c.contact_hash)
-        for row in FIND_EVENTS.read(tx, {**sought, "contact_hash": contact_hash}, [contact_hash])
+        for row in FIND_EVENTS.read(tx, {"granted_at": granted_at, "contact_hash": contact_hash}, [contact_hash])
         if lasting_hash(tx, PURPOSE, contact) in hashes_in(row.purpose)
     )
     return frozenset(chain.from_iterable(msgspec.json.decode(channels, type=list[str]) for channels in found))
