@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from benchmarks import engine, imports, plots, report, targets
+from benchmarks.fairness import fairness_figures
 from benchmarks.leads import lead_figures
 from benchmarks.machine import circumstances
 from benchmarks.metrics import metrics_figures
@@ -103,6 +104,15 @@ def _show_platform(console: Console, found: Any) -> None:
     console.print(report.target_table(targets.platform_targets(found)))
 
 
+def _fairness(options: Options, say: Say) -> Any:
+    return fairness_figures(4 if options.quick else 10, say)
+
+
+def _show_fairness(console: Console, found: Any) -> None:
+    console.print(report.fairness_table(found))
+    console.print(report.target_table(targets.fairness_targets(found)))
+
+
 PARTS = {
     "wire": Part("the whole service on one worker, beside its peers", 6, _wire, _show_wire, plots.plot_wire),
     "scale": Part(
@@ -123,6 +133,7 @@ PARTS = {
     ),
     "metrics": Part("a request with metrics and without", 2, _metrics, _show_metrics, lambda *_: None),
     "platform": Part("many dealers in one service on PostgreSQL", 40, _platform, _show_platform, plots.plot_platform),
+    "fairness": Part("one dealer's flood or lock, beside other dealers", 2, _fairness, _show_fairness, lambda *_: None),
 }
 
 

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
+from benchmarks.fairness import FLOOD_CONNECTIONS, LEAD, FairnessFigures
 from benchmarks.leads import BARE, CONNECTIONS, STEADY_RATE, WORKERS, LeadFigures
 from benchmarks.metrics import SCRAPE_SECONDS, MetricsFigures
 from benchmarks.platform import BUDGET_MIB, WARM_CONNECTIONS, WARM_RATE, PlatformFigures
 from benchmarks.scale import ScaleFigures
+from benchmarks.steady import Steady
 from benchmarks.targets import Target
 from benchmarks.wire import SDK, SERVERS, WireFigures
 from benchmarks.wrk import Load
@@ -83,6 +85,33 @@ def metrics_tables(found: MetricsFigures) -> Iterator[Table]:
     read = _table("Reading all metrics", "", "Processor time, ms", f"Of a core, every {SCRAPE_SECONDS} s")
     read.add_row("once", f"{found.scrape_milliseconds:.1f}", f"{found.scrape_share:.2%}")
     yield read
+
+
+def fairness_table(found: FairnessFigures) -> Table:
+    """Steady requests to other dealers: alone, beside floods, and beside a locked row."""
+    table = _table(
+        f"Steady requests to 8 dealers, beside {FLOOD_CONNECTIONS} connections to another one, or its locked row",
+        *("", "p50 ms", "p99 ms", "Longest ms", "Refused", "Of p50 alone", "Flood: answered/s", "refused/s"),
+    )
+    for row in found.floods:
+        table.add_row(f"{row.what}, alone", *_times(row.alone), "1.00", "", "")
+        refused = row.flood.refused / row.flood.answered * row.flood.per_second
+        rates = f"{row.flood.per_second - refused:,.0f}", f"{refused:,.0f}"
+        table.add_row(f"{row.what}, beside a flood", *_times(row.beside), f"{row.ratio:.2f}", *rates)
+    locked = found.locked
+    table.add_row(f"{LEAD}, beside a locked row", *_times(locked.others), "", "", "")
+    table.add_row("the leads of the locked dealer", *_times(locked.own), "", "", "")
+    table.add_row("/readyz beside a locked row", f"200 in {locked.ready:.0%}", *[""] * 6)
+    return table
+
+
+def _times(steady: Steady) -> tuple[str, str, str, str]:
+    return (
+        f"{steady.p50:,.1f}",
+        f"{steady.p99:,.1f}",
+        f"{steady.longest:,.1f}",
+        f"{steady.refused} of {steady.answered}",
+    )
 
 
 def lead_tables(leads: LeadFigures) -> Iterator[Table]:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from benchmarks import engine
 from benchmarks.databases import POSTGRESQL, SQLITE
 from benchmarks.engine import EngineFigures
+from benchmarks.fairness import LEAD, FairnessFigures
 from benchmarks.leads import STEADY_RATE, LeadFigures
 from benchmarks.metrics import SEARCH, MetricsFigures
 from benchmarks.platform import BUDGET_MIB, WARM_RATE, PlatformFigures
@@ -21,6 +22,7 @@ MOST_CPU = {SQLITE: 0.7, POSTGRESQL: 1.0}
 
 
 MOST_METRICS_CPU = 1.03
+SHARED_LIMIT = "the flood's clients and the database use the same cores; compare the longest times"
 
 
 class Target(Struct, frozen=True):
@@ -130,6 +132,16 @@ def platform_targets(found: PlatformFigures) -> Iterator[Target]:
     for change in found.visible:
         share = change.in_time / change.times
         yield Target(f"dealers {change.what}: share seen by all workers in 2 s", share, least=1, limit=BUSY_LIMIT)
+
+
+def fairness_targets(found: FairnessFigures) -> Iterator[Target]:
+    """The targets of the other dealers beside one dealer's flood or lock."""
+    for row in found.floods:
+        yield Target(f"{row.what}: p50 beside a flood over p50 alone", row.ratio, most=2, limit=SHARED_LIMIT)
+    alone = next(row.alone for row in found.floods if row.what == LEAD)
+    ratio = found.locked.others.p50 / alone.p50
+    yield Target(f"{LEAD}: p50 beside a locked row over p50 alone", ratio, most=2, limit=SHARED_LIMIT)
+    yield Target("/readyz: 200 while one dealer's row is locked", found.locked.ready, least=1)
 
 
 def metrics_targets(found: MetricsFigures) -> Iterator[Target]:

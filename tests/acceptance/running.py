@@ -17,6 +17,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from dealer_agent.catalogue_loading import child_processes
 from dealer_agent.cli import app
 
 COMMAND = str(Path(sys.executable).with_name("dealer-agent"))
@@ -49,9 +50,13 @@ def command(
 
 
 def command_here(*arguments: str | Path, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-    """The same in this process, for tables of many calls: a start takes longer than most commands do."""
+    """The same in this process, for tables of many calls: a start takes longer than most commands do.
+
+    An import then is not in a child process with limits, whose output would be lost.
+    """
     variables: dict[str, str | None] = {"DATABASE_URL": None, "DEALER_AGENT_KEYS": None, "COLUMNS": "100", **more}
-    with chdir(cwd or Path.cwd()):
+    with chdir(cwd or Path.cwd()), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child_processes, "fork_with_limits", lambda: None)
         done = CliRunner().invoke(app, [*map(str, arguments)], env=variables, prog_name="dealer-agent")
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return subprocess.CompletedProcess(list(map(str, arguments)), done.exit_code, done.stdout, done.stderr)
@@ -144,6 +149,14 @@ class Running:
             pytest.skip("GAP: no /proc here, so the worker processes cannot be told")
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return [int(child) for child in children if b"spawn_main" in _command_line(child)]
+
+
+def memory_mib(running: Running) -> float:
+    """The memory of the process, without its workers."""
+    status = Path(f"/proc/{running.process.pid}/status")
+    if not status.exists():
+        pytest.skip("GAP: no /proc here, so the memory of the process cannot be told")
+    return int(status.read_text().partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def _command_line(process: str) -> bytes:

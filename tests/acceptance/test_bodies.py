@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import stocked_dealer
+from tests.acceptance.flood import flood
 from tests.acceptance.raw import connect, head, read_to_the_end, search_body
-from tests.acceptance.running import Running, serving, start
+from tests.acceptance.running import Running, eventually, memory_mib, serving, start
 
 LIMIT = 32 * 1024
 LEAD_LIMIT = 256 * 1024
@@ -51,6 +52,27 @@ def test_a_body_of_exactly_the_limit_is_read(service: Running) -> None:
         connection.sendall(head(f"Content-Length: {LIMIT}", "Connection: close") + content)
         status, _, _ = read_to_the_end(connection)
     assert status == 200
+
+
+@pytest.mark.requirement("request-memory")
+def test_the_memory_of_many_slow_bodies_is_bounded_and_returned(tmp_path: Path) -> None:
+    content = tmp_path / "sent"
+    lead = b'{"message": {"parts": [{"data": {"type": "lead.submit.request", "customer": "'
+    content.write_bytes(head(f"Content-Length: {LEAD_LIMIT}") + lead + b"a" * (LEAD_LIMIT - 1000))
+    settings = "\n[service]\nrequest_memory_mib = 32\n"
+    with serving(stocked_dealer(tmp_path / "store", settings)) as running:
+        assert asked(running.url, "inventory.search")["total"] == 3
+        before = memory_mib(running)
+        with flood(running.port, 600, content) as slow:
+            slow.wait_for("connected")
+            slow.wait_for("sent")
+            # Without the budget, these are 150 MiB.
+            assert memory_mib(running) - before < 80
+            assert asked(running.url, "inventory.search")["total"] == 3
+            received = slow.received()["responses"]
+            assert received["429"] > 300
+            assert set(received) <= {"", "429"}
+        eventually("memory is returned", lambda: memory_mib(running) - before < 24)
 
 
 def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
@@ -120,8 +142,8 @@ def test_trailers_without_end_are_refused(service: Running) -> None:
 
 
 def test_requests_in_a_row_on_one_connection_are_all_answered(service: Running) -> None:
-    """Also when they come in one piece that is larger than a head may be."""
-    content = search_body()
+    """Also when they come in one piece that is larger than a head may be. Their clients send a few at a time."""
+    content = search_body() + b" " * 16 * 1024
     request = head(f"Content-Length: {len(content)}") + content
     count = 2 * 64 * 1024 // len(request) + 1
     last = head(f"Content-Length: {len(content)}", "Connection: close") + content

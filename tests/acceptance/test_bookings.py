@@ -16,7 +16,7 @@ import httpx
 import pytest
 from tests.acceptance.asking import answer, lead, refusal
 from tests.acceptance.crowd import send_at_once
-from tests.acceptance.dealers import stocked_dealer
+from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer
 from tests.acceptance.running import serving
 from tests.storage.calls import read
 from tests.storage.databases import fresh_schema
@@ -42,6 +42,7 @@ BOOKS = f"""
 [[rooftops]]
 name = "Acceptance Motors West"
 timezone = "{CLOCK.key}"
+feed_ids = ["WEST"]
 [rooftops.hours.sales]
 {_OPEN_ALL_DAY}
 [rooftops.hours.handover]
@@ -71,7 +72,8 @@ def booking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         if request.param == "postgresql":
             server = request.getfixturevalue("postgresql_server")
             environment["DATABASE_URL"] = opened.enter_context(fresh_schema(server))
-        folder = stocked_dealer(tmp_path_factory.mktemp("books"), BOOKS, None, **environment)
+        units = [stock_of_three()[0] | {"dealer_id": "WEST"}]
+        folder = stocked_dealer(tmp_path_factory.mktemp("books"), BOOKS, units, **environment)
         settings = load_settings(folder, environment)
         running = opened.enter_context(serving(folder, workers=2, **environment))
         store = opened.enter_context(Store.open(settings.database_url, settings.cipher))
@@ -113,6 +115,16 @@ def test_of_many_who_ask_for_one_time_as_many_get_it_as_there_are_places(booking
         if listed.appointment.starts_at == at
     }
     assert stored == confirmed
+
+
+@pytest.mark.requirement("one-vehicle-one-buyer")
+def test_of_many_who_want_to_drive_one_vehicle_at_one_time_one_gets_it(booking: Booking) -> None:
+    """Although the rooftop has more places."""
+    wish = {"appointment_type": "test_drive", "appointment_at": noon(28)}
+    vehicle = {"vin": HONDA_VIN}
+    crowd = [lead(40_000 + number, appointment=wish, vehicle_of_interest=vehicle) for number in range(PLACES)]
+    responses = send_at_once(booking.url, crowd)
+    assert Counter(map(status_of, responses)) == {"confirmed": 1, "proposed": PLACES - 1}
 
 
 @pytest.mark.requirement("confirm-free-place", "no-time-available")

@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.running import eventually
 from tests.acceptance.test_delivery_survives import Buyers, Machine, by_delivery
 from tests.delivery.receivers import HttpReceiver, always, at_random, receiving_http
-from tests.installation.platform import INSTALLATION_TOML, add, make_installation
+from tests.installation.platform import INSTALLATION_TOML, LOCAL, add, make_installation
 from tests.storage.calls import read, write
 from tests.storage.service_role import prepared_schema
 
@@ -51,7 +51,7 @@ def test_every_answered_lead_reaches_its_own_dealer_though_processes_are_killed(
             dealer_id: closing.enter_context(receiving_http(HttpReceiver(at_random(0.3, seed))))
             for dealer_id in DEALERS
         }
-        installation = make_installation(tmp_path / "installation", INSTALLATION_TOML + SETTINGS, environment)
+        installation = make_installation(tmp_path / "installation", INSTALLATION_TOML + SETTINGS + LOCAL, environment)
         for dealer_id, receiver in receivers.items():
             add(installation, dealer_id, more=CHANNEL.format(url=receiver.url))
         machine = Machine(installation.directory, environment, None)

@@ -408,6 +408,29 @@ def test_a_lead_that_was_changed_in_the_database_is_named_and_can_be_erased(shop
     assert "whole" in shop.said("consent", "verify")
 
 
+@pytest.mark.requirement("withdrawal-checked")
+def test_withdrawals_that_were_deleted_by_hand_are_found_and_written_again(shop: Shop) -> None:
+    """Meanwhile a later lead with an old consent does not allow what the customer withdrew."""
+    agreed = datetime.now(UTC).isoformat()
+    number = next(_numbers)
+    points = {"email": f"robin{number}@example.com", "phone": f"+1202555{number % 100 + 100:04}"}
+    asking = lead(number, customer={"first_name": "Robin", "last_name": "Example"} | points)
+    asking["consent"] |= {"granted_at": agreed, "allowed_channels": ["email", "phone"]}
+    first = asked(shop.running.url, "lead.submit", **asking)["lead_id"]
+    shop.said("consent", "revoke", first, "--channel", "phone")
+    shop.execute("DELETE FROM withdrawals")
+    verified, examined = shop.run("consent", "verify"), shop.run("doctor")
+    assert (verified.returncode, examined.returncode) == (1, 1)
+    for output in (verified.stderr, examined.stdout):
+        told = " ".join(output.split())
+        assert "the table of withdrawals does not agree with the consent record" in told
+        assert "dealer-agent consent verify --restore-withdrawals" in told
+    second = asked(shop.running.url, "lead.submit", **asking | {"source_agent": "Another Agent"})["lead_id"]
+    assert "May be contacted now by: email\n" in shop.said("consent", "show", second)
+    assert "written again" in shop.said("consent", "verify", "--restore-withdrawals")
+    assert "whole" in shop.said("consent", "verify")
+
+
 @pytest.mark.parametrize("verb", [("leads", "erase"), ("consent", "revoke")], ids=" ".join)
 @pytest.mark.parametrize(
     "words",

@@ -9,7 +9,8 @@ import pytest
 from tests.alerts.watched import DAY, HOUR, MINUTE, Watched
 from tests.delivery.receivers import one_after_the_other
 
-from dealer_agent.alerts.database_away import FILE, note_database
+from dealer_agent.alerts.database_away import FILE, DatabaseAlert
+from dealer_agent.storage.errors import DatabaseUnreachable
 
 pytestmark = pytest.mark.outside_protocol("alerts")
 
@@ -19,8 +20,8 @@ AWAY = "The database does not answer since Monday, March 2, 2026, 10:00 AM CST"
 
 def note(dealer: Watched, now: datetime, *, works: bool) -> None:
     """What a process notes. It could be another one each time."""
-    watch = dealer.watch(machine=True)
-    asyncio.run(note_database(dealer.store, watch, now, works=works))
+    failure = None if works else DatabaseUnreachable("the database is away")
+    asyncio.run(DatabaseAlert(dealer.store, dealer.watch(machine=True)).note(now, failure))
 
 
 def test_a_database_that_is_away_is_one_message_at_the_start_and_one_at_the_end(dealer: Watched) -> None:
@@ -91,3 +92,14 @@ def test_the_alert_can_be_switched_off(dealer: Watched) -> None:
     dealer.settings = {}
     note(dealer, NOW + DAY, works=False)
     assert dealer.subjects() == []
+
+
+def test_a_file_that_cannot_be_made_costs_no_message(dealer: Watched) -> None:
+    (dealer.folder / FILE).mkdir()
+    alert = DatabaseAlert(dealer.store, dealer.watch(machine=True))
+    for minute in range(5):
+        asyncio.run(alert.note(NOW + minute * MINUTE, DatabaseUnreachable("the database is away")))
+    for minute in range(5, 9):
+        asyncio.run(alert.note(NOW + minute * MINUTE, None))
+    assert dealer.subjects() == [AWAY, "The database answers again"]
+    assert [state.condition for state in dealer.states()] == ["database_away"]

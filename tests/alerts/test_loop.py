@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.alerts.watched import DAY, MINUTE, Watched, watching
+from tests.servers.small_disk import fill, small_disk
 from tests.storage.calls import write_at
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, VAULT
@@ -73,3 +74,33 @@ def test_a_process_whose_database_goes_away_says_so_and_loses_no_failed_lead(
         "4 leads could not be stored, the last one at Monday, March 2, 2026, 10:05 AM CST",
         "The database answers again",
     ]
+
+
+def test_on_a_full_disk_the_loop_goes_on_and_its_mail_names_the_disk(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as folder, ExitStack() as closing:
+        url = f"sqlite:///{folder}/dealer.db"
+        make_current(url)
+        store = closing.enter_context(Store.open(url, VAULT))
+        store.check_keys(DEALER)
+        dealer = closing.enter_context(watching(url, store, folder))
+        failed = Counter({DEALER: 1})
+        # Two processes of the machine.
+        loops = [AlertLoop(store, failed, dealer.watch(machine=True, off=OFF)) for _ in range(2)]
+        fill(folder / "filler")
+        for minute in range(5):
+            for loop in loops:
+                with pytest.raises(DatabaseFailure):
+                    asyncio.run(loop.run_due(NOW + minute * MINUTE))
+        (subject,) = dealer.subjects()
+        assert subject.startswith(f"The disk of {folder} is full since ")
+        assert "Delete what is not needed on this disk, or enlarge it" in " ".join(dealer.text().split())
+        (folder / "filler").unlink()
+        for minute in range(5, 9):
+            for loop in loops:
+                asyncio.run(loop.run_due(NOW + minute * MINUTE))
+        assert failed == {}
+        assert sorted(dealer.subjects()[1:]) == [
+            "1 lead could not be stored, the last one at Monday, March 2, 2026, 10:05 AM CST",
+            f"The disk of {folder} has space again",
+        ]
+        assert "disk_full" in {state.condition for state in dealer.states()}

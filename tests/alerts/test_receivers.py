@@ -18,6 +18,7 @@ from dealer_agent.config import SettingsError
 from dealer_agent.config.alert_settings import AlertSettings, webhook_secret
 from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.outgoing.addresses import AddressRule
 from dealer_agent.storage.alerts import AlertState
 
 pytestmark = pytest.mark.outside_protocol("alerts")
@@ -68,7 +69,7 @@ def test_the_signature_is_that_of_the_published_example_of_standard_webhooks() -
     from dealer_agent.alerts.receivers import WebhookReceiver
 
     secret = webhook_secret(AlertSettings(), {"DEALER_AGENT_ALERTS_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"})
-    receiver = WebhookReceiver("https://example.com", secret)
+    receiver = WebhookReceiver("https://example.com", secret, AddressRule())
     headers = receiver.signature(
         "msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', datetime.fromtimestamp(1614265330, UTC)
     )
@@ -84,6 +85,14 @@ def test_a_redirect_is_no_receiver(tmp_path: Path) -> None:
     assert hook.taken == []
     with pytest.raises(NotDelivered, match="cannot be reached"):
         send(make_watch(tmp_path, NOBODY, f"http://127.0.0.1:{NOBODY}/"), "webhook", AlertMessage("test"), NOW)
+
+
+def test_the_webhook_of_a_dealer_of_an_installation_reaches_no_private_address(tmp_path: Path) -> None:
+    with receiving_http(HttpReceiver(always("take"))) as hook:
+        watch = make_watch(tmp_path, NOBODY, hook.url, rule=AddressRule())
+        with pytest.raises(NotDelivered, match="has an address that is not public"):
+            send(watch, "webhook", AlertMessage("test"), NOW)
+        assert hook.connections == 0
 
 
 def test_a_mail_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Path) -> None:

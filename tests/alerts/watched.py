@@ -21,6 +21,7 @@ from dealer_agent.alerts.texts import Sender
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.storage.alerts import AlertState, read_alerts
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.outbox import enqueue
@@ -36,13 +37,20 @@ DAY = timedelta(days=1)
 
 
 def make_watch(
-    folder: Path, mail_port: int, webhook_url: str = "", *, owner: str = DEALER, machine: bool = False, **settings: Any
+    folder: Path,
+    mail_port: int,
+    webhook_url: str = "",
+    *,
+    owner: str = DEALER,
+    machine: bool = False,
+    rule: AddressRule = ANY_ADDRESS,
+    **settings: Any,
 ) -> Watch:
     """A watch whose mails go to a port of this machine."""
     alerts = AlertSettings(mail=(OWNER,), webhook_url=webhook_url, **settings)
     mail = MailSettings(host="127.0.0.1", port=mail_port, security="none", from_address="store@dealer.example.com")
     sender = Sender(owner, "Ridgeline Motors", "America/Chicago", "dealer.toml")
-    return Watch(owner, alerts, receivers_of(alerts, mail, sender, ENV), folder, shares_machine=machine)
+    return Watch(owner, alerts, receivers_of(alerts, mail, sender, ENV, rule), folder, shares_machine=machine)
 
 
 @dataclass

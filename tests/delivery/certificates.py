@@ -14,6 +14,7 @@ from cryptography.x509.oid import NameOID
 def server_certificate(folder: Path, *, host: str = "127.0.0.1") -> tuple[ssl.SSLContext, Path]:
     """The context of a server for `host`, and the file that has who trusts it trust it."""
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    name: x509.GeneralName = x509.IPAddress(ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
     authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Example Authority")])
     now = datetime.now(UTC)
 
@@ -25,7 +26,7 @@ def server_certificate(folder: Path, *, host: str = "127.0.0.1") -> tuple[ssl.SS
         builder = builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(days=1))
         builder = builder.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         if not is_authority:
-            names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))])
+            names = x509.SubjectAlternativeName([name])
             builder = builder.add_extension(names, critical=False)
         return builder.sign(authority_key, hashes.SHA256())
 

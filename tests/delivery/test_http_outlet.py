@@ -5,10 +5,10 @@ import hmac
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from tests.delivery.certificates import server_certificate
 from tests.delivery.receivers import NOBODY, HttpReceiver, always, one_after_the_other, receiving_http
@@ -19,7 +19,12 @@ from dealer_agent.delivery.outlet import FORMATS
 from dealer_agent.delivery.outlets.http import LONGEST_WAIT, HttpOutlet
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
+from dealer_agent.outgoing.addresses import AddressRule
+from dealer_agent.outgoing.connections import http_client
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
+
+LOCAL = AddressRule((ip_network("127.0.0.0/8"),))
+"""As in an installation whose operator allows this machine: each connection is checked."""
 
 
 @pytest.fixture
@@ -32,7 +37,7 @@ def send(url: str, *, form: str = "adf", timeout_seconds: float = 120, times: in
     """Sends one parcel, or the same one several times. Raises NotDelivered."""
 
     async def sending() -> None:
-        async with httpx.AsyncClient() as client:
+        async with http_client(LOCAL) as client:
             outlet = HttpOutlet(
                 client=client,
                 url=url,
@@ -236,7 +241,7 @@ def test_a_client_that_is_stopped_stops(receiver: HttpReceiver) -> None:
     receiver.behaviour = always("hang")
 
     async def cancelled() -> None:
-        async with httpx.AsyncClient() as client:
+        async with http_client(LOCAL) as client:
             outlet = HttpOutlet(client, receiver.url, FORMATS["adf"], 30)
             task = asyncio.create_task(sent(outlet, parcel()))
             await asyncio.sleep(0.3)

@@ -14,6 +14,8 @@ from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import COMMAND, serving
 from tests.servers.programs import missing
 
+from dealer_agent.catalogue_loading.child_processes import MOST_MEMORY_MIB
+
 pytestmark = pytest.mark.outside_protocol("deployment")
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +23,7 @@ DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 CONTAINERFILE = (DEPLOY / "container" / "Containerfile").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "container" / "compose.yml").read_text("utf-8"))
+WORKER_MIB = 300
 MOST_EXPOSED = 15
 """The highest exposure, from 0 to 100, that `systemd-analyze security` may find. It finds 14."""
 
@@ -49,6 +52,35 @@ def test_a_unit_is_hardened(unit: Path) -> None:
     if "unrecognized option" in done.stderr:
         pytest.skip("GAP: this systemd-analyze cannot look at a file (it needs version 250)")
     assert done.returncode == 0, done.stdout[-400:] + done.stderr
+
+
+def settings_of(unit: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in unit.read_text("utf-8").splitlines() if re.match(r"\w+=", line))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+def test_a_unit_limits_the_service_and_leaves_room_for_an_import(unit: Path) -> None:
+    settings = settings_of(unit)
+    memory = re.fullmatch(r"(\d+)G", settings["MemoryMax"])
+    assert memory is not None
+    assert int(memory[1]) << 10 > MOST_MEMORY_MIB + 2 * WORKER_MIB
+    assert settings["OOMPolicy"] == "continue"
+    agent = COMPOSE["services"]["agent"]
+    assert settings["MemoryMax"].lower() == agent["mem_limit"]
+    assert settings["TasksMax"] == str(agent["pids_limit"])
+    assert settings["CPUQuota"] == f"{agent['cpus'] * 100:.0f}%"
+
+
+def test_every_service_of_the_compose_file_has_limits() -> None:
+    for service in COMPOSE["services"].values():
+        assert {"mem_limit", "cpus", "pids_limit"} <= set(service)
+
+
+def test_the_how_to_names_the_limits_of_the_units() -> None:
+    text = (ROOT / "docs" / "how-to" / "deploy.md").read_text("utf-8")
+    settings = settings_of(UNITS[0])
+    for name in ("MemoryMax", "TasksMax", "CPUQuota", "OOMPolicy"):
+        assert f"`{name}={settings[name]}`" in text
 
 
 def test_the_image_does_not_run_as_root_and_installs_only_pinned_packages() -> None:

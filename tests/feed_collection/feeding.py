@@ -11,7 +11,9 @@ from tests.acceptance.dealers import write_dealer
 from tests.storage.current import make_current
 
 from dealer_agent.config import load_settings
-from dealer_agent.feed_collection.collection import Collected, FeedCollection, feed_rows, import_here
+from dealer_agent.feed_collection import import_process
+from dealer_agent.feed_collection.collection import Collected, FeedCollection, ImportInterrupted, feed_rows
+from dealer_agent.feed_collection.import_process import ImportJob
 from dealer_agent.feed_collection.source import finish_file, incoming_folder, part_file
 from dealer_agent.storage.feeds import FeedFile, FeedState, feed_states, list_files, put_feeds
 from dealer_agent.storage.stock import ImportRecord, count_for_sale, list_imports
@@ -36,6 +38,14 @@ def units(count: int, price: int = 20_000) -> list[dict[str, Any]]:
 
 def feed_bytes(count: int, price: int = 20_000) -> bytes:
     return json.dumps(units(count, price)).encode()
+
+
+async def import_here(job: ImportJob) -> None:
+    """Imports a file in a thread of this process: most tests need no process of its own."""
+    try:
+        await asyncio.to_thread(import_process.do, job)
+    except import_process.TEMPORARY as problem:
+        raise ImportInterrupted(import_process.words_of(problem), is_in_file=False) from None
 
 
 class FeedDealer:
@@ -66,11 +76,7 @@ class FeedDealer:
         return asyncio.run(self._collect(name, **options))
 
     async def _collect(self, name: str, **options: bool) -> Collected:
-        collection = FeedCollection(self.store, import_here)
-        try:
-            return await collection.collect(self.settings, name, **options)
-        finally:
-            await collection.close()
+        return await FeedCollection(self.store, import_here).collect(self.settings, name, **options)
 
     def drop(self, name: str, content: bytes) -> Path:
         """Puts a file into the watched folder."""

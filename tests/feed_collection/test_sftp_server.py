@@ -1,10 +1,12 @@
 """Vendors upload feeds to our SFTP server (docs/how-to/receive-feeds.md)."""
 
+import os
 from pathlib import Path
 
 import asyncssh
 import pytest
 from tests.feed_collection.uploading import FEED, OTHER_USER, PASSWORD, USER, eventually, openssh, uploading
+from tests.servers.small_disk import fill, small_disk
 
 from dealer_agent.feed_collection.uploads import UploadLimits
 
@@ -196,7 +198,7 @@ async def test_no_path_leads_out_of_the_folder(tmp_path: Path, path: bytes) -> N
         await client.rename("feed.csv.tmp", "../../feed.csv")
         assert running.files() == {"feed.csv": FEED}
         assert sorted(path.name for path in tmp_path.rglob("*")) == sorted(
-            [USER, "incoming", *(path.name for path in running.received())]
+            ["feeds", USER, "incoming", *(path.name for path in running.received())]
         )
 
 
@@ -248,7 +250,10 @@ def test_every_method_of_the_library_is_replaced() -> None:
 
 
 async def test_a_file_over_its_bound_is_refused(tmp_path: Path) -> None:
-    async with uploading(tmp_path, limits=UploadLimits(1000, 5, 10_000)) as running, running.session() as client:
+    async with (
+        uploading(tmp_path, limits=UploadLimits(1000, 5, 10_000, 1 << 30, 0)) as running,
+        running.session() as client,
+    ):
         file = await client.open("feed.csv", "wb")
         await file.write(b"x" * 1000, 0)
         with pytest.raises(asyncssh.SFTPError, match="at most 1000 bytes"):
@@ -264,7 +269,7 @@ async def test_a_file_over_its_bound_is_refused(tmp_path: Path) -> None:
 
 
 async def test_the_files_and_bytes_of_an_account_are_bounded(tmp_path: Path) -> None:
-    async with uploading(tmp_path, limits=UploadLimits(1000, 2, 1500)) as running:
+    async with uploading(tmp_path, limits=UploadLimits(1000, 2, 1500, 1 << 30, 0)) as running:
         async with running.session() as client:
             async with client.open("one.csv", "wb") as one:
                 await one.write(b"x" * 1000)
@@ -282,8 +287,43 @@ async def test_the_files_and_bytes_of_an_account_are_bounded(tmp_path: Path) -> 
             await one.write(b"x" * 1000)
 
 
+async def flood(client: asyncssh.SFTPClient) -> None:
+    for number in range(1000):
+        async with client.open(f"{number}.csv", "wb") as file:
+            await file.write(b"x" * 100_000)
+
+
+async def test_one_account_fills_neither_the_disk_nor_the_bound_of_the_dealer(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        limits = UploadLimits(1 << 30, 1000, 1 << 40, dealer_bytes=1 << 40, least_free=4 << 20)
+        async with uploading(disk, limits=limits) as running:
+            async with running.session() as client:
+                with pytest.raises(asyncssh.SFTPError, match=r"Too many bytes wait already|file is not taken"):
+                    await flood(client)
+                with pytest.raises(asyncssh.SFTPError, match="Too many bytes wait already"):
+                    await (await client.open("more.csv", "wb")).write(bytes(100_000))
+            free = os.statvfs(disk)
+            # A quarter of the room is the share of an account, and half of it that of a dealer.
+            assert free.f_bavail * free.f_frsize > 6 << 20
+            assert len(running.received()) > 5
+            async with running.session(OTHER_USER) as rival, rival.open("one.csv", "wb") as one:
+                await one.write(b"x" * 300_000)
+            running.received()[0].unlink()
+            running.received()[0].unlink()
+            async with running.session() as client, client.open("again.csv", "wb") as file:
+                await file.write(b"x" * 10_000)
+            fill(disk / "filler")
+            for user in (USER, OTHER_USER):
+                async with running.session(user) as client:
+                    with pytest.raises(asyncssh.SFTPError, match="disk of the receiver is nearly full"):
+                        await client.open("late.csv", "wb")
+
+
 async def test_the_unfinished_files_of_an_account_are_bounded(tmp_path: Path) -> None:
-    async with uploading(tmp_path, limits=UploadLimits(1000, 100, 10_000)) as running, running.session() as client:
+    async with (
+        uploading(tmp_path, limits=UploadLimits(1000, 100, 10_000, 1 << 30, 0)) as running,
+        running.session() as client,
+    ):
         for number in range(8):
             await client.open(f"{number}.csv", "wb")
         with pytest.raises(asyncssh.SFTPError, match="not finished"):

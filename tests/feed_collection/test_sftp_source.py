@@ -16,7 +16,8 @@ from msgspec import UNSET, convert
 from dealer_agent.config.sftp import SftpSource
 from dealer_agent.feed_collection import sftp_source
 from dealer_agent.feed_collection.sftp_source import SftpServer
-from dealer_agent.feed_collection.source import FeedSourceError, Fetched, name_at_source
+from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, Fetched, name_at_source
+from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 
 pytestmark = [pytest.mark.outside_protocol("feeds fetched by SFTP"), pytest.mark.anyio]
 
@@ -66,7 +67,7 @@ class Vendor:
         os.utime(path, (modified, modified))
         return path
 
-    def source(self, *, public_only: bool = False, **changed: Any) -> SftpServer:
+    def source(self, rule: AddressRule = ANY_ADDRESS, **changed: Any) -> SftpServer:
         written = {
             "host": "127.0.0.1",
             "port": self.port,
@@ -78,10 +79,12 @@ class Vendor:
             "timeout_seconds": 3600,
         } | changed
         settings = convert({key: value for key, value in written.items() if value is not UNSET}, SftpSource)
-        return SftpServer(settings, self.own, self.environment, public_only=public_only)
+        return SftpServer(settings, self.own, self.environment, rule)
 
     async def fetch(self, source: SftpServer, seen: Any = (), most_bytes: int = MIB) -> Fetched:
-        return await source.fetch(dict(seen), self.own / "incoming", most_bytes)
+        incoming = self.own / "incoming"
+        incoming.mkdir(exist_ok=True)
+        return await source.fetch(dict(seen), Arrivals(incoming, most_bytes, room=1 << 50, least_free=0))
 
     async def problem(self, source: SftpServer, **more: Any) -> str:
         """Why nothing is fetched. Nothing is left in the incoming folder."""
@@ -182,7 +185,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], str]] = {
     "a key file of others": ({"password_env": UNSET, "key_file": "open"}, "chmod 600"),
     "an unknown host": ({"host": "nobody.invalid"}, "check host"),
     "a closed port": ({"port": 1}, "check host and port"),
-    "a private address": ({"public_only": True}, "private_feed_addresses"),
+    "a private address": ({"rule": AddressRule()}, "private_networks"),
 }
 
 

@@ -1,6 +1,7 @@
 """When an uploaded file is complete, and what is bounded. Without a network."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import asyncssh
@@ -11,7 +12,7 @@ from dealer_agent.feed_collection.uploads import UploadFolder, UploadLimits
 
 pytestmark = pytest.mark.outside_protocol("uploads of feeds by SFTP")
 
-LIMITS = UploadLimits(file_bytes=1000, files=10, all_bytes=10_000)
+LIMITS = UploadLimits(file_bytes=1000, files=10, all_bytes=10_000, dealer_bytes=1 << 20, least_free=0)
 
 
 @pytest.fixture
@@ -84,11 +85,11 @@ def test_a_file_with_too_many_gaps_is_refused(
     assert completed == []
 
 
-def test_nothing_is_taken_when_the_disk_is_nearly_full(folder: UploadFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_taken_when_the_disk_is_nearly_full(folder: UploadFolder, tmp_path: Path) -> None:
     put(folder, "feed.csv")
-    monkeypatch.setattr(uploads, "LEAST_FREE_BYTES", 1 << 62)
+    full = UploadFolder(tmp_path / "incoming", replace(LIMITS, least_free=1 << 62), lambda size: None)
     with pytest.raises(asyncssh.SFTPError, match="nearly full"):
-        folder.begin("other.csv")
+        full.begin("other.csv")
 
 
 def test_a_file_may_be_cut_at_its_end_and_never_grows_without_bytes(folder: UploadFolder, completed: list[int]) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 from tests.feed_collection.feed_server import FeedServer, feed_server
 from tests.feed_collection.feeding import feed_bytes, feed_dealer, states
 
-from dealer_agent.feed_collection.url_source import MOST_REDIRECTS, is_public
+from dealer_agent.feed_collection.url_source import MOST_REDIRECTS
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
+
+LOCAL = '\n[service]\nprivate_networks = ["127.0.0.1"]\n'
+"""Allows redirects to this machine."""
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,7 @@ def test_the_login_comes_from_the_environment_and_goes_to_its_server_only(
     with (
         feed_server(feed_bytes(3)) as other,
         feed_server(feed_bytes(3), login=login) as server,
-        feed_dealer(tmp_path / "store", server.toml(settings)) as dealer,
+        feed_dealer(tmp_path / "store", server.toml(settings) + LOCAL) as dealer,
     ):
         assert "is not set" in (dealer.collect().problem or "")
         for name, value in {"FEED_USER": "me", "FEED_PASSWORD": "wrong", "FEED_TOKEN": "wrong"}.items():
@@ -78,6 +82,20 @@ def test_the_login_comes_from_the_environment_and_goes_to_its_server_only(
         ((path, headers),) = other.requests
         assert path == "/elsewhere.json"
         assert "authorization" not in headers
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "127.1", "[::1]", "0.0.0.0", "[::ffff:127.0.0.1]", "0177.0.0.1"]
+)
+def test_a_redirect_to_this_machine_is_not_followed(host: str, tmp_path: Path) -> None:
+    with (
+        feed_server(feed_bytes(3)) as other,
+        feed_server(feed_bytes(3)) as server,
+        feed_dealer(tmp_path / "store", server.toml()) as dealer,
+    ):
+        server.redirects = {"/stock.json": other.url.replace("127.0.0.1", host)}
+        assert dealer.collect().problem
+        assert other.requests == []
 
 
 def in_circles(server: FeedServer) -> None:
@@ -107,16 +125,25 @@ def cut_off(server: FeedServer) -> None:
     server.answer = answer
 
 
-def cut_off_gzip(server: FeedServer) -> None:
+def sends_packed(server: FeedServer, body: bytes) -> None:
     def answer(handler: BaseHTTPRequestHandler) -> None:
-        body = gzip.compress(feed_bytes(100))[:-20]
         handler.send_response(200)
         handler.send_header("Content-Encoding", "gzip")
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
-        handler.wfile.write(body)
+        with suppress(ConnectionError):
+            handler.wfile.write(body)
 
     server.answer = answer
+
+
+def cut_off_gzip(server: FeedServer) -> None:
+    sends_packed(server, gzip.compress(feed_bytes(100))[:-20])
+
+
+def gzip_of_nothing(server: FeedServer) -> None:
+    """Blocks that unpack to nothing."""
+    sends_packed(server, gzip.compress(b"")[:10] + b"\0\0\0\xff\xff" * 250_000)
 
 
 def fails(server: FeedServer) -> None:
@@ -132,12 +159,13 @@ def fails(server: FeedServer) -> None:
         (bomb, "more than 1 MiB"),
         (cut_off, "the connection to the server failed"),
         (cut_off_gzip, "ends too early"),
+        (gzip_of_nothing, "more than 1 MiB"),
         (fails, "status 503"),
     ],
 )
 def test_what_cannot_be_fetched_is_a_problem_and_leaves_nothing(change: "object", words: str, tmp_path: Path) -> None:
     with feed_server(feed_bytes(3)) as server:
-        toml = server.toml().replace('"main"', '"main"\nmax_mib = 1')
+        toml = server.toml().replace('"main"', '"main"\nmax_mib = 1') + LOCAL
         with feed_dealer(tmp_path / "store", toml) as dealer:
             assert callable(change)
             change(server)
@@ -153,30 +181,22 @@ def test_what_cannot_be_fetched_is_a_problem_and_leaves_nothing(change: "object"
             assert dealer.state().problem is None
 
 
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        ("93.184.215.14", True),
-        ("2606:4700:4700::1111", True),
-        ("127.0.0.1", False),
-        ("10.1.2.3", False),
-        ("172.16.0.1", False),
-        ("192.168.1.1", False),
-        ("169.254.169.254", False),
-        ("100.64.0.1", False),
-        ("0.0.0.0", False),
-        ("224.0.0.1", False),
-        ("255.255.255.255", False),
-        ("::1", False),
-        ("::", False),
-        ("fe80::1%eth0", False),
-        ("fd00::1", False),
-        ("ff0e::1", False),
-        ("::ffff:93.184.215.14", False),
-        ("::ffff:127.0.0.1", False),
-        ("64:ff9b::7f00:1", False),
-        ("2002:7f00:1::1", False),
-    ],
-)
-def test_only_addresses_of_the_public_internet_are_public(address: str, public: bool) -> None:
-    assert is_public(address) == public
+def test_nothing_is_read_after_the_end_of_a_packed_file(tmp_path: Path) -> None:
+    sent = 0
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        nonlocal sent
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", "gzip")
+        handler.end_headers()
+        handler.close_connection = True
+        with suppress(ConnectionError):
+            handler.wfile.write(gzip.compress(feed_bytes(3)))
+            while sent < 200:
+                handler.wfile.write(bytes(1 << 20))
+                sent += 1
+
+    with feed_server() as server, feed_dealer(tmp_path / "store", server.toml()) as dealer:
+        server.answer = answer
+        assert states(dealer.collect().files) == ["imported"]
+        assert sent < 100, "MiB after the end"

@@ -35,7 +35,7 @@ class Uploading:
 
     def incoming(self, user: str = USER) -> Path:
         """The folder of an account."""
-        return self.folder / user / "incoming"
+        return self.folder / "feeds" / user / "incoming"
 
     def received(self, user: str = USER) -> list[Path]:
         """The complete files of an account, in the order of their arrival."""
@@ -75,8 +75,8 @@ async def uploading(folder: Path, *, limits: UploadLimits | None = None, **setti
         return Account(
             "test-motors",
             user,
-            folder / user / "incoming",
-            limits or UploadLimits(file_bytes=1 << 20, files=5, all_bytes=3 << 20),
+            folder / "feeds" / user / "incoming",
+            limits or UploadLimits(file_bytes=1 << 20, files=5, all_bytes=3 << 20, dealer_bytes=1 << 30, least_free=0),
             PASSWORD_HASH,
             frozenset({public_key}) if user == USER else frozenset(),
         )

@@ -25,6 +25,9 @@ INSTALLATION_TOML = f"""
 public_url = "{PUBLIC_URL}"
 """
 
+LOCAL = '\n[service]\nprivate_networks = ["127.0.0.0/8"]\n'
+"""The operator lets the settings of dealers name servers of this machine."""
+
 DEALER_TOML = """
 id = "{id}"
 name = "{name}"

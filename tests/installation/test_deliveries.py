@@ -13,6 +13,7 @@ from tests.acceptance.running import eventually
 from tests.delivery.receivers import HttpReceiver, always, receiving_http
 from tests.installation.platform import (
     INSTALLATION_TOML,
+    LOCAL,
     add,
     dealer_toml,
     make_installation,
@@ -85,7 +86,7 @@ def installation(
         if request.param == "postgresql":
             schemas = prepared_schema(request.getfixturevalue("postgresql_server"))
             _, env["DATABASE_URL"] = closing.enter_context(schemas)
-        made = make_installation(tmp_path / "installation", INSTALLATION_TOML + RETRIES, env)
+        made = make_installation(tmp_path / "installation", INSTALLATION_TOML + RETRIES + LOCAL, env)
         for dealer_id, receiver in receivers.items():
             add(made, dealer_id, more=crm(receiver.url))
         yield made
@@ -215,6 +216,17 @@ def test_a_changed_address_holds_for_the_next_delivery(
             return bool(new.taken)
 
         eventually("a lead arrives at the new address", arrives_there, every=0.5)
+
+
+def test_an_outlet_of_a_dealer_reaches_no_private_address(tmp_path: Path, receivers: dict[str, HttpReceiver]) -> None:
+    installation = make_installation(tmp_path / "installation", INSTALLATION_TOML + RETRIES)
+    add(installation, WORKS, more=crm(receivers[WORKS].url))
+    with opened(installation) as store:
+        store_leads(store, WORKS, 1)
+        with run_installation(installation):
+            problem = eventually("it is refused", lambda: rows(store, WORKS)[0].problem)
+    assert "has an address that is not public" in problem
+    assert receivers[WORKS].connections == 0
 
 
 def test_deliveries_of_a_disabled_dealer_wait(installation: Installation, receivers: dict[str, HttpReceiver]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.acceptance.running import eventually
 from tests.feed_collection.feed_server import feed_server
 from tests.feed_collection.feeding import feed_bytes
-from tests.installation.platform import INSTALLATION_TOML, add, dealer_toml, make_installation, run_installation
+from tests.installation.platform import INSTALLATION_TOML, LOCAL, add, dealer_toml, make_installation, run_installation
 from tests.storage.calls import read, write
 from tests.storage.service_role import prepared_schema
 
@@ -64,7 +64,7 @@ def test_each_dealer_has_its_feeds_and_replaced_settings_replace_them(
         write(store, NORTH, change_settings, text.encode(), expected=1, actor="test")
         eventually("the new feed is there", lambda: "new" in states(store, NORTH))
         refused = eventually("its address is refused", lambda: states(store, NORTH)["new"].problem)
-        assert "has no public address" in refused
+        assert "has an address that is not public" in refused
         assert server.requests == []
         assert list(states(store, NORTH)) == ["new"]
         assert list(states(store, SOUTH)) == ["main"]
@@ -72,7 +72,7 @@ def test_each_dealer_has_its_feeds_and_replaced_settings_replace_them(
 
 
 def test_the_operator_can_allow_addresses_that_are_not_public(tmp_path: Path) -> None:
-    toml = INSTALLATION_TOML + "private_feed_addresses = true\n"
+    toml = INSTALLATION_TOML + LOCAL
     installation = make_installation(tmp_path / "installation", toml)
     with feed_server(feed_bytes(6)) as server:
         add(installation, NORTH, more=server.toml())

@@ -18,11 +18,12 @@ from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
+from dealer_agent.dealers.profile import Deliver, HttpChannel
 from dealer_agent.feed_collection.collection import feed_rows
 from dealer_agent.operations import database_checks as checks
 from dealer_agent.operations.checks import Finding
 from dealer_agent.operations.local_checks import check_time_zones
-from dealer_agent.operations.outside_checks import check_address, check_metrics, check_sftp_server
+from dealer_agent.operations.outside_checks import check_address, check_channels, check_metrics, check_sftp_server
 from dealer_agent.server.replica_record import settings_hash
 from dealer_agent.storage.alerts import confirm_copy
 from dealer_agent.storage.feeds import put_feeds
@@ -178,6 +179,23 @@ def test_an_older_version_behind_the_public_address_gets_a_warning(settings: Set
         receiver.answer = card(url, "0.0.1")
         found = list(check_address(at(settings, url), datetime.now(UTC)))
     assert (found[-1].status, "0.0.1" in found[-1].says) == ("warning", True)
+
+
+def test_a_channel_of_a_dealer_of_an_installation_needs_an_allowed_address(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, trusted = server_certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    with receiving_http(HttpReceiver(always("take")), context) as receiver:
+        channel = HttpChannel(name="crm", url=f"https://127.0.0.1:{receiver.port}/")
+        rooftop = msgspec.structs.replace(settings.dealer.rooftops[0], deliver=Deliver(http=(channel,)))
+        dealer = msgspec.structs.replace(settings.dealer, rooftops=(rooftop,))
+        of_folder = msgspec.structs.replace(settings, dealer=dealer)
+        of_installation = msgspec.structs.replace(of_folder, installation=tmp_path)
+        (accepted,) = check_channels(of_folder)
+        (refused,) = check_channels(of_installation)
+    assert (accepted.status, refused.status) == ("ok", "problem")
+    assert "private_networks" in refused.advice
 
 
 def test_an_sftp_server_and_metrics_that_answer_are_in_order() -> None:

@@ -33,6 +33,7 @@ CHECKS = [
     "replicas",
     "feeds",
     "deliveries",
+    "withdrawals",
     "mail",
     "channels",
     "public address",

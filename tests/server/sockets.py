@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ def on_a_port(directory: Path, protocol: type[BoundedConnection] = BoundedConnec
         app = installation_application(load_installation(directory, {}))
     else:
         app = application(load_settings(directory, {}), LISTENS_AT)
+    options = {"loop": "dealer_agent.server.event_loop:AcceptingLoop", **options}
     config = uvicorn.Config(app, http=protocol, log_level="critical", ws="none", server_header=False, **options)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -60,8 +61,12 @@ def request(target: str, content: bytes, *lines: str, version: str = "1.1") -> b
 class Client:
     """One connection."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
+    def __init__(self, port: int, receive_buffer: int | None = None) -> None:
+        self.socket = socket.socket()
+        self.socket.settimeout(120)
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.connect(("127.0.0.1", port))
         self._unread = b""
 
     def answer(self) -> tuple[int, dict[str, str], bytes]:
@@ -77,6 +82,13 @@ class Client:
         content, self._unread = self._unread[:length], self._unread[length:]
         return int(first.split()[1]), headers, content
 
+    def answers(self, sent: Sequence[bytes], ahead: int = 8) -> Iterator[tuple[int, dict[str, str], bytes]]:
+        """The answers to these requests. At most `ahead` of them wait, which a service allows."""
+        for number in range(len(sent)):
+            first = number + ahead - 1 if number else 0
+            self.socket.sendall(b"".join(sent[first : number + ahead]))
+            yield self.answer()
+
     def is_closed(self) -> bool:
         return not self._unread and self.socket.recv(1) == b""
 
@@ -87,7 +99,7 @@ class Client:
 
 
 @contextmanager
-def connected(port: int) -> Iterator[Client]:
-    client = Client(port)
+def connected(port: int, receive_buffer: int | None = None) -> Iterator[Client]:
+    client = Client(port, receive_buffer)
     with closing(client.socket):
         yield client

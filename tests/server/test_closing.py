@@ -5,7 +5,6 @@ The real application on a real socket.
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -119,7 +118,7 @@ def test_a_body_that_comes_too_slowly_is_408(port: int, target: str) -> None:
 
 @pytest.mark.requirement("connection-half-closed")
 @pytest.mark.parametrize(
-    "sent", [[AT_ONCE], [LEAD], [HEALTH], [LEAD, HEALTH, AT_ONCE] * 40], ids=["read", "lead", "get", "many"]
+    "sent", [[AT_ONCE], [LEAD], [HEALTH], [LEAD, HEALTH, AT_ONCE, AT_ONCE] * 2], ids=["read", "lead", "get", "many"]
 )
 def test_a_client_that_closes_its_sending_direction_gets_all_responses(port: int, sent: list[bytes]) -> None:
     with connected(port) as client:
@@ -154,14 +153,6 @@ PAGE = request("/message:send", body_of("", message("inventory.search", paginati
 
 
 @pytest.mark.requirement("connection-stalled")
-def test_a_client_that_reads_nothing_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The buffers of the kernels hold some megabytes. The service would keep all other responses in memory."""
-    monkeypatch.setattr(ClientTransport, "stall_seconds", 0.5)
-    with connected(port) as client, pytest.raises(ConnectionError):
-        client.socket.sendall(PAGE * 20_000)
-
-
-@pytest.mark.requirement("connection-stalled")
 @pytest.mark.parametrize("last", ["", "Connection: close"])
 def test_a_client_that_does_not_read_its_last_response_is_disconnected(
     port: int, last: str, monkeypatch: pytest.MonkeyPatch
@@ -187,11 +178,7 @@ def test_a_client_that_reads_slowly_is_kept(port: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(ClientTransport, "stall_seconds", 2.0)
     count = 400
     with connected(port) as client:
-        sender = threading.Thread(target=client.socket.sendall, args=(PAGE * count,))
-        sender.start()
-        for _ in range(count):
-            assert client.answer()[0] == 200
-        sender.join()
+        assert {status for status, _, _ in client.answers([PAGE] * count)} == {200}
 
 
 @pytest.mark.requirement("connection-refusal-is-read")
@@ -221,22 +208,14 @@ def test_an_idle_connection_is_closed(directory: Path) -> None:
 
 
 @pytest.mark.requirement("connection-pipelining")
-@pytest.mark.parametrize("size", [1 << 20, 1000])
-def test_hundreds_of_pipelined_requests_are_answered_in_order(port: int, size: int) -> None:
-    """On the fast path and on the ASGI path, mixed."""
+def test_hundreds_of_pipelined_requests_are_answered_in_order(port: int) -> None:
+    """On the fast path and on the ASGI path, mixed. At most eight of them wait."""
     rpc: dict[str, Any] = {"jsonrpc": "2.0", "method": "SendMessage"}
     asked = [message("lead.submit"), SEARCH, SEARCH, {}, message("inventory.facets")] * 40
     sent = [
         request("/rpc", json.dumps({**rpc, "id": number, "params": each}).encode()) for number, each in enumerate(asked)
     ]
-    raw = b"".join(sent)
     with connected(port) as client:
-
-        def send() -> None:
-            for start in range(0, len(raw), size):
-                client.socket.sendall(raw[start : start + size])
-
-        sender = threading.Thread(target=send)
-        sender.start()
-        assert [json.loads(client.answer()[2])["id"] for _ in sent] == list(range(len(sent)))
-        sender.join()
+        answers = list(client.answers(sent))
+    assert [json.loads(body)["id"] for _, _, body in answers] == list(range(len(sent)))
+    assert not any("connection" in headers for _, headers, _ in answers)

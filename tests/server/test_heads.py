@@ -81,6 +81,39 @@ def test_http_1_1_without_a_host_field_is_refused(port: int, route: str) -> None
         assert client.answer()[0] == 200
 
 
+@pytest.mark.requirement("http-version")
+@pytest.mark.parametrize("version", [b"", b" HTTP/0.9", b" HTTP/2.0", b" HTTP/3.0"])
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("before", ["", "health"])
+def test_a_request_line_without_a_supported_version_is_refused(
+    port: int, route: str, version: bytes, before: str
+) -> None:
+    """Also as the second request of a connection, and with fields that HTTP/0.9 does not have."""
+    sent = ROUTES[route].replace(b" HTTP/1.1", version)
+    for more in (b"", b"Connection: keep-alive\r\n"):
+        with connected(port) as client:
+            if before:
+                client.socket.sendall(ROUTES[before])
+                assert client.answer()[0] == 200
+            client.socket.sendall(sent.replace(b"\r\n", b"\r\n" + more, 1))
+            status, headers, content = client.answer()
+            assert (status, headers["connection"]) == (400, "close")
+            assert json.loads(content)["error"]["details"][1]["code"] == "SCHEMA_VALIDATION_FAILED"
+            client.socket.shutdown(socket.SHUT_WR)
+            assert client.is_closed()
+
+
+@pytest.mark.requirement("http-version")
+@pytest.mark.parametrize("line", [b"GET /healthz\r\n\r\n", b"GET /healthz\n\n", b"GET /healthz \r\n\r\n"])
+def test_a_request_line_of_http_0_9_is_refused(port: int, line: bytes) -> None:
+    with connected(port) as client:
+        client.socket.sendall(line)
+        status, headers, _ = client.answer()
+        assert (status, headers["connection"]) == (400, "close")
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.is_closed()
+
+
 @pytest.mark.requirement("http-single-fields")
 def test_other_headers_may_repeat(port: int) -> None:
     lines = b"X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-For: 203.0.113.2\r\nAccept: a\r\nAccept: b"

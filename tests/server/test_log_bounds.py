@@ -29,8 +29,8 @@ from dealer_agent.server.log import (
 
 COMMAND = Path(sys.executable).with_name("dealer-agent")
 SETTINGS_DOCS = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
-BATCH = 50
-"""Requests that are sent together on one connection. A connection may have more of them waiting."""
+BATCH = 8
+"""Requests that are sent together on one connection. A connection with more of them closes."""
 
 GET_NOTHING = b"GET /nosuch HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -63,7 +63,7 @@ FLOODS = {
     ),
     "valid": (post(message("dealer.information")), (200, None, "dealer.information")),
 }
-COUNT = 3000
+COUNT = 3200
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 import structlog
+from sqlalchemy import text
 from tests.storage.calls import lock_at
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, MONDAY, VAULT
+from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, VAULT, storing
 
-from dealer_agent.server.chain_heads import read_heads, record_heads
+from dealer_agent.server.chain_heads import read_heads, record_heads, repair_withdrawals
 from dealer_agent.storage.accesses import log_access
 from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.store import Store
 
 MINUTE = timedelta(minutes=1)
@@ -62,3 +64,30 @@ def test_a_line_cut_off_by_a_full_disk_does_not_affect_later_lines(store: Store,
 def test_a_file_that_cannot_be_written_is_named(store: Store, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"cannot be written to .*heads_file under \[privacy\]"):
         record_heads(store, DEALER, tmp_path / "nowhere" / "heads.log", MONDAY)
+
+
+@pytest.mark.requirement("withdrawal-checked")
+def test_the_upkeep_writes_withdrawals_again_if_the_chain_is_whole(store: Store, tmp_path: Path) -> None:
+    """The log names the change. Nothing is written from a chain that somebody changed."""
+    lock_at(MONDAY, store, DEALER, storing("L1", contacts=["email:sam@example.com"]))
+    lock_at(MONDAY + MINUTE, store, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES)
+    with structlog.testing.capture_logs() as lines:
+        repair_withdrawals(store, NO_NOTICES, MONDAY)
+    assert lines == []
+
+    def delete_rows(*statements: str) -> None:
+        with store.write(DEALER) as tx:
+            for statement in ("DELETE FROM withdrawals", *statements):
+                tx.connection.execute(text(statement))
+
+    restored = []
+    for statements in ((), ("UPDATE consent_events SET purpose = ''",)):
+        delete_rows(*statements)
+        with structlog.testing.capture_logs() as lines:
+            repair_withdrawals(store, NO_NOTICES, MONDAY + MINUTE)
+        (line,) = lines
+        assert (line["log_level"], "1 missing" in line["problem"]) == ("error", True)
+        with store.read(DEALER) as tx:
+            rows = tx.connection.execute(text("SELECT count(*) FROM withdrawals")).scalar_one()
+        restored.append((line["restored"], rows))
+    assert restored == [(True, 1), (False, 0)]

@@ -205,7 +205,7 @@ def test_the_rows_of_a_group_of_new_leads_are_written_together(sqlite_url: str) 
 
     with open_counter(sqlite_url, PROFILE) as desk:
         desk.take(a_lead(), NOW)
-        event.listen(desk.store._writer, "begin", trace)
+        event.listen(desk.store._leads, "begin", trace)
         with group_of(desk) as group:
             for number in range(12):
                 at = f"2026-03-{3 + number // 3:02}T{9 + number % 3 * 2:02}:00:00-06:00"

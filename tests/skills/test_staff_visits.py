@@ -144,7 +144,7 @@ def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(desk: Desk) -
     ids=["ends too late", "starts too early", "taken"],
 )
 def test_a_time_outside_the_rules_is_refused_unless_it_is_forced(desk: Desk, time: ChosenTime, why: str) -> None:
-    other = desk.take(visit(at("12:00")), customer=customer(email="other@example.com"))
+    other = desk.take(visit(at("12:00")), "S2", customer=customer(email="other@example.com"))
     taken = desk.take(visit(at("10:00")))
     with pytest.raises(ChangeRefused, match=f"{why}.*Choose another time, or add --force"):
         desk.change(lambda staff: staff.move(id_of(taken), time))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import UNSET, UnsetType
 from tests.skills.shop import a_lead
 
 from dealer_agent.dealers.opening import WeekHours
@@ -52,10 +53,11 @@ PROFILE = Profile(
 )
 
 
-def listing(stock: str, place: str) -> Listing:
+def listing(stock: str, place: str, *, vehicle_id: str | None = None, vin: str | UnsetType = UNSET) -> Listing:
     return Listing.of(
         Vehicle(
-            vehicle_id=f"stock-{stock}",
+            vehicle_id=vehicle_id or f"stock-{stock}",
+            vin=vin,
             stock=stock,
             rooftop=place,
             status="available",
@@ -72,6 +74,7 @@ LOT = Catalogue.build(
         listing("N1", "Ridgeline North"),
         listing("N2", "Ridgeline North"),
         listing("S1", "Ridgeline South"),
+        listing("S2", "Ridgeline South"),
         listing("W1", "Ridgeline West"),
         listing("E1", "Ridgeline East"),
     ]

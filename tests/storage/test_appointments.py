@@ -156,34 +156,42 @@ def test_a_dealer_with_fewer_places_than_before_keeps_what_was_booked_and_books_
     assert set(busy(writer).values()) == {2}
 
 
-@pytest.mark.requirement("confirm-free-place")
-def test_of_two_who_look_at_once_the_primary_key_lets_one_have_the_place(writer: LeadWriter, database_url: str) -> None:
+@pytest.mark.requirement("confirm-free-place", "one-vehicle-one-buyer")
+@pytest.mark.parametrize(
+    "other",
+    [visit("A2"), visit("A2", rooftop="Ridgeline South", vehicle_id="unit-9")],
+    ids=["place", "vehicle at another rooftop"],
+)
+def test_of_two_who_look_at_once_the_primary_key_lets_one_have_the_place(
+    writer: LeadWriter, database_url: str, other: AppointmentRecord
+) -> None:
     """Without the dealer's lock, which would let one look after the other."""
     both_looked = threading.Barrier(2, timeout=60)
     outcomes: list[str] = []
 
-    def book(appointment_id: str) -> None:
+    def book(record: AppointmentRecord) -> None:
         engine = writer_engine(parsed_url(database_url))
         try:
             with translating(), engine.begin() as connection:
                 tx = Transaction(connection, DEALER, MONDAY, OneCipher(VAULT))
-                record_appointment(tx, visit(appointment_id))
+                record_appointment(tx, record)
                 if connection.dialect.name == "postgresql":
                     both_looked.wait()
-                occupy_places(tx, visit(appointment_id), quarters(TEN, 4), 1)
+                occupy_places(tx, record, quarters(TEN, 4), 1)
             outcomes.append("booked")
         except AlreadyStored:
             outcomes.append("too late")
         finally:
             engine.dispose()
 
-    buyers = [threading.Thread(target=book, args=(name,)) for name in ("A1", "A2")]
+    records = (replace(other, appointment_id="A1", rooftop="Ridgeline North"), other)
+    buyers = [threading.Thread(target=book, args=(record,)) for record in records]
     for buyer in buyers:
         buyer.start()
     for buyer in buyers:
         buyer.join(120)
     assert sorted(outcomes) == ["booked", "too late"]
-    assert set(busy(writer).values()) == {1}
+    assert in_one(writer, lambda tx: len(appointments_of(tx, "L1"))) == 1
 
 
 @pytest.mark.parametrize("how", ["replaced", "cancelled"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,7 +11,6 @@ from tests.storage.samples import DEALER, MONDAY, storing
 
 from dealer_agent.lead_intake.visit_booking import Availability, Without
 from dealer_agent.leads.records import AppointmentRecord
-from dealer_agent.storage import appointments
 from dealer_agent.storage.appointments import busy_quarters, occupy_places, record_appointment
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.transaction import Transaction
@@ -62,7 +62,7 @@ def test_wherever_somebody_looks_as_many_places_are_taken_as_were_taken(
     def job(tx: Transaction) -> None:
         storing("L1")(tx)
         visits = book(tx, starts)
-        busy = Availability(tx, "Ridgeline North", "test_drive", SPAN)
+        busy = Availability(partial(busy_quarters, tx, "Ridgeline North", "test_drive"), SPAN)
         less = Without(busy, visits[:ending])
         for number in looked_at:
             assert busy.get(at(number), 0) == sum(start in (number, number - 1) for start in starts)
@@ -73,31 +73,21 @@ def test_wherever_somebody_looks_as_many_places_are_taken_as_were_taken(
         writer.submit(DEALER, job).result(60)
 
 
-def test_little_is_read_for_a_time_that_is_free_and_more_for_who_looks_further(
-    writer: LeadWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_little_is_read_for_a_time_that_is_free_and_more_for_who_looks_further() -> None:
     read: list[timedelta] = []
 
-    def noted(*given: object) -> dict[datetime, int]:
-        _, _, _, since, until = given
-        assert isinstance(since, datetime)
-        assert isinstance(until, datetime)
+    def noted(since: datetime, until: datetime) -> dict[datetime, int]:
         read.append(until - since)
-        return busy_quarters(*given)  # type: ignore[arg-type]
+        return {}
 
-    monkeypatch.setattr(appointments, "busy_quarters", noted)
-
-    def job(tx: Transaction) -> None:
-        busy = Availability(tx, "Ridgeline North", "test_drive", SPAN)
-        asked = NINE + timedelta(days=10)
-        for number in range(4):
-            busy.get(asked + number * QUARTER, 0)
-        assert read == [timedelta(hours=2)]
-        busy.get(asked + timedelta(hours=20), 0)
-        busy.get(asked, 0)
-        assert read[1:] == [timedelta(days=2)]
-        for number in range(QUARTERS):
-            busy.get(at(number), 0)
-        assert read[2:] == [SPAN[1] - SPAN[0]]
-
-    writer.submit(DEALER, job).result(60)
+    busy = Availability(noted, SPAN)
+    asked = NINE + timedelta(days=10)
+    for number in range(4):
+        busy.get(asked + number * QUARTER, 0)
+    assert read == [timedelta(hours=2)]
+    busy.get(asked + timedelta(hours=20), 0)
+    busy.get(asked, 0)
+    assert read[1:] == [timedelta(days=2)]
+    for number in range(QUARTERS):
+        busy.get(at(number), 0)
+    assert read[2:] == [SPAN[1] - SPAN[0]]

@@ -115,7 +115,7 @@ def test_a_lock_that_is_held_for_too_long_is_busy(
 def test_readers_cannot_write(database_url: str) -> None:
     """PostgreSQL has the same error for the transaction of a reader and for a server that is no primary."""
     migrate(database_url)
-    _, engine = open_engines(parse(database_url))
+    engine = open_engines(parse(database_url)).reader
     refused = (DatabaseReadOnly, DatabaseUnreachable)
     with pytest.raises(refused), errors.translating(), engine.begin() as connection:
         connection.execute(text("INSERT INTO dealers (dealer_id) VALUES ('ridgeline')"))

@@ -21,6 +21,7 @@ from dealer_agent.storage.feeds import (
     find_due,
     finish_file,
     forget_files,
+    forget_surplus,
     list_files,
     note_fetch,
     note_fetch_problem,
@@ -162,6 +163,31 @@ def test_a_file_has_one_row_and_old_rows_are_forgotten(store: Store) -> None:
     write_at(MONDAY, store, DEALER, forget_files, "main", MONDAY + HOUR)
     assert read(store, DEALER, list_files, None, 9) == [waiting]
     assert read(store, "lakeside", list_files, None, 9) == []
+
+
+def test_rows_of_a_removed_feed_are_forgotten_with_those_of_another_one(store: Store) -> None:
+    put(store, ROW, FeedRow("second", "folder", 48, b"x"), FeedRow("third", "folder", 48, b"x"))
+    feed = claimed(store)
+    write_at(MONDAY, store, DEALER, finish_file, feed, added(store, feed), "failed", problem="not text")
+    write_at(MONDAY, store, DEALER, forget_files, "second", MONDAY + HOUR)
+    assert len(read(store, DEALER, list_files, None, 9)) == 1
+    put(store, FeedRow("second", "folder", 48, b"x"))
+    write_at(MONDAY, store, DEALER, forget_files, "second", MONDAY)
+    assert len(read(store, DEALER, list_files, None, 9)) == 1
+    write_at(MONDAY, store, DEALER, forget_files, "second", MONDAY + HOUR)
+    assert read(store, DEALER, list_files, None, 9) == []
+
+
+def test_only_the_newest_rows_with_a_result_stay(store: Store) -> None:
+    put(store, ROW)
+    feed = claimed(store)
+    for number in range(1, 6):
+        file = added(store, feed, str(number))
+        if number != 1:
+            write_at(MONDAY, store, DEALER, finish_file, feed, file, "failed", problem="not text")
+    for most, left in ((9, "12345"), (4, "12345"), (2, "145"), (0, "1")):
+        write_at(MONDAY, store, DEALER, forget_surplus, "main", most)
+        assert sorted(file.file_id for file in read(store, DEALER, list_files, None, 9)) == list(left)
 
 
 def test_a_feed_is_late_when_no_new_file_came_for_too_long(store: Store) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of, storing
 
+from dealer_agent.storage.connections import Engines
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.stock import has_more_live_units, list_imports
@@ -29,7 +30,7 @@ class Watched(Store):
     """A store that calls a function after each transaction that writes, and crashes before the one after `most`."""
 
     def __init__(self, store: Store, after_each: Callable[[], object] = lambda: None, most: int = 10**9) -> None:
-        super().__init__(store._writer, store._reader, store._ciphers)
+        super().__init__(Engines(store._leads, store._writer, store._reader), store._ciphers)
         self.after_each = after_each
         self.left = most
 

@@ -346,7 +346,7 @@ def test_a_process_without_the_key_that_another_uses_does_not_make_the_chain_loo
         with pytest.raises(KeyMissing, match=r"another process uses the key k-second.* restart this process"):
             writer.submit(DEALER, storing("L3")).result(60)
         with pytest.raises(KeyMissing, match="k-second"):
-            writer.probe(DEALER).result(60)
+            writer.probe(DEALER, 60).result(60)
         assert read(renewed, DEALER, verify_chain).problem is None
     else:
         with renewed.write(DEALER) as tx:

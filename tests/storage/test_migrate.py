@@ -2,6 +2,7 @@
 
 import stat
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Dialect, Engine, MetaData, inspect, text
+from sqlalchemy import URL, Connection, Dialect, Engine, MetaData, inspect, text
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, VAULT, import_rows, row, stock_of
 from tests.storage.schema_text import schema_text
@@ -166,6 +167,49 @@ def test_the_stock_of_an_older_database_stays(database_url: str, engine: Engine)
         (unit,) = stock_of(store, DEALER, remember_days=1, now=MONDAY).live
         assert (unit.vehicle_id, unit.unit.vin) == ("vin-V1", "V1")
         assert read(store, DEALER, list_imports, 10)[0].rooftops is None
+
+
+OLD_VISITS: dict[str, dict[str, str | int | bytes]] = {
+    "leads": {"lead_id": "L{n}", "vehicle_id": "unit-9", "received_at": 1, "used_at": 1, "status": "received"},
+    "appointments": {
+        "appointment_id": "A{n}",
+        "lead_id": "L{n}",
+        "kind": "{kind}",
+        "status": "confirmed",
+        "created_at": "{n}",
+        "reply": b"{}",
+    },
+}
+
+
+def test_confirmed_test_drives_of_an_older_database_take_their_vehicles(database_url: str, engine: Engine) -> None:
+    """If two have one vehicle at one time, the older one takes it. Another kind of visit takes none."""
+    migrate_to(engine, "0019")
+    with engine.begin() as connection:
+        for number, kind, quarters in ((2, "test_drive", [4, 5]), (1, "test_drive", [5, 6]), (3, "sales", [8])):
+            named = {"n": number, "kind": kind}
+            for table, values in OLD_VISITS.items():
+                row = {
+                    name: value.format(**named) if isinstance(value, str) else value for name, value in values.items()
+                }
+                add_row(connection, table, row | {"rooftop": "North"})
+            for quarter in quarters:
+                place = {"rooftop": "North", "kind": kind, "place": number, "appointment_id": f"A{number}"}
+                add_row(connection, "places", place | {"quarter": quarter})
+    assert migrate(database_url) == "0019"
+    with engine.connect() as connection:
+        taken = connection.execute(text("SELECT rooftop, quarter, appointment_id FROM places WHERE kind = 'vehicle'"))
+        assert sorted(map(tuple, taken)) == [("unit-9", 4, "A2"), ("unit-9", 5, "A1"), ("unit-9", 6, "A1")]
+        visits = connection.execute(text("SELECT appointment_id, vehicle_id FROM appointments"))
+        assert sorted(map(tuple, visits)) == [("A1", "unit-9"), ("A2", "unit-9"), ("A3", None)]
+    engine.dispose()
+
+
+def add_row(connection: Connection, table: str, values: Mapping[str, object]) -> None:
+    """Adds a row of the dealer."""
+    row = {"dealer_id": DEALER, **values}
+    names = ", ".join(row)
+    connection.execute(text(f"INSERT INTO {table} ({names}) VALUES (:{', :'.join(row)})"), row)
 
 
 def test_every_table_leads_with_the_dealer_in_its_key_and_its_indexes(database_url: str, engine: Engine) -> None:

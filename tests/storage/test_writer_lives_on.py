@@ -16,9 +16,9 @@ def test_a_fault_outside_the_jobs_is_told_to_those_who_wait_and_the_next_lead_is
         def fail(_: Connection) -> None:
             raise MemoryError
 
-        event.listen(store._writer, "begin", fail)
+        event.listen(store._leads, "begin", fail)
         with pytest.raises(MemoryError):
             writer.submit(DEALER, lambda _: "stored").result(timeout=60)
-        event.remove(store._writer, "begin", fail)
+        event.remove(store._leads, "begin", fail)
         assert writer.submit(DEALER, lambda _: "stored").result(timeout=60) == "stored"
         writer.close()

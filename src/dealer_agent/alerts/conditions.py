@@ -111,6 +111,17 @@ CONDITIONS: dict[str, Condition] = {
             unit=("MiB", "MiB"),
         ),
         Condition(
+            "disk_full",
+            "The disk of {subject} is full since {since}. No lead can be stored.",
+            "The disk of {subject} has space again.",
+            "Delete what is not needed on this disk, or enlarge it. The service then goes on by itself.",
+            "The database fails for a minute because of a full disk. Each machine sends this alert by itself.",
+            "The database works for a minute.",
+            of_installation=True,
+            after=DATABASE_AWAY_AFTER,
+            quiet=DATABASE_AWAY_AFTER,
+        ),
+        Condition(
             "database_away",
             "The database does not answer since {since}. No lead can be stored.",
             "The database answers again.",

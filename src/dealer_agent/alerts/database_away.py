@@ -1,13 +1,16 @@
-"""The alert about a database that does not answer. It cannot be stored there, so each machine sends it by itself.
+"""The alert about a database that does not answer, or whose disk is full. It cannot be stored there, so each machine
+sends it by itself.
 
 A file in the service's folder is its memory, with a lock. So one process of the machine sends, also after restarts.
+While the file cannot be written, as on a full disk, the process keeps the memory and the lock.
 """
 
 import asyncio
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import IO
@@ -16,16 +19,21 @@ import msgspec
 import structlog
 
 from dealer_agent.alerts.checking import MOST_ATTEMPTS, Watch, pause_after
+from dealer_agent.alerts.observing import free_mib
 from dealer_agent.alerts.rules import Observation, check
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.alerts import AlertState, Receiver, store_alert
+from dealer_agent.storage.errors import DatabaseFailure, DiskFull
 from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
 
 FILE = "database-away.json"
-CONDITION = "database_away"
+AWAY = "database_away"
+DISK_FULL = "disk_full"
+FULL_MIB = 16
+"""A disk with less free space is named as the reason why the database fails."""
 
 
 class _Unsent(msgspec.Struct):
@@ -37,55 +45,121 @@ class _Unsent(msgspec.Struct):
 
 
 class _Memory(msgspec.Struct):
-    """`is_stored`: the database knows the state, too."""
+    """`is_stored`: the database knows the states, too."""
 
-    state: AlertState = AlertState(CONDITION, "")
+    states: list[AlertState] = []
     unsent: list[_Unsent] = []
     is_stored: bool = True
 
 
-async def note_database(store: Store, watch: Watch, now: datetime, *, works: bool) -> None:
-    """Notes whether the database works at `now`, and sends what is due. Call it about once a minute in each process.
+@dataclass
+class DatabaseAlert:
+    """What a process notes about the database of its machine."""
 
-    Messages are about starts and ends only. Others are in the next digest, which the database remembers. Raises
-    OSError if the folder cannot be written, and StorageError if the database fails again.
-    """
-    with _locked(watch.folder / FILE, make=not works) as file:
-        if file is None:
+    store: Store
+    watch: Watch
+    _file: IO[bytes] | None = field(default=None, init=False)
+    _unwritten: _Memory | None = field(default=None, init=False)
+
+    async def note(self, now: datetime, failure: DatabaseFailure | None) -> None:
+        """Notes whether the database fails at `now`, and sends what is due. Call it about once a minute.
+
+        Messages are about starts and ends only. Others are in the next digest, which the database remembers. Raises
+        StorageError if the database fails again.
+        """
+        with self._remembered(make=failure is not None) as memory:
+            if memory is None:
+                return
+            self._decide(memory, now, failure)
+            for unsent in memory.unsent:
+                if unsent.due_at <= now:
+                    unsent.attempts += 1
+                    unsent.due_at = now + pause_after(unsent.attempts)
+                    self._write(memory)
+                    await _send(unsent, self.watch, now)
+            memory.unsent = [each for each in memory.unsent if each.attempts < MOST_ATTEMPTS]
+            if failure is None and not memory.is_stored and not any(state.is_open for state in memory.states):
+                await asyncio.to_thread(_store, self.store, self.watch, memory.states, now)
+                memory.is_stored = True
+                memory.states = [state._replace(unreported=0) for state in memory.states]
+
+    def _decide(self, memory: _Memory, now: datetime, failure: DatabaseFailure | None) -> None:
+        states = {state[:2]: state for state in memory.states}
+        # There is no digest here.
+        result = check(
+            memory.states,
+            _observe(self.watch.folder, states, now, failure),
+            self.watch.timing_of,
+            now=now,
+            digest_at=now,
+            changes_today=0,
+            off=self.watch.settings.off,
+        )
+        if result.stored:
+            memory.is_stored = False
+        forgotten = {state[:2] for state in result.forgotten}
+        states |= {state[:2]: state for state in result.stored}
+        memory.states = [state for key, state in states.items() if key not in forgotten]
+        for message in result.messages:
+            message_id = new_ulid()
+            documents = self.watch.receivers.message(message, now).documents
+            memory.unsent += [_Unsent(message_id, receiver, document, now) for receiver, document in documents.items()]
+
+    @contextmanager
+    def _remembered(self, *, make: bool) -> Iterator[_Memory | None]:
+        """The memory of this machine, which is written at the end.
+
+        None if another process has the lock, or if there is no memory and none is to be made.
+        """
+        if self._file is None:
+            try:
+                self._file = _locked(self.watch.folder / FILE, make=make)
+            except BlockingIOError:
+                self._unwritten = None
+                yield None
+                return
+            except OSError:
+                # No process can make the file now, so each has a memory of its own.
+                if not make and self._unwritten is None:
+                    yield None
+                    return
+            else:
+                # The memory of the process that could write first counts.
+                self._unwritten = _read(self._file) or self._unwritten
+        memory = self._unwritten or _Memory()
+        try:
+            yield memory
+        finally:
+            self._write(memory)
+            if self._unwritten is None and self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def _write(self, memory: _Memory) -> None:
+        document = msgspec.json.encode(memory)
+        if self._file is not None and _is_replaced(self._file, document):
+            self._unwritten = None
             return
-        memory = _read(file)
-        _decide(memory, watch, now, works=works)
-        for unsent in memory.unsent:
-            if unsent.due_at <= now:
-                unsent.attempts += 1
-                unsent.due_at = now + pause_after(unsent.attempts)
-                _write(file, memory)
-                await _send(unsent, watch, now)
-        memory.unsent = [each for each in memory.unsent if each.attempts < MOST_ATTEMPTS]
-        if works and not memory.is_stored and not memory.state.is_open:
-            await asyncio.to_thread(_store, store, watch, memory.state, now)
-            memory.is_stored, memory.state = True, memory.state._replace(unreported=0)
-        _write(file, memory)
+        if self._unwritten is None:
+            log.warning("alert about the database not written", file=FILE)
+        self._unwritten = memory
 
 
-def _decide(memory: _Memory, watch: Watch, now: datetime, *, works: bool) -> None:
-    seen = [] if works else [Observation(since=memory.state.seen_at or now)]
-    # There is no digest here.
-    result = check(
-        [memory.state],
-        {CONDITION: seen},
-        watch.timing_of,
-        now=now,
-        digest_at=now,
-        changes_today=0,
-        off=watch.settings.off,
-    )
-    for memory.state in result.stored:
-        memory.is_stored = False
-    for message in result.messages:
-        message_id = new_ulid()
-        documents = watch.receivers.message(message, now).documents
-        memory.unsent += [_Unsent(message_id, receiver, document, now) for receiver, document in documents.items()]
+def _observe(
+    folder: Path, states: Mapping[tuple[str, str], AlertState], now: datetime, failure: DatabaseFailure | None
+) -> Mapping[str, Sequence[Observation]]:
+    """Why the database fails: a full disk, or something else."""
+    seen: dict[str, list[Observation]] = {AWAY: [], DISK_FULL: []}
+    if failure is not None:
+        key = (AWAY, "")
+        free = free_mib(folder)
+        if free is not None and free < FULL_MIB:
+            key = (DISK_FULL, str(folder))
+        elif isinstance(failure, DiskFull):
+            key = (DISK_FULL, "the database")
+        earlier = states.get(key)
+        seen[key[0]].append(Observation(key[1], since=(earlier and earlier.seen_at) or now))
+    return seen
 
 
 async def _send(unsent: _Unsent, watch: Watch, now: datetime) -> None:
@@ -97,39 +171,37 @@ async def _send(unsent: _Unsent, watch: Watch, now: datetime) -> None:
         unsent.attempts = MOST_ATTEMPTS
 
 
-def _store(store: Store, watch: Watch, state: AlertState, now: datetime) -> None:
+def _store(store: Store, watch: Watch, states: Sequence[AlertState], now: datetime) -> None:
     with store.write(watch.owner, now) as tx:
-        store_alert(tx, state)
+        for state in states:
+            store_alert(tx, state)
 
 
-@contextmanager
-def _locked(path: Path, *, make: bool) -> Iterator[IO[bytes] | None]:
-    """The file, locked; None if another process has the lock, or there is no file and none is to be made."""
+def _locked(path: Path, *, make: bool) -> IO[bytes]:
+    """The file, locked. Raises BlockingIOError if another process has the lock, and OSError if there is no file."""
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0)
+    file = os.fdopen(os.open(path, flags, 0o600), "r+b", 0)
     try:
-        file = os.fdopen(os.open(path, flags, 0o600), "r+b", 0)
-    except FileNotFoundError:
-        if make:
-            raise
-        yield None
-        return
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield None
-            return
-        yield file
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise
+    return file
 
 
-def _read(file: IO[bytes]) -> _Memory:
+def _read(file: IO[bytes]) -> _Memory | None:
     try:
         return msgspec.json.decode(file.read(), type=_Memory)
     except msgspec.DecodeError:
-        return _Memory()  # It is new, or its writer died.
+        return None  # It is new, or its writer died.
 
 
-def _write(file: IO[bytes], memory: _Memory) -> None:
-    file.seek(0)
-    file.write(msgspec.json.encode(memory))
-    file.truncate()
+def _is_replaced(file: IO[bytes], document: bytes) -> bool:
+    """Replaces the content of an unbuffered file. Returns whether there was room."""
+    try:
+        file.seek(0)
+        written = file.write(document)
+        file.truncate()
+    except OSError:
+        return False
+    return written == len(document)

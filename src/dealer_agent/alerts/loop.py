@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from dealer_agent.alerts.checking import Watch, run_check, send_due
-from dealer_agent.alerts.database_away import note_database
+from dealer_agent.alerts.database_away import DatabaseAlert
 from dealer_agent.alerts.rules import DAY
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import EncryptionError
@@ -47,6 +47,11 @@ class AlertLoop:
     count_dealers: Callable[[], int] = lambda: 1
     _found: dict[str, tuple[int, Watch | None]] = field(default_factory=dict)
     _failing: set[str] = field(default_factory=set)
+    _database: DatabaseAlert | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepares the alert about the database, which belongs to the machine."""
+        self._database = None if self.machine is None else DatabaseAlert(self.store, self.machine)
 
     async def run(self, steps: RepeatedSteps) -> None:
         """Repeats the checks until it is cancelled."""
@@ -65,12 +70,12 @@ class AlertLoop:
                 await self._check(self.machine, now, timedelta(seconds=CHECK_SECONDS))
             if self.find_watch is not None:
                 await self._check_dealers(now)
-        except DatabaseFailure:
-            if self.machine is not None:
-                await note_database(self.store, self.machine, now, works=False)
+        except DatabaseFailure as failure:
+            if self._database is not None:
+                await self._database.note(now, failure)
             raise
-        if self.machine is not None:
-            await note_database(self.store, self.machine, now, works=True)
+        if self._database is not None:
+            await self._database.note(now, None)
 
     async def _check(self, watch: Watch, now: datetime, pause: timedelta, longest: timedelta | None = None) -> None:
         if await asyncio.to_thread(run_check, self.store, watch, now, now + pause, longest):

@@ -109,11 +109,18 @@ def observe_speed(seconds: float, settings: AlertSettings) -> Seen:
     return {"database_slow": [Observation(amount=round(seconds))] if slow else []}
 
 
+def free_mib(folder: Path) -> int | None:
+    """The free space on the disk of a folder, in MiB; None if it cannot be found out."""
+    try:
+        return shutil.disk_usage(folder).free // MIB
+    except OSError:
+        return None
+
+
 def observe_disk(folder: Path, settings: AlertSettings) -> Seen:
     """Whether the disk of a folder is nearly full."""
-    try:
-        free = shutil.disk_usage(folder).free // MIB
-    except OSError:
+    free = free_mib(folder)
+    if free is None:
         return {}
     return {"disk_low": [Observation(amount=free)] if free < settings.disk_free_mib else []}
 

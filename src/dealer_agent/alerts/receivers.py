@@ -6,7 +6,6 @@ The specification of the signature is at https://github.com/standard-webhooks/st
 import asyncio
 import base64
 import hmac
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +13,6 @@ from email import policy
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime
-from functools import cache
 
 import httpx
 import msgspec
@@ -26,6 +24,8 @@ from dealer_agent.config.settings import MailSettings
 from dealer_agent.config.settings_problems import error_with_lines
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer, needs_utf8
+from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
+from dealer_agent.outgoing.connections import http_client
 from dealer_agent.protocol.problems import Path, Problem
 from dealer_agent.storage.alerts import NewMessage, Receiver
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
@@ -65,6 +65,7 @@ class WebhookReceiver:
 
     url: str
     secret: bytes = field(repr=False)
+    rule: AddressRule
 
     async def send(self, message_id: str, document: bytes, now: datetime) -> None:
         """Posts a document of `webhook_body`. Raises NotDelivered."""
@@ -72,12 +73,14 @@ class WebhookReceiver:
         try:
             async with (
                 asyncio.timeout(WEBHOOK_SECONDS),
-                httpx.AsyncClient(timeout=WEBHOOK_SECONDS, verify=_trusted()) as client,
+                http_client(self.rule, timeout=WEBHOOK_SECONDS) as client,
                 client.stream("POST", self.url, content=document, headers=headers) as response,
             ):
                 status = response.status_code
         except TimeoutError:
             raise NotDelivered(f"the webhook did not answer within {WEBHOOK_SECONDS:g} s") from None
+        except AddressRefused as refused:
+            raise NotDelivered(f"the webhook is not called: {refused}") from None
         except httpx.HTTPError:
             raise NotDelivered(f"the webhook {CANNOT_BE_REACHED}") from None
         if not 200 <= status < 300:
@@ -119,11 +122,14 @@ def receivers_of(
     mail: MailSettings,
     sender: Sender,
     env: Mapping[str, str],
+    rule: AddressRule,
     *,
     where: Path = ("alerts",),
     text: str | None = None,
 ) -> Receivers:
-    """The receivers that the settings name. `text` is the settings file, for the lines in messages.
+    """The receivers that the settings name. `rule` says which addresses the webhook may have.
+
+    `text` is the settings file, for the lines in messages.
 
     Raises SettingsError with all problems.
     """
@@ -137,18 +143,12 @@ def receivers_of(
         found["mail"] = MailReceiver(server, settings.mail)
     if settings.webhook_url:
         try:
-            found["webhook"] = WebhookReceiver(settings.webhook_url, webhook_secret(settings, env))
+            found["webhook"] = WebhookReceiver(settings.webhook_url, webhook_secret(settings, env), rule)
         except ValueError as problem:
             problems.append(Problem((*where, "webhook_secret_env"), str(problem)))
     if problems:
         raise error_with_lines(sender.file, text, problems)
     return Receivers(sender, found)
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    # To make one takes longer than most requests.
-    return httpx.create_ssl_context()
 
 
 def _address(address: str, name: str = "") -> Address:

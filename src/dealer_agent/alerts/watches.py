@@ -14,6 +14,7 @@ from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.dealers.hosts import is_this_machine
+from dealer_agent.outgoing.addresses import ANY_ADDRESS
 from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.isolation import ALL_DEALERS
 
@@ -37,7 +38,7 @@ def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> 
     return Watch(
         owner=profile.id,
         settings=settings.alerts,
-        receivers=receivers_of(settings.alerts, settings.mail, sender, env, text=text),
+        receivers=receivers_of(settings.alerts, settings.mail, sender, env, settings.address_rule, text=text),
         folder=settings.directory,
         shares_machine=alone,
         address=_public_address(url, CARD_PATH, expected=url) if alone else None,
@@ -55,6 +56,7 @@ def watch_of_operator(installation: Installation, env: Mapping[str, str] = os.en
         installation.file.mail,
         Sender(ALL_DEALERS, name, OPERATOR_ZONE, INSTALLATION_FILE),
         env,
+        ANY_ADDRESS,
         where=("installation", "alerts"),
         text=_text_of(installation.directory / INSTALLATION_FILE),
     )

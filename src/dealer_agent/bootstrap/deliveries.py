@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from dealer_agent import __version__
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop, Sending
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.outgoing import connections
+from dealer_agent.outgoing.addresses import AddressRule
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
 
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def http_client() -> AsyncIterator[httpx.AsyncClient]:
+async def http_client(rule: AddressRule) -> AsyncIterator[httpx.AsyncClient]:
     """The HTTP client of a process, for a `with` block. A delivery never waits for a connection of another one."""
     limits = httpx.Limits(max_connections=PROCESS_CONCURRENCY, max_keepalive_connections=20)
-    async with httpx.AsyncClient(headers={"User-Agent": f"dealer-agent/{__version__}"}, limits=limits) as client:
+    async with connections.http_client(rule, limits=limits) as client:
         yield client
 
 

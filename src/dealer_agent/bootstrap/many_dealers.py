@@ -98,7 +98,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             logs_access=settings.logs.access,
             limit_store=await closing.enter_async_context(limit_store(installation.rate_limit_url)),
         )
-        client = await closing.enter_async_context(http_client())
+        client = await closing.enter_async_context(http_client(settings.service.address_rule))
 
         def find_due_dealers() -> list[str]:
             with store.installation() as tx:
@@ -138,9 +138,8 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         def find_upkeep(dealer_id: str) -> Upkeep:
             dealer_settings = load_dealer_settings(installation, store, dealer_id)
             dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            privacy = dealer_settings.dealer.privacy
             send_report = partial(send_monthly_report, store, dealer_settings, os.environ)
-            return Upkeep(store, dealer_id, privacy, dealer_settings.heads_file, send_report)
+            return Upkeep(store, dealer_settings.dealer, dealer_settings.heads_file, send_report)
 
         def find_watch(dealer_id: str) -> Watch | None:
             return watch_of_dealer(load_dealer_settings(installation, store, dealer_id))

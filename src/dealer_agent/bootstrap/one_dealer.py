@@ -65,7 +65,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
         links = customer_links(settings, listens_at, cipher)
         metrics = worker_metrics(settings.metrics)
         traces = await closing.enter_async_context(open_traces(settings.traces))
-        outlets = dealer_outlets(settings, links, await closing.enter_async_context(http_client()))
+        outlets = dealer_outlets(settings, links, await closing.enter_async_context(http_client(settings.address_rule)))
         deliveries = await closing.enter_async_context(
             delivering(store, writer, lambda: [profile.id], lambda _: outlets, partial(count_delivery, metrics), traces)
         )
@@ -112,8 +112,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
         )
         upkeep = Upkeep(
             store,
-            profile.id,
-            profile.privacy,
+            profile,
             settings.heads_file,
             partial(send_monthly_report, store, settings, os.environ),
         )

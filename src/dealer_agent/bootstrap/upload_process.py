@@ -60,7 +60,13 @@ def account_of(feed: FeedSettings, settings: Settings, sftp: SftpSettings) -> Ac
         settings.dealer.id,
         feed.name,
         incoming_folder(settings.directory, feed.name),
-        UploadLimits(feed.most_bytes, sftp.max_waiting_files, sftp.max_waiting_mib << 20),
+        UploadLimits(
+            feed.most_bytes,
+            sftp.max_waiting_files,
+            sftp.max_waiting_mib << 20,
+            settings.feed_files.dealer_mib << 20,
+            settings.feed_files.least_free_mib << 20,
+        ),
         feed.upload.password_hash or None,
         frozenset(map(read_public_key, feed.upload.public_keys)),
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from dealer_agent.catalogue_loading.child_processes import exit_with_parent
 from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, write_stock
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.store import Store
@@ -34,7 +35,7 @@ class SnapshotJob(Struct, frozen=True):
 def run() -> None:
     """Does the job on the first line of stdin. Exits at once if stdin is closed: the parent is gone."""
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=SnapshotJob)
-    threading.Thread(target=_exit_without_parent, daemon=True).start()
+    exit_with_parent(sys.stdin.fileno())
     # The processes that answer requests have priority.
     os.nice(_NICE)
     # The job makes no reference cycles. The collector would take a fifth of the time.
@@ -92,9 +93,3 @@ def _synced_while_written(file: int) -> Iterator[None]:
     finally:
         written.set()
         syncing.join()
-
-
-def _exit_without_parent() -> None:
-    # Not through `sys.stdin`: a normal exit could not take its lock.
-    os.read(sys.stdin.fileno(), 1)
-    os._exit(1)

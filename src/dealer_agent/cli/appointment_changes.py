@@ -40,7 +40,10 @@ MinutesOption = Annotated[
     int | None, typer.Option(min=15, max=480, help="How long it takes. Default: as asked for, or as in dealer.toml.")
 ]
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="Book it even outside the opening hours, or without a free place.")
+    bool,
+    typer.Option(
+        "--force", help="Book it even outside the opening hours, or without a free place. The vehicle must be free."
+    ),
 ]
 TellNobodyOption = Annotated[
     bool, typer.Option("--tell-nobody", help="Send nothing to the CRM, the staff and the customer.")

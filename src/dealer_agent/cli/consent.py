@@ -23,7 +23,7 @@ from dealer_agent.cli.customer_data import (
     record_access,
     show_event,
 )
-from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
+from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
 from dealer_agent.cli.terminal import JsonOption, counted, fail, local, out, print_json, print_table
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.protocol.requests import Channel
@@ -34,9 +34,10 @@ from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, 
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.event_chain import heads
 from dealer_agent.storage.leads import find_leads_of, get_lead
-from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.notices import restore_from_chain, withdraw
 from dealer_agent.storage.proofs import proven_events, proven_leads
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.withdrawals_check import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -189,26 +190,42 @@ def verify(
         str | None,
         typer.Option(metavar="FILE-OR-HEAD", help="A file of recorded heads, or one head of `consent head`."),
     ] = None,
+    restore: Annotated[
+        bool,
+        typer.Option(
+            "--restore-withdrawals",
+            help="Write the table of withdrawals again from the consent record, if the record is whole.",
+        ),
+    ] = False,
     directory: DirOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Check that nobody changed, removed or added consent events or entries of the access log in the database.
 
     If somebody did, it names the first broken event or entry and ends with exit code 1. It finds that the newest events
-    were removed, or that an older copy of the database was put back, only with --against.
+    were removed, or that an older copy of the database was put back, only with --against. It also compares the table
+    of withdrawals, which decides about later leads, with the consent record.
     """
     recorded = None if against is None else _recorded(against)
+    if file is not None and restore:
+        raise typer.BadParameter("needs the database, not a FILE", param_hint="--restore-withdrawals")
     if file is not None:
         _verify_file(file, recorded, as_json=as_json)
         return
-    with open_dealer(directory, customers=True) as dealer, dealer.read() as tx:
-        known = _of_dealer(recorded, tx.dealer_id)
-        report = verify_chain(tx, known["consents"])
-        log = verify_accesses(tx, known["accesses"])
-    if report.first_broken is not None:
-        fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
-    if log.first_broken is not None:
-        fail(f"The access log is broken at entry {log.first_broken}: {log.problem}")
+    with open_dealer(directory, customers=True) as dealer:
+        with dealer.read() as tx:
+            known = _of_dealer(recorded, tx.dealer_id)
+            report = verify_chain(tx, known["consents"])
+            log = verify_accesses(tx, known["accesses"])
+            different = compare_withdrawals(tx) if report.first_broken is None else NO_DIFFERENCES
+        if report.first_broken is not None:
+            fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
+        if log.first_broken is not None:
+            fail(f"The access log is broken at entry {log.first_broken}: {log.problem}")
+        if different.words is not None and not restore:
+            fail(f"The events of the consent record are whole, but {different.words}: type {RESTORE_COMMAND}")
+        if different.words is not None:
+            _restore(dealer)
     erased = f", {report.erased} of them of erased persons" if report.erased else ""
     out.print(f"The consent record is whole: {counted(report.events, 'event')}{erased}.")
     deleted = f"; the first {log.deleted:,} were deleted by age" if log.deleted else ""
@@ -239,6 +256,20 @@ def head(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
         print_json(
             [{"chain": each.chain, "rows": each.rows, "at": dealer.local(each.at), "head": str(each)} for each in found]
         )
+
+
+def _restore(dealer: OpenDealer) -> None:
+    """Writes the table of withdrawals again, and applies them to the leads that came while rows were missing."""
+    found, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
+    if found.lost:
+        fail(
+            f"{counted(found.lost, 'withdrawal')} of erased persons cannot be restored, because an older version "
+            "recorded them: put a backup from before the change back, and restore again"
+        )
+    out.print(
+        "The table of withdrawals was written again from the consent record. It was applied to "
+        f"{counted(late, 'lead')} that came meanwhile."
+    )
 
 
 def _recorded(against: str) -> list[Head]:

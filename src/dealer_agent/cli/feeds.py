@@ -94,7 +94,7 @@ def files(
     ]
     print_table("Files", columns, rows, empty="No file has arrived yet.", as_json=as_json)
     if rows and not as_json:
-        out.print(f"Kept files are in {plain(str(folder))}/NAME/kept. Their names begin with the id.")
+        out.print(f"Files are in {plain(str(folder))}/NAME/kept and NAME/refused. Their names begin with the id.")
     if not as_json and any(each.state == "refused" for each in found):
         out.print(plain(REFUSED))
 
@@ -109,7 +109,7 @@ def run(
 ) -> None:
     """Fetch a feed now and import its files, whatever its schedule says."""
     # Imported here: the HTTP client takes a moment.
-    from dealer_agent.feed_collection.collection import FeedCollection, feed_rows, import_here
+    from dealer_agent.feed_collection.collection import FeedCollection, feed_rows, import_in_process
 
     with open_dealer(directory) as dealer:
         feed_named(dealer, name)
@@ -117,11 +117,7 @@ def run(
             put_feeds(tx, feed_rows(dealer.settings))
 
         async def collect() -> None:
-            collection = FeedCollection(dealer.store, import_here)
-            try:
-                done = await collection.collect(dealer.settings, name, again=again)
-            finally:
-                await collection.close()
+            done = await FeedCollection(dealer.store, import_in_process).collect(dealer.settings, name, again=again)
             if done.outcome == "busy":
                 fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
             for file in done.files:

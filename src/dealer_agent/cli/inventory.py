@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryFile
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
@@ -14,7 +14,7 @@ import typer
 from msgspec import UNSET
 
 from dealer_agent.cli.feeds import feed_named
-from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
+from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
 from dealer_agent.cli.terminal import (
     JsonOption,
     cell_text,
@@ -26,6 +26,7 @@ from dealer_agent.cli.terminal import (
     print_table,
     progress,
 )
+from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feed_checks import CHECK_BY_ID, EVERY_CHECK, Finding, refusals
 from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, FeedError, Remark, Repeat
@@ -127,18 +128,36 @@ def import_(
     seconds.
     """
     # Imported here: the other command needs neither the catalogue nor the reader.
-    from dealer_agent.catalogue_loading.feed_import import import_feed, record_unreadable
+    from dealer_agent.catalogue_loading.child_processes import (
+        end_reading,
+        fork_with_limits,
+        memory_limit_ends_process,
+        refusal_of,
+    )
+
+    code = fork_with_limits()
+    if code is not None:
+        if (refused := refusal_of(code)) is not None:
+            with open_dealer(directory) as dealer:
+                if not dry_run:
+                    _record(dealer, refused, file, *_scope(dealer, feed_name, rooftop))
+                raise refused
+        if code < 0:
+            fail(f"The import was ended by signal {-code}. Is there enough memory? Run it again.", 128 - code)
+        raise typer.Exit(code)
+
+    from dealer_agent.catalogue_loading.feed_import import import_feed
     from dealer_agent.inventory.feeds.archives import unpack
     from dealer_agent.inventory.feeds.reader import read_feed
 
     with (
+        memory_limit_ends_process(),
         TemporaryFile() as spool,
-        NamedTemporaryFile() as unpacked,
+        TemporaryFile() as unpacked,
         open_dealer(directory) as dealer,
         progress() as bar,
     ):
-        settings = None if feed_name is None else feed_named(dealer, feed_name, "--feed")
-        rooftops = _known_rooftops(dealer.profile, rooftop or ([] if settings is None else list(settings.rooftops)))
+        settings, rooftops = _scope(dealer, feed_name, rooftop)
         if settings is not None:
             layout = layout or (settings.layout or None)
         reading = bar.add_task("Reading", total=None)
@@ -146,7 +165,7 @@ def import_(
         accepted = [*(accept or ()), *(_SHRINKING if allow_shrink else ())]
         try:
             feed = read_feed(
-                unpack(_content(file), Path(unpacked.name)),
+                unpack(_content(file), unpacked),
                 layout=layout,
                 columns={} if settings is None else settings.columns,
                 on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
@@ -154,16 +173,9 @@ def import_(
             )
         except FeedError as problem:
             if not dry_run:
-                record_unreadable(
-                    dealer.store,
-                    dealer.profile,
-                    problem,
-                    source=file.name,
-                    at=at,
-                    rooftops=rooftops,
-                    feed_name=feed_name,
-                )
+                _record(dealer, problem, file, settings, rooftops)
             raise
+        end_reading()
         bar.update(reading, completed=feed.rows, total=feed.rows)
         storing = bar.add_task("Storing", total=len(feed.units))
         try:
@@ -197,6 +209,29 @@ def import_(
         counts = {name.lower().replace(" ", "_"): count for name, count in _counts(feed, done).items()}
         findings = msgspec.to_builtins(done.outcome.findings)
         print_json({"layout": feed.layout, "dry_run": dry_run, **counts, "findings": findings})
+
+
+def _scope(dealer: OpenDealer, feed: str | None, rooftop: list[str] | None) -> tuple[FeedSettings | None, list[str]]:
+    """The feed that is named, and the rooftops whose stock the file has; empty for all."""
+    settings = None if feed is None else feed_named(dealer, feed, "--feed")
+    return settings, _known_rooftops(dealer.profile, rooftop or ([] if settings is None else list(settings.rooftops)))
+
+
+def _record(
+    dealer: OpenDealer, problem: FeedError, file: Path, settings: FeedSettings | None, rooftops: list[str]
+) -> None:
+    """Adds a file that cannot be read to the history."""
+    from dealer_agent.catalogue_loading.feed_import import record_unreadable
+
+    record_unreadable(
+        dealer.store,
+        dealer.profile,
+        problem,
+        source=file.name,
+        at=datetime.now(UTC),
+        rooftops=rooftops,
+        feed_name=None if settings is None else settings.name,
+    )
 
 
 def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:

@@ -27,6 +27,7 @@ ConditionId = Literal[
     "deliveries_parked",
     "lead_failed",
     "disk_low",
+    "disk_full",
     "database_away",
     "database_slow",
     "key_copy_unknown",

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from msgspec import UNSET
@@ -12,6 +11,7 @@ from dealer_agent.config.settings import Settings
 from dealer_agent.config.settings_problems import error_with_lines
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.outgoing.addresses import is_public
 from dealer_agent.protocol.problems import Path, Problem
 
 LEAST_LEASE_MARGIN_SECONDS = 5
@@ -103,6 +103,6 @@ def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Problem]:
 
 def _is_private(host: str) -> bool:
     try:
-        return ip_address(host).is_private
+        return not is_public(host)
     except ValueError:
         return host == "localhost" or "." not in host

@@ -166,6 +166,18 @@ class FeedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return min(found)
 
 
+class FeedFileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much of a machine's disk the files of feeds may take. `kept_mib` is for each feed, `dealer_mib` for a dealer.
+
+    Files that were refused or cannot be read are kept for `refused_days`. `least_free_mib` is left for leads.
+    """
+
+    kept_mib: Annotated[int, Meta(ge=0, le=1_048_576)] = 256
+    refused_days: Annotated[int, Meta(ge=0, le=30)] = 3
+    dealer_mib: Annotated[int, Meta(ge=16, le=1_048_576)] = 4096
+    least_free_mib: Annotated[int, Meta(ge=0, le=1_048_576)] = 512
+
+
 Feeds = Annotated[tuple[FeedSettings, ...], must_satisfy(has_one_source), Meta(max_length=MOST_FEEDS)]
 
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct
 
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.feeds import SOURCES
+from dealer_agent.config.feeds import SOURCES, FeedFileSettings
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.loading import database_of, rate_limit_url, read_text, read_toml, require_private
 from dealer_agent.config.settings import (
@@ -35,9 +35,10 @@ from dealer_agent.protocol.problems import Problem
 FILE_NAME = "installation.toml"
 
 OF_INSTALLATION = {
-    "service": ("trusted_proxies", "max_connections", "max_connections_per_address"),
+    "service": ("trusted_proxies", "private_networks", "max_connections", "max_connections_per_address"),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
+    "feed_files": FeedFileSettings.__struct_fields__,
     "sftp": SftpSettings.__struct_fields__,
     "metrics": ("enabled", "host", "port", "dealers"),
     "traces": ("endpoint", "ratio", "follow_parent"),
@@ -52,8 +53,8 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The section `[installation]`. A process uses at most `database_connections` to PostgreSQL.
 
     `snapshot_memory_mib` is for the stock of all dealers that a process has loaded. The installation's key is replaced
-    and destroyed at the age `rotate_keys_days`; 0 means never. Only with `private_feed_addresses`, feeds of dealers may
-    be fetched from addresses that are not public. `alerts` are those of the operator, about what the dealers share.
+    and destroyed at the age `rotate_keys_days`; 0 means never. `alerts` are those of the operator, about what the
+    dealers share.
     """
 
     public_url: Annotated[str, read_by(read_public_url)]
@@ -63,7 +64,6 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     snapshot_memory_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = 512
     database_connections: Annotated[int, Meta(ge=FEWEST_CONNECTIONS, le=MOST_CONNECTIONS)] = DATABASE_CONNECTIONS
     rotate_keys_days: Annotated[int, Meta(ge=0, le=3650)] = 30
-    private_feed_addresses: bool = False
     alerts: AlertSettings = AlertSettings()
 
 
@@ -124,7 +124,6 @@ class Installation:
             service=msgspec.structs.replace(file.service, public_url=address, base_path=path),
             cipher=cipher,
             installation=self.directory,
-            private_feed_addresses=self.file.installation.private_feed_addresses,
         )
 
     def _address(self, dealer_id: str, hosts: Sequence[str]) -> tuple[str, str]:

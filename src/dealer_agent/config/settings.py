@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict, fields
 
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.feeds import Feeds, feeds_name_rooftops
+from dealer_agent.config.feeds import FeedFileSettings, Feeds, feeds_name_rooftops
 from dealer_agent.config.rates import windows_of
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Profile
@@ -30,6 +30,7 @@ from dealer_agent.dealers.profile_checks import (
 from dealer_agent.encryption import Cipher
 from dealer_agent.inventory.feed_checks import FeedChecks, check_names_are_known
 from dealer_agent.mcp_tools.consent import CONSENT_TEXT
+from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.published_versions import VersionName
@@ -125,9 +126,12 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     body_limit_kib: Annotated[int, Meta(ge=1, le=1024)] = 32
     lead_body_limit_kib: Annotated[int, Meta(ge=1, le=1024)] = 256
     trusted_proxies: tuple[Annotated[str, read_by(read_network)], ...] = ()
+    private_networks: Annotated[tuple[Annotated[str, read_by(read_network)], ...], Meta(max_length=100)] = ()
     request_timeout_seconds: Annotated[int, Meta(ge=1, le=600)] = 30
     max_connections: Annotated[int, Meta(ge=16, le=100_000)] = 10_000
     max_connections_per_address: Annotated[int, Meta(ge=1, le=100_000)] = 128
+    request_memory_mib: Annotated[int, Meta(ge=4, le=65_536)] = 64
+    request_memory_mib_per_address: Annotated[int, Meta(ge=1, le=65_536)] = 4
 
     @cached_property
     def skills(self) -> frozenset[str]:
@@ -154,6 +158,11 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def trusted_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
         """`trusted_proxies` as networks."""
         return tuple(map(ip_network, self.trusted_proxies))
+
+    @property
+    def address_rule(self) -> AddressRule:
+        """Which IP addresses a connection may go to if somebody else than the operator has named its host."""
+        return AddressRule(tuple(map(ip_network, self.private_networks)))
 
 
 class PublishedVersionSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -320,6 +329,7 @@ class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, di
     delivery: DeliverySettings = DeliverySettings()
     alerts: AlertSettings = AlertSettings()
     checks: Annotated[FeedChecks, must_satisfy(check_names_are_known)] = FeedChecks()
+    feed_files: FeedFileSettings = FeedFileSettings()
     sftp: SftpSettings = SftpSettings()
     reports: Annotated[ReportSettings, must_satisfy(monthly_report_has_readers)] = ReportSettings()
     leads: LeadSettings = LeadSettings()
@@ -359,8 +369,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
     only work without customer data is possible. `installation` is the folder of the dealer's installation, if any.
     A process has at most `database_connections` to PostgreSQL. `rate_limit_url` is the store of the rate limits that
-    machines share. If it is empty, each machine has its own. `private_feed_addresses`: feeds may be fetched from
-    addresses that are not public.
+    machines share. If it is empty, each machine has its own.
     """
 
     directory: Path
@@ -371,7 +380,6 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     rate_limit_url: str = ""
     cipher: Cipher | None = None
     installation: Path | None = None
-    private_feed_addresses: bool = True
 
     @classmethod
     def of(cls, file: DealerFile, **more: Any) -> "Settings":
@@ -383,6 +391,11 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     def heads_file(self) -> Path:
         """The file that gets the heads of the consent record and of the access log."""
         return self.directory / self.dealer.privacy.heads_file
+
+    @property
+    def address_rule(self) -> AddressRule:
+        """Which IP addresses the addresses in these settings may have. In a folder, the operator has written them."""
+        return ANY_ADDRESS if self.installation is None else self.service.address_rule
 
     @cached_property
     def token_skills(self) -> frozenset[str]:

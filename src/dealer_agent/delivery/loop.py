@@ -25,7 +25,8 @@ from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId,
 from dealer_agent.delivery.slots import share_slots
 from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, KeyMissing, StorageError, WrongKey
-from dealer_agent.storage.lead_writer import Job, LeadWriter
+from dealer_agent.storage.lead_job import Job
+from dealer_agent.storage.lead_writer import STORE_SECONDS, LeadWriter
 from dealer_agent.storage.outbox import DueDelivery, Receiver
 from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.store import Store
@@ -53,6 +54,8 @@ READ_AGAIN_SECONDS = 0.2
 """The due receivers of a dealer are read again after this time at the earliest: the query reads all that waits."""
 READS_AGAIN_A_SECOND = 50
 """How many dealers whose channels pause are read again in a second, at most."""
+LEASE_WAIT_SECONDS = 0.5
+"""How long a lease waits for a dealer that another transaction has locked. The leases of all dealers wait meanwhile."""
 WRONG_DEALER_SECONDS = 10.0
 """When a dealer that could send nothing is tried again."""
 STOP_SECONDS = 5.0
@@ -189,7 +192,7 @@ class DeliveryLoop:
         """Leases deliveries of a dealer, and begins to send them."""
         due = self._due[dealer_id]
         try:
-            leased = await self._write(dealer_id, lambda tx: _lease(tx, due.dealer, limits))
+            leased = await self._write(dealer_id, lambda tx: _lease(tx, due.dealer, limits), seconds=LEASE_WAIT_SECONDS)
         except (KeyMissing, WrongKey) as fault:
             self._put_off(dealer_id, fault)
             return
@@ -449,9 +452,11 @@ class DeliveryLoop:
                 return
             await asyncio.sleep(RECORD_AGAIN_SECONDS)
 
-    async def _write(self, dealer_id: str, job: Job[Result], now: datetime | None = None) -> Result:
+    async def _write(
+        self, dealer_id: str, job: Job[Result], now: datetime | None = None, seconds: float = STORE_SECONDS
+    ) -> Result:
         await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
-        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(dealer_id, job, now)))
+        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(dealer_id, job, now, seconds=seconds)))
 
     def _note(self, sending: Sending, result: str) -> None:
         """Notes the result of an attempt. Call it in the task of the attempt."""

@@ -18,19 +18,28 @@ from datetime import UTC, datetime, timedelta
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
-import httpx
 import msgspec
 from msgspec import UNSET
 
+from dealer_agent.catalogue_loading.child_processes import refusal_of
 from dealer_agent.config import Settings
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.feed_collection import import_process
-from dealer_agent.feed_collection.feed_folder import WaitingFile, delete_old_files, keep, waiting_files
+from dealer_agent.feed_collection.feed_folder import (
+    WaitingFile,
+    bytes_left,
+    delete_old_files,
+    delete_surplus,
+    fair_share,
+    keep,
+    waiting_bytes,
+    waiting_files,
+)
 from dealer_agent.feed_collection.import_process import LONGEST_PROBLEM, ImportJob
-from dealer_agent.feed_collection.source import FeedSourceError, incoming_folder
+from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, incoming_folder
 from dealer_agent.feed_collection.sources import source_of
-from dealer_agent.feed_collection.url_source import feed_client
+from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import LeaseLost, StorageError
 from dealer_agent.storage.feeds import (
@@ -44,6 +53,7 @@ from dealer_agent.storage.feeds import (
     find_file,
     finish_file,
     forget_files,
+    forget_surplus,
     note_fetch,
     note_fetch_problem,
     note_file_problem,
@@ -61,8 +71,12 @@ MOST_ATTEMPTS = 5
 """An import that was interrupted this often is given up: the file itself may be the reason."""
 FIRST_RETRY = timedelta(minutes=5)
 LONGEST_RETRY = timedelta(hours=6)
+MOST_ROWS = 1000
+"""The newest files of a feed whose results the database keeps."""
 _FETCH_SECONDS = 7200
 """The longest fetch. Sources have their own, shorter limits."""
+_IMPORT_SECONDS = 7200
+"""The longest import. A file that is read for too long is refused earlier, so the database is the reason."""
 
 
 @dataclass
@@ -89,7 +103,8 @@ class ImportInterrupted(Exception):  # noqa: N818 - says what happened.
 
 
 ImportRunner = Callable[[ImportJob], Awaitable[None]]
-"""Does a job: afterwards the file has its result. Raises ImportInterrupted."""
+"""Does a job: afterwards the file has its result. Raises ImportInterrupted, and FeedError if the file is refused
+because the process died at one of its limits."""
 
 
 def digest_of(feed: FeedSettings) -> bytes:
@@ -116,12 +131,6 @@ class FeedCollection:
         self.store = store
         self._run_import = run_import
         self._one_import = asyncio.Lock()
-        self._client: httpx.AsyncClient | None = None
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        if self._client is not None:
-            await self._client.aclose()
 
     async def collect(
         self, settings: Settings, name: str, *, fetches: bool = True, if_due: bool = False, again: bool = False
@@ -143,7 +152,7 @@ class FeedCollection:
         due_at = None
         try:
             if fetches:
-                await work.fetch(await self._http_client())
+                await work.fetch()
             await work.import_waiting(self._one_import)
             if fetches:
                 due_at = work.due_at(datetime.now(UTC))
@@ -153,11 +162,6 @@ class FeedCollection:
                 await renewing
             await asyncio.to_thread(work.end, due_at)
         return work.collected
-
-    async def _http_client(self) -> httpx.AsyncClient:
-        if self._client is None:
-            self._client = await asyncio.to_thread(feed_client)
-        return self._client
 
 
 class _Work:
@@ -195,15 +199,15 @@ class _Work:
             except StorageError:
                 continue  # The lease lasts for two more attempts.
 
-    async def fetch(self, client: httpx.AsyncClient) -> None:
+    async def fetch(self) -> None:
         """Asks the source for new files."""
-        source = source_of(self.feed, self.settings, os.environ, client)
+        source = source_of(self.feed, self.settings, os.environ)
         if source is None:
             return
-        incoming = incoming_folder(self.settings.directory, self.feed.name)
         try:
             async with asyncio.timeout(_FETCH_SECONDS):
-                fetched = await source.fetch(self.claimed.seen, incoming, self.feed.most_bytes)
+                arrivals = await asyncio.to_thread(self._arrivals)
+                fetched = await source.fetch(self.claimed.seen, arrivals)
         except (FeedSourceError, TimeoutError) as problem:
             words = str(problem) or "the source did not answer in time"
             self.collected.problem = words
@@ -211,12 +215,25 @@ class _Work:
         else:
             await self.write(note_fetch, self.claimed, fetched.seen)
 
+    def _arrivals(self) -> Arrivals:
+        """The incoming folder with its bounds. Raises FeedSourceError if nothing may arrive now."""
+        bounds = self.settings.feed_files
+        incoming = incoming_folder(self.settings.directory, self.feed.name)
+        incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+        left = bytes_left(self.settings.directory, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
+        waiting = waiting_bytes(incoming)
+        arrivals = Arrivals(
+            incoming, self.feed.most_bytes, fair_share(waiting, left.of_dealer) - waiting, bounds.least_free_mib << 20
+        )
+        arrivals.check(0)
+        return arrivals
+
     async def import_waiting(self, one_import: asyncio.Lock) -> None:
         """Gives each waiting file its result. Stops at a file that must wait."""
         try:
             for waiting in await asyncio.to_thread(waiting_files, self.settings.directory, self.feed.name):
                 file = await self._finished(waiting, one_import)
-                await asyncio.to_thread(keep, waiting, self.feed.keep_days)
+                await asyncio.to_thread(keep, waiting, file.state, self.feed.keep_days)
                 self.collected.files.append(file)
         except ImportInterrupted as problem:
             self.collected.problem = str(problem)
@@ -272,6 +289,8 @@ class _Work:
         )
         try:
             await self.run_import(job)
+        except FeedError as problem:
+            await asyncio.to_thread(import_process.refuse, self.store, job, problem)
         except ImportInterrupted as problem:
             if not problem.is_in_file:
                 await self.write(uncount_attempt, self.claimed, file)
@@ -287,26 +306,22 @@ class _Work:
         return min(usual, now + min(LONGEST_RETRY, retry))
 
     def end(self, due_at: datetime | None) -> None:
-        """Gives the lease back, and deletes the files that were kept for long enough."""
+        """Gives the lease back, and deletes the files that were kept for long enough, or that are too many."""
+        bounds, directory = self.settings.feed_files, self.settings.directory
         with self.store.write(self.dealer_id) as tx:
             release_feed(tx, self.claimed, due_at)
-            if clock_problem(tx) is not None:
-                return
-            before = tx.now - timedelta(days=self.feed.keep_days)
-            forget_files(tx, self.feed.name, before)
-        delete_old_files(self.settings.directory, self.feed.name, before, datetime.now(UTC))
-
-
-async def import_here(job: ImportJob) -> None:
-    """Imports a file in a thread of this process, for commands. See ImportRunner."""
-    try:
-        await asyncio.to_thread(import_process.do, job)
-    except import_process.TEMPORARY as problem:
-        raise ImportInterrupted(import_process.words_of(problem), is_in_file=False) from None
+            clock_is_right = clock_problem(tx) is None
+            if clock_is_right:
+                forget_files(tx, self.feed.name, tx.now - timedelta(days=self.feed.keep_days))
+            forget_surplus(tx, self.feed.name, MOST_ROWS)
+        if clock_is_right:
+            keep_for = {feed.name: timedelta(days=feed.keep_days) for feed in self.settings.feeds}
+            delete_old_files(directory, keep_for, timedelta(days=bounds.refused_days), datetime.now(UTC))
+        delete_surplus(directory, bounds.kept_mib << 20, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
 
 
 async def import_in_process(job: ImportJob) -> None:
-    """Imports a file in a process of its own, for services. See ImportRunner."""
+    """Imports a file in a process of its own, which has limits. See ImportRunner."""
     # A new session, so that Ctrl-C reaches only the service. `-P` keeps the current folder out of the import path.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -324,12 +339,17 @@ async def import_in_process(job: ImportJob) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):
             process.stdin.write(msgspec.json.encode(job) + b"\n")
             await process.stdin.drain()
-        said = (await process.stderr.read()).decode(errors="replace").strip()
-        code = await process.wait()
+        async with asyncio.timeout(_IMPORT_SECONDS):
+            said = (await process.stderr.read()).decode(errors="replace").strip()
+            code = await process.wait()
+    except TimeoutError:
+        raise ImportInterrupted("the database did not take the import in time", is_in_file=False) from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if (refusal := refusal_of(code)) is not None:
+        raise refusal
     if code < 0:
         raise ImportInterrupted(f"the import was ended by signal {-code}: is there enough memory?", is_in_file=True)
     if code > 0:

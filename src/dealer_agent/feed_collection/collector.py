@@ -164,7 +164,6 @@ class Collector:
             for task in self._running.values():
                 task.cancel()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
-            await self._collection.close()
 
     def _start(self, found: Iterable[Work]) -> None:
         now = time.monotonic()

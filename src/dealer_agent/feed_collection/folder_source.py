@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dealer_agent.config.feeds import FolderSource
-from dealer_agent.feed_collection.source import FeedSourceError, Fetched, Seen, finish_file, is_temporary, part_file
+from dealer_agent.feed_collection.source import (
+    Arrivals,
+    FeedSourceError,
+    Fetched,
+    Seen,
+    finish_file,
+    is_temporary,
+    part_file,
+)
 
 MOST_FILES = 100
 """The most files that one look takes. The next look takes more."""
@@ -33,22 +41,25 @@ class WatchedFolder:
         self._settle_seconds = settings.settle_seconds
         self._below = below
 
-    async def fetch(self, _seen: Seen, incoming: Path, most_bytes: int) -> Fetched:
-        """Moves the complete files into `incoming`. See FeedSource."""
+    async def fetch(self, _seen: Seen, arrivals: Arrivals) -> Fetched:
+        """Moves the complete files into the incoming folder. See FeedSource."""
         found = await asyncio.to_thread(self._list)
         if not found:
             return Fetched()
         await asyncio.sleep(self._settle_seconds)
         again = set(await asyncio.to_thread(self._list))
-        taken = []
+        taken, size = [], 0
         for each in found:
             if each not in again:
                 continue
-            if each.size > most_bytes:
+            if each.size > arrivals.most_bytes:
                 raise FeedSourceError(
-                    f"the file {each.path.name} has more than {most_bytes >> 20:,} MiB: remove it, or raise max_mib"
+                    f"the file {each.path.name} has more than {arrivals.most_bytes >> 20:,} MiB: remove it, or raise "
+                    "max_mib"
                 )
-            taken.append(await asyncio.to_thread(_take, each.path, incoming))
+            arrivals.check(each.size, size)
+            taken.append(await asyncio.to_thread(_take, each.path, arrivals.incoming))
+            size += each.size
         return Fetched(tuple(taken))
 
     def _list(self) -> list[_Found]:

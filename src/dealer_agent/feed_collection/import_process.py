@@ -2,22 +2,28 @@
 
 A large file takes a minute of processor time and much memory, which the process that answers requests must not spend.
 The result is in the database: the transaction that makes the new stock current also finishes the file. So a file is
-imported once, also after a kill. Without a result, the file is still waiting and the job is done again.
+imported once, also after a kill. Without a result, the file is still waiting and the job is done again. But if the
+process dies at one of its limits, the process that started it refuses the file.
 """
 
 import os
 import sys
-import threading
 import traceback
 from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryFile
+from tempfile import TemporaryFile
 
 import msgspec
 from msgspec import UNSET, Struct
 
+from dealer_agent.catalogue_loading.child_processes import (
+    end_reading,
+    exit_with_parent,
+    limit_process,
+    memory_limit_ends_process,
+)
 from dealer_agent.catalogue_loading.feed_import import import_feed, record_unreadable
 from dealer_agent.config import SettingsError
 from dealer_agent.config.feeds import FeedSettings
@@ -56,11 +62,13 @@ class ImportJob(Struct, frozen=True):
 def run() -> None:
     """Does the job on the first line of stdin. Exits at once if stdin is closed: the parent is gone."""
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ImportJob)
-    threading.Thread(target=_exit_without_parent, daemon=True).start()
+    exit_with_parent(sys.stdin.fileno())
     # The processes that answer requests have priority.
     os.nice(_NICE)
     try:
-        do(job)
+        with memory_limit_ends_process():
+            limit_process()
+            do(job)
     except TEMPORARY as problem:
         sys.exit(words_of(problem))
     except Exception as fault:  # noqa: BLE001 - the boundary of the process. The parent stores the message.
@@ -80,7 +88,7 @@ def words_of(problem: Exception) -> str:
 
 
 def do(job: ImportJob) -> None:
-    """Imports the file, or stores why not. Raises one of TEMPORARY."""
+    """Imports the file, or stores why not. Raises one of TEMPORARY, and MemoryError."""
     cipher = load_cipher(Path(job.folder), os.environ)
     with Store.open(job.database_url, cipher, many_dealers=job.is_installation) as store:
         try:
@@ -91,26 +99,18 @@ def do(job: ImportJob) -> None:
 
 def _import(store: Store, job: ImportJob) -> None:
     settings, at = job.settings, datetime.now(UTC)
-    with TemporaryFile() as spool, NamedTemporaryFile() as unpacked:
+    with TemporaryFile() as spool, TemporaryFile() as unpacked:
         try:
             feed = read_feed(
-                unpack(partial(FileIO, job.path), Path(unpacked.name), settings.most_bytes),
+                unpack(partial(FileIO, job.path), unpacked, settings.most_bytes),
                 layout=None if settings.layout is UNSET else settings.layout,
                 columns=settings.columns,
                 spool=spool,
             )
         except FeedError as problem:
-            record_unreadable(
-                store,
-                job.profile,
-                problem,
-                source=job.file.name,
-                at=at,
-                rooftops=settings.rooftops,
-                feed_name=settings.name,
-            )
-            _finish(store, job, "failed", problem)
+            refuse(store, job, problem)
             return
+        end_reading()
         import_feed(
             store,
             job.profile,
@@ -124,12 +124,15 @@ def _import(store: Store, job: ImportJob) -> None:
         )
 
 
+def refuse(store: Store, job: ImportJob, problem: FeedError) -> None:
+    """Stores that the file cannot be read. Raises StorageError, also if it has a result."""
+    settings, at = job.settings, datetime.now(UTC)
+    record_unreadable(
+        store, job.profile, problem, source=job.file.name, at=at, rooftops=settings.rooftops, feed_name=settings.name
+    )
+    _finish(store, job, "failed", problem)
+
+
 def _finish(store: Store, job: ImportJob, state: FileState, problem: Exception) -> None:
     with store.write(job.profile.id) as tx:
         finish_file(tx, job.feed, job.file, state, problem=str(problem)[:LONGEST_PROBLEM])
-
-
-def _exit_without_parent() -> None:
-    # Not through `sys.stdin`: a normal exit could not take its lock.
-    os.read(sys.stdin.fileno(), 1)
-    os._exit(1)

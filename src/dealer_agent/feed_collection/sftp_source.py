@@ -15,8 +15,17 @@ from msgspec import UNSET
 
 from dealer_agent.config.sftp import SftpSource, read_host_key
 from dealer_agent.encryption.file_permissions import advice, is_open_to_others
-from dealer_agent.feed_collection.source import FeedSourceError, Fetched, Seen, finish_file, is_temporary, part_file
-from dealer_agent.feed_collection.url_source import is_public
+from dealer_agent.feed_collection.source import (
+    Arrivals,
+    FeedSourceError,
+    Fetched,
+    Seen,
+    finish_file,
+    is_temporary,
+    part_file,
+)
+from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
+from dealer_agent.outgoing.connections import connect
 
 LOGIN_SECONDS = 30.0
 """For the connection, and again for the login."""
@@ -42,19 +51,19 @@ class _Remote(NamedTuple):
 
 
 class SftpServer:
-    """An SFTP server. `secrets` has the environment variables. With `public_only`, its addresses must be public."""
+    """An SFTP server. `secrets` has the environment variables. `rule` says which addresses it may have."""
 
-    def __init__(self, settings: SftpSource, directory: Path, secrets: Mapping[str, str], *, public_only: bool) -> None:
+    def __init__(self, settings: SftpSource, directory: Path, secrets: Mapping[str, str], rule: AddressRule) -> None:
         self._settings = settings
         self._directory = directory
         self._secrets = secrets
-        self._public_only = public_only
+        self._rule = rule
 
-    async def fetch(self, seen: Seen, incoming: Path, most_bytes: int) -> Fetched:
+    async def fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
         """Fetches the newest file if it is another one than last time. See FeedSource."""
         try:
             async with asyncio.timeout(self._settings.timeout_seconds), self._session() as client:
-                return await self._fetch(client, seen, incoming, most_bytes)
+                return await self._fetch(client, seen, arrivals)
         except TimeoutError:
             raise FeedSourceError(
                 f"the server did not send the file within {self._settings.timeout_seconds:,} seconds: "
@@ -70,16 +79,15 @@ class SftpServer:
                 f"the connection to the server failed ({type(error).__name__}): ask its owner if this goes on"
             ) from None
 
-    async def _fetch(self, client: asyncssh.SFTPClient, seen: Seen, incoming: Path, most_bytes: int) -> Fetched:
+    async def _fetch(self, client: asyncssh.SFTPClient, seen: Seen, arrivals: Arrivals) -> Fetched:
         found = await self._newest(client)
         if found is None or found.state() == seen.get(_NEWEST):
             return Fetched(seen=seen)
         found = await self._complete(client, found)
-        if found.size > most_bytes:
-            raise FeedSourceError(f"the file has more than {most_bytes >> 20:,} MiB: raise max_mib")
+        arrivals.check(found.size)
         if found.size == 0:
             raise FeedSourceError("the file is empty: ask the server's owner")
-        file = await _download(client, found, incoming)
+        file = await _download(client, found, arrivals)
         return Fetched((file,), {_NEWEST: found.state()})
 
     async def _newest(self, client: asyncssh.SFTPClient) -> _Remote | None:
@@ -149,34 +157,17 @@ class SftpServer:
 
     async def _connected(self) -> socket.socket:
         """A connected socket. Raises FeedSourceError."""
-        host, port = self._settings.host, self._settings.port
-        loop = asyncio.get_running_loop()
+        host = self._settings.host
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
+            async with asyncio.timeout(LOGIN_SECONDS):
+                return await connect(host, self._settings.port, self._rule)
+        except AddressRefused as refused:
+            raise FeedSourceError(str(refused)) from None
+        except socket.gaierror:
             raise FeedSourceError(f"the host {host} is unknown: check host") from None
-        if self._public_only and not all(is_public(str(entry[4][0])) for entry in found):
-            raise FeedSourceError(
-                f"the host {host} has no public address: the operator allows others with private_feed_addresses "
-                "under [installation]"
-            )
-        reason = ""
-        for family, kind, protocol, _, address in found:
-            connected = socket.socket(family, kind, protocol)
-            connected.setblocking(False)
-            try:
-                async with asyncio.timeout(LOGIN_SECONDS):
-                    # The address that was checked: the name could get another one meanwhile.
-                    await loop.sock_connect(connected, address)
-            except OSError as error:
-                connected.close()
-                reason = error.strerror or "no answer"
-            except BaseException:
-                connected.close()
-                raise
-            else:
-                return connected
-        raise FeedSourceError(f"the server cannot be reached ({reason}): check host and port")
+        except OSError as error:
+            reason = error.strerror or "no answer"
+            raise FeedSourceError(f"the server cannot be reached ({reason}): check host and port") from None
 
     def _login(self) -> tuple[str | None, asyncssh.SSHKey | None]:
         """The password, or the private key. Raises FeedSourceError."""
@@ -238,9 +229,9 @@ def _remote(path: str, attrs: asyncssh.SFTPAttrs) -> _Remote:
     return _Remote(int(attrs.mtime or 0), path, int(attrs.size or 0))
 
 
-async def _download(client: asyncssh.SFTPClient, found: _Remote, incoming: Path) -> Path:
+async def _download(client: asyncssh.SFTPClient, found: _Remote, arrivals: Arrivals) -> Path:
     """Stores the file in the incoming folder. Raises FeedSourceError if it changes meanwhile, and asyncssh.Error."""
-    part = await asyncio.to_thread(part_file, incoming)
+    part = await asyncio.to_thread(part_file, arrivals.incoming)
     try:
         size = 0
         with part.open("xb") as file:
@@ -248,6 +239,7 @@ async def _download(client: asyncssh.SFTPClient, found: _Remote, incoming: Path)
                 while size <= found.size and (piece := await remote.read(_PIECE)):
                     assert isinstance(piece, bytes), "opened in binary mode"
                     size += len(piece)
+                    arrivals.check(size)
                     await asyncio.to_thread(file.write, piece)
         if size != found.size or _remote(found.path, await client.stat(found.path)) != found:
             raise FeedSourceError("the file changed while it was fetched: the next fetch tries again")

@@ -30,6 +30,12 @@ _LONGEST_NAME = 150
 """In bytes. A file system takes 255."""
 
 
+NO_ROOM = (
+    "too many bytes of this dealer's feeds wait for their import, or the disk has too little room: try again later"
+)
+DISK_NEARLY_FULL = "the disk of the service is nearly full, and the rest is for leads: free space on it"
+
+
 class FeedSourceError(Exception):
     """A source has no file now. The message is a sentence for the dealer: what happened, then what to do.
 
@@ -49,15 +55,38 @@ class Fetched:
     seen: Seen = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The incoming folder of a fetch, and its bounds: `most_bytes` for a file, `room` for all files of the fetch.
+
+    `least_free` bytes of the disk are left free.
+    """
+
+    incoming: Path
+    most_bytes: int
+    room: int
+    least_free: int
+
+    def check(self, size: int, before: int = 0) -> None:
+        """Raises FeedSourceError if no file of this size is taken. `before` has the bytes of the files before it."""
+        if size > self.most_bytes:
+            raise FeedSourceError(f"the file has more than {self.most_bytes >> 20:,} MiB: raise max_mib")
+        disk = os.statvfs(self.incoming)
+        if disk.f_bavail * disk.f_frsize < self.least_free:
+            raise FeedSourceError(DISK_NEARLY_FULL)
+        if before + size > self.room:
+            raise FeedSourceError(NO_ROOM)
+
+
 class FeedSource(Protocol):
     """A place that the collector fetches files from. It is made from the settings of one feed, with its secrets."""
 
-    async def fetch(self, seen: Seen, incoming: Path, most_bytes: int, /) -> Fetched:
-        """Fetches the new complete files into the folder `incoming`, each with `part_file` and `finish_file`.
+    async def fetch(self, seen: Seen, arrivals: Arrivals, /) -> Fetched:
+        """Fetches the new complete files into the incoming folder, each with `part_file` and `finish_file`.
 
-        `seen` is the result of the last fetch that ended well; at first it is empty. A file has at most `most_bytes`;
-        the source stops reading there. Raises FeedSourceError. Files that arrived before the error stay. The task may
-        be cancelled. It then deletes its temporary file.
+        `seen` is the result of the last fetch that ended well; at first it is empty. The source calls `arrivals.check`
+        while it reads, and stops at a bound. Raises FeedSourceError. Files that arrived before the error stay. The task
+        may be cancelled. It then deletes its temporary file.
         """
         ...
 

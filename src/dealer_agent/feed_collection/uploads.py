@@ -23,6 +23,7 @@ from pathlib import Path
 
 import asyncssh
 
+from dealer_agent.feed_collection.feed_folder import bytes_left, fair_share
 from dealer_agent.feed_collection.source import finish_file, is_temporary, part_file
 
 LONGEST_PATH = 1024
@@ -34,8 +35,7 @@ MOST_GAPS = 256
 """Clients send several parts of a file at once, so parts may arrive out of order."""
 MOST_SHOWN = 100
 """Files that a client still sees after they are complete: the newest ones."""
-LEAST_FREE_BYTES = 256 << 20
-"""Room on the disk that uploads leave free."""
+TOO_MANY_BYTES = "Too many bytes wait already: try again later"
 _BYTES_BETWEEN_SCANS = 8 << 20
 
 FOLDER_ATTRS = asyncssh.SFTPAttrs(size=0, uid=0, gid=0, permissions=stat.S_IFDIR | 0o700, atime=0, mtime=0)
@@ -43,11 +43,17 @@ FOLDER_ATTRS = asyncssh.SFTPAttrs(size=0, uid=0, gid=0, permissions=stat.S_IFDIR
 
 @dataclass(frozen=True, slots=True)
 class UploadLimits:
-    """The bounds of an account. `files` and `all_bytes` count the files that wait, complete or not."""
+    """The bounds of an account. `files` and `all_bytes` count the files that wait, complete or not.
+
+    `dealer_bytes` is for all accounts of the dealer, and `least_free` bytes of the disk are left free. A dealer never
+    uses more of the disk than it leaves, and an account never more of its dealer's bytes than it leaves.
+    """
 
     file_bytes: int
     files: int
     all_bytes: int
+    dealer_bytes: int
+    least_free: int
 
 
 @dataclass(slots=True)
@@ -127,7 +133,7 @@ class UploadFolder:
         # Complete files that wait for their final name, and complete files that are in the collector's hands.
         self._held: dict[str, Upload] = {}
         self._taken: dict[str, ShownFile] = {}
-        self._used_bytes = 0
+        self._used_bytes = self._most_bytes = 0
         self._unscanned = 0
 
     @property
@@ -146,6 +152,8 @@ class UploadFolder:
                 raise asyncssh.SFTPQuotaExceeded(f"{MOST_UNFINISHED} files are not finished: close or rename them")
             if self._scan() >= self._limits.files:
                 raise asyncssh.SFTPQuotaExceeded(f"{self._limits.files} files wait already: try again later")
+            if self._used_bytes >= self._most_bytes:
+                raise asyncssh.SFTPQuotaExceeded(TOO_MANY_BYTES)
             part = part_file(self._incoming)
             file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -294,18 +302,20 @@ class UploadFolder:
         """Counts bytes. Raises SFTPError if they exceed the bound of the account, or if the disk is nearly full."""
         self._used_bytes += growth
         self._unscanned += growth
-        if self._used_bytes > self._limits.all_bytes or self._unscanned > _BYTES_BETWEEN_SCANS:
+        if self._used_bytes > self._most_bytes or self._unscanned > _BYTES_BETWEEN_SCANS:
             self._scan()
             self._used_bytes += growth
-        if self._used_bytes > self._limits.all_bytes:
+        if self._used_bytes > self._most_bytes:
             self._used_bytes -= growth
-            raise asyncssh.SFTPQuotaExceeded("Too many bytes wait already: try again later")
+            raise asyncssh.SFTPQuotaExceeded(TOO_MANY_BYTES)
 
     def _scan(self) -> int:
-        """Counts the files that wait, and their bytes. Deletes parts that a killed process left. Raises SFTPError."""
+        """Counts the files that wait, and their bytes, and finds how many bytes may wait.
+
+        Deletes parts that a killed process left. Raises SFTPError.
+        """
         files = self._used_bytes = self._unscanned = 0
-        if not self._incoming.exists():
-            return 0
+        self._incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         own = {upload.part.name for upload in (*self._open, *self._held.values())}
         with os.scandir(self._incoming) as entries:
             for entry in entries:
@@ -314,9 +324,10 @@ class UploadFolder:
                 with suppress(FileNotFoundError):  # The collector has just taken it.
                     self._used_bytes += entry.stat(follow_symlinks=False).st_size
                     files += 1
-        disk = os.statvfs(self._incoming)
-        if disk.f_bavail * disk.f_frsize < LEAST_FREE_BYTES:
+        left = bytes_left(self._incoming.parents[2], self._limits.dealer_bytes, self._limits.least_free)
+        if left.on_disk < 0:
             raise asyncssh.SFTPNoSpaceOnFilesystem("The disk of the receiver is nearly full: try again later")
+        self._most_bytes = min(self._limits.all_bytes, fair_share(self._used_bytes, left.of_dealer))
         return files
 
 

@@ -16,21 +16,22 @@ from msgspec import UNSET
 
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
-from dealer_agent.lead_intake.visit_booking import VisitBooking, Without, cancel_visit
+from dealer_agent.lead_intake.visit_booking import VisitBooking, Without, WithVehicle, cancel_visit
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, channels_allowed
 from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, VisitTime, rooftop_view
 from dealer_agent.leads.received_lead import EMAIL_PREFIX
-from dealer_agent.leads.records import AppointmentRecord, StoredLead
+from dealer_agent.leads.records import AppointmentRecord, StoredLead, vehicle_driven
 from dealer_agent.leads.statuses import CANCELLED, REPLACED
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
 from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.appointments import appointments_of, busy_quarters, find_appointment
+from dealer_agent.storage.appointments import appointments_of, busy_quarters, find_appointment, vehicle_quarters
 from dealer_agent.storage.consents import allowed_channels
+from dealer_agent.storage.lead_job import Job
 from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.lead_writer import Job, LeadWriter
+from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.notices import withdraw as withdraw_consent
 from dealer_agent.storage.store import Store
@@ -169,9 +170,12 @@ class CustomerActions:
         if plan is None or asked is None or len(lead.events) >= MOST_ADDITIONS:
             return ()
         until = now + plan.notice + timedelta(days=MOVE_DAYS)
+        span, vehicle_id = (now - QUARTER, until + asked.duration), vehicle_driven(lead.lead, visit.kind, visit)
         with self._store.read(self._dealer_id, now) as tx:
-            busy = busy_quarters(tx, visit.rooftop, visit.kind, now - QUARTER, until + asked.duration)
-        free = free_slots(asked.duration, plan, Without(busy, [visit]), now, until)
+            busy = busy_quarters(tx, visit.rooftop, visit.kind, *span)
+            drives = {} if vehicle_id is None else vehicle_quarters(tx, vehicle_id, *span)
+        others = WithVehicle(Without(busy, [visit]), drives, plan.places, [visit])
+        free = free_slots(asked.duration, plan, others, now, until)
         return tuple(islice((slot for slot in free if slot.start != visit.starts_at), MOST_TIMES))
 
     def _move(self, tx: Transaction, target: LinkTarget, start: datetime) -> tuple[str, datetime]:
@@ -187,7 +191,8 @@ class CustomerActions:
         at = start.isoformat(timespec="seconds")
         request = msgspec.structs.replace(request, appointment_at=at, requested_windows=UNSET)
         booking = VisitBooking(tx, self._context.timetable)
-        decision = booking.decide(request, rooftop, [visit])
+        vehicle_id = vehicle_driven(lead.lead, visit.kind, visit)
+        decision = booking.decide(request, rooftop, [visit], vehicle_id=vehicle_id)
         if decision.confirmed is None:
             raise TimeNotFree
         parts = booking.store(decision, target.lead_id, request)

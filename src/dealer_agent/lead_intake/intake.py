@@ -20,16 +20,21 @@ from dealer_agent.lead_intake.visit_booking import Cancellation, cancel_visit
 from dealer_agent.leads.received_lead import PreparedLead, accept_lead
 from dealer_agent.leads.statuses import DUPLICATE
 from dealer_agent.leads.timetable import Timetable
-from dealer_agent.protocol.errors import InternalError, ProtocolError
+from dealer_agent.protocol.errors import InternalError, ProtocolError, RateLimited
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.responses import LeadStatus
-from dealer_agent.storage.errors import DatabaseBusy, StorageError, StoreClosed
-from dealer_agent.storage.lead_writer import Job, LeadWriter
+from dealer_agent.storage.errors import DealerBlocked, QueueFull, StorageError, StoreClosed
+from dealer_agent.storage.lead_job import Job
+from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import record_refusal
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
 Result = TypeVar("Result")
+
+NOT_STORED = "The dealer's database is busy. The lead was not stored: send the same request again."
+RETRY_SECONDS = 1
+"""When a lead that finds too many others waiting may be sent again."""
 
 
 class LeadIntake:
@@ -57,14 +62,22 @@ class LeadIntake:
     async def submit(self, lead: PreparedLead, catalogue: Catalogue, now: datetime, seconds: float) -> Answer:
         """Stores a lead with its consent, its visit and its deliveries, and answers it.
 
-        A lead that waits for the database for `seconds` is cancelled: raises InternalError, and nothing is stored. If
-        it is being stored at that time, it gets `seconds` more; then InternalError says that it may be stored. Also
+        A lead that waits for the database for `seconds` is cancelled: raises InternalError, and nothing is stored. So
+        does a lead that waits for the dealer's lock for STORE_SECONDS. If it is being stored at that time, it gets
+        `seconds` more; then InternalError says that it may be stored. Raises RateLimited if too many leads wait. Also
         raises the errors of `LeadTransaction.store`, AppointmentTimeUnavailable for a lead that is stored without a
         time, and StorageError.
         """
         job = self.lead_job(lead, catalogue, now)
         try:
             answer = await _in_time(self._writer.submit(self._context.profile.id, job, now), seconds)
+        except QueueFull:
+            self._on_result("refused")
+            raise RateLimited(RETRY_SECONDS, because="Too many leads wait for the dealer's database.") from None
+        except DealerBlocked as failure:
+            self._on_result("failed")
+            structlog.get_logger().error("lead not stored", dealer=self._context.profile.id, problem=str(failure))
+            raise InternalError(NOT_STORED) from None
         except (InternalError, StorageError):
             self._on_result("failed")
             raise
@@ -114,7 +127,7 @@ class LeadIntake:
         self._on_result("refused")
         try:
             noted = self._writer.submit(self._context.profile.id, lambda tx: record_refusal(tx, code), at)
-        except (StoreClosed, DatabaseBusy) as failure:
+        except (StoreClosed, QueueFull) as failure:
             _log_lost_refusal(code, failure)
         else:
             noted.add_done_callback(lambda done: _log_lost_refusal(code, done.exception()))
@@ -141,9 +154,7 @@ async def _in_time(stored: Future[Result], seconds: float) -> Result:
             return await asyncio.shield(waiting)
     except TimeoutError:
         if stored.cancel():
-            raise InternalError(
-                "The dealer's database is busy. The lead was not stored: send the same request again."
-            ) from None
+            raise InternalError(NOT_STORED) from None
     except asyncio.CancelledError:
         stored.cancel()
         raise

@@ -41,10 +41,16 @@ from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import idempotency
 from dealer_agent.storage import leads as stored_leads
 from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits
-from dealer_agent.storage.consents import consents_of, record_consent, repeat_withdrawal_event, touch_lead
+from dealer_agent.storage.consents import (
+    REVOKED_BEFORE,
+    consents_of,
+    record_consent,
+    repeat_withdrawal_event,
+    touch_lead,
+)
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals import withdrawn_since
+from dealer_agent.storage.withdrawals import withdrawn_by_events, withdrawn_since
 
 MOST_ADDITIONS = 50
 """The most additions and the most consent events of a lead. The same sender's next request is a new lead. Each addition
@@ -139,7 +145,7 @@ class LeadTransaction:
             visit = self._booking.refuse(request, self._home(found))
         else:
             earlier = visits if self.lead.is_trusted else [waiting]
-            visit = self._booking.decide(request, self._home(found), earlier, test_drives=self._test_drives)
+            visit = self._decide(found, earlier)
         if visit.status != UNAVAILABLE:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
@@ -156,6 +162,8 @@ class LeadTransaction:
         accepted = accepted._replace(withdrawn=withdrawn)
         if not stored_leads.is_known(tx, lead.contacts):
             return self._store_new(accepted, vehicle)
+        by_events = withdrawn_by_events(tx, lead.contacts, accepted.grant.granted_at)
+        accepted = accepted._replace(withdrawn=withdrawn | by_events)
         if not can_reach(lead.customer, accepted.channels):
             self._refuse_withdrawn(accepted.grant)
         window = timedelta(hours=self.context.profile.policies.duplicate_window_hours)
@@ -264,18 +272,27 @@ class LeadTransaction:
         """Records on this lead the channels that were withdrawn on another lead after this consent."""
         again = sorted(accepted.withdrawn.intersection(accepted.grant.channels))
         if again:
-            reason = "revoked on another lead after this consent was given"
-            repeat_withdrawal_event(self.tx, lead_id, again, by="dealer-agent", reason=reason)
+            repeat_withdrawal_event(self.tx, lead_id, again, by="dealer-agent", reason=REVOKED_BEFORE)
 
     def _decide_visit(self, found: FoundVehicle, earlier: Sequence[AppointmentRecord] | None) -> VisitDecision | None:
         """The decision about the requested visit. `earlier` are the visits of the lead to which it is added."""
         request = self.lead.request.appointment
         if request is UNSET:
             return None
-        home = self._home(found)
         if earlier is not None and not self.lead.is_trusted:
-            return self._booking.request_without_token(request, home, earlier)
-        return self._booking.decide(request, home, earlier or (), test_drives=self._test_drives)
+            return self._booking.request_without_token(request, self._home(found), earlier)
+        return self._decide(found, earlier or ())
+
+    def _decide(self, found: FoundVehicle, earlier: Sequence[AppointmentRecord]) -> VisitDecision:
+        request = self.lead.request.appointment
+        assert request is not UNSET, "only a requested visit is decided"
+        return self._booking.decide(
+            request,
+            self._home(found),
+            earlier,
+            vehicle_id=None if found is None else found.vehicle_id,
+            test_drives=self._test_drives,
+        )
 
     def _test_drives(self) -> Iterable[Booked]:
         """The customer's confirmed test drives, from all leads of the same token.

@@ -19,7 +19,7 @@ from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
 from dealer_agent.lead_intake.visit_booking import VisitBooking, Without
 from dealer_agent.leads.local_time import instant_of, open_spans, read_instant, with_offset
-from dealer_agent.leads.records import AppointmentRecord, StoredLead
+from dealer_agent.leads.records import AppointmentRecord, StoredLead, vehicle_driven
 from dealer_agent.leads.statuses import CONFIRMED, DONE, NO_SHOW, REPLACED, ClosedStatus
 from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import (
@@ -178,6 +178,9 @@ class StaffVisits:
         request = msgspec.structs.replace(request, appointment_at=at, requested_windows=UNSET)
         length = time.length or self._usual_length(request, rooftop, kind)
         slot = slot_at(start, start + length, rooftop.timezone)
+        vehicle_id = vehicle_driven(lead.lead, kind, before)
+        if vehicle_id is not None:
+            self._refuse_taken_vehicle(slot, vehicle_id, before)
         beyond = tuple(self._problems(slot, rooftop, kind, [] if before is None else [before]))
         if beyond and not time.forced:
             raise ChangeRefused(f"{'. '.join(beyond)}. Choose another time, or add --force")
@@ -190,6 +193,7 @@ class StaffVisits:
             reply=reply,
             times=(slot,),
             places=None if plan is None or beyond else plan.places,
+            vehicle_id=vehicle_id,
             replaced=() if before is None else (before,),
         )
         moved = VisitBooking(self.tx, self.context.timetable).store(decision, lead_id, request)
@@ -200,6 +204,17 @@ class StaffVisits:
             if self._notifications.add_moved_visit(each, notify=self.notify)
         )
         return VisitChange(visit, tuple(moved), None if before is None else before.appointment_id, beyond, mailed)
+
+    def _refuse_taken_vehicle(self, slot: Slot, vehicle_id: str, before: AppointmentRecord | None) -> None:
+        """Raises ChangeRefused if another visit has the vehicle. Force does not help: there is only one."""
+        drives = appointments.vehicle_quarters(self.tx, vehicle_id, slot.start - QUARTER, slot.end)
+        own = None if before is None else before.appointment_id
+        others = [drives[quarter] for quarter in quarters_of(slot) if drives.get(quarter, own) != own]
+        if others:
+            raise ChangeRefused(
+                f"The vehicle {vehicle_id} has another test drive at that time: visit {others[0]}. Choose another "
+                "time, or move or cancel that visit first"
+            )
 
     def _problems(
         self, slot: Slot, rooftop: DealerRooftop, kind: VisitKind, own: Sequence[AppointmentRecord]

@@ -1,4 +1,4 @@
-"""Books and cancels visits: chooses a time, ends the visits that are replaced, and occupies places.
+"""Books and cancels visits: chooses a time, ends the visits that are replaced, and occupies places and vehicles.
 
 A decision and its storing are two steps, because the row of the lead must exist before that of the visit. If two
 processes choose the same place, its primary key makes one of the jobs run again.
@@ -7,7 +7,8 @@ processes choose the same place, its primary key makes one of the jobs run again
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from functools import partial
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -43,25 +44,53 @@ FIRST_REACH = timedelta(hours=1)
 GROWTH = 24
 """The factor for each further read."""
 
+Value = TypeVar("Value")
+Default = TypeVar("Default")
 
-class Availability:
-    """The busy quarters of one kind of visit at a rooftop, within the `bookable_span`."""
 
-    def __init__(self, tx: Transaction, rooftop: str, kind: str, span: tuple[datetime, datetime]) -> None:
-        self._tx, self._rooftop, self._kind = tx, rooftop, kind
-        self._span = span
+class Availability(Generic[Value]):
+    """What is stored for quarters of an hour within the `bookable_span`: the number of visits, or who has a vehicle.
+
+    `read` returns it by quarter, for the quarters from a time to before another.
+    """
+
+    def __init__(
+        self, read: Callable[[datetime, datetime], Mapping[datetime, Value]], span: tuple[datetime, datetime]
+    ) -> None:
+        self._read, self._span = read, span
         self._reach = FIRST_REACH
-        self._busy: Mapping[datetime, int] = {}
+        self._busy: Mapping[datetime, Value] = {}
         self._since = self._until = span[0]
 
-    def get(self, quarter: datetime, default: int) -> int:
-        """The number of visits in this quarter of an hour."""
+    def get(self, quarter: datetime, default: Default) -> Value | Default:
+        """What is stored for this quarter of an hour, else `default`."""
         if not self._since <= quarter < self._until:
             self._since = max(quarter - self._reach, self._span[0])
             self._until = min(quarter + self._reach, self._span[1])
             self._reach *= GROWTH
-            self._busy = appointments.busy_quarters(self._tx, self._rooftop, self._kind, self._since, self._until)
+            self._busy = self._read(self._since, self._until)
         return self._busy.get(quarter, default)
+
+
+class Drives(Protocol):
+    """The id of the visit that has a vehicle, for quarters of an hour. A dictionary has this method."""
+
+    def get(self, quarter: datetime, default: None, /) -> str | None:
+        """The id of the visit that has the vehicle in this quarter, else `default`."""
+
+
+class WithVehicle:
+    """Busy quarters of a rooftop with `places`. While a visit, except `own` ones, has the vehicle, all are busy."""
+
+    def __init__(self, busy: BusyQuarters, drives: Drives, places: int, own: Iterable[AppointmentRecord] = ()) -> None:
+        self._busy, self._drives, self._places = busy, drives, places
+        self._not_others = {None, *(visit.appointment_id for visit in own)}
+
+    def get(self, quarter: datetime, default: int) -> int:
+        """The number of visits in this quarter of an hour."""
+        if self._drives.get(quarter, None) in self._not_others:
+            return self._busy.get(quarter, default)
+        return self._places
 
 
 class Without:
@@ -90,15 +119,17 @@ class VisitBooking:
         home: DealerRooftop | None,
         earlier: Sequence[AppointmentRecord] = (),
         *,
+        vehicle_id: str | None = None,
         test_drives: Callable[[], Iterable[appointments.Booked]] = tuple,
     ) -> VisitDecision:
         """Decides about a requested visit of a lead that has the `earlier` visits.
 
         `home` is the rooftop of the vehicle or the buyer's choice, else the first one that books such visits is used. A
-        request replaces only visits of the same kind. `test_drives` finds the customer's test drives, because an
-        appraisal may be part of one.
+        request replaces only visits of the same kind. A test drive needs the vehicle `vehicle_id`. `test_drives` finds
+        the customer's test drives, because an appraisal may be part of one.
         """
         kind = VISIT_KIND_OF[request.appointment_type]
+        vehicle_id = vehicle_id if kind == "test_drive" else None
         rooftop = self._rooftop(home, kind)
         alike = [record for record in earlier if record.is_active and record.kind == kind]
         same = next((record for record in reversed(alike) if record.read_request() == request), None)
@@ -110,14 +141,20 @@ class VisitBooking:
         asked = None if plan is None else requested_times(request, plan)
         if plan is None or asked is None:
             reply = AppointmentReply(appointment_id=new_ulid(), status=REQUESTED)
-            decision = VisitDecision(kind=kind, rooftop=rooftop, status=REQUESTED, reply=reply)
+            decision = VisitDecision(kind=kind, rooftop=rooftop, status=REQUESTED, reply=reply, vehicle_id=vehicle_id)
             return self._without_booking(decision, alike)
-        busy = Availability(self.tx, rooftop.name, kind, bookable_span(asked, plan, self.tx.now))
+        span = bookable_span(asked, plan, self.tx.now)
+        of_rooftop = Availability(partial(appointments.busy_quarters, self.tx, rooftop.name, kind), span)
+        drives: Drives = {}
+        if vehicle_id is not None:
+            drives = Availability(partial(appointments.vehicle_quarters, self.tx, vehicle_id), span)
+        busy = WithVehicle(of_rooftop, drives, plan.places)
         if same is not None and same.status == PROPOSED and self._all_free(same, asked, plan, busy):
             return self._repeat(same, rooftop, alike)
         booked = [record for record in alike if self._is_ahead(record)]
         own = [record for record in booked if record.rooftop == rooftop.name]
-        choice = choose_time(asked, plan, Without(busy, own) if own else busy, self.tx.now)
+        others = WithVehicle(Without(of_rooftop, own), drives, plan.places, booked)
+        choice = choose_time(asked, plan, others, self.tx.now)
         if choice.confirmed is None and booked:
             # The time that the customer has is not proposed again.
             choice = choose_time(asked, plan, busy, self.tx.now)
@@ -130,6 +167,7 @@ class VisitBooking:
             reply=appointment_reply(choice, asked, new_ulid()),
             times=(choice.confirmed,) if choice.confirmed else choice.proposed,
             places=plan.places,
+            vehicle_id=vehicle_id,
         )
         if choice.confirmed:
             return replace(decision, replaced=self._replaced(alike))
@@ -162,10 +200,10 @@ class VisitBooking:
         )
 
     def store(self, decision: VisitDecision, lead_id: str, request: Appointment) -> list[AppointmentRecord]:
-        """Stores the visit, occupies its places, and ends the visits that it replaces.
+        """Stores the visit, occupies its places and its vehicle, and ends the visits that it replaces.
 
         Returns the appraisals that were part of a replaced visit. Each moves with it, as a new visit, because calendars
-        know a visit's time by its id. Raises AlreadyStored if the last place was occupied meanwhile.
+        know a visit's time by its id. Raises AlreadyStored if the last place or the vehicle was occupied meanwhile.
         """
         if decision.existing is not None:
             return []
@@ -186,6 +224,7 @@ class VisitBooking:
             starts_at=slot.start if slot else None,
             ends_at=slot.end if slot else None,
             shares=decision.shares,
+            vehicle_id=decision.vehicle_id,
         )
         appointments.record_appointment(self.tx, record)
         if slot is not None and decision.shares is None:
@@ -232,7 +271,7 @@ class VisitBooking:
         return record.status == CONFIRMED and record.ends_at is not None and record.ends_at > self.tx.now
 
     def _all_free(
-        self, proposal: AppointmentRecord, asked: RequestedTimes, plan: VisitPlan, busy: Availability
+        self, proposal: AppointmentRecord, asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters
     ) -> bool:
         times = (RequestedTimes((), start, asked.duration) for start, _ in proposal.proposed_times())
         return all(choose_time(time, plan, busy, self.tx.now).confirmed for time in times)

@@ -58,6 +58,7 @@ class AppointmentRecord:
 
     `request` is None once the customer is erased. A confirmed visit has `starts_at` and `ends_at`. A visit without
     places of its own uses those of the visit `shares`. `cancelled_at` is when it was cancelled, replaced or closed.
+    `vehicle_id` is the vehicle of a test drive, if the inventory has it.
     """
 
     appointment_id: str
@@ -72,6 +73,7 @@ class AppointmentRecord:
     ends_at: datetime | None = None
     cancelled_at: datetime | None = None
     shares: str | None = None
+    vehicle_id: str | None = None
 
     @property
     def is_active(self) -> bool:
@@ -101,6 +103,16 @@ class AppointmentRecord:
         reply, read = self.read_reply(), datetime.fromisoformat
         slots = [(read(slot.start), read(slot.end)) for slot in reply.proposed_slots or ()]
         return [*slots, *((read(start), None) for start in reply.proposed_times or ())]
+
+
+def vehicle_driven(lead: LeadRecord, kind: VisitKind, before: AppointmentRecord | None = None) -> str | None:
+    """The vehicle that a visit takes: None unless it is a test drive of a vehicle that the inventory has or had.
+
+    `before` is the visit that it replaces. The vehicle may have come into the inventory after the lead.
+    """
+    if kind != "test_drive":
+        return None
+    return lead.vehicle_id if before is None or before.vehicle_id is None else before.vehicle_id
 
 
 class StoredLead(NamedTuple):

@@ -17,7 +17,7 @@ class VisitDecision:
     `times` is the confirmed time, or the proposed ones. `places` is the number of places of the rooftop; None if the
     visit gets one more in any case. `existing` is an earlier visit with the same request and reply; then nothing is
     stored. `kept` is the time of an earlier confirmed visit that stays. `replaced` are the visits that end. `shares` is
-    the test drive that an appraisal is part of.
+    the test drive that an appraisal is part of. `vehicle_id` is the vehicle that a test drive takes, if it is known.
 
     `answered_before`: an equal request already has an active visit, so staff need not arrange this one. A sender
     without a token must not learn its time.
@@ -29,6 +29,7 @@ class VisitDecision:
     reply: AppointmentReply
     times: tuple[Slot, ...] = ()
     places: int | None = 0
+    vehicle_id: str | None = None
     shares: str | None = None
     existing: AppointmentRecord | None = None
     kept: Slot | None = None

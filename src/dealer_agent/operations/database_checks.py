@@ -25,6 +25,7 @@ from dealer_agent.storage.replicas import list_replicas
 from dealer_agent.storage.schema import SCHEMA_REVISION
 from dealer_agent.storage.stock import list_imports, read_stock
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.withdrawals_check import RESTORE_COMMAND, compare_withdrawals
 
 SLOW_SECONDS = 0.1
 """A database whose median answer takes longer gets a warning."""
@@ -213,3 +214,16 @@ def check_deliveries(
         )
     elif not parked:
         yield Finding("ok", f"{len(waiting):,} waiting, none is parked")
+
+
+def check_withdrawals(store: Store, dealer_id: str, now: datetime) -> Iterator[Finding]:
+    """The table of withdrawals, which decides about new leads, agrees with the consent record."""
+    with store.read(dealer_id, now) as tx:
+        if tx.given_cipher is None:
+            yield Finding("skipped", "there are no keys yet")
+            return
+        different = compare_withdrawals(tx).words
+    if different is None:
+        yield Finding("ok", "the table agrees with the consent record")
+    else:
+        yield Finding("problem", different, RESTORE_COMMAND)

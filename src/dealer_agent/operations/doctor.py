@@ -20,6 +20,7 @@ from dealer_agent.operations.database_checks import (
     check_feeds,
     check_replicas,
     check_the_keys,
+    check_withdrawals,
 )
 from dealer_agent.operations.database_copy import is_sqlite
 from dealer_agent.operations.local_checks import check_disk, check_folder, check_settings, check_time_zones
@@ -116,6 +117,7 @@ def _of_dealer(examined: Examined, settings: Settings, store: Store | None) -> l
         Check("replicas", with_store(lambda opened: check_replicas(opened, serving, served, now))),
         Check("feeds", with_store(lambda opened: check_feeds(opened, settings, now))),
         Check("deliveries", with_store(lambda opened: check_deliveries(opened, dealer.id, settings.alerts, zone, now))),
+        Check("withdrawals", with_store(lambda opened: check_withdrawals(opened, dealer.id, now))),
         Check("mail", lambda: check_mail(settings.mail, env)),
         Check("channels", lambda: check_channels(settings)),
         Check("public address", lambda: check_address(settings, now)),

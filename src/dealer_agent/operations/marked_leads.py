@@ -45,7 +45,7 @@ def send_marked_leads(settings: Settings, cipher: Cipher, now: datetime) -> Iter
 
 
 async def _send_all(settings: Settings, cipher: Cipher, now: datetime) -> list[Finding]:
-    async with http_client() as client:
+    async with http_client(settings.address_rule) as client:
         outlets = dealer_outlets(settings, customer_links(settings, "", cipher), client).outlets
         chosen = {receiver: outlet for receiver, outlet in outlets.items() if receiver[1] != CUSTOMER}
         sending = (_send(settings, receiver, outlet, now) for receiver, outlet in chosen.items())

@@ -25,6 +25,8 @@ from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.operations.checks import Finding, local
 from dealer_agent.operations.database_checks import clock_finding
+from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
+from dealer_agent.outgoing.connections import connect, trusted
 from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH
 from dealer_agent.server.service import RPC
 
@@ -169,21 +171,29 @@ def check_channels(settings: Settings) -> Iterator[Finding]:
             found = True
             where = f"{rooftop.name}, {name}"
             if isinstance(channel, HttpChannel):
-                yield _connection_to(channel.url, where)
+                yield _connection_to(channel.url, where, settings.address_rule)
             else:
                 yield Finding("ok", f"{where}: its settings are complete; --send delivers a test lead")
     if not found:
         yield Finding("skipped", "there are no channels")
 
 
-def _connection_to(url: str, where: str) -> Finding:
+def _connection_to(url: str, where: str, rule: AddressRule) -> Finding:
     parts = urlsplit(url)
     address = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+    async def connected() -> socket.socket:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            return await connect(*address, rule)
+
     try:
-        with socket.create_connection(address, CONNECT_SECONDS) as plain:
+        with asyncio.run(connected()) as plain:
+            plain.settimeout(CONNECT_SECONDS)
             if parts.scheme == "https":
-                with httpx.create_ssl_context().wrap_socket(plain, server_hostname=address[0]):
+                with trusted().wrap_socket(plain, server_hostname=address[0]):
                     pass
+    except AddressRefused as refused:
+        return Finding("problem", f"{where}: no lead is sent", str(refused))
     except ssl.SSLError:
         return Finding("problem", f"{where}: no safe connection to {address[0]}", "ask the CRM for its certificate")
     except OSError as error:

@@ -227,8 +227,9 @@ class RateLimited(ProtocolError):
     action = "Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats."
     example = (12,)
 
-    def __init__(self, seconds: int, *, because: str = "Too many requests.") -> None:
-        details, headers = {"retry_after_seconds": seconds}, (("retry-after", str(seconds)),)
+    def __init__(self, seconds: int, *, because: str = "Too many requests.", closes: bool = False) -> None:
+        details = {"retry_after_seconds": seconds}
+        headers = (("retry-after", str(seconds)), *((("connection", "close"),) if closes else ()))
         super().__init__(f"{because} Try again in {seconds} s.", details, headers=headers)
 
 

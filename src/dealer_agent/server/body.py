@@ -1,21 +1,40 @@
-"""Reads the body of a request, up to a limit of bytes and time (docs/protocol.md#bounds)."""
+"""Reads the body of a request, up to a limit of bytes and time (docs/protocol.md#body-limits)."""
 
 import asyncio
+import re
+from contextlib import ExitStack
 
 from starlette.types import Receive
 
 from dealer_agent.protocol.errors import ContentTypeNotSupported, SchemaValidationFailed
 from dealer_agent.protocol.problems import Problem, message_and_details
+from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.server.request_memory import RequestMemory
 
 JSON = "application/json"
+
+
+def _names(*skill_ids: str) -> re.Pattern[bytes]:
+    # The name of an MCP tool has an underscore.
+    return re.compile("|".join(skill_ids).replace(".", "[._]").encode())
+
+
+_LEAD = _names(*(skill.id for skill in SKILLS if skill.is_lead))
+_OTHERS = _names(*(skill.id for skill in SKILLS if not skill.is_lead))
 
 
 class ClientGoneError(Exception):
     """The client closed the connection before its request was complete. Nobody can read an answer."""
 
 
-async def read_body(receive: Receive, limit: int, timeout_seconds: float) -> bytes:
-    """The whole body. Raises ClientGoneError, and SchemaValidationFailed if it is too large (413) or too slow (408)."""
+async def read_body(
+    receive: Receive, limit: int, timeout_seconds: float, lead_limit: int = 0, memory: RequestMemory | None = None
+) -> bytes:
+    """The whole body. Raises ClientGoneError, and SchemaValidationFailed if it is too large (413) or too slow (408).
+
+    The body of a lead may have `lead_limit` bytes. Before its `type` has arrived, `memory` has room for a few of them.
+    Raises RateLimited if it has none.
+    """
     try:
         async with asyncio.timeout(timeout_seconds):
             event = await receive()
@@ -23,18 +42,40 @@ async def read_body(receive: Receive, limit: int, timeout_seconds: float) -> byt
             if not event.get("more_body") and event["type"] == "http.request" and len(body) <= limit:
                 return body
             chunks, size = [body], len(body)
-            while True:
-                if event["type"] == "http.disconnect":
-                    raise ClientGoneError
-                if size > limit:
-                    raise too_large(f"must have at most {limit} bytes")
-                if not event.get("more_body"):
-                    return b"".join(chunks)
-                event = await receive()
-                chunks.append(event.get("body", b""))
-                size += len(chunks[-1])
+            with ExitStack() as room:
+                while True:
+                    if event["type"] == "http.disconnect":
+                        raise ClientGoneError
+                    if limit < size and limit < lead_limit:
+                        chunks = [b"".join(chunks)]
+                        # If the whole body is here, its `type` decides later.
+                        if event.get("more_body") and not _names_a_lead(chunks[0], limit, lead_limit) and memory:
+                            room.enter_context(memory.of_unknown_type())
+                        limit = lead_limit
+                    if size > limit:
+                        raise too_large(f"must have at most {limit} bytes")
+                    if not event.get("more_body"):
+                        return b"".join(chunks)
+                    event = await receive()
+                    chunks.append(event.get("body", b""))
+                    size += len(chunks[-1])
     except TimeoutError:
         raise _refusal("The body", f"did not arrive within {timeout_seconds:g} s", "maxLength", 408) from None
+
+
+def _names_a_lead(begun: bytes, limit: int, lead_limit: int) -> bool:
+    """Whether the beginning of a body names a lead; False if it names no skill. Raises SchemaValidationFailed if it
+    names another one."""
+    if _LEAD.search(begun):
+        return True
+    if _OTHERS.search(begun):
+        raise not_a_lead(limit, lead_limit)
+    return False
+
+
+def not_a_lead(limit: int, lead_limit: int) -> SchemaValidationFailed:
+    """The refusal (413) of a body that only a lead may have."""
+    return too_large(f"must have at most {limit} bytes; only that of a lead may have up to {lead_limit}")
 
 
 def too_large(words: str) -> SchemaValidationFailed:

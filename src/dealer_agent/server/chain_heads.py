@@ -1,4 +1,7 @@
-"""Records the heads of a dealer's chains outside the database: in the log, and in a file that is only appended to."""
+"""Records the heads of a dealer's chains outside the database: in the log, and in a file that is only appended to.
+
+It also checks the table of withdrawals, which is derived from a chain.
+"""
 
 import fcntl
 import os
@@ -9,10 +12,14 @@ from pathlib import Path
 
 import structlog
 
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.storage.chain_heads import MOST_CHARACTERS, Head
+from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.event_chain import heads
+from dealer_agent.storage.notices import restore_from_chain
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.withdrawals_check import compare_withdrawals
 
 log = structlog.get_logger()
 
@@ -33,6 +40,23 @@ def record_heads(store: Store, dealer_id: str, path: Path, now: datetime) -> lis
         log.info("chain head", head=str(head))
     append_heads(path, found, now)
     return found
+
+
+def repair_withdrawals(store: Store, profile: Profile, now: datetime) -> None:
+    """Compares the table of withdrawals with the chain of consent events, and writes it again if the chain is whole.
+
+    It logs an error if they differ: somebody changed the table. Raises StorageError and EncryptionError.
+    """
+    with store.read(profile.id, now) as tx:
+        different = compare_withdrawals(tx).words
+        broken = None if different is None else verify_chain(tx).problem
+    if different is None:
+        return
+    if broken is not None:
+        log.error("withdrawals changed", problem=f"{different}: type dealer-agent consent verify", restored=False)
+        return
+    _, late = restore_from_chain(store, profile, now)
+    log.error("withdrawals changed", problem=different, restored=True, leads=late)
 
 
 def append_heads(path: Path, heads: Iterable[Head], now: datetime) -> None:

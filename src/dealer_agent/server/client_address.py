@@ -52,6 +52,17 @@ def is_from(scope: Scope, networks: Networks) -> bool:
     return address is not None and _is_in(address, networks)
 
 
+def share_address(peer: str | None, headers: Iterable[tuple[bytes, bytes]], trusted: Networks) -> str | None:
+    """The IP address by which the bytes of a request are counted: that of the client which a trusted proxy names.
+
+    None for a trusted proxy that names nobody, and for this machine: they may send the requests of many clients.
+    """
+    address = limited_address(peer, trusted)
+    if address is None and trusted:
+        return limited_address(client_address(peer, headers, trusted).partition("/")[0], trusted)
+    return address
+
+
 def limited_address(peer: str | None, trusted: Networks) -> str | None:
     """The IP address for the limit of connections. None for a trusted proxy and this machine: they may have the
     connections of many clients."""

@@ -9,8 +9,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-FLOW, HELD, OVERLOAD = 1, 2, 4
-"""Why reading pauses: uvicorn's flow control, received bytes that are not parsed yet, or an overload of the process."""
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+READ_BYTES = 4 * 1024
+"""The most bytes that are read from a connection at a time. libuv itself would read up to 256 KiB. When a client
+pipelines requests, the process holds these bytes, and the kernel the others. Most requests fit into one read."""
+DISCARD_BYTES = 64 * 1024
+"""The same for bytes that are discarded."""
+
+FLOW, HELD, TURN = 1, 2, 4
+"""Why reading pauses: uvicorn's flow control, received bytes that are not parsed yet, or other connections' turns."""
 
 
 class ClientTransport(asyncio.Transport):
@@ -64,6 +72,9 @@ class ClientTransport(asyncio.Transport):
         if self._may_send():
             self.half_closed = True
             self.start_discarding()
+            reader = self._transport.get_protocol()
+            if isinstance(reader, Reader):
+                reader.buffer = Reader.discarded
             self._transport.write_eof()
             self.paused = 0
             self._transport.resume_reading()
@@ -128,15 +139,61 @@ class ClientTransport(asyncio.Transport):
 
     def pause_reading(self, reason: int = FLOW) -> None:
         """Stops reading for a reason."""
+        if self._transport.is_closing():
+            return
         if not self.paused:
             self._transport.pause_reading()
         self.paused |= reason
 
     def resume_reading(self, reason: int = FLOW) -> None:
         """Removes a reason, and reads again if there is no other."""
-        if self.paused & reason and not self.is_closing():
+        if self.paused & reason and not self._transport.is_closing():
             self.paused &= ~reason
             if not self.paused:
                 self._transport.resume_reading()
             elif self.paused == HELD:
                 self._parse_held()
+
+
+class Reader(asyncio.BufferedProtocol):
+    """Passes to a connection what its client sends, at most READ_BYTES at a time."""
+
+    # All connections share them, because each read is passed on before the next one.
+    discarded = memoryview(bytearray(DISCARD_BYTES))
+    _kept = discarded[:READ_BYTES]
+
+    __slots__ = ("_receive", "buffer", "connection")
+
+    def __init__(self, connection: HttpToolsProtocol) -> None:
+        self.connection = connection
+        self._receive = connection.data_received
+        self.buffer = self._kept
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop."""
+        self.connection.connection_made(transport)  # type: ignore[arg-type]  # A stream has such a transport.
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop."""
+        self.connection.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - as asyncio calls it.
+        """Called by the event loop before it reads."""
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Called by the event loop after it has read."""
+        self._receive(bytes(self.buffer[:nbytes]))
+
+    def eof_received(self) -> bool | None:
+        """Called by the event loop."""
+        kept: bool | None = self.connection.eof_received()  # type: ignore[func-returns-value]  # uvicorn's own.
+        return kept
+
+    def pause_writing(self) -> None:
+        """Called by the event loop."""
+        self.connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Called by the event loop."""
+        self.connection.resume_writing()

@@ -1,8 +1,10 @@
 """One client's connection, with limits that uvicorn's connection does not have:
 
 - The head of a request is bounded in size and time. Bodies have limits of their own (`server.body`).
-- Pipelined requests are parsed in slices. Bytes are held back while a request waits for an earlier one, and while the
-  client does not read its responses. Meanwhile no more bytes are read.
+- Connections that pipeline are parsed in turns (`server.admission`). Bytes are held back until then, while a request
+  waits for an earlier one, and while the client does not read its responses. Meanwhile no more bytes are read. When too
+  many requests wait, or one is refused for its rate, the connection closes after a response.
+- All bytes of requests that are incomplete or wait are counted (`server.request_memory`).
 - A header whose repetition is dangerous may occur once. Trailers are ignored.
 - A request for an upgrade gets a normal reply.
 - Invalid HTTP is refused with the protocol's error, after the responses to the requests before it.
@@ -13,43 +15,52 @@ The limits are in docs/protocol.md#bounds. Invalid HTTP is in docs/protocol.md#h
 
 import asyncio
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
-from dealer_agent.server.client_address import limited_address
-from dealer_agent.server.client_transport import HELD, ClientTransport
+from dealer_agent.server.client_address import limited_address, share_address
+from dealer_agent.server.client_transport import HELD, READ_BYTES, TURN, ClientTransport
 from dealer_agent.server.error_replies import error_response
-from dealer_agent.server.fast_path import FAST_BODY_BYTES, FastPathConnection
+from dealer_agent.server.fast_path import FAST_BODY_BYTES, NOTHING, FastPathConnection
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
+from dealer_agent.server.request_memory import RETRY_SECONDS, RequestMemory, memory_of, no_memory
 
 CONNECTIONS = "connections"
 """The member of the lifespan's state that holds the open connections of the process."""
-SLICE_BYTES = 4096
-"""How many bytes are parsed at a time. Most requests fit into one slice."""
-REQUESTS_PER_SLICE = 8
+MOST_WAITING = 8
+"""How many pipelined requests may wait. A connection with more gets one response and closes."""
 PIPELINED_BYTES = 512
-"""A slice with more requests than REQUESTS_PER_SLICE is parsed in pieces of this size, because each request that waits
-takes about 3 KB. A piece contains at most 20 requests."""
-REQUEST_LINE = b"HTTP/1."
-"""Every request line contains this."""
+"""Bytes with several requests are parsed in pieces of this size, because each request that waits takes about 3 KB. A
+piece contains at most 20 requests."""
+REQUEST_LINE = b" HTTP/1.1\r\n"
+"""The end of a request line. JSON has no such bytes. A connection of HTTP/1.0 closes after its first request."""
 SINGLE_HEADERS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
 """Headers that a request may have once: a proxy might read a different one than the service. The parser itself refuses
 a second Content-Length or Transfer-Encoding.
 """
-RETRY_SECONDS = 5
-"""When a client may retry that found no free connection."""
+MOST_HEADERS = 100
+"""A header field takes more than 100 bytes of memory, even if it has only four."""
+TOO_MANY_HEADERS = f"The request has more than {MOST_HEADERS} header fields."
+HEADER_BYTES = 160
+"""What a header field takes besides its name and its value."""
+NO_VERSION = "The request line must end with HTTP/1.1 or HTTP/1.0."
 LAST_REQUEST_SECONDS = 2.0
 """How long a connection without a request stays open when the server stops. A load balancer may have sent a request
 before it sees the stop."""
-NOTHING = memoryview(b"")
 
 
 class _Refused(Exception):  # noqa: N818 - it only ends a callback of the parser.
     """A request that the parser accepts and the service refuses. The message says why."""
+
+
+def _invalid_http(words: str) -> SchemaValidationFailed:
+    return SchemaValidationFailed(words, {"in": "envelope"}, http=400)
 
 
 class BoundedConnection(FastPathConnection):
@@ -63,21 +74,27 @@ class BoundedConnection(FastPathConnection):
     connections_type = OpenConnections
 
     __slots__ = (
+        "_address",
         "_connections",
+        "_counted_bytes",
         "_discards",
+        "_has_no_memory",
         "_head_open",
         "_head_timer",
-        "_held",
         "_is_last",
+        "_is_leaving",
         "_is_scheduled",
         "_is_stopping",
+        "_memory",
         "_message_open",
         "_other_bytes",
         "_refusal",
         "_requests_parsed",
+        "_trusted",
     )
 
     _connections: OpenConnections
+    _memory: RequestMemory
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -87,11 +104,16 @@ class BoundedConnection(FastPathConnection):
         self._other_bytes = 0
         self._requests_parsed = 0
         self._head_timer: asyncio.TimerHandle | None = None
-        # Received bytes that are not parsed yet, and whether the loop will call `_parse_held`.
-        self._held = NOTHING
+        # Whether `_parse_held` will be called.
         self._is_scheduled = False
+        # Whether the request in progress is the last one, because the client pipelines too much.
+        self._is_leaving = False
+        # The bytes that were counted last.
+        self._counted_bytes = 0
+        # Whether there was no memory for the request that the application reads.
+        self._has_no_memory = False
         # Why the client's bytes are refused. If set, nothing more is parsed.
-        self._refusal: str | None = None
+        self._refusal: ProtocolError | None = None
         # The open request is answered, and the rest of its body is discarded.
         self._discards = False
         # No request is read after the one in progress.
@@ -111,21 +133,24 @@ class BoundedConnection(FastPathConnection):
                 most=connection_limit(settings.max_connections),
                 most_per_address=settings.max_connections_per_address,
                 keep_alive_seconds=self.timeout_keep_alive,
+                memory=self._dealers.process.memory if self._dealers else memory_of(settings),
             )
             if self._dealers:
                 self._dealers.process.connections = found
-        self._connections = found
-        peer = self.client[0] if self.client else None
-        if found.admit(client, limited_address(peer, settings.trusted_networks)):
+        self._connections, self._memory = found, found.memory
+        self._trusted = settings.trusted_networks
+        self._address = limited_address(self._peer(), self._trusted)
+        if found.admit(client, self._address):
             self._start_head_timer()
         else:
-            self._refusal = "There is no free connection."
-            self._send_error(RateLimited(RETRY_SECONDS))
+            self._refusal = RateLimited(RETRY_SECONDS, because="There is no free connection.")
+            self._send_error(self._refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
         self._stop_head_timer()
-        self._held = NOTHING
+        self._forget_waiting()
+        self._memory.release(self)
         self._connections.remove(self.transport)
         super().connection_lost(exc)
 
@@ -133,18 +158,24 @@ class BoundedConnection(FastPathConnection):
         """Called by the event loop. The data may be part of a request, or several requests."""
         if self.transport.half_closed:
             self.transport.discard(len(data))
-        elif (
-            len(data) <= SLICE_BYTES
-            and not self._held
-            and (len(data) <= PIPELINED_BYTES or data.count(REQUEST_LINE) <= REQUESTS_PER_SLICE)
-            and self._may_parse()
-        ):
+            # Clients that send much after their last response must not delay the others.
+            self.transport.pause_reading(TURN)
+            self._load.parse_later(partial(self.transport.resume_reading, TURN))
+        elif not self._held and data.count(REQUEST_LINE) <= 1 and self._may_parse():
             self._parse(data)
-            if self._binding is not None or self._head_open or self._is_last:
+            if self._message_open or self._answering_bytes or self._is_last or self.pipeline:
                 self._after_all_bytes()
-        else:
+        elif not self._is_leaving:
             self._held = memoryview(bytes(self._held) + data)
-            self._parse_held()
+            if self._message_open and not self._head_open and self._may_parse():
+                # The bytes belong to a body.
+                self._parse_held()
+            else:
+                self._note_crowd()
+                self.transport.pause_reading(HELD)
+                self._count_held()
+                if self._may_parse():
+                    self._parse_later()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # As asyncio has it.
         """Called when the client has closed its sending direction. It still gets responses to complete requests."""
@@ -168,13 +199,22 @@ class BoundedConnection(FastPathConnection):
         else:
             self.loop.call_later(LAST_REQUEST_SECONDS, self._close_if_idle)
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuses invalid HTTP, and closes."""
-        self._send_error(SchemaValidationFailed(msg, {"in": "envelope"}, http=400))
-        self._connections.set_idle(self.transport)
+    def give_up(self) -> None:
+        """Called when there is no memory for the unfinished request of the connection."""
+        self._counted_bytes = 0
+        if self.transport.is_closing() or self._refusal is not None:
+            self._forget_waiting()
+        elif self._held or self.pipeline or self._head_open or not self._is_answering():
+            self._refuse(no_memory())
+        else:
+            self._has_no_memory, self._answering_bytes = True, 0
+            self.cycle.body.clear()
+            self.cycle.message_event.set()
 
     def on_message_begin(self) -> None:
         """Called by the parser at the first byte of a request."""
+        if self._is_leaving:
+            raise _Refused("The connection closes after the request before this one.")
         # Not uvicorn's method: it makes an ASGI scope, which the fast path does not need.
         self.url, self.headers, self.expect_100_continue = b"", [], False
         self._binding, self._body = None, b""
@@ -197,12 +237,14 @@ class BoundedConnection(FastPathConnection):
             # The parser now assumes that there is no body. `_parse` parses the head again, without the upgrade.
             return
         fields = self._fields = dict(self.headers)
-        if len(fields) != len(self.headers) or b"host" not in fields:
-            self._check_single_headers()
+        if len(fields) != len(self.headers) or b"host" not in fields or len(fields) > MOST_HEADERS:
+            self._check_headers()
         if b"expect" in fields:
             self.expect_100_continue = fields[b"expect"].lower() == b"100-continue"
         self._binding = self._dealers.find_binding(fields.get(b"host", b""), self.url) if self._dealers else None
         if self._binding is None or self._is_stopping or not self._may_take_fast_path():
+            # The fast path takes only HTTP/1.1.
+            self._check_version()
             self._continue_over_asgi()
             if self._is_stopping:
                 self.cycle.keep_alive = False
@@ -214,7 +256,11 @@ class BoundedConnection(FastPathConnection):
         if self._discards:
             self.transport.discard(len(body))
         if self._binding is None:
+            if self._has_no_memory:
+                return
             super().on_body(body)
+            if not self._discards and not self.pipeline:
+                self._answering_bytes += len(body)
         else:
             self._body = self._body + body if self._body else body
             if len(self._body) > FAST_BODY_BYTES:
@@ -226,6 +272,7 @@ class BoundedConnection(FastPathConnection):
             return  # A request for an upgrade: see above.
         self._message_open = False
         self._requests_parsed += 1
+        self._is_leaving = self._is_crowded
         if self._discards:
             self._discards = False
             self.transport.stop_discarding()
@@ -239,17 +286,21 @@ class BoundedConnection(FastPathConnection):
     def on_response_complete(self) -> None:
         """Called after a response. Unlike uvicorn's, it starts no timer: one sweep over all connections costs less."""
         self.server_state.total_requests += 1
+        self._answering_bytes = 0
         if self.transport.is_closing():
+            self._forget_waiting()
             # At the limit of connections, one that closes already is aborted first.
             self._connections.set_idle(self.transport)
             return
         if self.flow.read_paused:
             self.flow.resume_reading()
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            cycle, app = self.pipeline.pop()
+            self._answering_bytes = len(cycle.body)
+            self._start_asgi_task(cycle, app)
             self._parse_later()
         elif self._refusal is not None:
-            self.send_400_response(self._refusal)
+            self._answer_refusal(self._refusal)
         elif self._held:
             self._parse_later()
         elif self._is_last:
@@ -259,40 +310,113 @@ class BoundedConnection(FastPathConnection):
         elif not self._head_open:
             self._discards = True
             self.transport.start_discarding()
+        if self._counted_bytes:
+            self._count_held()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        super()._start_asgi_task(cycle, partial(self._run, cycle, app))
+
+    async def _run(self, cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Runs the application for a request of this connection."""
+
+        async def receive_counted() -> Message:
+            event = await receive()
+            if self._has_no_memory:
+                raise no_memory()
+            return event
+
+        async def send_and_leave(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._closes_after(message["status"]):
+                cycle.keep_alive = False
+            await send(message)
+
+        await app(scope, receive_counted, send_and_leave)
+
+    def _continue_over_asgi(self) -> None:
+        size = len(self._body)
+        super()._continue_over_asgi()
+        if not self.pipeline:
+            self._answering_bytes = size
+
+    def _closes_after(self, status: int) -> bool:
+        # A client that repeats refused requests must connect again.
+        self._is_leaving = self._is_crowded or (status == 429 and bool(self._held or self.pipeline))
+        return self._is_leaving
 
     def _may_send(self) -> bool:
-        return not self._is_last and (self._message_open or bool(self._held) or self._refusal is not None)
+        return not self._is_last and (
+            self._message_open or bool(self._held) or self._refusal is not None or self._is_leaving
+        )
 
     def _may_parse(self) -> bool:
         """Whether the next request may be parsed. False while a request waits, so that few requests wait."""
         return not (
-            self.pipeline or self.transport.paused & ~HELD or self.flow.write_paused or self._refusal is not None
+            self.pipeline
+            or self.transport.paused & ~HELD
+            or self.flow.write_paused
+            or self._refusal is not None
+            or self._is_leaving
         )
 
     def _parse_later(self) -> None:
         if self._held and not self._is_scheduled:
             self._is_scheduled = True
-            self.loop.call_soon(self._parse_held)
+            self._load.parse_later(self._parse_held)
 
     def _parse_held(self) -> None:
         """Parses the held bytes, up to the end of one request."""
         self._is_scheduled = False
         parsed = self._requests_parsed
         while self._held and parsed == self._requests_parsed and self._may_parse() and not self.transport.is_closing():
-            part = bytes(self._held[:SLICE_BYTES])
-            if part.count(REQUEST_LINE) > REQUESTS_PER_SLICE:
+            part = bytes(self._held[:READ_BYTES])
+            if part.count(REQUEST_LINE) > 1:
                 part = part[:PIPELINED_BYTES]
             self._held = self._held[len(part) :]
             self._parse(part)
         if self._refusal is not None or self.transport.is_closing():
             return
-        if self._held:
+        if self._is_leaving:
+            self._held = NOTHING
+            self._count_held()
+        elif self._held:
+            self._note_crowd()
             self.transport.pause_reading(HELD)
+            self._count_held()
             if self._may_parse():
                 self._parse_later()
         else:
             self.transport.resume_reading(HELD)
             self._after_all_bytes()
+
+    def _note_crowd(self) -> None:
+        if not self._message_open or self._head_open:
+            # Otherwise these bytes are of a body, which may contain anything.
+            waiting = len(self.pipeline) + bytes(self._held).count(REQUEST_LINE)
+            self._is_crowded = self._is_crowded or waiting > MOST_WAITING
+
+    def _count_held(self) -> None:
+        """Counts the bytes that the connection holds. Without memory for them, a request is refused."""
+        size = self._answering_bytes + len(self._held) + sum(len(cycle.body) for cycle, _ in self.pipeline)
+        if self._head_open:
+            size += self._other_bytes + HEADER_BYTES * len(self.headers)
+        if not size and not self._counted_bytes:
+            return
+        client = self._address
+        if client is None and self._trusted and self.headers:
+            client = share_address(self._peer(), self.headers, self._trusted)
+        self._counted_bytes = size
+        if not self._memory.hold(self, size, client, is_unfinished=self._message_open or bool(self._held)):
+            self.give_up()
+
+    def _forget_waiting(self) -> None:
+        self._held, self._answering_bytes = NOTHING, 0
+        self.pipeline.clear()
+        if self._counted_bytes:
+            self._counted_bytes = 0
+            self._memory.release(self)
+
+    def _peer(self) -> str | None:
+        return self.client[0] if self.client else None
 
     def _parse(self, data: bytes) -> None:
         self._other_bytes += len(data)
@@ -303,11 +427,13 @@ class BoundedConnection(FastPathConnection):
             again = self._head_without_upgrade() + data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
             refused = error.__context__
-            self._refuse(str(refused) if isinstance(refused, _Refused) else "Invalid HTTP request received.")
+            if not self._is_leaving:
+                words = str(refused) if isinstance(refused, _Refused) else "Invalid HTTP request received."
+                self._refuse(_invalid_http(words))
         else:
             if self._other_bytes > self.head_limit_bytes and not self.transport.is_closing():
                 what = "The head of the request is" if self._head_open else "Trailers and the frames of chunks are"
-                self._refuse(f"{what} too large.")
+                self._refuse(_invalid_http(f"{what} too large."))
         if again:
             # Outside of the except block: its exception must not become the context of another exception.
             self._parse(again)
@@ -322,7 +448,13 @@ class BoundedConnection(FastPathConnection):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return line + headers + b"\r\n"
 
-    def _check_single_headers(self) -> None:
+    def _check_version(self) -> None:
+        if self.parser.get_http_version() not in ("1.0", "1.1"):
+            raise _Refused(NO_VERSION)
+
+    def _check_headers(self) -> None:
+        if len(self.headers) > MOST_HEADERS:
+            raise _Refused(TOO_MANY_HEADERS)
         names = Counter(name for name, _ in self.headers)
         for name in SINGLE_HEADERS:
             if names[name] > 1:
@@ -336,15 +468,24 @@ class BoundedConnection(FastPathConnection):
         if self._binding is not None:
             # The rest of the body has not arrived.
             self._continue_over_asgi()
-        elif self._head_open and self._head_timer is None:
-            # A head that arrives at once costs no timer.
-            self._start_head_timer()
+        elif self._head_open:
+            if len(self.headers) > MOST_HEADERS:
+                self._refuse(_invalid_http(TOO_MANY_HEADERS))
+                return
+            if self._head_timer is None:
+                # A head that arrives at once costs no timer.
+                self._start_head_timer()
+        elif self._message_open and self._is_answering() and not self.pipeline:
+            # The application reads a part of the body at a time.
+            self.flow.pause_reading()
+        self._count_held()
         if self._is_last and not self._is_answering():
             self.transport.close()
 
-    def _refuse(self, why: str) -> None:
+    def _refuse(self, why: ProtocolError) -> None:
         """Stops parsing, and refuses the last request. The responses to the requests before it are sent first."""
         self._refusal, self._held = why, NOTHING
+        self._memory.release(self)
         if self._head_open or not self._message_open or self._binding is not None:
             # The refused request has no cycle.
             waits = self._is_answering()
@@ -364,7 +505,11 @@ class BoundedConnection(FastPathConnection):
         if waits:
             self.transport.pause_reading(HELD)
         else:
-            self.send_400_response(why)
+            self._answer_refusal(why)
+
+    def _answer_refusal(self, why: ProtocolError) -> None:
+        self._send_error(why)
+        self._connections.set_idle(self.transport)
 
     def _send_error(self, error: ProtocolError) -> None:
         if self._dealers is None:

@@ -14,6 +14,8 @@ import structlog
 import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dealer_agent.server.client_transport import Reader
+
 log = structlog.get_logger()
 
 ACCEPTED_PER_TURN = 64
@@ -22,8 +24,7 @@ PAUSE_SECONDS = 0.2
 """How long accepting pauses when the process or the system has no file descriptor or memory left."""
 
 RECEIVE_BYTES = 32 * 1024
-"""The receive buffer of a connection. The kernel doubles it. libuv reads all that is in it at once, up to 256 KiB. When
-a client pipelines requests and reads no responses, the process holds these bytes."""
+"""The receive buffer of a connection. The kernel doubles it."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -93,10 +94,10 @@ class Acceptor:
 
     async def _connect(self, accepted: socket.socket) -> None:
         with suppress(OSError):  # The client has closed its connection already.
-            _, protocol = await self._loop.connect_accepted_socket(self._factory, accepted)
+            _, reader = await self._loop.connect_accepted_socket(lambda: Reader(self._factory()), accepted)
             if self._closed:
                 # The server has shut down the other connections before this one was set up.
-                protocol.shutdown()
+                reader.connection.shutdown()
 
     def _pause(self, problem: OSError) -> None:
         """Pauses accepting. Otherwise the kernel would report the client in every turn, and the loop would spin."""

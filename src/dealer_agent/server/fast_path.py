@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from dealer_agent.protocol.envelope import LEAD
 from dealer_agent.server.admission import NEVER, Admission
 from dealer_agent.server.bindings import Binding
-from dealer_agent.server.client_transport import OVERLOAD, ClientTransport
+from dealer_agent.server.client_transport import TURN, ClientTransport
 from dealer_agent.server.gates import IncomingRequest
 from dealer_agent.server.overload_replies import overload_reply
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_reply
@@ -38,11 +38,17 @@ FAST_BODY_BYTES = 4 * 1024
 checked, because to refuse them costs more than to decode them."""
 
 
+NOTHING = memoryview(b"")
+CLOSE = b"connection: close\r\n"
+
+
 class QueuedRequest:
     """A request in the queue. uvicorn uses it as a cycle, so later requests of the connection wait for it."""
 
     __slots__ = ("_connection", "_incoming", "disconnected", "keep_alive", "response_complete")
 
+    body = bytearray()
+    """What the application has not received. It is empty, because there is none."""
     message_event = asyncio.Event()
     """uvicorn sets it when the client closes the connection. Nothing waits for it."""
 
@@ -64,10 +70,13 @@ class FastPathConnection(HttpToolsProtocol):
 
     # Python reads a slot faster than an attribute in a dictionary.
     __slots__ = (
+        "_answering_bytes",
         "_binding",
         "_body",
         "_dealers",
         "_fields",
+        "_held",
+        "_is_crowded",
         "_load",
         "_refused_at",
         "_server_headers",
@@ -87,6 +96,12 @@ class FastPathConnection(HttpToolsProtocol):
         self._body = b""
         # The headers of this request: the last one of each name.
         self._fields: Mapping[bytes, bytes] = {}
+        # The bytes of the body that waits, or that the application has or gets.
+        self._answering_bytes = 0
+        # Received bytes that are not parsed yet.
+        self._held = NOTHING
+        # Whether too many pipelined requests wait.
+        self._is_crowded = False
         # uvicorn's own headers, and their lines. uvicorn replaces them every second, because of the date.
         self._server_headers: list[tuple[bytes, bytes]] | None = None
         self._server_lines = b""
@@ -95,8 +110,7 @@ class FastPathConnection(HttpToolsProtocol):
         """Called by the event loop."""
         super().connection_made(transport)
         self._dealers = self.app_state.get(DEALERS)
-        if self._dealers is not None:
-            self._load = self._dealers.process.load
+        self._load = Admission() if self._dealers is None else self._dealers.process.load
 
     def _may_take_fast_path(self) -> bool:
         parser, fields = self.parser, self._fields
@@ -131,13 +145,16 @@ class FastPathConnection(HttpToolsProtocol):
         else:
             queued = QueuedRequest(self, incoming)
             self.cycle = cast(RequestResponseCycle, queued)
+            self._answering_bytes = len(self._body)
             self._load.enqueue(service.dealer_id, queued.answer)
         return True
 
     def send_reply(self, incoming: IncomingRequest, *, keep_alive: bool = True) -> None:
         """Answers a request for which `decode_plain` was true."""
         reply = answer_plain(incoming)
-        closing = b"" if keep_alive else b"connection: close\r\n"
+        if (self._is_crowded or self._held or self.pipeline) and self._closes_after(reply.status):
+            keep_alive = False
+        closing = b"" if keep_alive else CLOSE
         head = STATUS_LINE[reply.status], self._current_server_lines(), reply.head, closing, b"\r\n"
         # One write: several writes cost uvloop and the kernel more than this copy.
         self.transport.write(b"".join((*head, *reply.body)))
@@ -149,10 +166,17 @@ class FastPathConnection(HttpToolsProtocol):
     def _refuse_as_busy(self, service: Service, binding: Binding) -> None:
         self._refused_at = self._load.refuse()
         transport = self.transport
-        if not transport.paused & OVERLOAD and self._load.stops_reading(partial(transport.resume_reading, OVERLOAD)):
-            transport.pause_reading(OVERLOAD)
-        transport.write(overload_reply(service, binding, self._body, self._current_server_lines()))
+        if not transport.paused & TURN and self._load.stops_reading(partial(transport.resume_reading, TURN)):
+            transport.pause_reading(TURN)
+        lines, closes = self._current_server_lines(), self._is_crowded and self._closes_after(429)
+        transport.write(overload_reply(service, binding, self._body, lines + CLOSE if closes else lines))
+        if closes:
+            transport.close()
         self.on_response_complete()
+
+    def _closes_after(self, status: int) -> bool:
+        """Whether a connection that pipelines closes after a response with this status."""
+        raise NotImplementedError
 
     def _current_server_lines(self) -> bytes:
         if self._server_headers is not self.server_state.default_headers:

@@ -26,7 +26,7 @@ from dealer_agent.protocol.version_errors import extension_not_named
 from dealer_agent.protocol.version_payloads import version_error
 from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
 from dealer_agent.server.bindings import Binding
-from dealer_agent.server.body import JSON, too_large, wrong_media_type
+from dealer_agent.server.body import JSON, not_a_lead, too_large, wrong_media_type
 from dealer_agent.server.client_address import client_address
 from dealer_agent.server.limits import ADDRESS_RULE
 from dealer_agent.server.log import RequestLine
@@ -172,10 +172,7 @@ def check_size(incoming: IncomingRequest) -> None:
     is_large = len(body) > settings.body_limit_bytes
     incoming.is_lead = (is_large or LEAD in body) and incoming.binding.names_a_lead(body)
     if is_large and not incoming.is_lead:
-        raise too_large(
-            f"must have at most {settings.body_limit_bytes} bytes; "
-            f"only that of a lead may have up to {settings.lead_body_limit_kib * 1024}"
-        )
+        raise not_a_lead(settings.body_limit_bytes, settings.lead_body_limit_kib * 1024)
 
 
 def decode(incoming: IncomingRequest) -> None:

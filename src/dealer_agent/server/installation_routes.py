@@ -53,10 +53,9 @@ def installation_routes() -> list[Route]:
 async def _readiness(request: Request) -> Response:
     """Whether the dealers answer from their latest stock, and whether leads can be stored (as for one dealer)."""
     dealers: ServedDealers = request.scope["dealers"]
-    process = dealers.process
-    status = "ready" if process.ready else "the database is away: stock, settings and tokens may be out of date"
-    state = {"status": status, "dealers": len(dealers.addresses.dealers), "leads": process.leads}
-    return Response(msgspec.json.encode(state), status_code=200 if process.ready else 503, media_type=JSON)
+    status, state = dealers.process.readiness("the database is away: stock, settings and tokens may be out of date")
+    state["dealers"] = len(dealers.addresses.dealers)
+    return Response(msgspec.json.encode(state), status, media_type=JSON)
 
 
 async def _list(request: Request) -> Response:

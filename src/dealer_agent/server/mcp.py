@@ -74,8 +74,14 @@ class McpEndpoint:
             await refusal(scope, receive, send)
             return
         try:
-            seconds = settings.service.request_timeout_seconds
-            body = await read_body(receive, settings.service.largest_body_bytes, seconds)
+            bounds = settings.service
+            body = await read_body(
+                receive,
+                bounds.body_limit_bytes,
+                bounds.request_timeout_seconds,
+                bounds.largest_body_bytes,
+                service.process.memory,
+            )
             await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
             try:
                 read_json(body)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from itertools import islice, takewhile
 
 from dealer_agent.server.client_transport import ClientTransport
+from dealer_agent.server.request_memory import RequestMemory
 
 RESERVED_FILES = 240
 """File descriptors for the database, outgoing connections, feeds and other files. At most half of all."""
@@ -33,8 +34,15 @@ class OpenConnections:
     sweep_seconds = 5.0
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, most: int, most_per_address: int, keep_alive_seconds: float
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        most: int,
+        most_per_address: int,
+        keep_alive_seconds: float,
+        memory: RequestMemory,
     ) -> None:
+        self.memory = memory
         self._loop = loop
         self._most = most
         self._most_per_address = most_per_address
@@ -120,6 +128,7 @@ class OpenConnections:
             client.close()
         for client in (*self._open, *self._refused):
             client.abort_if_stalled(now)
+        self.memory.return_unused()
         self._is_sweeping = bool(self._open or self._refused)
         if self._is_sweeping:
             self._loop.call_later(self.sweep_seconds, self._sweep)

@@ -1,7 +1,8 @@
 """Background work of a process: it loads new stock, tokens, settings and keys within two seconds."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +17,17 @@ from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.storage.clock import has_trusted_time, trust_clock
-from dealer_agent.storage.errors import BUSY, FULL, OTHER, READ_ONLY, UNREACHABLE, ClockDoubtful, StorageError
+from dealer_agent.storage.errors import (
+    BUSY,
+    FULL,
+    OTHER,
+    READ_ONLY,
+    UNREACHABLE,
+    ClockDoubtful,
+    DatabaseFailure,
+    DealerBlocked,
+    StorageError,
+)
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
@@ -35,6 +46,12 @@ RETRY_SECONDS = 0.2
 MOST_REFRESHING = 2
 """How many dealers each step refreshes at the same time."""
 PROBE_SECONDS = 2.0
+PROBE_WAIT_SECONDS = 5.0
+"""How long a check waits for the database. Longer than on a busy machine."""
+PROBE_BLOCKED_SECONDS = 1.0
+"""How long a check waits for a dealer that another transaction has locked."""
+PROBED_DEALERS = 16
+"""Leads cannot be stored if none of so many dealers, chosen at random, can have any."""
 NEEDED_BY_ALL = {"changes"}
 """The steps that reading skills need: when one fails, a process answers from older data."""
 NEEDED_BY_ONE = NEEDED_BY_ALL | {"stock", "tokens", "settings"}
@@ -230,15 +247,28 @@ class Refresher:
             log.info("keys refreshed", active=self.cipher.keyring.active, keys=len(self.cipher.keyring.ids))
 
     async def _probe_leads(self) -> None:
-        """Checks whether leads can be stored, for /readyz. All dealers share the database and its disk."""
-        dealer_id = next(iter(self.dealers.addresses.dealers), None)
-        if dealer_id is None:
+        """Checks whether leads can be stored, for /readyz. All dealers share the database and its disk.
+
+        It tries another dealer each time, and some others if the failure may concern only this one. A writer that
+        stores leads meanwhile is only slow: an overload must not take a machine away.
+        """
+        dealers = tuple(self.dealers.addresses.dealers)
+        if not dealers:
             return
+        stored = self.writer.stored
+        first, *others = random.sample(dealers, min(PROBED_DEALERS, len(dealers)))
         try:
-            await asyncio.to_thread(self.store.check_space)
-            async with asyncio.timeout(PROBE_SECONDS):
-                await asyncio.wrap_future(self.writer.probe(dealer_id))
-        except TimeoutError:
+            async with asyncio.timeout(PROBE_WAIT_SECONDS):
+                await asyncio.to_thread(self.store.check_space)
+                try:
+                    await self._probe(first)
+                except StorageError as fault:
+                    if not others or (isinstance(fault, DatabaseFailure) and not isinstance(fault, DealerBlocked)):
+                        raise
+                    await self._probe_any(others)
+        except (TimeoutError, DealerBlocked):
+            if self.writer.stored > stored:
+                return
             self.dealers.process.leads = f"unavailable: {BUSY[1]}"
             raise BUSY[0](BUSY[1]) from None
         except StorageError as fault:
@@ -248,6 +278,15 @@ class Refresher:
             self.dealers.process.leads = f"unavailable: {words}"
             raise
         self.dealers.process.leads = LEADS_TAKEN
+
+    async def _probe(self, dealer_id: str) -> None:
+        await asyncio.wrap_future(self.writer.probe(dealer_id, PROBE_BLOCKED_SECONDS))
+
+    async def _probe_any(self, dealers: Sequence[str]) -> None:
+        """Raises the failure of the first of these dealers if all fail."""
+        failures = await asyncio.gather(*map(self._probe, dealers), return_exceptions=True)
+        if None not in failures and failures[0] is not None:
+            raise failures[0]
 
 
 async def _refresh_each(

@@ -56,7 +56,13 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
     settings = service.settings.service
     try:
         await pass_gates(HEAD_GATES, incoming)
-        incoming.body = await read_body(receive, settings.largest_body_bytes, settings.request_timeout_seconds)
+        incoming.body = await read_body(
+            receive,
+            settings.body_limit_bytes,
+            settings.request_timeout_seconds,
+            settings.largest_body_bytes,
+            service.process.memory,
+        )
         await pass_gates(BODY_GATES, incoming)
         await service.load.wait_for_turn(service.dealer_id, is_lead=incoming.is_lead)
         await pass_gates(REQUEST_GATES, incoming)

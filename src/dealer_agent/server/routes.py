@@ -171,13 +171,12 @@ async def health(_: Request) -> Response:
 
 
 async def _readiness(request: Request) -> Response:
-    """Whether reading skills answer from the latest stock, and leads can be stored. Only the former has a status code,
-    so that a load balancer does not remove the reading skills because of leads."""
+    """Whether reading skills answer from the latest stock, and leads can be stored. It only reads what steps in the
+    background have found."""
     service = service_of(request)
-    ready = service.process.ready
-    status = "ready" if ready else "the database is away: stock and tokens may be out of date"
-    state = {"status": status, "vehicles": len(service.dealer.catalogue), "leads": service.process.leads}
-    return Response(msgspec.json.encode(state), status_code=200 if ready else 503, media_type=JSON)
+    status, state = service.process.readiness("the database is away: stock and tokens may be out of date")
+    state["vehicles"] = len(service.dealer.catalogue)
+    return Response(msgspec.json.encode(state), status, media_type=JSON)
 
 
 async def _calendar(request: Request) -> Response:

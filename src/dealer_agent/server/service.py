@@ -23,6 +23,7 @@ from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.metrics import ReplyCounts
 from dealer_agent.server.open_connections import OpenConnections
 from dealer_agent.server.request_counts import DealerCounts, RequestCounts
+from dealer_agent.server.request_memory import RequestMemory, memory_of
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
@@ -51,7 +52,8 @@ class Process:
     machines share. `counts` are those of requests, by dealer. `ready`: stock and tokens are up to date. `leads` says
     whether leads can be stored now. `failed_leads` counts the leads of each dealer that were answered with an error of
     the service, until `alerts` stores their number. `connections` are those of clients,
-    from the first one on. `refused` counts the requests that each rate limit has refused.
+    from the first one on. `refused` counts the requests that each rate limit has refused. `memory` counts the bytes of
+    requests that connections hold.
     """
 
     settings: ServiceSettings
@@ -66,6 +68,16 @@ class Process:
     failed_leads: Counter[str] = field(default_factory=Counter)
     connections: OpenConnections | None = None
     refused: Counter[str] = field(default_factory=Counter)
+    memory: RequestMemory = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memory = memory_of(self.settings)
+
+    def readiness(self, away: str) -> tuple[int, dict[str, Any]]:
+        """The status of /readyz, and what its body says. `away` is the status in words when the database is away."""
+        takes_leads = self.leads == LEADS_TAKEN
+        status = away if not self.ready else "ready" if takes_leads else "leads cannot be stored"
+        return 200 if self.ready and takes_leads else 503, {"status": status, "leads": self.leads}
 
     def too_many(self, rule: str, wait: int) -> RateLimited:
         """Counts a request that a rule refuses, and returns the error to raise."""

@@ -10,10 +10,10 @@ from pathlib import Path
 import structlog
 
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.dealers.profile import Privacy
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.retention import erase_before, purge_before
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
+from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
 from dealer_agent.server.log import places
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.erasure import dispose
@@ -41,8 +41,7 @@ class Upkeep:
     """The upkeep of one dealer. `send_report` mails the monthly report if it is due."""
 
     store: Store
-    dealer_id: str
-    privacy: Privacy
+    profile: Profile
     heads_file: Path
     send_report: Callable[[], Awaitable[None]]
 
@@ -61,15 +60,17 @@ class Upkeep:
 
     async def delete_old_data(self) -> None:
         """Deletes what is older than the dealer's settings allow."""
-        kept, now = self.privacy, datetime.now(UTC)
-        await asyncio.to_thread(partial(purge, self.store, self.dealer_id, now=now, **purge_before(kept, now)))
-        done = await asyncio.to_thread(partial(dispose, self.store, self.dealer_id, now=now, **erase_before(kept, now)))
+        dealer_id, kept, now = self.profile.id, self.profile.privacy, datetime.now(UTC)
+        await asyncio.to_thread(partial(purge, self.store, dealer_id, now=now, **purge_before(kept, now)))
+        done = await asyncio.to_thread(partial(dispose, self.store, dealer_id, now=now, **erase_before(kept, now)))
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
 
     async def record_heads(self) -> None:
-        """Records the heads of the dealer's event chains outside the database."""
-        await asyncio.to_thread(record_heads, self.store, self.dealer_id, self.heads_file, datetime.now(UTC))
+        """Records the heads of the dealer's event chains outside the database, and checks the table of withdrawals."""
+        now = datetime.now(UTC)
+        await asyncio.to_thread(record_heads, self.store, self.profile.id, self.heads_file, now)
+        await asyncio.to_thread(repair_withdrawals, self.store, self.profile, now)
 
 
 @dataclass

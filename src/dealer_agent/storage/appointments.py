@@ -1,8 +1,8 @@
 """Visits and the places that they occupy (docs/protocol.md#appointments).
 
-A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps. Under the
-dealer's lock one lead at a time looks for a free place. If two still look at once, the primary key of `places` decides,
-and the second one raises AlreadyStored.
+A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps. A test drive also
+occupies its vehicle, in the same table. Under the dealer's lock one lead at a time looks for a free place. If two still
+look at once, the primary key of `places` decides, and the second one raises AlreadyStored.
 """
 
 from collections import defaultdict
@@ -20,6 +20,9 @@ from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import appointments, leads, microseconds, of_dealer, of_lead, of_leads, places
 from dealer_agent.storage.transaction import Transaction
+
+VEHICLE = "vehicle"
+"""The kind of the place that is a vehicle. There is one of each."""
 
 
 class Booked(NamedTuple):
@@ -53,6 +56,8 @@ _OF_ROOFTOP = (
 COUNT_PLACES = Prepared(select(places.c.quarter, func.count()).where(*_OF_ROOFTOP).group_by(places.c.quarter))
 
 READ_PLACES = Prepared(select(places.c.quarter, places.c.place).where(*_OF_ROOFTOP))
+
+READ_VEHICLE = Prepared(select(places.c.quarter, places.c.appointment_id).where(*_OF_ROOFTOP))
 
 ADD_PLACE = Prepared(insert(places))
 ADD_APPOINTMENT = Prepared(insert(appointments))
@@ -139,19 +144,36 @@ def busy_quarters(tx: Transaction, rooftop: str, kind: str, since: datetime, unt
     return dict(COUNT_PLACES.read(tx, sought, _place_keys(rooftop, kind, since, until)))
 
 
+def vehicle_quarters(tx: Transaction, vehicle_id: str, since: datetime, until: datetime) -> dict[datetime, str]:
+    """The id of the visit that has the vehicle, for each quarter of an hour (UTC) from `since` to before `until`.
+
+    Quarters in which the vehicle is free are left out.
+    """
+    sought = {"rooftop": vehicle_id, "kind": VEHICLE, "since": since, "until": until}
+    return dict(READ_VEHICLE.read(tx, sought, _place_keys(vehicle_id, VEHICLE, since, until)))
+
+
 def occupy_places(
     tx: Transaction, appointment: AppointmentRecord, quarters: Sequence[datetime], of: int | None
 ) -> None:
-    """Occupies one of the rooftop's `of` places in each quarter (in order of time) for a stored visit.
+    """Occupies one of the rooftop's `of` places in each quarter (in order of time) for a stored visit, and its vehicle.
 
-    Raises AlreadyStored if a quarter has no free place, because another visit was first. With `of` None there is
-    always one more place, because the time was confirmed before.
+    Raises AlreadyStored if a quarter has no free place, because another visit was first. With `of` None the rooftop
+    always has one more place, because the time was confirmed before. Raises AlreadyStored if the vehicle is not free.
     """
-    rooftop = {"rooftop": appointment.rooftop, "kind": appointment.kind}
+    _occupy(tx, appointment.appointment_id, appointment.rooftop, appointment.kind, quarters, of)
+    if appointment.vehicle_id is not None:
+        _occupy(tx, appointment.appointment_id, appointment.vehicle_id, VEHICLE, quarters, 1)
+
+
+def _occupy(
+    tx: Transaction, appointment_id: str, rooftop: str, kind: str, quarters: Sequence[datetime], of: int | None
+) -> None:
+    of_rooftop = {"rooftop": rooftop, "kind": kind}
     taken: Mapping[datetime, set[int]] = defaultdict(set)
-    keys = [_place_key(appointment.rooftop, appointment.kind, quarter) for quarter in quarters]
+    keys = [_place_key(rooftop, kind, quarter) for quarter in quarters]
     sought = {"since": quarters[0], "until": quarters[-1] + QUARTER}
-    for quarter, place in READ_PLACES.read(tx, rooftop | sought, keys):
+    for quarter, place in READ_PLACES.read(tx, of_rooftop | sought, keys):
         taken[quarter].add(place)
     rows = []
     for quarter in quarters:
@@ -159,7 +181,7 @@ def occupy_places(
         if of is not None and len(taken[quarter]) >= of:
             raise AlreadyStored("every place at that time is occupied")
         place = next(number for number in count() if number not in taken[quarter])
-        rows.append(rooftop | {"quarter": quarter, "place": place, "appointment_id": appointment.appointment_id})
+        rows.append(of_rooftop | {"quarter": quarter, "place": place, "appointment_id": appointment_id})
     for key, row in zip(keys, rows, strict=True):
         ADD_PLACE.add(tx, row, key=key)
 

@@ -4,16 +4,13 @@ from collections.abc import AsyncIterator
 
 from sqlalchemy import Engine
 
-from dealer_agent.storage.connections import CONNECT_SECONDS, READ_PROCESS
+from dealer_agent.storage.connections import CONNECT_SECONDS, READ_PROCESS, TCP
 from dealer_agent.storage.errors import NOT_PRIMARY, translated_driver_error
 
 CHANNEL = "dealer_agent_changes"
 
 LISTENING_CONNECTIONS = 1
 """The connections of a listener. They are not in the pool of the store."""
-
-KEEPALIVES = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3}
-"""A connection that a firewall has cut is found after 35 seconds."""
 
 CHECK_SECONDS = 10
 """How often the listener checks that its server is still the one that takes writes, and so makes announcements."""
@@ -33,7 +30,7 @@ async def listen(engine: Engine) -> AsyncIterator[None]:
     import psycopg
 
     _, given = engine.dialect.create_connect_args(engine.url)
-    options = {"connect_timeout": CONNECT_SECONDS, **KEEPALIVES, **given}
+    options = {"connect_timeout": CONNECT_SECONDS, **TCP, **given}
     try:
         async with await psycopg.AsyncConnection.connect(autocommit=True, **options) as connection:
             process = await (await connection.execute(READ_PROCESS)).fetchone()

@@ -11,7 +11,8 @@ turn `synchronous_commit` on if the server has it off: an answered lead survives
 (docs/protocol.md#durable-before-answer). A URL may name several servers, of which one takes writes. When a transaction
 finds that its server is lost or takes no writes any more, the pool replaces all its connections.
 
-Both share one pool, whose size is the most connections of the process. A transaction sets all that it needs itself, and
+Both share one pool. The lead writer has a connection of its own: transactions that wait never keep it from the
+database. Together they have at most the connections of the process. A transaction sets all that it needs itself, and
 nothing lasts longer. So a pooler such as PgBouncer may give each transaction another session. That session does not
 have the statements that the driver prepared in an earlier one. So a connection through a pooler prepares none.
 """
@@ -27,7 +28,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError
@@ -61,11 +62,27 @@ SPACE_BYTES = 256 * 1024
 MOST_CONNECTIONS = 10
 """The connections of a process to PostgreSQL, if no setting has another number."""
 
+LEAD_CONNECTIONS = 1
+"""Those that only the lead writer uses."""
+
 POOL_SECONDS = 10
 """How long a transaction waits for a connection of the pool."""
 
 CONNECT_SECONDS = 4
 """How long a connection to one server of the URL may take. Then the next server is tried."""
+
+TCP = {"keepalives_idle": 5, "keepalives_interval": 1, "keepalives_count": 3, "tcp_user_timeout": 8000}
+"""A connection to a machine that is gone ends after 8 seconds. The options of the URL come first."""
+
+IDLE_SECONDS = 15
+"""How long the server lets a transaction that writes stand idle, with the locks that it holds. A process that was
+stopped, or is on a lost machine, loses its transaction then. Longer than a busy machine delays a process."""
+
+READING_IDLE_SECONDS = 600
+"""The same for a transaction that only reads: longer than a process works on what it has read."""
+
+IMPORT_IDLE_SECONDS = 7200
+"""The same for the lock of an import: longer than the longest import."""
 
 READ_PROCESS = "SELECT pg_backend_pid()"
 """The server's process of a connection. A pooler has told the driver another one, because it may change."""
@@ -76,12 +93,20 @@ TURN_SECONDS = 0.001
 _DEALER = "dealer_agent_dealer"
 """The execution option with the dealer of a transaction."""
 
-_BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_LOCK_SECONDS = "dealer_agent_lock_seconds"
+"""The execution option with the time that a statement of a transaction waits for a lock. BUSY_SECONDS without it."""
 
-_BEGIN_TO_WRITE = (
-    f"BEGIN; SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
-    "WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
+_IDLE = "SET LOCAL idle_in_transaction_session_timeout = '{}s'"
+
+_BEGIN_TO_READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_IDLE.format(READING_IDLE_SECONDS)}"
+
+_BEGIN_ANY = (
+    "BEGIN; SELECT set_config('lock_timeout', '{lock_milliseconds:.0f}ms', true), "
+    "CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
 )
+"""Any transaction that writes. Those of commands that make or copy a database may stand idle for long."""
+
+_BEGIN_TO_WRITE = f"{_BEGIN_ANY}; {_IDLE.format(IDLE_SECONDS)}"
 
 _SERVER_LOST = "dealer_agent_server_lost"
 """The execution option with the event that makes the pool replace its connections."""
@@ -166,14 +191,24 @@ def require_private(url: URL) -> None:
         raise DatabaseExposed(f"the database {advice('600', exposed)}")
 
 
-def open_engines(url: URL, most: int = MOST_CONNECTIONS) -> tuple[Engine, Engine]:
-    """The engines of the writers and of the readers. On PostgreSQL they have at most `most` connections together."""
+class Engines(NamedTuple):
+    """The engines of a store: of the lead writer, of the other writers, and of the readers."""
+
+    leads: Engine
+    writer: Engine
+    reader: Engine
+
+
+def open_engines(url: URL, most: int = MOST_CONNECTIONS) -> Engines:
+    """The engines of a store. On PostgreSQL they have at most `most` connections together, and at least two."""
     if url.get_backend_name() == "sqlite":
-        return writer_engine(url), _sqlite_reader(url)
-    pool = _postgresql_engine(url, most)
+        writer = writer_engine(url)
+        return Engines(writer, writer, _sqlite_reader(url))
+    pool = _postgresql_engine(url, max(1, most - LEAD_CONNECTIONS))
     reader = pool.execution_options()
     _begin_with_dealer(reader, _BEGIN_TO_READ)
-    return _writer_of(pool), reader
+    leads = _postgresql_engine(url, LEAD_CONNECTIONS)
+    return Engines(_writer_of(leads, _BEGIN_TO_WRITE), _writer_of(pool, _BEGIN_TO_WRITE), reader)
 
 
 def writer_engine(url: URL) -> Engine:
@@ -192,12 +227,12 @@ def writer_engine(url: URL) -> Engine:
         _queue_writers(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
         _write_collected_first(engine)
         return engine
-    return _writer_of(_postgresql_engine(url, MOST_CONNECTIONS))
+    return _writer_of(_postgresql_engine(url, MOST_CONNECTIONS), _BEGIN_ANY)
 
 
-def _writer_of(pool: Engine) -> Engine:
+def _writer_of(pool: Engine, statements: str) -> Engine:
     engine = pool.execution_options()
-    _begin_with_dealer(engine, _BEGIN_TO_WRITE)
+    _begin_with_dealer(engine, statements)
     _write_collected_first(engine)
     return engine
 
@@ -220,15 +255,18 @@ def _sqlite_reader(url: URL) -> Engine:
     return engine
 
 
-def begin(engine: Engine, dealer_id: str) -> AbstractContextManager[Connection]:
-    """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`)."""
-    return engine.begin() if engine.dialect.name == "sqlite" else _begin_for(engine, dealer_id)
+def begin(engine: Engine, dealer_id: str, lock_seconds: float = BUSY_SECONDS) -> AbstractContextManager[Connection]:
+    """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`).
+
+    On PostgreSQL, a statement that waits for a lock for longer than `lock_seconds` raises DatabaseBusy.
+    """
+    return engine.begin() if engine.dialect.name == "sqlite" else _begin_for(engine, dealer_id, lock_seconds)
 
 
 @contextmanager
-def _begin_for(engine: Engine, dealer_id: str) -> Iterator[Connection]:
+def _begin_for(engine: Engine, dealer_id: str, lock_seconds: float) -> Iterator[Connection]:
     with engine.connect() as connection:
-        connection.execution_options(**{_DEALER: dealer_id})
+        connection.execution_options(**{_DEALER: dealer_id, _LOCK_SECONDS: lock_seconds})
         try:
             with translating(), connection.begin():
                 yield connection
@@ -269,8 +307,8 @@ def import_lock(engine: Engine, dealer_id: str) -> Iterator[None]:
     The lock of a SQLite database is on its folder. Raises DatabaseBusy after `IMPORT_SECONDS`.
     """
     if engine.dialect.name != "sqlite":
-        with begin(engine, dealer_id) as connection:
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{IMPORT_SECONDS}s'")
+        with begin(engine, dealer_id, IMPORT_SECONDS) as connection:
+            connection.exec_driver_sql(_IDLE.format(IMPORT_IDLE_SECONDS))
             connection.execute(_LOCK_IMPORTS, {"dealer": dealer_id})
             yield
         return
@@ -347,7 +385,8 @@ def _postgresql_engine(url: URL, most: int) -> Engine:
         pool_size=most,
         max_overflow=0,
         pool_timeout=POOL_SECONDS,
-        connect_args={"connect_timeout": CONNECT_SECONDS},
+        connect_args={"connect_timeout": CONNECT_SECONDS}
+        | {name: value for name, value in TCP.items() if name not in url.query},
     )
 
     @event.listens_for(engine, "connect")
@@ -446,4 +485,6 @@ def _begin_with_dealer(engine: Engine, statements: str) -> None:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        begin_transaction(connection, statements, connection.get_execution_options().get(_DEALER))
+        options = connection.get_execution_options()
+        milliseconds = options.get(_LOCK_SECONDS, BUSY_SECONDS) * 1000
+        begin_transaction(connection, statements.format(lock_milliseconds=milliseconds), options.get(_DEALER))

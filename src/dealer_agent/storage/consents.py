@@ -30,9 +30,12 @@ from dealer_agent.storage.event_chain import BODY, EMPTY, ChainEnd, append, comm
 from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import consent_events, consent_proofs, leads, of_dealer, of_lead, of_leads, same_lead
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals import record_withdrawal
+from dealer_agent.storage.withdrawals import NO_CONTACTS, record_withdrawal
 
 SALT_BYTES = 32
+
+REVOKED_BEFORE = "revoked on another lead after this consent was given"
+"""The reason of an event that repeats a withdrawal."""
 
 
 class ChainReport(NamedTuple):
@@ -147,15 +150,22 @@ def record_withdrawal_event(
     erased (`storage.withdrawals`). `by` is who recorded it. Returns the event's number. Raises StorageError if there is
     no such lead.
     """
-    record_withdrawal(tx, lead_id, channels, known_by)
-    return repeat_withdrawal_event(tx, lead_id, channels, by=by, reason=reason, kind=kind)
+    contacts = record_withdrawal(tx, lead_id, channels, known_by)
+    return repeat_withdrawal_event(tx, lead_id, channels, by=by, reason=reason, kind=kind, contacts=contacts)
 
 
 def repeat_withdrawal_event(
-    tx: Transaction, lead_id: str, channels: Sequence[str], *, by: str, reason: str | None, kind: str = WITHDRAWN
+    tx: Transaction,
+    lead_id: str,
+    channels: Sequence[str],
+    *,
+    by: str,
+    reason: str | None,
+    kind: str = WITHDRAWN,
+    contacts: str = NO_CONTACTS,
 ) -> int:
     """Adds an earlier withdrawal of the customer to a lead. It does not change the time of the withdrawal."""
-    event = _plain_event(tx, lead_id, kind) | {"channels": msgspec.json.encode(tuple(channels))}
+    event = _plain_event(tx, lead_id, kind) | {"channels": msgspec.json.encode(tuple(channels)), "purpose": contacts}
     body = _Body(salt=secrets.token_bytes(SALT_BYTES), by=by, reason=reason)
     return append(tx, event, msgspec.msgpack.encode(body))
 
@@ -186,9 +196,13 @@ def consents_in(tx: Transaction, rows: Iterable[Any]) -> tuple[ConsentEvent, ...
 
 def allowed_channels(tx: Transaction, lead_id: str, at: datetime) -> frozenset[str]:
     """The channels by which the customer may be contacted at a time, by `channels_allowed`."""
+    return channels_allowed(channel_events(tx, lead_id), at)
+
+
+def channel_events(tx: Transaction, lead_id: str) -> list[ChannelEvent]:
+    """The part of a lead's events that says which channels are allowed, oldest first. Needs no key."""
     found = tx.execute(READ_CHANNELS, {"of_lead": lead_id})
-    events = (ChannelEvent(row.kind, row.at, row.granted_at, row.expires_at, _words(row.channels)) for row in found)
-    return channels_allowed(events, at)
+    return [ChannelEvent(row.kind, row.at, row.granted_at, row.expires_at, _words(row.channels)) for row in found]
 
 
 def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> ChainReport:
@@ -264,5 +278,7 @@ def event_of(row: Mapping[str, Any], body: bytes | None) -> ConsentEvent:
     """An event from its columns and its decrypted body."""
     content = msgspec.structs.asdict(_Body(b"") if body is None else msgspec.msgpack.decode(body, type=_Body))
     del content["salt"]
-    columns = {name: row[name] for name in ("number", "kind", "at", "lead_id", "granted_at", "expires_at", "purpose")}
-    return ConsentEvent(**columns, **content, channels=_words(row["channels"]))
+    columns = {name: row[name] for name in ("number", "kind", "at", "lead_id", "granted_at", "expires_at")}
+    # In other events, the column has the hashes of `storage.withdrawals`.
+    purpose = row["purpose"] if row["kind"] == GRANTED else ""
+    return ConsentEvent(**columns, **content, purpose=purpose, channels=_words(row["channels"]))

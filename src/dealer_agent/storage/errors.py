@@ -5,7 +5,8 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
 
     StorageError
         BadDatabaseUrl, DatabaseExposed, StoreClosed
-        DatabaseFailure: DatabaseUnreachable, DatabaseBusy, DiskFull, DatabaseReadOnly, DatabaseDamaged
+        DatabaseFailure: DatabaseUnreachable, DiskFull, DatabaseReadOnly, DatabaseDamaged
+            DatabaseBusy: DealerBlocked, QueueFull
         SchemaOutdated, SchemaTooNew
         KeyMissing, WrongKey, KeysChanged
         AlreadyStored, FeedRefused, LeaseLost, ClockDoubtful
@@ -44,6 +45,14 @@ class DatabaseUnreachable(DatabaseFailure):
 
 class DatabaseBusy(DatabaseFailure):
     """Another process held the database for too long. The same call may succeed later."""
+
+
+class DealerBlocked(DatabaseBusy):
+    """Another transaction held a lock of one dealer for too long. Nothing is stored."""
+
+
+class QueueFull(DatabaseBusy):
+    """Too many jobs of the dealer, or of all dealers, wait for the database. Nothing is stored."""
 
 
 class DiskFull(DatabaseFailure):
@@ -136,6 +145,10 @@ UNREACHABLE: _Meaning = (
     f"the database {CANNOT_BE_REACHED}; then check the database's name, user and password",
 )
 BUSY: _Meaning = (DatabaseBusy, "the database is busy: another process holds it for too long")
+IDLE: _Meaning = (
+    DatabaseUnreachable,
+    "the database ended a transaction in which this process did nothing for long",
+)
 FULL: _Meaning = (DiskFull, "the disk or the quota of the database is full")
 READ_ONLY: _Meaning = (DatabaseReadOnly, "the database is read-only, or this user may not write to it")
 NOT_PRIMARY: _Meaning = (
@@ -176,6 +189,7 @@ POSTGRESQL_ERRORS: dict[str, _Meaning] = {
     "08": UNREACHABLE,
     "23505": TAKEN,
     "25006": NOT_PRIMARY,
+    "25P03": IDLE,
     "40001": BUSY,
     "40P01": BUSY,
     "42501": READ_ONLY,

@@ -9,7 +9,7 @@ No chain can show that the whole database, or the dealer's row with its rows, wa
 that is recorded outside the database can (`storage.chain_heads`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -120,6 +120,10 @@ CHAINS = {"consents": CONSENTS, "accesses": ACCESSES}
 # FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
 LOCK_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True))
 
+READ_END = Prepared(CONSENTS.read_end)
+
+LOCK_FREE_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True, skip_locked=True))
+
 ADD_DEALER = upsert(dealers, "NOTHING")
 
 FIND_KEY = select(vault_keys.c.key_id).where(of_dealer(vault_keys), vault_keys.c.key_id == bindparam("key_id"))
@@ -132,6 +136,33 @@ def lock_dealer(tx: Transaction) -> None:
         tx.execute(ADD_DEALER)
         found = LOCK_DEALER.read(tx, {})
     tx.connection.info[_cache_key(tx)] = _stored_end(*found[0])
+
+
+class FreeDealers(NamedTuple):
+    """The transactions whose dealer was locked at once, and those whose dealer has no row yet."""
+
+    locked: list[Transaction]
+    new: list[Transaction]
+
+
+def lock_free_dealers(transactions: Sequence[Transaction]) -> FreeDealers:
+    """Locks the dealers of transactions that share a connection, without a wait for those that others have locked.
+
+    It adds no rows, because that may wait. On SQLite the caller has the lock of the database: it locks all of them.
+    """
+    if transactions[0].connection.dialect.name == "sqlite":
+        for tx in transactions:
+            lock_dealer(tx)
+        return FreeDealers(list(transactions), [])
+    locked, others = [], []
+    for tx, found in zip(transactions, LOCK_FREE_DEALER.read_of_each(transactions), strict=True):
+        if found:
+            tx.connection.info[_cache_key(tx)] = _stored_end(*found[0])
+            locked.append(tx)
+        else:
+            others.append(tx)
+    known = READ_END.read_of_each(others) if others else []
+    return FreeDealers(locked, [tx for tx, found in zip(others, known, strict=True) if not found])
 
 
 def append(tx: Transaction, event: Mapping[str, Any], body: bytes | None = None) -> int:

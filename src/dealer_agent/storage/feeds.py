@@ -216,7 +216,27 @@ FINISH_FILE = (
 )
 
 FORGET_FILES = delete(feed_files).where(
-    of_dealer(feed_files), feed_files.c.feed == bindparam("feed_name"), feed_files.c.finished_at < bindparam("before")
+    of_dealer(feed_files),
+    or_(
+        feed_files.c.feed == bindparam("feed_name"),
+        feed_files.c.feed.not_in(select(feeds.c.name).where(of_dealer(feeds))),
+    ),
+    feed_files.c.finished_at < bindparam("before"),
+)
+
+_surplus = (
+    select(feed_files.c.file_id)
+    .where(of_dealer(feed_files), feed_files.c.feed == bindparam("feed_name"), feed_files.c.finished_at.is_not(None))
+    .order_by(feed_files.c.file_id.desc())
+    .offset(bindparam("most"))
+    .limit(1)
+)
+
+FORGET_SURPLUS = delete(feed_files).where(
+    of_dealer(feed_files),
+    feed_files.c.feed == bindparam("feed_name"),
+    feed_files.c.finished_at.is_not(None),
+    feed_files.c.file_id <= _surplus.scalar_subquery(),
 )
 
 READ_STATES = (
@@ -384,8 +404,13 @@ def _with_lease(tx: Transaction, statement: Update, feed: ClaimedFeed, **values:
 
 
 def forget_files(tx: Transaction, feed: str, before: datetime) -> None:
-    """Deletes the rows of files that got their result before a time."""
+    """Deletes the rows of files of a feed, and of feeds that were removed, that got their result before a time."""
     tx.execute(FORGET_FILES, {"feed_name": feed, "before": before})
+
+
+def forget_surplus(tx: Transaction, feed: str, most: int) -> None:
+    """Deletes the rows of the oldest files with a result. The newest `most` stay."""
+    tx.execute(FORGET_SURPLUS, {"feed_name": feed, "most": most})
 
 
 def list_files(tx: Transaction, feed: str | None, most: int) -> list[FeedFile]:

@@ -4,142 +4,93 @@ A job is a function that stores the content of one request in the transaction th
 dealer's lock, so the jobs of one dealer run one after the other, in all processes. No process misses a duplicate of
 another one, or stores one idempotency key twice (docs/protocol.md#durability).
 
+A transaction of several dealers never waits for a lock. It leaves out the dealers that another transaction has locked.
+Their jobs are tried apart from the others, again and again for STORE_SECONDS (`storage.lead_queue`).
+
 The jobs of a group run in one savepoint, and their rows are written together at its end. If a job fails after it stored
-something, all jobs run again, each in a savepoint of its own. So a job may run twice. It must change nothing but the
-database.
+something, all jobs run again, each in a savepoint of its own. If a job meets a lock, all of them run again as well. So
+a job may run several times. It must change nothing but the database.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from queue import Empty, SimpleQueue
+from datetime import datetime
 from time import perf_counter, time_ns
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, update
 
 from dealer_agent.storage.connections import begin
 from dealer_agent.storage.errors import (
-    AlreadyStored,
     DatabaseBusy,
     DatabaseFailure,
+    DealerBlocked,
     KeyMissing,
-    StorageError,
-    StoreClosed,
     WrongKey,
     translating,
 )
-from dealer_agent.storage.event_chain import lock_dealer
-from dealer_agent.storage.isolation import forget_dealer
+from dealer_agent.storage.event_chain import lock_dealer, lock_free_dealers
 from dealer_agent.storage.keys import prepare_to_encrypt
-from dealer_agent.storage.prepared_statements import CollectedRows, collect_rows, run_plainly
+from dealer_agent.storage.lead_job import Job, Result, SubmittedJob, savepoint
+from dealer_agent.storage.lead_queue import LeadQueue
+from dealer_agent.storage.prepared_statements import CollectedRows, collect_rows
 from dealer_agent.storage.schema import of_dealer, revisions
-from dealer_agent.storage.trace_context import OpenSpan, current_span
 from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
-
-GROUP = 64
-"""The most jobs in one transaction: bounds how long the first of them waits for the last."""
-
-MOST_WAITING = 1024
-"""The most jobs in the queue. It bounds the memory of waiting leads while the database is locked."""
 
 # It changes nothing: a probe needs a write.
 WRITE = update(revisions).where(of_dealer(revisions)).values(token_revision=revisions.c.token_revision)
 
-Result = TypeVar("Result")
-Job = Callable[[Transaction], Result]
+BLOCKED = (
+    "another transaction holds a lock of the dealer for too long: find it in pg_stat_activity, and end it, or the "
+    "program that began it"
+)
+
+STORE_SECONDS = 5.0
+"""How long a job waits for a dealer that another transaction has locked. Then it is refused."""
+
+LOCK_SECONDS = 1.0
+"""How long a transaction of one dealer waits for a lock while no other dealer has jobs."""
+
+SHARED_LOCK_SECONDS = 0.1
+"""The same while other dealers have jobs. A transaction waits only for a dealer that has been blocked for this long.
+
+On a slow machine it waits longer: for a few of the transactions that other processes may be doing for this dealer.
+"""
+
+USUAL_TRANSACTIONS = 4
+"""How many of them."""
+
+NO_WAIT_SECONDS = 0.001
+"""The shortest wait that PostgreSQL can be told."""
+
+REST = 4
+"""After a wait in vain, no transaction waits for this multiple of its time. So blocked dealers take at most a fifth of
+the writer's time, however many they are."""
+
+Jobs = dict[str, list[SubmittedJob[Any]]]
+"""Jobs by dealer."""
 
 
-@dataclass(slots=True)
-class _Submitted(Generic[Result]):
-    dealer_id: str
-    job: Job[Result]
-    now: datetime | None
-    ciphers: Ciphers
-    future: Future[Result]
-    submitted_at: float = field(default_factory=perf_counter)
-    span: OpenSpan | None = field(default_factory=current_span.get)
-    began: int = 0
-    started: bool = False
-    met_another: bool = False
-    result: Result | None = None
-    failure: Exception | None = None
+class Left(NamedTuple):
+    """The jobs that a transaction did not store: those of dealers that others have locked, and those to run alone."""
 
-    def start(self) -> bool:
-        """Makes the job impossible to cancel. Returns False for a job that was cancelled: it must not run."""
-        if not self.started and not self.future.cancelled():
-            self.started = self.future.set_running_or_notify_cancel()
-        return self.started
-
-    def transaction(self, connection: Connection) -> Transaction:
-        """The job's transaction. The keys were checked when the service started."""
-        tx = Transaction(connection, self.dealer_id, self.now or datetime.now(UTC), self.ciphers)
-        if self.span is not None:
-            tx.trace = self.span.traceparent
-        return tx
-
-    def run_with_others(self, connection: Connection, rows: CollectedRows) -> None:
-        """Runs the job. Keeps its failure if it has stored nothing, and raises it otherwise."""
-        touched = rows.touched
-        try:
-            with translating():
-                self.result = self.job(self.transaction(connection))
-        except StorageError as error:
-            self.met_another = isinstance(error, AlreadyStored)
-            raise
-        except Exception as error:
-            if rows.touched > touched:
-                raise
-            self.failure = error
-
-    def run_alone(self, connection: Connection, rows: CollectedRows) -> None:
-        """Runs the job in a savepoint: a failure leaves nothing stored, and does not affect other jobs.
-
-        Raises DatabaseFailure: SQLite may then have rolled back the whole transaction, with the work of other jobs.
-        """
-        self.failure = None
-        try:
-            try:
-                self._attempt(connection, rows)
-            except AlreadyStored:
-                if self.met_another:
-                    raise
-                # Another transaction was first after this job had looked; the next attempt sees it.
-                self._attempt(connection, rows)
-        except DatabaseFailure:
-            raise
-        except Exception as error:  # noqa: BLE001 - as in any executor, the failure belongs to the future
-            self.failure = error
-
-    def _attempt(self, connection: Connection, rows: CollectedRows) -> None:
-        tx = self.transaction(connection)
-        with _savepoint(rows, [tx]):
-            self.result = self.job(tx)
-
-    def settle(self) -> None:
-        if not self.start():
-            return
-        if self.span is not None:
-            self.span.record("transaction", self.began, time_ns())
-        if self.failure is not None:
-            self.future.set_exception(self.failure)
-        else:
-            self.future.set_result(self.result)  # type: ignore[arg-type]  # The job ran: it is a Result.
+    blocked: Jobs
+    alone: Jobs
 
 
 class LeadWriter:
     """Stores leads durably. Threads and event loops may share one; every process makes its own (after a fork)."""
 
-    def __init__(self, writer: Engine, ciphers: Ciphers) -> None:
+    def __init__(self, engine: Engine, ciphers: Ciphers) -> None:
         """Without a cipher, a job that encrypts raises KeyMissing."""
-        self._writer = writer
+        self._engine = engine
         self._ciphers = ciphers
-        self._queue: SimpleQueue[_Submitted[Any] | None] = SimpleQueue()
-        self._closing = threading.Lock()
-        self._closed = False
+        self._queue = LeadQueue()
+        self._rests_until = 0.0
+        self._usual_seconds = 0.0
+        self.stored = 0
+        """The number of jobs that were stored."""
         self._failed = False
         self.on_wait: Callable[[float], None] = lambda _: None
         """Gets the seconds that each job waited in the queue. The thread of the writer calls it."""
@@ -149,98 +100,158 @@ class LeadWriter:
     @property
     def waiting(self) -> int:
         """The number of jobs in the queue."""
-        return self._queue.qsize()
+        return len(self._queue)
 
-    def submit(self, dealer_id: str, job: Job[Result], now: datetime | None = None) -> Future[Result]:
+    def submit(
+        self, dealer_id: str, job: Job[Result], now: datetime | None = None, *, seconds: float = STORE_SECONDS
+    ) -> Future[Result]:
         """Queues `job`; the future has its result as soon as that is durable. `now` is the time of its transaction.
 
         The future fails with the error of the job, or with a DatabaseFailure if the transaction failed. Then nothing of
-        the job is stored, unless the connection broke during the commit. A job that raised AlreadyStored runs a second
-        time. The future can be cancelled until the job runs, even while the writer waits for the database's lock. Then
-        nothing of the job is stored. Raises StoreClosed after `close`, and DatabaseBusy while MOST_WAITING jobs wait.
+        the job is stored, unless the connection broke during the commit. It fails with DealerBlocked if another
+        transaction holds a lock that the job needs, and the job is older than `seconds`. A job that raised
+        AlreadyStored runs a second time. The future can be cancelled until the job runs, even while it waits for a
+        lock. Then nothing of the job is stored. Raises StoreClosed after `close`, and QueueFull while too many jobs of
+        the dealer, or of all dealers, wait.
         """
         future: Future[Result] = Future()
-        with self._closing:
-            if self._closed:
-                raise StoreClosed("the lead writer is closed")
-            if self._queue.qsize() >= MOST_WAITING:
-                raise DatabaseBusy(f"{MOST_WAITING} jobs wait for the database already")
-            self._queue.put(_Submitted(dealer_id, job, now, self._ciphers, future))
+        self._queue.add(SubmittedJob(dealer_id, job, now, self._ciphers, future, seconds))
         return future
 
-    def probe(self, dealer_id: str) -> Future[None]:
+    def probe(self, dealer_id: str, seconds: float) -> Future[None]:
         """Tests whether a lead could be stored now. The future succeeds or fails as that of a lead would.
 
-        The job takes the same locks as a lead. It writes only if the last transaction failed, because a commit that
-        writes nothing costs no fsync on SQLite.
+        The job takes the same locks as a lead, and goes before all jobs that wait. So a long queue is no failure. It
+        writes only if the last transaction failed, because a commit that writes nothing costs no fsync on SQLite.
         """
 
         def job(tx: Transaction) -> None:
             if self._failed:
                 tx.execute(WRITE)
 
-        return self.submit(dealer_id, job)
+        future: Future[None] = Future()
+        self._queue.add(SubmittedJob(dealer_id, job, None, self._ciphers, future, seconds), first=True)
+        return future
 
     def close(self) -> None:
         """Runs the jobs that were submitted, then stops. May be called twice."""
-        with self._closing:
-            if not self._closed:
-                self._closed = True
-                self._queue.put(None)
+        self._queue.close()
         self._thread.join()
 
     def _work(self) -> None:
-        while True:
-            group, last = self._next_group()
-            waiting = [submitted for submitted in group if not submitted.future.cancelled()]
+        while group := self._queue.next_group():
+            jobs: Jobs = {}
             now = perf_counter()
-            for submitted in waiting:
-                self.on_wait(now - submitted.submitted_at)
-                submitted.began = 0 if submitted.span is None else time_ns()
-            if waiting:
-                self._store(waiting)
-            if last:
-                return
-
-    def _next_group(self) -> tuple[list[_Submitted[Any]], bool]:
-        """Waits for a job, and returns it with the jobs behind it in the queue. True if the queue has ended."""
-        group: list[_Submitted[Any]] = []
-        submitted = self._queue.get()
-        while submitted is not None:
-            group.append(submitted)
-            if len(group) == GROUP:
-                return group, False
+            for job in group:
+                if job.future.cancelled():
+                    continue
+                if not job.was_taken:
+                    self.on_wait(now - job.submitted_at)
+                    job.was_taken = True
+                job.began = 0 if job.span is None else time_ns()
+                jobs.setdefault(job.dealer_id, []).append(job)
             try:
-                submitted = self._queue.get_nowait()
-            except Empty:
-                return group, False
-        return group, True
+                self._store_apart(jobs)
+            except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
+                self._fail(group, error)
+                for job in group:
+                    job.settle()
 
-    def _store(self, group: list[_Submitted[Any]]) -> None:
-        by_dealer = {submitted.dealer_id: submitted for submitted in group}
+    def _store_apart(self, jobs: Jobs) -> None:
+        """Stores jobs of several dealers. Blocked dealers share no transaction with the others."""
+        blocked = {dealer_id: own for dealer_id, own in jobs.items() if self._queue.is_blocked(dealer_id)}
+        free = {dealer_id: own for dealer_id, own in jobs.items() if dealer_id not in blocked}
+        for group in (free, blocked):
+            left = self._store(group, NO_WAIT_SECONDS) if len(group) > 1 else Left({}, group)
+            for dealer_id in sorted((*left.blocked, *left.alone), key=self._queue.waited_at):
+                waits = self._may_wait(dealer_id)
+                if dealer_id in left.alone or waits:
+                    self._store_alone(dealer_id, group[dealer_id], waits=waits)
+                else:
+                    self._set_apart(dealer_id, group[dealer_id], waited=False)
+
+    def _may_wait(self, dealer_id: str) -> bool:
+        """Whether a transaction may wait for this dealer's lock. The jobs of other dealers wait meanwhile."""
+        now = perf_counter()
+        if now < self._rests_until:
+            return False
+        return not self._queue.is_shared or self._queue.is_blocked(dealer_id, since=now - SHARED_LOCK_SECONDS)
+
+    def _store_alone(self, dealer_id: str, own: list[SubmittedJob[Any]], *, waits: bool) -> None:
+        began = perf_counter()
+        longest = LOCK_SECONDS
+        if self._queue.is_shared:
+            longest = min(longest, max(SHARED_LOCK_SECONDS, USUAL_TRANSACTIONS * self._usual_seconds))
+        if any(self._store({dealer_id: own}, longest if waits else NO_WAIT_SECONDS)):
+            if waits:
+                self._rests_until = perf_counter() + REST * (perf_counter() - began)
+            self._set_apart(dealer_id, own, waited=waits)
+
+    def _set_apart(self, dealer_id: str, own: list[SubmittedJob[Any]], *, waited: bool) -> None:
+        for job in self._queue.set_apart(dealer_id, own, waited=waited):
+            job.refuse(DealerBlocked(BLOCKED))
+
+    def _store(self, jobs: Jobs, lock_seconds: float) -> Left:
+        """Stores jobs in one transaction. Nothing of those that it returns is stored.
+
+        Only a transaction of one dealer waits for the dealer's lock. On PostgreSQL, no statement waits for a lock for
+        longer than `lock_seconds`. SQLite has one lock for all dealers. Its writers wait for it when they begin.
+        """
+        left = Left({}, {})
+        group = [job for own in jobs.values() for job in own]
+        for job in group:
+            job.failure, job.met_another = None, False
         try:
-            with translating(), begin(self._writer, min(by_dealer)) as connection, collect_rows(connection) as rows:
-                # Dealers are locked in one order everywhere, so that two processes never wait for each other.
-                locked = [submitted.transaction(connection) for _, submitted in sorted(by_dealer.items())]
-                for tx in locked:
-                    lock_dealer(tx)
-                    _prepare_keys(tx, [submitted for submitted in group if submitted.dealer_id == tx.dealer_id])
+            with (
+                translating(),
+                begin(self._engine, min(jobs), lock_seconds) as connection,
+                collect_rows(connection) as rows,
+            ):
                 # Sort the jobs by dealer, so that the dealer is set once for all its jobs.
-                runnable = sorted((each for each in group if each.failure is None), key=lambda each: each.dealer_id)
-                started = [each for each in runnable if each.start()]
+                locked = [own[0].transaction(connection) for _, own in sorted(jobs.items())]
+                if len(locked) > 1:
+                    locked, new = lock_free_dealers(locked)
+                    left = _left_of(jobs, locked, new)
+                else:
+                    lock_dealer(locked[0])
+                began = perf_counter()
+                for tx in locked:
+                    _prepare_keys(tx, jobs[tx.dealer_id])
+                runnable = [job for tx in locked for job in jobs[tx.dealer_id] if job.failure is None]
+                started = [job for job in runnable if job.start()]
                 if not _run_together(started, connection, rows, locked):
-                    for submitted in started:
-                        submitted.run_alone(connection, rows)
+                    for job in started:
+                        job.run_alone(connection, rows)
             self._failed = False
-        except Exception as error:  # noqa: BLE001 - as above: if the thread ended, every lead would wait for ever
-            self._failed = True
-            for submitted in group:
-                submitted.failure = submitted.failure or error
-        for submitted in group:
-            submitted.settle()
+            self.stored += len(started)
+            if started:
+                self._usual_seconds += (perf_counter() - began - self._usual_seconds) / 10
+        except DatabaseBusy as error:
+            if self._engine.dialect.name != "sqlite":
+                return Left({}, jobs)
+            self._fail(group, error)
+        except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
+            self._fail(group, error)
+            left = Left({}, {})
+        for dealer_id in jobs.keys() - left.blocked.keys() - left.alone.keys():
+            self._queue.let_in(dealer_id)
+            for job in jobs[dealer_id]:
+                job.settle()
+        return left
+
+    def _fail(self, group: Iterable[SubmittedJob[Any]], error: Exception) -> None:
+        self._failed = True
+        for job in group:
+            job.failure = job.failure or error
 
 
-def _prepare_keys(tx: Transaction, jobs: Iterable[_Submitted[Any]]) -> None:
+def _left_of(jobs: Jobs, locked: Iterable[Transaction], new: Iterable[Transaction]) -> Left:
+    alone = {tx.dealer_id: jobs[tx.dealer_id] for tx in new}
+    others = jobs.keys() - alone.keys() - {tx.dealer_id for tx in locked}
+    return Left({dealer_id: jobs[dealer_id] for dealer_id in others}, alone)
+
+
+def _prepare_keys(tx: Transaction, jobs: Iterable[SubmittedJob[Any]]) -> None:
     """Lets a dealer's jobs encrypt with keys that may encrypt. Without such keys they fail. Those of others run.
 
     Another thread may refresh the keys meanwhile: the jobs keep the keys that were checked here.
@@ -250,52 +261,27 @@ def _prepare_keys(tx: Transaction, jobs: Iterable[_Submitted[Any]]) -> None:
             return
         prepare_to_encrypt(tx)
     except (KeyMissing, WrongKey) as error:
-        for submitted in jobs:
-            submitted.failure = error
+        for job in jobs:
+            job.failure = error
     else:
         ciphers = OneCipher(tx.unchecked_cipher, tx.ciphers.installation)
-        for submitted in jobs:
-            submitted.ciphers = ciphers
+        for job in jobs:
+            job.ciphers = ciphers
 
 
 def _run_together(
-    group: Sequence[_Submitted[Any]], connection: Connection, rows: CollectedRows, locked: Sequence[Transaction]
+    group: Sequence[SubmittedJob[Any]], connection: Connection, rows: CollectedRows, locked: Sequence[Transaction]
 ) -> bool:
     """Runs jobs one after the other, and writes their rows together.
 
     Returns False, and stores nothing, if one of them fails after it stored something. Raises DatabaseFailure.
     """
     try:
-        with _savepoint(rows, locked):
-            for submitted in group:
-                submitted.run_with_others(connection, rows)
+        with savepoint(rows, locked):
+            for job in group:
+                job.run_with_others(connection, rows)
     except DatabaseFailure:
         raise
     except Exception:  # noqa: BLE001 - it is raised again when the job that it belongs to runs alone.
         return False
     return True
-
-
-@contextmanager
-def _savepoint(rows: CollectedRows, locked: Iterable[Transaction]) -> Iterator[None]:
-    """A savepoint for a `with` block and the rows that it adds. If the block fails, they are rolled back.
-
-    `locked` has a transaction of each dealer that is locked. After a DatabaseFailure the whole transaction ends.
-    """
-    run_plainly(rows.connection, "SAVEPOINT job")
-    try:
-        with translating():
-            yield
-            rows.write()
-    except DatabaseFailure:
-        raise
-    except BaseException:
-        rows.discard()
-        run_plainly(rows.connection, "ROLLBACK TO SAVEPOINT job")
-        run_plainly(rows.connection, "RELEASE SAVEPOINT job")
-        forget_dealer(rows.connection)
-        for tx in locked:
-            # It also reads the end of the chain of consents again.
-            lock_dealer(tx)
-        raise
-    run_plainly(rows.connection, "RELEASE SAVEPOINT job")

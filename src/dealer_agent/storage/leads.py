@@ -32,6 +32,7 @@ from dealer_agent.storage.schema import (
     upsert,
 )
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.withdrawals import newest_leads_of_contact
 
 ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)
 # Looked up once: it takes as long as a hash.
@@ -95,12 +96,7 @@ FIND_WITHDRAWN = Prepared(
         of_dealer(_withdrawal),
         _withdrawal.c.kind == WITHDRAWN,
         _withdrawal.c.at >= bindparam("granted_at"),
-        _withdrawal.c.lead_id.in_(
-            select(lead_contacts.c.lead_id)
-            .where(*_OF_CONTACT)
-            .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id)
-            .limit(NEWEST_LEADS)
-        ),
+        _withdrawal.c.lead_id.in_(newest_leads_of_contact(NEWEST_LEADS)),
         ~exists().where(
             same_lead(_consent, _withdrawal),
             _consent.c.kind == GRANTED,

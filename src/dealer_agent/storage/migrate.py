@@ -4,6 +4,7 @@ Several processes may start at once. The migration is one transaction under a lo
 lock on PostgreSQL), so one of them does the work, and the others find it done.
 """
 
+import errno
 import os
 import sqlite3
 import time
@@ -110,7 +111,11 @@ def prepare_file(url: URL) -> None:
     """Makes the file in WAL mode, readable by its owner only: it will hold customer data."""
     path = str(url.database)
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        # Never open a file that exists: to close it again would end the locks that SQLite has on it in this process.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if not os.access(path, os.W_OK):
+            raise DatabaseReadOnly(f"the database file cannot be written ({os.strerror(errno.EACCES)})") from None
     except FileNotFoundError:
         raise DatabaseUnreachable("the database file cannot be made: its folder does not exist") from None
     except OSError as error:

@@ -13,14 +13,27 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.storage.consents import allowed_channels, record_withdrawal_event
+from dealer_agent.storage.consents import (
+    REVOKED_BEFORE,
+    allowed_channels,
+    record_withdrawal_event,
+    repeat_withdrawal_event,
+)
 from dealer_agent.storage.contact_points import CONTACT_POINTS, contact_points_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.outbox import Receiver, Waiting, enqueue, waiting
 from dealer_agent.storage.schema import appointments, of_lead
 from dealer_agent.storage.sent_deliveries import copies
+from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.withdrawals_check import (
+    Differences,
+    Times,
+    channels_withdrawn,
+    leads_meanwhile,
+    restore_withdrawals,
+)
 
 MOST_OTHER_LEADS = 200
 """The most other leads of each contact point to which a withdrawal applies. New leads wait meanwhile."""
@@ -78,9 +91,44 @@ def withdraw(
         kind = WITHDRAWN if each == lead_id else WITHDRAWN_ELSEWHERE
         number = record_withdrawal_event(tx, each, channels, by=by, reason=reason, kind=kind, known_by=known_by)
         if allowed[each]:
-            rows = notices_of(profile, "withdrawal", copies(tx, each), str(number))
-            enqueue(tx, each, rows, waiting(tx, each))
+            _notify(tx, each, number, profile)
     return lead_id, *others
+
+
+def withdraw_late(tx: Transaction, lead_id: str, restored: Times, profile: Profile) -> bool:
+    """Withdraws the channels of a lead that came while rows of these withdrawals were missing, and notifies receivers.
+
+    Returns whether there was one.
+    """
+    channels = channels_withdrawn(tx, lead_id, restored)
+    if not channels:
+        return False
+    number = repeat_withdrawal_event(
+        tx, lead_id, channels, by="dealer-agent", reason=REVOKED_BEFORE, kind=WITHDRAWN_ELSEWHERE
+    )
+    _notify(tx, lead_id, number, profile)
+    return True
+
+
+def restore_from_chain(store: Store, profile: Profile, now: datetime) -> tuple[Differences, int]:
+    """Writes the table of withdrawals as the chain says, which the caller has verified.
+
+    The withdrawals also apply to leads that came while rows were missing. Returns what was different, and the number of
+    these leads.
+    """
+    with store.lock(profile.id, now) as tx:
+        found = restore_withdrawals(tx)
+        meanwhile = leads_meanwhile(tx, found.restored)
+    late = 0
+    for lead_id in meanwhile:
+        with store.lock(profile.id, now) as tx:
+            late += withdraw_late(tx, lead_id, found.restored, profile)
+    return found, late
+
+
+def _notify(tx: Transaction, lead_id: str, number: int, profile: Profile) -> None:
+    rows = notices_of(profile, "withdrawal", copies(tx, lead_id), str(number))
+    enqueue(tx, lead_id, rows, waiting(tx, lead_id))
 
 
 def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool) -> Erased | None:

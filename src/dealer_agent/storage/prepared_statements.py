@@ -86,6 +86,23 @@ class Prepared:
         found = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).fetchall())
         return [compiled.row(row) for row in found]
 
+    def read_of_each(self, transactions: Sequence[Transaction]) -> list[list[Any]]:
+        """The rows of a SELECT without values, for the dealers of transactions that share a connection.
+
+        All of it is one round trip, before any row is collected. Raises StorageError.
+        """
+        connection = transactions[0].connection
+        compiled = self.compiled(connection)
+
+        def work(cursors: Sequence[Any]) -> None:
+            for cursor, tx in zip(cursors, transactions, strict=True):
+                if must_choose(connection, tx.dealer_id):
+                    choose_dealer(connection, tx.dealer_id)
+                cursor.execute(compiled.sql, compiled.parameters(tx.dealer_id, {}))
+
+        found = _run_together(connection, len(transactions), work, lambda cursor: cursor.fetchall())
+        return [[compiled.row(row) for row in rows] for rows in found]
+
     def write(self, tx: Transaction, values: Mapping[str, Any]) -> int:
         """Executes the statement at once. Returns how many rows were written. Raises StorageError."""
         write_collected(tx.connection)

@@ -43,7 +43,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 FIRST_REVISION = "0009"
 """The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0019"
+SCHEMA_REVISION = "0020"
 """The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -331,7 +331,8 @@ lead_contacts = _table(
 )
 
 # The channels that were withdrawn for a contact point, and the last time. `contact_hash` is made with a lasting key. A
-# row outlives the customer's leads, so that an old consent that an agent sends again allows nothing.
+# row outlives the customer's leads, so that an old consent that an agent sends again allows nothing. The rows are
+# derived from `consent_events`.
 withdrawals = _table("withdrawals", key="contact_hash channel", data="contact_hash", text="channel", times="at")
 
 # The bodies of the consent events of erased customers. They prove the consent and serve nothing else. `last_at` is the
@@ -346,6 +347,7 @@ proof_contacts = _table("proof_contacts", key="contact_hash lead_id", of=leads, 
 # A hash chain for each dealer. Rows are only added. `hash` covers the number, the columns that are not encrypted,
 # `commitment` and the `hash` before. `commitment` is a salted hash of `body` (text as shown, scope, agent, hash of the
 # request, the person); the salt is encrypted with it. So the chain stays valid after erasures and key rotations.
+# The `purpose` of a withdrawal has the `contact_hash` of each contact point (`storage.withdrawals`).
 consent_events = _table(
     "consent_events",
     key="number",
@@ -359,19 +361,21 @@ consent_events = _table(
 )
 
 # `reply` is the reply to the request (JSON: ids, status and times). `shares` is the visit that it is part of.
+# `vehicle_id` is the vehicle of a test drive, if the inventory had it.
 appointments = _table(
     "appointments",
     key="appointment_id",
     of=leads,
     text="appointment_id lead_id kind status shares",
-    words="rooftop",
+    words="rooftop vehicle_id",
     times="created_at starts_at ends_at cancelled_at",
     data="reply",
     sealed="request",
 )
 
 # A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps: the primary key
-# decides between two buyers.
+# decides between two buyers. A test drive also occupies its vehicle, the only place of the kind `vehicle`: the column
+# `rooftop` then has the `vehicle_id`.
 places = _table(
     "places",
     key="rooftop kind quarter place",

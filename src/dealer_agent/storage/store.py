@@ -5,8 +5,6 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Self
 
-from sqlalchemy import Engine
-
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import connections
 from dealer_agent.storage.change_listener import listen
@@ -33,9 +31,8 @@ class Store:
     Leads are written by the thread of `lead_writer`.
     """
 
-    def __init__(self, writer: Engine, reader: Engine, ciphers: Ciphers) -> None:
-        self._writer = writer
-        self._reader = reader
+    def __init__(self, engines: connections.Engines, ciphers: Ciphers) -> None:
+        self._leads, self._writer, self._reader = engines
         self._ciphers = ciphers
 
     @classmethod
@@ -55,9 +52,9 @@ class Store:
         """
         parsed = connections.database_url(url)
         connections.require_private(parsed)
-        writer, reader = connections.open_engines(parsed, most_connections)
-        ciphers: Ciphers = DealerCiphers(reader, cipher) if many_dealers else OneCipher(cipher)
-        store = cls(writer, reader, ciphers)
+        engines = connections.open_engines(parsed, most_connections)
+        ciphers: Ciphers = DealerCiphers(engines.reader, cipher) if many_dealers else OneCipher(cipher)
+        store = cls(engines, ciphers)
         try:
             with translating(), store._reader.begin() as connection:
                 check_schema(connection)
@@ -68,8 +65,8 @@ class Store:
 
     def close(self) -> None:
         """Closes the idle connections. Close the lead writer first."""
-        self._writer.dispose()
-        self._reader.dispose()
+        for engine in (self._leads, self._writer, self._reader):
+            engine.dispose()
 
     def __enter__(self) -> Self:
         return self
@@ -128,7 +125,7 @@ class Store:
 
     def lead_writer(self) -> LeadWriter:
         """Starts the thread that stores leads. One for each process is enough, and best."""
-        return LeadWriter(self._writer, self._ciphers)
+        return LeadWriter(self._leads, self._ciphers)
 
     def check_space(self) -> None:
         """Raises DiskFull if a SQLite database has no space for more leads."""

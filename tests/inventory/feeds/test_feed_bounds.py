@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from dealer_agent.inventory.feeds import feed as limits
+from dealer_agent.inventory.feeds import json_records
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.reader import read_feed
 
@@ -206,6 +207,10 @@ OVER: dict[str, tuple[Callable[[], bytes], str]] = {
         "Line 2 .*" + too_many(limits.MOST_LINE, "characters"),
     ),
     "MOST_OBJECTS": (lambda: b"[" + b"[]," * limits.MOST_OBJECTS + b"[]]", too_many(limits.MOST_OBJECTS, "objects")),
+    "MOST_JSON_VALUES": (
+        lambda: b"[1" + b",1" * (limits.MOST_JSON_VALUES + 1) + b"]",
+        too_many(limits.MOST_JSON_VALUES, "values"),
+    ),
     "MOST_JSON_MIB": (lambda: b"[" + b" " * (limits.MOST_JSON_MIB << 20), too_many(limits.MOST_JSON_MIB, "MiB")),
     "MOST_ROWS_WITHOUT_UNIT": (
         lambda: HEADER + b"x\n" * limits.MOST_ROWS_WITHOUT_UNIT,
@@ -240,6 +245,19 @@ def test_only_the_first_members_of_a_record_are_read() -> None:
         record = {"stock": "A", "make": "Ford", **others, **further, "model": "Focus"}
         unit = read_feed(json.dumps([record]).encode(), layout="generic").units[0].unit
         assert (unit.make, unit.model) == ("Ford", model)
+
+
+def test_only_the_first_entries_of_an_array_are_read() -> None:
+    entries = list(range(limits.MOST_VALUES + 1))
+    assert json_records.flattened({"a": entries}, {}) == {"a": ["".join(f"{entry}\n" for entry in entries[:-1])]}
+
+
+def test_the_objects_of_all_blocks_of_a_page_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = b'<script type="application/ld+json">[{"vin":"1HGCY2F57RA000001"}]</script>'
+    monkeypatch.setattr(json_records, "MOST_OBJECTS", 4)
+    assert read_feed(b"<html>" + 2 * block).rows == 2
+    with pytest.raises(FeedError, match="at most 4 objects"):
+        read_feed(b"<html>" + 3 * block)
 
 
 def test_a_report_lists_the_first_remarks_and_counts_all() -> None:

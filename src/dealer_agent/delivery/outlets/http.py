@@ -16,6 +16,7 @@ from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
+from dealer_agent.outgoing.addresses import AddressRefused
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 from dealer_agent.storage.outbox import DueDelivery
 
@@ -73,6 +74,8 @@ class HttpOutlet:
                 sent_before = True
         except TimeoutError:
             raise NotDelivered(f"no answer within {self.timeout_seconds:g} s", may_have_arrived=True) from None
+        except AddressRefused as refused:
+            raise NotDelivered(str(refused), may_have_arrived=sent_before) from None
         except httpx.TransportError as error:
             never_sent = isinstance(error, httpx.ConnectError) and not sent_before
             raise NotDelivered(_problem(error), may_have_arrived=not never_sent) from None

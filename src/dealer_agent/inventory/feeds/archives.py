@@ -1,41 +1,47 @@
 """Unpacks feeds: ZIP, gzip and Excel workbooks (XLSX). Every size is bounded before memory or disk is used."""
 
 import csv
+import errno
 import io
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator
-from datetime import date, datetime, time
 from functools import partial
-from itertools import islice
-from pathlib import Path
-from typing import Any, BinaryIO
+from itertools import pairwise
+from operator import attrgetter
+from typing import TYPE_CHECKING, BinaryIO
 
 from dealer_agent.inventory.feeds.decoding import Opener
-from dealer_agent.inventory.feeds.feed import MOST_COLUMNS, MOST_FILE_MIB, MOST_ROWS, FeedError
+from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, FeedError
+from dealer_agent.inventory.feeds.workbook import MAIN_PART, rows_of_workbook
 
 MOST_ENTRIES = 1_000
 """The files and folders in an archive."""
 MOST_RATIO = 200
 """How many times larger than the archive its content may be, above ALWAYS_MIB. CSV is 5 to 30 times larger."""
 ALWAYS_MIB = 10
-MOST_TEXTS_MIB = 64
-"""The texts of a workbook, which are in memory as a whole."""
+MOST_MEMBERS = 20_000
+"""The members of a gzip file. Programs that pack in parallel write one for each 64 KiB."""
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
 _EMPTY_ZIP = b"PK\x05\x06"
 _PIECE = 1 << 18
 _END = b"PK\x05\x06"
-_END_SIZE, _LONGEST_COMMENT, _LOCATOR_SIZE = 22, 65_535, 20
-_WORKBOOK, _TEXTS = "xl/workbook.xml", "xl/sharedStrings.xml"
+_HEADER_SIZE, _END_SIZE, _LONGEST_COMMENT, _LOCATOR_SIZE = 30, 22, 65_535, 20
+_DAMAGED = "The archive is damaged, or packed in an unusual way. Send it again."
 _PLAIN = "Send the export itself, as CSV, TAB-separated text or JSON, or one such file in a ZIP archive."
 
 
-def unpack(feed: Opener | bytes, target: Path, most_bytes: int = MOST_FILE_MIB << 20) -> Opener:
-    """The content of a packed feed, which is written to the file `target`; the feed itself if it is not packed.
+def unpack(feed: Opener | bytes, target: BinaryIO, most_bytes: int = MOST_FILE_MIB << 20) -> Opener:
+    """The content of a packed feed, which is written to the empty file `target`; the feed itself if it is not packed.
 
-    A sheet of a workbook becomes CSV. Raises FeedError for a broken archive, for one with more than one file, and for
-    content of more than `most_bytes`.
+    `target` may have no name, so that nothing stays on the disk if the process is killed. A sheet of a workbook becomes
+    CSV. Raises FeedError for a broken archive, for one with more than one file, and for content of more than
+    `most_bytes`.
     """
     opener: Opener = partial(io.BytesIO, feed) if isinstance(feed, bytes) else feed
     with opener() as file:
@@ -46,17 +52,52 @@ def unpack(feed: Opener | bytes, target: Path, most_bytes: int = MOST_FILE_MIB <
         file.seek(0)
         most = min(most_bytes, max(ALWAYS_MIB << 20, MOST_RATIO * size))
         try:
-            with target.open("wb") as out:
-                if start.startswith(_GZIP):
-                    _copy(_gunzipped(file), out, most)
-                else:
-                    _unzip(file, out, most)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
-            raise FeedError("The archive is damaged, or packed in an unusual way. Send it again.") from None
-    with target.open("rb") as unpacked:
-        if unpacked.read(4).startswith((_ZIP, _GZIP)):
+            if start.startswith(_GZIP):
+                _copy(_gunzipped(file), target, most)
+            else:
+                _unzip(file, target, most)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, LookupError, ValueError):
+            raise FeedError(_DAMAGED) from None
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # `zipfile` looks for an entry before the start of the file.
+                raise FeedError(_DAMAGED) from None
+            raise
+    target.flush()
+    unpacked = partial(_opened, target)
+    with unpacked() as file:
+        if file.read(4).startswith((_ZIP, _GZIP)):
             raise FeedError(f"The archive has another archive or a workbook in it. {_PLAIN}")
-    return partial(io.FileIO, target)
+    return unpacked
+
+
+class _View(io.RawIOBase):
+    """Reads an open file from its start, with a position of its own."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: os.fstat(self._file.fileno()).st_size}
+        self._at = start[whence] + offset
+        return self._at
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        view = memoryview(buffer).cast("B")
+        read = os.pread(self._file.fileno(), len(view), self._at)
+        view[: len(read)] = read
+        self._at += len(read)
+        return len(read)
+
+
+def _opened(file: BinaryIO) -> BinaryIO:
+    return io.BufferedReader(_View(file), _PIECE)
 
 
 def _copy(pieces: Iterator[bytes], out: BinaryIO, most: int) -> None:
@@ -78,6 +119,7 @@ def _too_large(most: int) -> FeedError:
 def _gunzipped(file: BinaryIO) -> Iterator[bytes]:
     """The content of one or several gzip members, in pieces of a bounded size."""
     unpacker = zlib.decompressobj(wbits=31)
+    members = 1
     while packed := file.read(_PIECE):
         while packed:
             yield unpacker.decompress(packed, _PIECE)
@@ -85,6 +127,9 @@ def _gunzipped(file: BinaryIO) -> Iterator[bytes]:
             if unpacker.eof:
                 packed = unpacker.unused_data.lstrip(b"\0")
                 if packed:
+                    members += 1
+                    if members > MOST_MEMBERS:
+                        raise FeedError(f"The gzip file has more than {MOST_MEMBERS:,} members. Pack it again in one.")
                     unpacker = zlib.decompressobj(wbits=31)
     if not unpacker.eof:
         raise EOFError
@@ -93,15 +138,16 @@ def _gunzipped(file: BinaryIO) -> Iterator[bytes]:
 def _unzip(file: BinaryIO, out: BinaryIO, most: int) -> None:
     _check_directory(file)
     with zipfile.ZipFile(file) as archive:
+        _check_overlaps(archive.infolist())
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
         if any(entry.flag_bits & 1 for entry in entries):
             raise FeedError("The archive is encrypted. Send it without a password.")
         if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
             raise NotImplementedError
-        if any(entry.filename == _WORKBOOK for entry in entries):
-            _check_workbook(entries, most)
-            file.seek(0)
-            _copy(_rows_of_workbook(file), out, most)
+        if any(entry.filename == MAIN_PART for entry in entries):
+            if sum(entry.file_size for entry in entries) > most:
+                raise _too_large(most)
+            _copy(_csv_of(rows_of_workbook(archive)), out, most)
             return
         feeds = [entry for entry in entries if not _is_hidden(entry.filename)]
         if len(feeds) != 1:
@@ -134,64 +180,20 @@ def _check_directory(file: BinaryIO) -> None:
         raise FeedError(f"The archive has more than {MOST_ENTRIES:,} files. {_PLAIN}")
 
 
-def _check_workbook(entries: list[zipfile.ZipInfo], most: int) -> None:
-    if sum(entry.file_size for entry in entries) > most:
-        raise _too_large(most)
-    if any(entry.filename == _TEXTS and entry.file_size > MOST_TEXTS_MIB << 20 for entry in entries):
-        raise FeedError(f"A workbook may have at most {MOST_TEXTS_MIB} MiB of texts. Save the sheet as CSV.")
+def _check_overlaps(entries: list[zipfile.ZipInfo]) -> None:
+    """Raises BadZipFile for entries that share bytes, so that a small archive has a large content."""
+    in_order = sorted(entries, key=attrgetter("header_offset"))
+    for entry, following in pairwise(in_order):
+        if entry.header_offset + _HEADER_SIZE + entry.compress_size > following.header_offset:
+            raise zipfile.BadZipFile
 
 
-def _rows_of_workbook(file: BinaryIO) -> Iterator[bytes]:
-    """The only sheet with cells as CSV, row by row."""
-    # Imported here: it takes a quarter of a second, and few feeds are workbooks.
-    from openpyxl import load_workbook
-
-    try:
-        book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
-        sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible" and _has_cells(sheet)]
-    except (KeyError, ValueError, TypeError, AttributeError, SyntaxError):  # A workbook that breaks its own format.
-        raise FeedError("The workbook cannot be read. Save the sheet as CSV.") from None
-    if len(sheets) != 1:
-        raise FeedError(f"The workbook has {len(sheets)} sheets with cells and must have exactly one.")
+def _csv_of(rows: Iterator[list[str]]) -> Iterator[bytes]:
+    """The rows as CSV, row by row."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    try:
-        for number, row in enumerate(_rows(sheets[0])):
-            if number > MOST_ROWS:
-                raise FeedError(f"A file may have at most {MOST_ROWS:,} rows. Export the units for sale only.")
-            if len(row) > MOST_COLUMNS:
-                raise FeedError(f"A file may have at most {MOST_COLUMNS:,} columns, and this one has {len(row):,}.")
-            writer.writerow([_cell(value) for value in row])
-            yield text.getvalue().encode()
-            text.seek(0)
-            text.truncate()
-    except (KeyError, ValueError, TypeError, AttributeError, SyntaxError):
-        raise FeedError("The workbook cannot be read. Save the sheet as CSV.") from None
-
-
-def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
-    # The size that the sheet claims would pad every row.
-    sheet.reset_dimensions()
-    rows: Iterator[tuple[Any, ...]] = sheet.iter_rows(values_only=True)
-    return rows
-
-
-def _has_cells(sheet: Any) -> bool:
-    return any(value is not None for row in islice(_rows(sheet), 100) for value in row)
-
-
-def _cell(value: Any) -> str:
-    """A value of a workbook as text: a date without a time as a date, a whole number without a point."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case float() if value.is_integer():
-            return str(int(value))
-        case datetime() if value.time() == time():
-            return value.date().isoformat()
-        case datetime() | date() | time():
-            return value.isoformat()
-        case _:
-            return str(value)
+    for row in rows:
+        writer.writerow(row)
+        yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()

@@ -29,8 +29,16 @@ MOST_VALUES = 10_000
 """Members of one JSON record, at any depth."""
 MOST_OBJECTS = 4_000_000
 """Objects and arrays of one JSON file. An empty one takes thirty times its bytes in memory."""
+MOST_JSON_VALUES = 8_000_000
+"""Values of one JSON file, counted by their commas, also those in texts. A file with vehicles only has half as many."""
 DEEPEST = 8
 """Levels of JSON that are read below a record, and levels that are searched for records above it."""
+MOST_CELLS = 40_000_000
+"""Cells of a workbook, with those that have only a format."""
+MOST_STYLES = 65_490
+"""Formats of the cells of a workbook, as in Excel."""
+MOST_TEXTS_MIB = 64
+"""The shared texts of a workbook, which are in memory as a whole."""
 MOST_REPORTED = 1_000
 """Entries of each list of a report. The rest are only counted."""
 MOST_ROWS_WITHOUT_UNIT = 1_000

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import fields as struct_fields
 
-from dealer_agent.inventory.feeds.feed import DEEPEST, MOST_OBJECTS, MOST_REPORTED, MOST_ROWS, MOST_VALUES, FeedError
+from dealer_agent.inventory.feeds.feed import (
+    DEEPEST,
+    MOST_JSON_VALUES,
+    MOST_OBJECTS,
+    MOST_REPORTED,
+    MOST_ROWS,
+    MOST_VALUES,
+    FeedError,
+)
 from dealer_agent.inventory.feeds.layouts import CANONICAL, LAYOUTS, is_withheld
 from dealer_agent.inventory.feeds.values import dollars, line, prose
 from dealer_agent.inventory.listing import Unit
@@ -53,7 +61,7 @@ def read_records(text: str) -> list[Record]:
     """The vehicles of a JSON text, or of the JSON-LD in a web page. Raises FeedError, with the line of invalid JSON."""
     if text.lstrip().startswith("<"):
         return _from_html(text)
-    _check_objects(text)
+    _Counts().add(text)
     try:
         document = _load(text)
     except json.JSONDecodeError as error:
@@ -72,12 +80,23 @@ def is_cut(text: str) -> bool:
     return not text.rstrip().endswith(("}", "]", '"'))
 
 
-def _check_objects(text: str) -> None:
-    """Raises FeedError for too many objects, before the text is parsed. Brackets inside texts count too."""
-    if text.count("{") + text.count("[") > MOST_OBJECTS:
-        raise FeedError(
-            f"A JSON file may have at most {MOST_OBJECTS:,} objects and arrays. Export the units for sale only, as CSV."
-        )
+class _Counts:
+    """What takes memory in the texts of a file. Brackets and commas inside texts count too."""
+
+    objects = values = 0
+
+    def add(self, text: str) -> None:
+        """Counts a text before it is parsed. Raises FeedError for too many objects or values in all texts."""
+        self.objects += text.count("{") + text.count("[")
+        self.values += text.count(",")
+        for count, most, what in (
+            (self.objects, MOST_OBJECTS, "objects and arrays"),
+            (self.values, MOST_JSON_VALUES, "values"),
+        ):
+            if count > most:
+                raise FeedError(
+                    f"A JSON file may have at most {most:,} {what}. Export the units for sale only, as CSV."
+                )
 
 
 def _check_count(records: int) -> None:
@@ -114,8 +133,9 @@ def _from_lines(text: str) -> list[Record]:
 
 def _from_html(text: str) -> list[Record]:
     found: list[Any] = []
+    counts = _Counts()
     for block in _scripts(text):
-        _check_objects(block)
+        counts.add(block)
         try:
             found.extend(_vehicles_in(_load(block), 0))
         except (ValueError, RecursionError):
@@ -217,7 +237,7 @@ def _walk(path: str, node: Any, depth: int, withheld: dict[str, None]) -> Iterat
         for name, value in node.items():
             yield from _walk(f"{path}.{name[:100]}" if path else name[:100], value, depth + 1, withheld)
     elif isinstance(node, list) and depth <= DEEPEST:
-        texts = [text for item in node if (text := scalar_text(item)) is not None]
+        texts = [text for item in islice(node, MOST_VALUES) if (text := scalar_text(item)) is not None]
         if texts:
             yield path, "".join(text.replace("\n", " ") + "\n" for text in texts)
         for item in node:

@@ -1,0 +1,65 @@
+"""A queue that serves dealers in turn, so that one dealer's flood does not hold up the others. Pure."""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Turns(Generic[Item]):
+    """Items of dealers. The items of one dealer keep their order. `take` goes from dealer to dealer.
+
+    Each call takes constant time, whatever the number of dealers.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, deque[Item]] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def dealers(self) -> int:
+        """The number of dealers that have items."""
+        return len(self._waiting)
+
+    def count(self, dealer_id: str) -> int:
+        """The number of a dealer's items."""
+        return len(self._waiting.get(dealer_id, ()))
+
+    def add(self, dealer_id: str, item: Item) -> None:
+        """Adds an item behind the dealer's others. A dealer without items comes after all other dealers."""
+        self._count += 1
+        items = self._waiting.get(dealer_id)
+        if items is None:
+            items = self._waiting[dealer_id] = deque()
+        items.append(item)
+
+    def put_first(self, dealer_id: str, items: Iterable[Item]) -> None:
+        """Adds items before the dealer's others, in their order. The dealer comes before all other dealers."""
+        added = deque(items)
+        self._count += len(added)
+        added.extend(self._waiting.pop(dealer_id, ()))
+        if added:
+            self._waiting[dealer_id] = added
+            self._waiting.move_to_end(dealer_id, last=False)
+
+    def take(self) -> tuple[str, Item]:
+        """Removes and returns the first item of the next dealer, who then comes last. Raises StopIteration if empty."""
+        dealer_id = next(iter(self._waiting))
+        items = self._waiting[dealer_id]
+        item = items.popleft()
+        self._count -= 1
+        if not items:
+            del self._waiting[dealer_id]
+        elif len(self._waiting) > 1:
+            self._waiting.move_to_end(dealer_id)
+        return dealer_id, item
+
+    def take_all(self, dealer_id: str) -> deque[Item]:
+        """Removes and returns all items of a dealer."""
+        items = self._waiting.pop(dealer_id, deque())
+        self._count -= len(items)
+        return items

@@ -1,0 +1,1 @@
+"""Connections to addresses of a dealer's settings: `addresses` decides where they may go, `connections` opens them."""

@@ -1,0 +1,131 @@
+"""The bytes of requests that a process holds: one budget, and a share of it for each client
+(docs/protocol.md#request-memory).
+
+A connection holds bytes while a request is incomplete, and while requests wait. Each such limit is small, but thousands
+of connections together are not. If the budget is used up, the unfinished request that began first is given up: slow
+senders lose their place before a client whose request arrives at once.
+"""
+
+import ctypes
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from dealer_agent.config.settings import ServiceSettings
+from dealer_agent.protocol.errors import RateLimited
+
+RETRY_SECONDS = 5
+"""When a client may retry whose request found no free connection or memory."""
+RETURNED_BYTES = 8 * 1024 * 1024
+"""When the process holds so many bytes less than before, it returns memory to the system."""
+MOST_UNKNOWN = 32
+"""How many bodies may be larger than those of reading skills before their `type` has arrived."""
+
+
+def no_memory() -> RateLimited:
+    """The refusal of a request for whose bytes there is no room. The connection closes."""
+    return RateLimited(RETRY_SECONDS, because="The service holds too many unfinished requests.", closes=True)
+
+
+def memory_of(settings: ServiceSettings) -> "RequestMemory":
+    """The budget and the share of the settings."""
+    return RequestMemory(settings.request_memory_mib << 20, settings.request_memory_mib_per_address << 20)
+
+
+class Holder(Protocol):
+    """A connection that holds bytes of requests."""
+
+    def give_up(self) -> None:
+        """Refuses the unfinished request of the connection, and forgets its bytes."""
+
+
+class RequestMemory:
+    """Counts the bytes that connections hold: at most `most`, and `most_per_client` for each client.
+
+    `held` is the number of bytes now. `refused` counts the requests for which there was no room.
+    """
+
+    def __init__(self, most: int, most_per_client: int) -> None:
+        self.held = self.refused = 0
+        self._most = most
+        self._most_per_client = most_per_client
+        self._sizes: dict[Holder, tuple[str | None, int]] = {}
+        self._of_clients: dict[str, int] = {}
+        # Those that may be given up. The one that began first comes first. A dict finds its first key slowly after
+        # many others were deleted.
+        self._unfinished: OrderedDict[Holder, None] = OrderedDict()
+        self._unknown = 0
+        # The most bytes that were held since memory was returned.
+        self._peak = 0
+        # The GNU C library has this function. Other libraries return memory by themselves.
+        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+    def hold(self, holder: Holder, size: int, client: str | None, *, is_unfinished: bool) -> bool:
+        """Sets how many bytes a connection holds. False if there is no room; then it must forget them.
+
+        `client` has a share; None has none. Only what is unfinished may be given up later.
+        """
+        self._subtract(holder)
+        if not size or not self._has_room(holder, size, client):
+            self._unfinished.pop(holder, None)
+            return not size
+        self._sizes[holder] = client, size
+        self.held += size
+        self._peak = max(self._peak, self.held)
+        if client is not None:
+            self._of_clients[client] = self._of_clients.get(client, 0) + size
+        if is_unfinished:
+            self._unfinished.setdefault(holder)
+        else:
+            self._unfinished.pop(holder, None)
+        return True
+
+    def release(self, holder: Holder) -> None:
+        """Forgets a connection."""
+        self._subtract(holder)
+        self._unfinished.pop(holder, None)
+
+    def return_unused(self) -> None:
+        """Returns memory to the system after much less is held than before. Call it every few seconds.
+
+        The C library keeps the memory of large objects that lie between others. For 64 MiB, this takes about 10 ms.
+        """
+        if self._trim is not None and self._peak - self.held >= RETURNED_BYTES:
+            self._trim(0)
+            self._peak = self.held
+
+    @contextmanager
+    def of_unknown_type(self) -> Iterator[None]:
+        """A block in which a large body of unknown type arrives. Raises RateLimited when there are too many."""
+        if self._unknown >= MOST_UNKNOWN:
+            self.refused += 1
+            raise no_memory()
+        self._unknown += 1
+        try:
+            yield
+        finally:
+            self._unknown -= 1
+
+    def _has_room(self, holder: Holder, size: int, client: str | None) -> bool:
+        if client is not None and self._of_clients.get(client, 0) + size > self._most_per_client:
+            self.refused += 1
+            return False
+        while self.held + size > self._most:
+            self.refused += 1
+            oldest = next(iter(self._unfinished), holder)
+            if oldest is holder:
+                return False
+            self.release(oldest)
+            oldest.give_up()
+        return True
+
+    def _subtract(self, holder: Holder) -> None:
+        client, size = self._sizes.pop(holder, (None, 0))
+        self.held -= size
+        if client is not None:
+            left = self._of_clients[client] - size
+            if left:
+                self._of_clients[client] = left
+            else:
+                del self._of_clients[client]

@@ -1,0 +1,120 @@
+"""Many connections that each send the same bytes once, and read nothing until they are told to.
+
+It runs in a process of its own: `python -m tests.acceptance.flood PORT CONNECTIONS FILE`. It prints a line when all
+connections are open, and one when every connection has sent its bytes or cannot send more. After a line on its
+input, it prints as JSON what each connection has received.
+"""
+
+import json
+import selectors
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any, cast
+
+SILENCE_SECONDS = 1.0
+"""Sending is over when no connection could send anything for this long."""
+
+
+def _send_all(connections: list[socket.socket], content: bytes) -> None:
+    unsent = dict.fromkeys(connections, memoryview(content))
+    with selectors.DefaultSelector() as selector:
+        for connection in connections:
+            selector.register(connection, selectors.EVENT_WRITE)
+        last = monotonic()
+        while unsent and monotonic() < last + SILENCE_SECONDS:
+            for key, _ in selector.select(SILENCE_SECONDS):
+                connection = cast(socket.socket, key.fileobj)
+                last = monotonic()
+                try:
+                    unsent[connection] = unsent[connection][connection.send(unsent[connection][:65536]) :]
+                except OSError:
+                    del unsent[connection]
+                else:
+                    if not unsent[connection]:
+                        del unsent[connection]
+                if connection not in unsent:
+                    selector.unregister(connection)
+
+
+def _receive_all(connections: list[socket.socket]) -> dict[socket.socket, bytes]:
+    """What the connections receive until all are closed or silent."""
+    received = dict.fromkeys(connections, b"")
+    with selectors.DefaultSelector() as selector:
+        for connection in connections:
+            selector.register(connection, selectors.EVENT_READ)
+        while ready := selector.select(3 * SILENCE_SECONDS):
+            for key, _ in ready:
+                connection = cast(socket.socket, key.fileobj)
+                part = b""
+                with suppress(OSError):
+                    part = connection.recv(1 << 20)
+                received[connection] += part
+                if not part:
+                    selector.unregister(connection)
+    return received
+
+
+def main() -> None:
+    port, count, path = sys.argv[1:]
+    content = Path(path).read_bytes()
+    connections = [socket.create_connection(("127.0.0.1", int(port)), timeout=240) for _ in range(int(count))]
+    for connection in connections:
+        connection.setblocking(False)
+    print("connected", flush=True)
+    _send_all(connections, content)
+    print("sent", flush=True)
+    sys.stdin.readline()
+    responses: Counter[str] = Counter()
+    closing = 0
+    for connection, received in _receive_all(connections).items():
+        heads = [part.partition(b"\r\n\r\n")[0] for part in received.split(b"HTTP/1.1 ")[1:]]
+        responses[",".join(head[:3].decode() for head in heads)] += 1
+        closing += bool(heads) and b"connection: close" in heads[-1].lower()
+        connection.close()
+    print(json.dumps({"responses": responses, "closing": closing}), flush=True)
+
+
+class Flood:
+    """A flood in a process of its own. It is sending from the start on."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def wait_for(self, line: str) -> None:
+        """Waits until the flood has printed this line."""
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == f"{line}\n"
+
+    def has_sent(self) -> bool:
+        """Whether the flood has printed something since."""
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            return bool(selector.select(0))
+
+    def received(self) -> dict[str, Any]:
+        """What the connections have received: how many had each list of statuses, and how many are told to close."""
+        printed, _ = self._process.communicate("\n", timeout=240)
+        found: dict[str, Any] = json.loads(printed.splitlines()[-1])
+        return found
+
+
+@contextmanager
+def flood(port: int, count: int, content: Path) -> Iterator[Flood]:
+    """Opens the connections, and begins to send the content of a file on each."""
+    arguments = [sys.executable, "-m", __name__, str(port), str(count), str(content)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Flood(process)
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    main()

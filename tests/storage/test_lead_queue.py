@@ -1,0 +1,127 @@
+"""Which jobs the lead writer takes together, and when it tries those of blocked dealers again."""
+
+from collections import Counter
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from dealer_agent.storage import lead_queue
+from dealer_agent.storage.lead_job import SubmittedJob
+from dealer_agent.storage.lead_queue import GROUP, RETRIES, SHARED_GROUP, LeadQueue
+from dealer_agent.storage.transaction import OneCipher
+
+pytestmark = pytest.mark.requirement("fair-share")
+
+
+class Clock:
+    """Replaces the clock of the queue. A wait moves it."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(lead_queue, "perf_counter", clock)
+    return clock
+
+
+@pytest.fixture
+def queue(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> LeadQueue:
+    queue = LeadQueue()
+
+    def wait(seconds: float | None = None) -> None:
+        assert seconds is not None, "nothing ends this wait"
+        clock.now += seconds + 1e-6
+
+    monkeypatch.setattr(queue._changed, "wait", wait)
+    return queue
+
+
+def add(queue: LeadQueue, clock: Clock, dealer_id: str, count: int = 1, seconds: float = 5.0) -> None:
+    for _ in range(count):
+        future: Future[Any] = Future()
+        queue.add(SubmittedJob(dealer_id, lambda _: None, None, OneCipher(None), future, seconds, clock.now))
+
+
+def group(queue: LeadQueue) -> Counter[str]:
+    return Counter(job.dealer_id for job in queue.next_group())
+
+
+def test_one_dealer_alone_has_whole_groups(queue: LeadQueue, clock: Clock) -> None:
+    add(queue, clock, "flood", 100)
+    assert [group(queue), group(queue)] == [{"flood": GROUP}, {"flood": 100 - GROUP}]
+
+
+def test_a_lead_beside_a_flood_is_in_the_next_group_which_is_small(queue: LeadQueue, clock: Clock) -> None:
+    add(queue, clock, "flood", 500)
+    assert group(queue) == {"flood": GROUP}
+    for dealer_id in ("a", "b"):
+        add(queue, clock, dealer_id)
+        assert group(queue) == {dealer_id: 1, "flood": SHARED_GROUP // 2}
+    assert group(queue) == {"flood": SHARED_GROUP}
+    clock.now += 2
+    assert group(queue) == {"flood": GROUP}
+
+
+def test_dealers_with_many_leads_have_equal_shares_of_a_group(queue: LeadQueue, clock: Clock) -> None:
+    for dealer_id in "abcd":
+        add(queue, clock, dealer_id, 100)
+    assert group(queue) == dict.fromkeys("abcd", SHARED_GROUP // 4)
+    for number in range(20):
+        add(queue, clock, f"dealer-{number}", 3)
+    seen = sum((group(queue) for _ in range(3)), Counter())
+    assert max(seen.values()) == 1
+    assert len(seen) == 3 * SHARED_GROUP
+
+
+def set_apart(queue: LeadQueue) -> tuple[Counter[str], int]:
+    """Sets the dealers of the next group apart, but "other". Returns the group, and how many jobs are too old."""
+    by_dealer: dict[str, list[SubmittedJob[Any]]] = {}
+    for job in queue.next_group():
+        by_dealer.setdefault(job.dealer_id, []).append(job)
+    found = Counter({dealer_id: len(jobs) for dealer_id, jobs in by_dealer.items()})
+    by_dealer.pop("other", None)
+    old = sum(len(queue.set_apart(dealer_id, jobs, waited=False)) for dealer_id, jobs in by_dealer.items())
+    return found, old
+
+
+def test_jobs_of_a_blocked_dealer_wait_apart_in_longer_and_longer_pauses_until_they_are_too_old(
+    queue: LeadQueue, clock: Clock
+) -> None:
+    begun, pauses, refused = clock.now, [], 0
+    add(queue, clock, "blocked", 30)
+    while not refused:
+        _, refused = set_apart(queue)
+        assert len(queue) == 30 - refused
+        add(queue, clock, "other")
+        assert group(queue) == {"other": 1}
+        tried = clock.now
+        if not refused:
+            clock.now = queue._retries[0][0]
+            pauses.append(clock.now - tried)
+    assert refused == 30
+    assert 5 <= clock.now - begun < 5 + lead_queue.LONGEST_PAUSE_SECONDS
+    assert pauses == sorted(pauses)
+    assert pauses[-1] <= lead_queue.LONGEST_PAUSE_SECONDS
+    assert len(pauses) < 30
+
+
+def test_many_blocked_dealers_are_tried_a_few_at_a_time(queue: LeadQueue, clock: Clock) -> None:
+    blocked = [f"blocked-{number}" for number in range(200)]
+    for dealer_id in blocked:
+        add(queue, clock, dealer_id, seconds=60)
+    while not all(map(queue.is_blocked, blocked)):
+        set_apart(queue)
+    tried = 0
+    for _ in range(100):
+        clock.now += lead_queue.RETRIES_PAUSE_SECONDS / 10
+        add(queue, clock, "other")
+        found, _ = set_apart(queue)
+        assert found["other"] == 1
+        tried += len(found) - 1
+    assert 0 < tried <= 11 * RETRIES
