@@ -8,12 +8,14 @@ from contextlib import ExitStack, closing
 
 import psycopg
 import pytest
+from sqlalchemy import create_engine, make_url
 from tests.servers.pgbouncer import SERVER_CONNECTIONS, PgBouncer
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, VAULT, import_rows, row
 
 from dealer_agent.storage import connections
-from dealer_agent.storage.errors import DatabaseBusy, DatabaseUnreachable
+from dealer_agent.storage.connections import database_url
+from dealer_agent.storage.errors import BadDatabaseUrl, DatabaseBusy, DatabaseUnreachable
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.stock import read_revision
 from dealer_agent.storage.store import Store
@@ -48,6 +50,54 @@ def open_connections(url: str, name: str) -> int:
         found = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", [name])
         (count,) = found.fetchone() or (0,)
     return int(count)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port"),
+    [
+        ("postgresql://u:p@one:5433,two:5434/db", "one,two", "5433,5434"),
+        ("postgres://u:p@one,[::1]:5434/db", "one,::1", "5432,5434"),
+        ("postgresql+psycopg://u:p@/db?host=one:5433&host=two", "one,two", "5433,5432"),
+        ("postgresql://u:p@/db?host=one,two&port=5433,5434", "one,two", "5433,5434"),
+    ],
+)
+def test_a_url_may_name_several_servers(url: str, host: str, port: str) -> None:
+    """In the forms of libpq and of SQLAlchemy. The service needs the one that takes writes."""
+    parsed = database_url(url)
+    shown = parsed.set(drivername="postgresql").render_as_string(hide_password=False)
+    assert database_url(shown) == parsed, "a command may print the URL for another one"
+    for given in (parsed, make_url(shown)):
+        _, options = create_engine(given.set(drivername="postgresql+psycopg")).dialect.create_connect_args(given)
+        del options["context"]
+        assert options == {
+            "user": "u",
+            "password": "p",
+            "dbname": "db",
+            "host": host,
+            "port": port,
+            "target_session_attrs": "read-write",
+        }
+
+
+def test_a_url_with_one_server_stays_as_it_is() -> None:
+    for url in ("postgresql://u:a,b@one/db", "postgresql://u@one:5433/db?options=-c%20search_path%3Da,b"):
+        assert database_url(url) == make_url(url).set(drivername="postgresql+psycopg")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://one,,two/db",
+        "postgresql://one,two:port/db",
+        "postgresql://one,two/db?host=three",
+        "postgresql://one,a..b/db",
+        "postgresql://one,two/db?target_session_attrs=any",
+        "postgresql://one,two/db?target_session_attrs=standby",
+    ],
+)
+def test_a_url_whose_servers_cannot_be_used_is_refused(url: str) -> None:
+    with pytest.raises(BadDatabaseUrl):
+        database_url(url)
 
 
 def test_readers_and_writers_share_one_bounded_pool(postgresql_url: str) -> None:
