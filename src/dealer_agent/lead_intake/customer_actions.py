@@ -30,7 +30,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import appointments_of, busy_quarters, find_appointment
 from dealer_agent.storage.consents import allowed_channels
 from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.lead_writer import Job, LeadWriter
+from dealer_agent.storage.lead_writer import Buyer, Job, LeadWriter
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.notices import withdraw as withdraw_consent
 from dealer_agent.storage.store import Store
@@ -213,7 +213,7 @@ class CustomerActions:
         return lead
 
     async def _write(self, job: Job[Result], now: datetime, seconds: float) -> Result:
-        stored = self._writer.submit(self._dealer_id, job, now)
+        stored = self._writer.submit(self._dealer_id, job, now, Buyer())
         try:
             async with asyncio.timeout(seconds):
                 result = await asyncio.shield(asyncio.wrap_future(stored))

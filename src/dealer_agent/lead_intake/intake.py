@@ -23,8 +23,8 @@ from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.responses import LeadStatus
-from dealer_agent.storage.errors import DatabaseBusy, StorageError, StoreClosed
-from dealer_agent.storage.lead_writer import Job, LeadWriter
+from dealer_agent.storage.errors import DatabaseBusy, DealerUnknown, StorageError, StoreClosed, TokenRevoked
+from dealer_agent.storage.lead_writer import Buyer, Job, LeadWriter
 from dealer_agent.storage.leads import record_refusal
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -60,11 +60,15 @@ class LeadIntake:
         A lead that waits for the database for `seconds` is cancelled: raises InternalError, and nothing is stored. If
         it is being stored at that time, it gets `seconds` more; then InternalError says that it may be stored. Also
         raises the errors of `LeadTransaction.store`, AppointmentTimeUnavailable for a lead that is stored without a
-        time, and StorageError.
+        time, and StorageError: DealerUnknown if the dealer is not served any more, TokenRevoked for a revoked token.
         """
         job = self.lead_job(lead, catalogue, now)
         try:
-            answer = await _in_time(self._writer.submit(self._context.profile.id, job, now), seconds)
+            submitted = self._writer.submit(self._context.profile.id, job, now, Buyer(lead.token_id))
+            answer = await _in_time(submitted, seconds)
+        except (DealerUnknown, TokenRevoked):
+            self._on_result("refused")
+            raise
         except (InternalError, StorageError):
             self._on_result("failed")
             raise

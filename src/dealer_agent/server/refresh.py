@@ -16,7 +16,16 @@ from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.storage.clock import has_trusted_time, trust_clock
-from dealer_agent.storage.errors import BUSY, FULL, OTHER, READ_ONLY, UNREACHABLE, ClockDoubtful, StorageError
+from dealer_agent.storage.errors import (
+    BUSY,
+    FULL,
+    OTHER,
+    READ_ONLY,
+    UNREACHABLE,
+    ClockDoubtful,
+    DealerUnknown,
+    StorageError,
+)
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
@@ -238,6 +247,8 @@ class Refresher:
             await asyncio.to_thread(self.store.check_space)
             async with asyncio.timeout(PROBE_SECONDS):
                 await asyncio.wrap_future(self.writer.probe(dealer_id))
+        except DealerUnknown:
+            return  # It was removed. The database works, and the addresses will not have the dealer next time.
         except TimeoutError:
             self.dealers.process.leads = f"unavailable: {BUSY[1]}"
             raise BUSY[0](BUSY[1]) from None

@@ -22,7 +22,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from dealer_agent.storage.errors import (
 )
 from dealer_agent.storage.isolation import begin_transaction
 from dealer_agent.storage.prepared_statements import write_collected
+from dealer_agent.storage.registration import HOLD_AND_FIND, READ_ENABLED, needs_registration, not_registered
 
 BUSY_SECONDS = 30
 """How long a writer waits for the lock of another process: longer than the longest import."""
@@ -69,6 +70,9 @@ TURN_SECONDS = 0.001
 
 _DEALER = "dealer_agent_dealer"
 """The execution option with the dealer of a transaction."""
+
+_REGISTERED = "dealer_agent_registered"
+"""The execution option of a transaction whose dealer must be registered."""
 
 _BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -171,16 +175,20 @@ def _sqlite_reader(url: URL) -> Engine:
     return engine
 
 
-def begin(engine: Engine, dealer_id: str) -> AbstractContextManager[Connection]:
-    """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`)."""
-    return engine.begin() if engine.dialect.name == "sqlite" else _begin_for(engine, dealer_id)
-
-
 @contextmanager
-def _begin_for(engine: Engine, dealer_id: str) -> Iterator[Connection]:
+def begin(engine: Engine, dealer_id: str, *, registered: bool = False) -> Iterator[Connection]:
+    """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`).
+
+    `registered`: it holds the registration of the dealer of an installation. Raises DealerUnknown.
+    """
     with engine.connect() as connection:
-        connection.execution_options(**{_DEALER: dealer_id})
+        registered = registered and needs_registration(connection, dealer_id)
+        connection.execution_options(**{_DEALER: dealer_id, _REGISTERED: registered})
         with connection.begin():
+            if registered and engine.dialect.name == "sqlite":
+                enabled = READ_ENABLED.statement
+                if connection.execute(enabled, {"dealer": dealer_id}).one_or_none() is None:
+                    raise not_registered(dealer_id)
             yield connection
 
 
@@ -369,4 +377,8 @@ def _begin_with_dealer(engine: Engine, statements: str) -> None:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        begin_transaction(connection, statements, connection.get_execution_options().get(_DEALER))
+        options = connection.get_execution_options()
+        dealer_id, registered = options.get(_DEALER), options.get(_REGISTERED, False)
+        rows = begin_transaction(connection, statements, dealer_id, HOLD_AND_FIND if registered else "")
+        if registered and dealer_id is not None and rows == 0:
+            raise not_registered(dealer_id)

@@ -9,7 +9,7 @@ No chain can show that the whole database, or the dealer's row with its rows, wa
 that is recorded outside the database can (`storage.chain_heads`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -22,7 +22,8 @@ from sqlalchemy import Column, Row, Select, Table, Update, bindparam, func, inse
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.storage.chain_heads import Head
 from dealer_agent.storage.errors import KeyMissing
-from dealer_agent.storage.prepared_statements import Prepared
+from dealer_agent.storage.prepared_statements import Prepared, Read, read_all
+from dealer_agent.storage.registration import not_registered, registration_reads
 from dealer_agent.storage.schema import (
     accesses,
     as_stored,
@@ -125,13 +126,30 @@ ADD_DEALER = upsert(dealers, "NOTHING")
 FIND_KEY = select(vault_keys.c.key_id).where(of_dealer(vault_keys), vault_keys.c.key_id == bindparam("key_id"))
 
 
-def lock_dealer(tx: Transaction) -> None:
-    """Locks the dealer: leads of this dealer wait, in every process, until the transaction ends."""
-    found = LOCK_DEALER.read(tx, {})
+class LockedDealer(NamedTuple):
+    """A dealer that is locked: whether it is enabled, and the rows of what was read with the lock."""
+
+    enabled: bool
+    rows: list[list[Any]]
+
+
+def lock_dealer(tx: Transaction, reads: Sequence[Read] = ()) -> LockedDealer:
+    """Locks the dealer: leads of this dealer wait, in every process, until the transaction ends.
+
+    The `reads` cost no round trip, and see everything that was committed before the lock. Raises DealerUnknown for a
+    dealer that was removed from its installation.
+    """
+    hold, registration = registration_reads(tx)
+    rows = read_all(tx, [*hold, (LOCK_DEALER, {}), *registration, *reads])[len(hold) :]
+    found, rows = rows[0], rows[1:]
+    if registration and not rows[0]:
+        raise not_registered(tx.dealer_id)
     if not found:
         tx.execute(ADD_DEALER)
         found = LOCK_DEALER.read(tx, {})
     tx.connection.info[_cache_key(tx)] = _stored_end(*found[0])
+    enabled = bool(rows.pop(0)[0].enabled) if registration else True
+    return LockedDealer(enabled, rows)
 
 
 def append(tx: Transaction, event: Mapping[str, Any], body: bytes | None = None) -> int:

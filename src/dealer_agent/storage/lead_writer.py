@@ -10,14 +10,14 @@ database.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from time import perf_counter, time_ns
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Engine, update
 
@@ -26,9 +26,11 @@ from dealer_agent.storage.errors import (
     AlreadyStored,
     DatabaseBusy,
     DatabaseFailure,
+    DealerUnknown,
     KeyMissing,
     StorageError,
     StoreClosed,
+    TokenRevoked,
     WrongKey,
     translating,
 )
@@ -37,6 +39,7 @@ from dealer_agent.storage.isolation import forget_dealer
 from dealer_agent.storage.keys import prepare_to_encrypt
 from dealer_agent.storage.prepared_statements import CollectedRows, collect_rows, run_plainly
 from dealer_agent.storage.schema import of_dealer, revisions
+from dealer_agent.storage.tokens import FIND_ACTIVE_TOKEN
 from dealer_agent.storage.trace_context import OpenSpan, current_span
 from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
 
@@ -53,6 +56,12 @@ Result = TypeVar("Result")
 Job = Callable[[Transaction], Result]
 
 
+class Buyer(NamedTuple):
+    """The sender of a request whose job must not run for a disabled dealer, or with a revoked token."""
+
+    token_id: str | None = None
+
+
 @dataclass(slots=True)
 class _Submitted(Generic[Result]):
     dealer_id: str
@@ -60,6 +69,7 @@ class _Submitted(Generic[Result]):
     now: datetime | None
     ciphers: Ciphers
     future: Future[Result]
+    buyer: Buyer | None
     submitted_at: float = field(default_factory=perf_counter)
     span: OpenSpan | None = field(default_factory=current_span.get)
     began: int = 0
@@ -80,6 +90,16 @@ class _Submitted(Generic[Result]):
         if self.span is not None:
             tx.trace = self.span.traceparent
         return tx
+
+    def refusal(self, tokens: Collection[str], *, is_enabled: bool) -> StorageError | None:
+        """Why the job must not run, now that its dealer is locked. `tokens` are the active ones."""
+        if self.buyer is None:
+            return None
+        if not is_enabled:
+            return DealerUnknown(f"the dealer {self.dealer_id} is disabled: see dealer-agent dealers enable")
+        if self.buyer.token_id is not None and self.buyer.token_id not in tokens:
+            return TokenRevoked(f"the token {self.buyer.token_id} was revoked: give this buyer a new one")
+        return None
 
     def run_with_others(self, connection: Connection, rows: CollectedRows) -> None:
         """Runs the job. Keeps its failure if it has stored nothing, and raises it otherwise."""
@@ -151,8 +171,13 @@ class LeadWriter:
         """The number of jobs in the queue."""
         return self._queue.qsize()
 
-    def submit(self, dealer_id: str, job: Job[Result], now: datetime | None = None) -> Future[Result]:
+    def submit(
+        self, dealer_id: str, job: Job[Result], now: datetime | None = None, buyer: Buyer | None = None
+    ) -> Future[Result]:
         """Queues `job`; the future has its result as soon as that is durable. `now` is the time of its transaction.
+
+        The future fails with DealerUnknown if the dealer was removed. A job of a `buyer` also fails with DealerUnknown
+        for a disabled dealer, and with TokenRevoked for a revoked token.
 
         The future fails with the error of the job, or with a DatabaseFailure if the transaction failed. Then nothing of
         the job is stored, unless the connection broke during the commit. A job that raised AlreadyStored runs a second
@@ -165,7 +190,7 @@ class LeadWriter:
                 raise StoreClosed("the lead writer is closed")
             if self._queue.qsize() >= MOST_WAITING:
                 raise DatabaseBusy(f"{MOST_WAITING} jobs wait for the database already")
-            self._queue.put(_Submitted(dealer_id, job, now, self._ciphers, future))
+            self._queue.put(_Submitted(dealer_id, job, now, self._ciphers, future, buyer))
         return future
 
     def probe(self, dealer_id: str) -> Future[None]:
@@ -221,10 +246,8 @@ class LeadWriter:
         try:
             with translating(), begin(self._writer, min(by_dealer)) as connection, collect_rows(connection) as rows:
                 # Dealers are locked in one order everywhere, so that two processes never wait for each other.
-                locked = [submitted.transaction(connection) for _, submitted in sorted(by_dealer.items())]
-                for tx in locked:
-                    lock_dealer(tx)
-                    _prepare_keys(tx, [submitted for submitted in group if submitted.dealer_id == tx.dealer_id])
+                dealers = [submitted.transaction(connection) for _, submitted in sorted(by_dealer.items())]
+                locked = [tx for tx in dealers if _lock(tx, [each for each in group if each.dealer_id == tx.dealer_id])]
                 # Sort the jobs by dealer, so that the dealer is set once for all its jobs.
                 runnable = sorted((each for each in group if each.failure is None), key=lambda each: each.dealer_id)
                 started = [each for each in runnable if each.start()]
@@ -238,6 +261,25 @@ class LeadWriter:
                 submitted.failure = submitted.failure or error
         for submitted in group:
             submitted.settle()
+
+
+def _lock(tx: Transaction, jobs: Sequence[_Submitted[Any]]) -> bool:
+    """Locks a dealer, and decides which of its jobs may run. Returns False for a dealer that was removed.
+
+    The process may have read tokens and state of the dealer long ago: it may have been stopped since.
+    """
+    tokens = {job.buyer.token_id for job in jobs if job.buyer is not None and job.buyer.token_id is not None}
+    try:
+        is_enabled, found = lock_dealer(tx, [(FIND_ACTIVE_TOKEN, {"sought": token_id}) for token_id in tokens])
+    except DealerUnknown as error:
+        for job in jobs:
+            job.failure = error
+        return False
+    active = {row.token_id for rows in found for row in rows}
+    for job in jobs:
+        job.failure = job.refusal(active, is_enabled=is_enabled)
+    _prepare_keys(tx, [job for job in jobs if job.failure is None])
+    return True
 
 
 def _prepare_keys(tx: Transaction, jobs: Iterable[_Submitted[Any]]) -> None:
