@@ -44,7 +44,7 @@ class Counter:
     desk: LeadIntake
     store: Store
     writer: LeadWriter
-    tokens: set[str] = field(default_factory=set)
+    tokens: set[tuple[str, str]] = field(default_factory=set)
 
     def take(
         self,
@@ -72,15 +72,18 @@ class Counter:
         """The answer to the sender with this token; None is a sender without one."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        if token is not None and token not in self.tokens:
-            self._add_token(token, now)
+        if token is not None:
+            self._know(token, now)
         return asyncio.run(self.desk.submit(PreparedLead.of(typed, plain, token, b""), lot, now, 60))
 
-    def _add_token(self, token_id: str, now: datetime) -> None:
-        added = {"token_id": token_id, "name": "a buyer", "token_hash": token_id.encode(), "purpose": "skills"}
-        with self.store.write("ridgeline", now) as tx:
-            tx.execute(ADD_TOKEN, {**added, "created_at": now})
-        self.tokens.add(token_id)
+    def _know(self, token_id: str, now: datetime) -> None:
+        """Adds the token, unless the dealer of the desk has it."""
+        dealer_id = self.desk._context.profile.id
+        if (dealer_id, token_id) not in self.tokens:
+            added = {"token_id": token_id, "name": "a buyer", "token_hash": token_id.encode(), "purpose": "skills"}
+            with self.store.write(dealer_id, now) as tx:
+                tx.execute(ADD_TOKEN, {**added, "created_at": now})
+            self.tokens.add((dealer_id, token_id))
 
     def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
         """The visits that a lead asked for, oldest first."""

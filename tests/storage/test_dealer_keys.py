@@ -13,7 +13,7 @@ from tests.storage.samples import KEYRING, MONDAY, VAULT, storing
 
 from dealer_agent.encryption import Cipher, DecryptionFailed, Keyring, UnknownKey, new_key
 from dealer_agent.storage.dealer_keys import change_keyring, create_keys
-from dealer_agent.storage.dealer_registry import add_dealer, remove_dealer
+from dealer_agent.storage.dealer_registry import ADD_DEALER, add_dealer, remove_dealer
 from dealer_agent.storage.errors import KeyMissing, KeysChanged, StorageError, WrongKey
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads import get_lead
@@ -132,6 +132,10 @@ def test_a_wrong_key_of_the_installation_is_refused_and_the_error_says_what_to_d
 
 
 def test_processes_that_make_the_keys_of_a_dealer_at_once_get_the_same(database_url: str, store: Store) -> None:
+    new = {"enabled": True, "listed": False, "name": "East", "settings_number": 1}
+    with store.registration("east-motors") as tx:
+        tx.execute(ADD_DEALER, {**new, "added_at": MONDAY, "changed_at": MONDAY})
+
     def make(_: int) -> Keyring:
         with Store.open(database_url, VAULT, many_dealers=True) as opened:
             return keyring_of(opened, "east-motors")

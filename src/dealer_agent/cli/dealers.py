@@ -235,7 +235,7 @@ def remove(dealer_id: IdArgument, yes: YesOption = False, folder: FolderOption =
     """Delete a dealer with all its data and files. This cannot be undone. `dealers export` keeps a copy.
 
     You may stop the command and repeat it. It deletes in small parts, so that leads of other dealers never wait long.
-    Each machine that serves the installation deletes its own files of the dealer within five minutes.
+    Each machine that serves the installation deletes its own files of the dealer within two minutes.
     """
     with open_installation(folder) as opened:
         with opened.store.read(dealer_id) as tx:
