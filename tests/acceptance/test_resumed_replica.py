@@ -75,8 +75,7 @@ def add_again(installation: Installation, dealer: MarkedDealer, folder: Path) ->
     """The id of a removed dealer can be used again."""
     file = folder / "again.toml"
     file.write_text(DEALER.format(id=dealer.dealer_id, marker=dealer.marker, mode="none"), "utf-8")
-    env = {"DATABASE_URL": installation.database_url}
-    succeed_here("dealers", "add", file, "--dir", installation.directory, **env)
+    succeed_here("dealers", "add", file, "--dir", installation.directory, DATABASE_URL=installation.database_url)
 
 
 def test_a_removal_that_was_killed_is_finished_by_the_same_command(service: Platform) -> None:
@@ -85,7 +84,14 @@ def test_a_removal_that_was_killed_is_finished_by_the_same_command(service: Plat
     with psycopg.connect(service.admin_url, autocommit=True) as connection:
         connection.execute("DELETE FROM registered_dealers WHERE dealer_id = %s", [dealer.dealer_id])
         connection.execute("DELETE FROM dealer_keys WHERE dealer_id = %s", [dealer.dealer_id])
-    env = {"DATABASE_URL": installation.database_url}
-    said = succeed_here("dealers", "remove", dealer.dealer_id, "--yes", "--dir", installation.directory, **env)
+    said = succeed_here(
+        "dealers",
+        "remove",
+        dealer.dealer_id,
+        "--yes",
+        "--dir",
+        installation.directory,
+        DATABASE_URL=installation.database_url,
+    )
     assert f"The dealer {dealer.dealer_id} is removed" in said
     add_again(installation, dealer, service.folder.parent)
