@@ -307,20 +307,19 @@ def test_a_sender_that_was_paused_for_longer_than_its_lease_sends_nothing_again(
     tmp_path: Path, postgresql_url: str
 ) -> None:
     web, mail = HttpReceiver(always("take")), MailReceiver(always("take"))
-    environment = {"DATABASE_URL": postgresql_url}
     with ExitStack() as stack:
         stack.enter_context(receiving_http(web))
         stack.enter_context(receiving_mail(mail))
-        folder = dealer_with_channels(tmp_path / "store", web.url, mail.port, environment)
+        folder = dealer_with_channels(tmp_path / "store", web.url, mail.port, {"DATABASE_URL": postgresql_url})
         other_folder = shutil.copytree(folder, tmp_path / "other")
-        paused = start(folder, program=(sys.executable, "-c", PAUSED), **environment)
+        paused = start(folder, program=(sys.executable, "-c", PAUSED), DATABASE_URL=postgresql_url)
         stack.callback(paused.kill_all)
         threads = stack.enter_context(ThreadPoolExecutor(PAUSED_LEADS))
         sent = [body("lead.submit", **lead(number)) for number in range(PAUSED_LEADS)]
         answers = [threads.submit(httpx.post, f"{paused.url}/message:send", json=each, timeout=240) for each in sent]
         eventually("it stops", lambda: is_stopped(paused.process.pid))
         stack.callback(paused.signal, signal.SIGCONT)
-        other = start(other_folder, **environment)
+        other = start(other_folder, DATABASE_URL=postgresql_url)
         stack.callback(other.kill_all)
 
         def arrived() -> list[int]:
