@@ -383,7 +383,7 @@ class _Run:
                 dealer_id = f"new-{number:05d}"
                 card = f"/d/{dealer_id}/.well-known/agent-card.json"
                 document = dealer_document(dealer_id)
-                with store.write(dealer_id) as tx:
+                with store.registration(dealer_id) as tx:
                     add_dealer(tx, document, actor="benchmark")
                 waits["added"].append(_until(clients, card, lambda status, _: status == 200))
                 renamed = document.replace(b'name = "new-', b'name = "renamed-')

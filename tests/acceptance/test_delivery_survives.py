@@ -10,11 +10,15 @@ import itertools
 import os
 import random
 import re
+import shutil
 import signal
+import sys
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -265,6 +269,72 @@ def database(
         return
     with own_postgresql() as server, fresh_schema(server.url) as url:
         yield url, server
+
+
+PAUSED_LEADS = 12
+PAUSED = f"""
+import asyncio, os, signal
+from dealer_agent.cli import main
+from dealer_agent.delivery.outlets.http import HttpOutlet
+from dealer_agent.delivery.outlets.mail import CrmMailOutlet
+
+go, begun = asyncio.Event(), []
+
+def gated(send):
+    async def wait(*given):
+        begun.append(1)
+        if len(begun) == {2 * PAUSED_LEADS}:
+            await asyncio.sleep(1)  # No transaction is open then.
+            os.kill(os.getpid(), signal.SIGSTOP)
+            go.set()
+        await go.wait()
+        return await send(*given)
+    return wait
+
+for outlet in (HttpOutlet, CrmMailOutlet):
+    outlet.send = gated(outlet.send)
+main()
+"""
+"""The command that stops when it is about to send all leads by HTTP and by mail, and goes on with SIGCONT."""
+
+
+def is_stopped(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.outside_protocol("deliveries of several processes")
+def test_a_sender_that_was_paused_for_longer_than_its_lease_sends_nothing_again(
+    tmp_path: Path, postgresql_url: str
+) -> None:
+    web, mail = HttpReceiver(always("take")), MailReceiver(always("take"))
+    with ExitStack() as stack:
+        stack.enter_context(receiving_http(web))
+        stack.enter_context(receiving_mail(mail))
+        folder = dealer_with_channels(tmp_path / "store", web.url, mail.port, {"DATABASE_URL": postgresql_url})
+        other_folder = shutil.copytree(folder, tmp_path / "other")
+        paused = start(folder, program=(sys.executable, "-c", PAUSED), DATABASE_URL=postgresql_url)
+        stack.callback(paused.kill_all)
+        threads = stack.enter_context(ThreadPoolExecutor(PAUSED_LEADS))
+        sent = [body("lead.submit", **lead(number)) for number in range(PAUSED_LEADS)]
+        answers = [threads.submit(httpx.post, f"{paused.url}/message:send", json=each, timeout=240) for each in sent]
+        eventually("it stops", lambda: is_stopped(paused.process.pid))
+        stack.callback(paused.signal, signal.SIGCONT)
+        other = start(other_folder, DATABASE_URL=postgresql_url)
+        stack.callback(other.kill_all)
+
+        def arrived() -> list[int]:
+            return [len(web.taken), len(list(mails_to_the_crm(mail)))]
+
+        eventually("the other process sends them", lambda: arrived() == [PAUSED_LEADS] * 2)
+        paused.signal(signal.SIGCONT)
+        assert {answer.result().status_code for answer in answers} == {200}
+
+        def attempts() -> list[str]:
+            return [line["event"] for line in paused.logged() if line.get("channel") in ("crm-web", "crm-mail")]
+
+        eventually("it gives up its attempts", lambda: len(attempts()) == 2 * PAUSED_LEADS)
+        assert set(attempts()) == {"delivery not sent"}
+        assert arrived() == [PAUSED_LEADS] * 2
 
 
 @pytest.mark.requirement("durable-before-answer")

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from dealer_agent.dealers.routing import Kind
+from dealer_agent.delivery.lease import lease_outside_queue
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.statuses import VisitStatus
@@ -43,7 +44,7 @@ def parcel(
 
 async def sent(outlet: Outlet, parcel: Parcel) -> str | None:
     """Makes and sends it, as the loop does."""
-    return await outlet.send(parcel.delivery, outlet.render(*parcel))
+    return await outlet.send(parcel.delivery, outlet.render(*parcel), lease_outside_queue(parcel.delivery))
 
 
 def visit(appointment_id: str = "A1", status: VisitStatus = "confirmed", begins_in_hours: int = 48) -> VisitView:

@@ -15,6 +15,7 @@ from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import Outlets
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
@@ -125,7 +126,8 @@ class Noting:
         self.views[delivery.delivery_id] = message
         return delivery.delivery_id.encode()
 
-    async def send(self, delivery: DueDelivery, _: bytes) -> str | None:
+    async def send(self, delivery: DueDelivery, _: bytes, lease: Lease) -> str | None:
+        await lease.renew(0)
         self.tried.append(delivery)
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
@@ -141,7 +143,8 @@ class Failing(Noting):
         super().__init__()
         self.more = more
 
-    async def send(self, delivery: DueDelivery, _: bytes) -> str | None:
+    async def send(self, delivery: DueDelivery, _: bytes, lease: Lease) -> str | None:
+        await lease.renew(0)
         self.tried.append(delivery)
         raise NotDelivered("answered 500", **self.more)
 
@@ -149,7 +152,8 @@ class Failing(Noting):
 class Hanging(Noting):
     """An outlet that takes a letter and never comes back."""
 
-    async def send(self, delivery: DueDelivery, _: bytes) -> str | None:
+    async def send(self, delivery: DueDelivery, _: bytes, lease: Lease) -> str | None:
+        await lease.renew(0)
         self.tried.append(delivery)
         await asyncio.Event().wait()
         return None

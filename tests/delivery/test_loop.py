@@ -22,6 +22,7 @@ from tests.storage.samples import DEALER, NO_NOTICES, VAULT
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.delivery import loop as loops
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.lease import Lease
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage import outbox
@@ -316,10 +317,10 @@ def test_a_stop_lets_what_is_nearly_sent_end(shop: Shop, monkeypatch: pytest.Mon
     begun = asyncio.Event()
 
     class Slow(Noting):
-        async def send(self, delivery: DueDelivery, document: bytes) -> str | None:
+        async def send(self, delivery: DueDelivery, document: bytes, lease: Lease) -> str | None:
             begun.set()
             await asyncio.sleep(0.3)
-            return await super().send(delivery, document)
+            return await super().send(delivery, document, lease)
 
     async def run() -> None:
         async with shop.delivering({CRM: Slow()}):
@@ -386,9 +387,10 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
     monkeypatch.setattr(loops.DeliveryLoop, "_write", back_when_it_was_missed)
 
     class Unlucky(Noting):
-        async def send(self, delivery: DueDelivery, document: bytes) -> str | None:
+        async def send(self, delivery: DueDelivery, document: bytes, lease: Lease) -> str | None:
+            note = await super().send(delivery, document, lease)
             file.rename(away)
-            return await super().send(delivery, document)
+            return note
 
     with Store.open(sqlite_url, VAULT) as store:
         store.check_keys(DEALER)

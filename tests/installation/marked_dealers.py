@@ -127,7 +127,7 @@ def make_marked(
                 id=dealer.dealer_id, marker=dealer.marker, mode="bearer" if dealer.needs_token else "none"
             )
             settings = installation.dealer_settings(text)
-            with store.write(dealer.dealer_id) as tx:
+            with store.registration(dealer.dealer_id) as tx:
                 add_dealer(tx, text.encode(), actor="test", listed=True)
             with store.write_installation() as everything:
                 add_host(everything, dealer.dealer_id, dealer.host)

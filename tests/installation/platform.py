@@ -65,7 +65,7 @@ def add(
     text = dealer_toml(dealer_id, more)
     settings = installation.dealer_settings(text)
     with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
-        with store.write(dealer_id) as tx:
+        with store.registration(dealer_id) as tx:
             add_dealer(tx, text.encode(), actor="test", listed=True)
         for host in hosts:
             with store.write_installation() as everything:

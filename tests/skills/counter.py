@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,7 @@ from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.schema import outbox, places
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import ADD_TOKEN
 
 EMPTY_LOT = Catalogue.build([])
 TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZT"
@@ -43,6 +44,7 @@ class Counter:
     desk: LeadIntake
     store: Store
     writer: LeadWriter
+    tokens: set[tuple[str, str]] = field(default_factory=set)
 
     def take(
         self,
@@ -70,7 +72,18 @@ class Counter:
         """The answer to the sender with this token; None is a sender without one."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
+        if token is not None:
+            self._know(token, now)
         return asyncio.run(self.desk.submit(PreparedLead.of(typed, plain, token, b""), lot, now, 60))
+
+    def _know(self, token_id: str, now: datetime) -> None:
+        """Adds the token, unless the dealer of the desk has it."""
+        dealer_id = self.desk._context.profile.id
+        if (dealer_id, token_id) not in self.tokens:
+            added = {"token_id": token_id, "name": "a buyer", "token_hash": token_id.encode(), "purpose": "skills"}
+            with self.store.write(dealer_id, now) as tx:
+                tx.execute(ADD_TOKEN, {**added, "created_at": now})
+            self.tokens.add((dealer_id, token_id))
 
     def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
         """The visits that a lead asked for, oldest first."""

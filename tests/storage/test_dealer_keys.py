@@ -13,7 +13,7 @@ from tests.storage.samples import KEYRING, MONDAY, VAULT, storing
 
 from dealer_agent.encryption import Cipher, DecryptionFailed, Keyring, UnknownKey, new_key
 from dealer_agent.storage.dealer_keys import change_keyring, create_keys
-from dealer_agent.storage.dealer_registry import add_dealer, remove_dealer
+from dealer_agent.storage.dealer_registry import ADD_DEALER, add_dealer, remove_dealer
 from dealer_agent.storage.errors import KeyMissing, KeysChanged, StorageError, WrongKey
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads import get_lead
@@ -31,7 +31,7 @@ def store(database_url: str) -> Iterator[Store]:
     make_current(database_url)
     with Store.open(database_url, VAULT, many_dealers=True) as opened:
         for dealer_id in (NORTH, SOUTH):
-            with opened.write(dealer_id) as tx:
+            with opened.registration(dealer_id) as tx:
                 add_dealer(tx, b'name = "Any Motors"', actor="test")
         with closing(opened.lead_writer()) as writer:
             done = [writer.submit(dealer_id, storing("L1")) for dealer_id in (NORTH, SOUTH)]
@@ -127,11 +127,15 @@ def test_a_wrong_key_of_the_installation_is_refused_and_the_error_says_what_to_d
         assert "DEALER_AGENT_KEYS" in str(refused.value)
         with pytest.raises(failure, match="from your backup"):
             opened.check_keys(ALL_DEALERS)
-        with pytest.raises(failure), opened.write("east-motors") as tx:
+        with pytest.raises(failure), opened.registration("east-motors") as tx:
             create_keys(tx)
 
 
 def test_processes_that_make_the_keys_of_a_dealer_at_once_get_the_same(database_url: str, store: Store) -> None:
+    new = {"enabled": True, "listed": False, "name": "East", "settings_number": 1}
+    with store.registration("east-motors") as tx:
+        tx.execute(ADD_DEALER, {**new, "added_at": MONDAY, "changed_at": MONDAY})
+
     def make(_: int) -> Keyring:
         with Store.open(database_url, VAULT, many_dealers=True) as opened:
             return keyring_of(opened, "east-motors")
@@ -142,11 +146,11 @@ def test_processes_that_make_the_keys_of_a_dealer_at_once_get_the_same(database_
 
 
 def test_keys_of_a_transaction_that_failed_encrypt_nothing(store: Store) -> None:
-    with store.write("east-motors") as tx:
+    with store.registration("east-motors") as tx:
         add_dealer(tx, b'name = "East Motors"', actor="test")
         lost = tx.cipher.keyring
         tx.connection.rollback()
-    with store.write("east-motors") as tx:
+    with store.registration("east-motors") as tx:
         add_dealer(tx, b'name = "East Motors"', actor="test")
     assert keyring_of(store, "east-motors") != lost
 
@@ -171,7 +175,7 @@ def test_a_removed_dealer_that_is_added_again_has_other_keys(database_url: str, 
     before = keyring_of(store, NORTH)
     with Store.open(database_url, VAULT, many_dealers=True) as other:
         remove_dealer(other, NORTH)
-        with other.write(NORTH) as tx:
+        with other.registration(NORTH) as tx:
             add_dealer(tx, b'name = "North Motors"', actor="test")
         after = keyring_of(other, NORTH)
     assert not {*before.ids} & {*after.ids}

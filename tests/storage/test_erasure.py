@@ -81,7 +81,7 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Transac
         (delivery,) = [
             each for each in claim(at_time(tx, at), HOUR, ("Ridgeline North", "crm"), 9) if each.lead_id == lead_id
         ]
-        store_document(tx, delivery, StoredDocument(f"{name} {phone}".encode()))
+        store_document(tx, delivery, StoredDocument(f"{name} {phone}".encode()), timedelta(minutes=5))
         reschedule(tx, delivery, at, "answered 503")
 
     return job

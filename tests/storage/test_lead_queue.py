@@ -45,7 +45,7 @@ def queue(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> LeadQueue:
 def add(queue: LeadQueue, clock: Clock, dealer_id: str, count: int = 1, seconds: float = 5.0) -> None:
     for _ in range(count):
         future: Future[Any] = Future()
-        queue.add(SubmittedJob(dealer_id, lambda _: None, None, OneCipher(None), future, seconds, clock.now))
+        queue.add(SubmittedJob(dealer_id, lambda _: None, None, OneCipher(None), future, None, seconds, clock.now))
 
 
 def group(queue: LeadQueue) -> Counter[str]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,9 +19,11 @@ from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.storage import outbox
 from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.outbox import DeliveryRecord, DueDelivery, Receiver
 from dealer_agent.storage.schema import leads
 from dealer_agent.storage.schema import outbox as outbox_table
+from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.transaction import InstallationTransaction, OneCipher, Transaction
 
 LEASE = timedelta(minutes=5)
@@ -177,6 +180,19 @@ def test_who_has_lost_the_lease_can_neither_put_off_nor_give_up(database: Databa
     assert shown.leased_until == MONDAY + 2 * LEASE
     with database.writing() as tx:
         assert outbox.park(at_time(tx, TUESDAY), held, "in time")
+
+
+def test_a_lease_is_renewed_by_its_holder_only(database: Database) -> None:
+    database.enqueue(BOTH[0])
+    (lost,) = database.claim()
+    with database.writing() as tx:
+        outbox.renew(at_time(tx, MONDAY + LEASE / 2), lost, LEASE)
+    assert database.claim(MONDAY + LEASE) == []
+    (held,) = database.claim(MONDAY + 2 * LEASE)
+    for late in (outbox.renew, partial(store_document, document=StoredDocument(b""))):
+        with pytest.raises(AlreadyStored), database.writing() as tx:
+            late(at_time(tx, MONDAY + 2 * LEASE), lost, lease=LEASE)
+    assert database.shown(held.delivery_id).leased_until == MONDAY + 3 * LEASE
 
 
 def test_who_has_lost_the_lease_after_sending_has_sent_it_nevertheless(database: Database) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +17,7 @@ from dealer_agent.encryption import EncryptionError
 from dealer_agent.server.log import places
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.alerts import claim_check, count_failed_leads, find_due_checks
-from dealer_agent.storage.errors import DatabaseFailure, StorageError
+from dealer_agent.storage.errors import DatabaseFailure, DealerUnknown, StorageError
 from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
@@ -131,7 +132,8 @@ class AlertLoop:
         failed = self.failed_leads
         for dealer_id in list(failed):
             count = failed[dealer_id]
-            with self.store.write(dealer_id, now) as tx:
+            # Nobody needs the number for a dealer that was removed.
+            with suppress(DealerUnknown), self.store.write(dealer_id, now) as tx:
                 count_failed_leads(tx, count, DAY)
             failed[dealer_id] -= count
             if not failed[dealer_id]:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from dealer_agent.bootstrap.traces import open_traces
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
-from dealer_agent.config.installation import Installation
+from dealer_agent.config.installation import SNAPSHOTS, Installation
 from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.encryption import Cipher
@@ -36,6 +36,7 @@ from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, w
 from dealer_agent.server.limits import INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
+from dealer_agent.server.removed_dealers import delete_files_of_removed
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.replica_record import ReplicaRecord, machine_name, settings_hash
 from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDealers
@@ -51,8 +52,6 @@ from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction
 
-SNAPSHOTS = "snapshots"
-"""The folder with the snapshots of all dealers. It may be deleted while the service is stopped."""
 BUSIEST_FILE = "busiest-dealers.json"
 EPOCH = datetime.fromtimestamp(0, UTC)
 USUAL_TRANSACTION = timedelta(seconds=10)
@@ -144,9 +143,13 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         def find_watch(dealer_id: str) -> Watch | None:
             return watch_of_dealer(load_dealer_settings(installation, store, dealer_id))
 
+        def delete_files(served: Collection[str]) -> None:
+            files.delete_except(served)
+            delete_files_of_removed(store, installation.directory, served)
+
         process.ready = True
         budget = memory_budget(settings.installation.snapshot_memory_mib)
-        memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, files.delete_except)
+        memory = DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, delete_files)
         dealers = ServedDealers(process, addresses, open_dealer, memory.close_idle)
         metrics = worker_metrics(settings.metrics)
         traces = await closing.enter_async_context(open_traces(settings.traces))

@@ -17,7 +17,8 @@ from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME, read_text
 from dealer_agent.server.dealer_settings import load_dealer_settings
-from dealer_agent.storage.dealer_copy import COPIED, copy_dealer, count_rows, damage
+from dealer_agent.server.removed_dealers import delete_files_of_removed
+from dealer_agent.storage.dealer_copy import COPIED, copy_dealer, count_rows, damage, require_removed
 from dealer_agent.storage.dealer_keys import change_keyring
 from dealer_agent.storage.dealer_registry import add_dealer, find_dealer, read_settings, remove_dealer, set_state
 from dealer_agent.storage.errors import DealerExists
@@ -39,7 +40,7 @@ def export(
     ] = False,
     folder: FolderOption = HERE,
 ) -> None:
-    """Copy a dealer into a folder of its own: dealer.toml, keys, and a SQLite database with all data.
+    """Copy a dealer into a folder of its own: dealer.toml, keys, a SQLite database with all data, and its files here.
 
     `dealer-agent serve --dir FOLDER` then serves it. The command verifies the copy. Do not serve a dealer in two
     places: both would deliver the leads that wait.
@@ -56,6 +57,7 @@ def export(
         out.print(f"The dealer {dealer_id} is in {target}: {counted(rows, 'row')}, all verified.")
         if move:
             remove_dealer(opened.store, dealer_id)
+            delete_files_of_removed(opened.store, opened.installation.directory)
             out.print("It is deleted from the installation.")
     inherited = ", ".join(f"[{name}]" for name in opened.installation.inherited)
     if inherited:
@@ -87,6 +89,7 @@ def import_(
         require_keys(opened.installation)
         settings = opened.installation.dealer_settings(text)
         with opened.store.read(dealer_id) as tx:
+            require_removed(tx)
             if any(count_rows(tx).values()):
                 raise DealerExists(f"the database has data of a dealer {dealer_id} already: nothing was changed")
         if not os.environ.get("DEALER_DATABASE_URL") and not (source / DATABASE_FILE).exists():
@@ -97,7 +100,7 @@ def import_(
         migrate(single.database_url)
         with Store.open(single.database_url, single.cipher) as store:
             _require_whole(store, dealer_id, f"in {source}")
-            with opened.store.write(dealer_id) as tx:
+            with opened.store.registration(dealer_id) as tx:
                 change_keyring(tx, (), single.cipher.keyring)
                 add_dealer(tx, text.encode(), actor=actor(), note=f"from {source}", enabled=False, listed=listed)
             try:
@@ -116,6 +119,8 @@ def import_(
 def _export(opened: OpenInstallation, settings: Settings, target: Path) -> int:
     dealer_id = settings.dealer.id
     _require_whole(opened.store, dealer_id, "in the installation")
+    if settings.directory.is_dir():
+        shutil.copytree(settings.directory, target, dirs_exist_ok=True)
     with opened.store.read(dealer_id) as tx:
         document = read_settings(tx, find_dealer(tx).settings_number)
     (target / FILE_NAME).write_bytes(document)
@@ -125,7 +130,6 @@ def _export(opened: OpenInstallation, settings: Settings, target: Path) -> int:
     with Store.open(single.database_url, single.cipher) as store:
         rows = _copied(opened.store, store, dealer_id)
         _require_whole(store, dealer_id, f"in {target}")
-    _copy_heads(settings, single)
     return rows
 
 

@@ -15,6 +15,7 @@ from dealer_agent.cli.dealer_moves import export, import_
 from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
 from dealer_agent.cli.terminal import (
     JsonOption,
+    counted,
     err,
     fail,
     local,
@@ -27,6 +28,8 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.config.loading import read_text
 from dealer_agent.config.settings_problems import SettingsError
+from dealer_agent.server.removed_dealers import delete_files_of_removed
+from dealer_agent.storage.dealer_copy import count_rows, require_removed
 from dealer_agent.storage.dealer_registry import (
     RegisteredDealer,
     add_dealer,
@@ -42,7 +45,8 @@ from dealer_agent.storage.dealer_registry import (
     remove_host,
     set_state,
 )
-from dealer_agent.storage.errors import SettingsConflict
+from dealer_agent.storage.errors import DealerUnknown, SettingsConflict
+from dealer_agent.storage.registration import was_removed
 from dealer_agent.storage.stock import count_for_sale
 from dealer_agent.storage.transaction import Transaction
 
@@ -82,7 +86,8 @@ def add(
     with open_installation(folder) as opened:
         require_keys(opened.installation)
         dealer_id = opened.installation.dealer_settings(text).dealer.id
-        with opened.store.write(dealer_id) as tx:
+        with opened.store.registration(dealer_id) as tx:
+            require_removed(tx)
             add_dealer(tx, text.encode(), actor=actor(), note=note, enabled=not disabled, listed=listed)
         address = _address(opened, dealer_id)
     if as_json:
@@ -227,17 +232,14 @@ def enable(dealer_id: IdArgument, folder: FolderOption = HERE) -> None:
 
 @app.command("remove")
 def remove(dealer_id: IdArgument, yes: YesOption = False, folder: FolderOption = HERE) -> None:
-    """Delete a dealer with all its data. This cannot be undone. `dealers export` keeps a copy.
+    """Delete a dealer with all its data and files. This cannot be undone. `dealers export` keeps a copy.
 
     You may stop the command and repeat it. It deletes in small parts, so that leads of other dealers never wait long.
+    Each machine that serves the installation deletes its own files of the dealer within two minutes.
     """
     with open_installation(folder) as opened:
         with opened.store.read(dealer_id) as tx:
-            name, vehicles = find_dealer(tx).name, count_for_sale(tx)
-        what = (
-            f"{name} ({dealer_id}): {vehicles:,} vehicles for sale, all leads, visits, deliveries, consent records, "
-            "tokens, settings and keys"
-        )
+            what = _all_of(tx)
         err.print(f"This deletes {plain(what)}.")
         if not yes and not typer.confirm("Delete this dealer? This cannot be undone.", err=True):
             fail("Nothing was deleted.")
@@ -246,10 +248,27 @@ def remove(dealer_id: IdArgument, yes: YesOption = False, folder: FolderOption =
 
 
 def delete_dealer(opened: OpenInstallation, dealer_id: str) -> dict[str, int]:
-    """Deletes a dealer, with a progress bar. Returns how many rows of each table."""
+    """Deletes a dealer and its files here, with a progress bar. Returns how many rows of each table."""
     with progress() as bar:
         task = bar.add_task("Deleting", total=None)
-        return remove_dealer(opened.store, dealer_id, lambda rows: bar.update(task, advance=rows))
+        removed = remove_dealer(opened.store, dealer_id, lambda rows: bar.update(task, advance=rows))
+    delete_files_of_removed(opened.store, opened.installation.directory)
+    return removed
+
+
+def _all_of(tx: Transaction) -> str:
+    """What the removal of a dealer deletes. Raises DealerUnknown if there is nothing."""
+    try:
+        name = find_dealer(tx).name
+    except DealerUnknown:
+        left = sum(count_rows(tx).values())
+        if not left or not was_removed(tx):
+            raise
+        return f"what is left of {tx.dealer_id}, whose removal did not end: {counted(left, 'row')}"
+    return (
+        f"{name} ({tx.dealer_id}): {count_for_sale(tx):,} vehicles for sale, all leads, visits, deliveries, consent "
+        "records, tokens, settings, keys and files"
+    )
 
 
 @hosts.command("add")

@@ -127,7 +127,7 @@ def _write_dealers(folder: Path, address: str, count: int) -> None:
             known = {dealer.dealer_id for dealer in all_dealers(tx)}
         for dealer in bar.track(list(invented_dealers(count)), description="Inventing dealers"):
             if dealer.dealer_id not in known:
-                with store.write(dealer.dealer_id) as tx:
+                with store.registration(dealer.dealer_id) as tx:
                     add_dealer(tx, dealer.dealer_toml.encode(), actor="dealer-agent demo", listed=True)
                 profile = installation.dealer_settings(dealer.dealer_toml).dealer
                 feed = read_feed(dealer.inventory)

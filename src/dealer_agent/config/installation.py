@@ -34,6 +34,12 @@ from dealer_agent.protocol.problems import Problem
 
 FILE_NAME = "installation.toml"
 
+DEALERS = "dealers"
+"""The folder with a folder for each dealer."""
+
+SNAPSHOTS = "snapshots"
+"""The folder with the snapshots of all dealers. It may be deleted while the service is stopped."""
+
 OF_INSTALLATION = {
     "service": ("trusted_proxies", "private_networks", "max_connections", "max_connections_per_address"),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
@@ -94,7 +100,7 @@ class Installation:
 
     def folder_of(self, dealer_id: str) -> Path:
         """The folder of a dealer's files: folders that receive leads, and the heads of its event chains."""
-        return self.directory / "dealers" / dealer_id
+        return self.directory / DEALERS / dealer_id
 
     def address_of(self, dealer_id: str, hosts: Sequence[str]) -> str:
         """The address of a dealer with these host names: its first host, else a path below the installation's."""

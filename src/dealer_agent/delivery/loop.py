@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import structlog
@@ -22,13 +23,21 @@ from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.delivery.dealer_outlets import DealerOutlets, OutletCache
 from dealer_agent.delivery.delivery_content import prepare_delivery
 from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId, NotDelivered, retry_wait
+from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.slots import share_slots
 from dealer_agent.storage import outbox
-from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, KeyMissing, StorageError, WrongKey
+from dealer_agent.storage.errors import (
+    DatabaseFailure,
+    DealerUnknown,
+    KeyMissing,
+    LeaseLost,
+    StorageError,
+    WrongKey,
+)
 from dealer_agent.storage.lead_job import Job
 from dealer_agent.storage.lead_writer import STORE_SECONDS, LeadWriter
 from dealer_agent.storage.outbox import DueDelivery, Receiver
-from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
+from dealer_agent.storage.sent_deliveries import StoredDocument
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.trace_context import OpenSpan, current_span
 from dealer_agent.storage.transaction import Transaction
@@ -193,7 +202,7 @@ class DeliveryLoop:
         due = self._due[dealer_id]
         try:
             leased = await self._write(dealer_id, lambda tx: _lease(tx, due.dealer, limits), seconds=LEASE_WAIT_SECONDS)
-        except (KeyMissing, WrongKey) as fault:
+        except (KeyMissing, WrongKey, DealerUnknown) as fault:
             self._put_off(dealer_id, fault)
             return
         self._wrong_until.pop(dealer_id, None)
@@ -338,17 +347,17 @@ class DeliveryLoop:
         if span is not None:
             current_span.set(span)  # The task is of this attempt only.
             sending = sending._replace(delivery=sending.delivery._replace(trace=span.traceparent))
-        delivery, begun = sending.delivery, False
+        delivery, lease = sending.delivery, self._lease_of(sending)
         try:
-            document = await self._document(sending)
-            if document is None:
-                return
-            begun = True
-            note = await sending.dealer.outlets[delivery.receiver].send(delivery, document)
+            document, is_new = await asyncio.to_thread(self._rendered, sending)
+            lease.new_document = document if is_new else None
+            note = await sending.dealer.outlets[delivery.receiver].send(delivery, document.content, lease)
         except asyncio.CancelledError:
             # The process stops, so another process may send it at once. If this cannot be stored, the lease expires.
             with suppress(StorageError):
-                await self._write(sending.dealer_id, lambda tx: outbox.release(tx, delivery, may_have_arrived=begun))
+                await self._write(
+                    sending.dealer_id, lambda tx: outbox.release(tx, delivery, may_have_arrived=lease.may_have_left)
+                )
             raise
         except DeliveryDropped as dropped:
             self._note(sending, "dropped")
@@ -361,13 +370,15 @@ class DeliveryLoop:
         except NotDelivered as failure:
             self._count_failure(sending, failure)
             await self._record_failure(sending, failure)
+        except (LeaseLost, DealerUnknown) as lost:
+            log.info("delivery not sent", **sending.named(), reason=str(lost))
         except StorageError as failure:
             await self._record_failure(sending, NotDelivered(f"not begun: {failure}", channel_failed=False))
         except Exception as fault:  # noqa: BLE001 - the boundary: a fault of one delivery must not end the loop.
             # The message of a library's error may quote the lead.
             log.error("fault", **sending.named(), error=type(fault).__qualname__, place=_place(fault))
             problem = f"a fault in this program ({type(fault).__qualname__}); the log says where"
-            unsent = NotDelivered(problem, channel_failed=False, may_have_arrived=begun)
+            unsent = NotDelivered(problem, channel_failed=False, may_have_arrived=lease.may_have_left)
             await self._record_failure(sending, unsent)
         else:
             self._breaker(sending.dealer, delivery.receiver).succeeded()
@@ -375,15 +386,9 @@ class DeliveryLoop:
             log.info("delivery sent", **sending.named(), **({"note": note} if note else {}))
             await self._record(sending, outbox.settle_sent, note)
 
-    async def _document(self, sending: Sending) -> bytes | None:
-        """The document of the first attempt, which is stored before it is sent. None if the lease was lost."""
-        document, is_new = await asyncio.to_thread(self._rendered, sending)
-        if is_new:
-            try:
-                await self._write(sending.dealer_id, lambda tx: store_document(tx, sending.delivery, document))
-            except AlreadyStored:
-                return None
-        return document.content
+    def _lease_of(self, sending: Sending) -> Lease:
+        seconds, write = sending.dealer.settings.lease_seconds, partial(self._write, sending.dealer_id)
+        return Lease(sending.delivery, seconds, None, write)
 
     def _rendered(self, sending: Sending) -> tuple[StoredDocument, bool]:
         """The document, and whether it is new. Raises DeliveryDropped for a mail to a customer that is out of date."""
@@ -444,6 +449,8 @@ class DeliveryLoop:
         while True:
             try:
                 await self._write(sending.dealer_id, lambda tx: result(tx, sending.delivery, *values, **more), now)
+            except DealerUnknown:
+                return  # It was removed with all its deliveries.
             except StorageError as failure:
                 if asyncio.get_running_loop().time() >= deadline:
                     log.error("delivery not settled", **sending.named(), problem=str(failure))

@@ -1,17 +1,31 @@
 """The dealer's mail server. A failure never contains the server's text, because it may quote the mail."""
 
-import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import aiosmtplib
 
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.lease import Countdown, Lease
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 QUIT_SECONDS = 2.0
+
+
+class _Client(aiosmtplib.SMTP):
+    """A client that calls `before_data` when the server has accepted sender and recipients, before the mail is sent."""
+
+    before_data: Callable[[], Awaitable[None]] | None = None
+
+    async def data(self, message: str | bytes, /, **options: Any) -> aiosmtplib.SMTPResponse:
+        """The command DATA, and the mail."""
+        if self.before_data is not None:
+            await self.before_data()
+        return await super().data(message, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +37,18 @@ class MailServer:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
 
-    async def send(self, content: bytes, recipients: tuple[str, ...]) -> str | None:
-        """Sends a mail. Returns a note if only some of the recipients were accepted. Raises NotDelivered."""
-        mail, client = self.settings, self._client()
+    async def send(self, content: bytes, recipients: tuple[str, ...], lease: Lease | None = None) -> str | None:
+        """Sends a mail. Returns a note if only some of the recipients were accepted. Raises NotDelivered.
+
+        With a `lease`, it is renewed before the mail itself is sent. Then it also raises LeaseLost and StorageError.
+        """
+        mail, client, countdown = self.settings, self._client(), Countdown(self.settings.timeout_seconds)
+        if lease is not None:
+            client.before_data = lambda: countdown.renew(lease)
         options = ["SMTPUTF8"] if needs_utf8(mail.from_address, *recipients) else []
         connected = False
         try:
-            async with asyncio.timeout(mail.timeout_seconds):
+            async with countdown.running():
                 await client.connect()
                 connected = True
                 refused, _ = await client.sendmail(mail.from_address, recipients, content, mail_options=options)
@@ -51,7 +70,7 @@ class MailServer:
         """Connects and logs in, and sends no mail. Raises NotDelivered."""
         client = self._client()
         try:
-            async with asyncio.timeout(self.settings.timeout_seconds):
+            async with Countdown(self.settings.timeout_seconds).running():
                 await client.connect()
             with suppress(aiosmtplib.SMTPException, OSError):
                 await client.quit(timeout=QUIT_SECONDS)
@@ -60,9 +79,9 @@ class MailServer:
         finally:
             client.close()
 
-    def _client(self) -> aiosmtplib.SMTP:
+    def _client(self) -> _Client:
         mail = self.settings
-        return aiosmtplib.SMTP(
+        return _Client(
             hostname=mail.host,
             port=mail.port,
             username=self.user,

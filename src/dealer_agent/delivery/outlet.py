@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 import httpx
 
+from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
@@ -19,8 +20,12 @@ class Outlet(Protocol):
     def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The document. Blocks for up to half a second for a large lead. Raises DeliveryDropped."""
 
-    async def send(self, delivery: DueDelivery, document: bytes) -> str | None:
-        """Sends a document. May return a note about a document that arrived. Raises NotDelivered."""
+    async def send(self, delivery: DueDelivery, document: bytes, lease: Lease) -> str | None:
+        """Sends a document. May return a note about a document that arrived.
+
+        It renews the lease just before the first byte of the document leaves. Raises NotDelivered, LeaseLost and
+        StorageError.
+        """
 
 
 Outlets = Mapping[Receiver, Outlet]

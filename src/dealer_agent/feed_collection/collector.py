@@ -91,7 +91,7 @@ class InstallationFeeds:
             ]
         if time.monotonic() >= self._scan_at:
             self._scan_at = time.monotonic() + SCAN_SECONDS
-            for folder in self.directory.glob("dealers/*/feeds"):
+            for folder in self.directory.glob("dealers/[!.]*/feeds"):
                 due += [Work(folder.parent.name, name, fetches=False) for name in feeds_with_files(folder.parent)]
         return due
 

@@ -29,7 +29,7 @@ from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import appointments_of, busy_quarters, find_appointment, vehicle_quarters
 from dealer_agent.storage.consents import allowed_channels
-from dealer_agent.storage.lead_job import Job
+from dealer_agent.storage.lead_job import Buyer, Job
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import get_lead
@@ -218,7 +218,7 @@ class CustomerActions:
         return lead
 
     async def _write(self, job: Job[Result], now: datetime, seconds: float) -> Result:
-        stored = self._writer.submit(self._dealer_id, job, now)
+        stored = self._writer.submit(self._dealer_id, job, now, Buyer())
         try:
             async with asyncio.timeout(seconds):
                 result = await asyncio.shield(asyncio.wrap_future(stored))

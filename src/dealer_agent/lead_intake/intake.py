@@ -23,8 +23,15 @@ from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import InternalError, ProtocolError, RateLimited
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.responses import LeadStatus
-from dealer_agent.storage.errors import DealerBlocked, QueueFull, StorageError, StoreClosed
-from dealer_agent.storage.lead_job import Job
+from dealer_agent.storage.errors import (
+    DealerBlocked,
+    DealerUnknown,
+    QueueFull,
+    StorageError,
+    StoreClosed,
+    TokenRevoked,
+)
+from dealer_agent.storage.lead_job import Buyer, Job
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import record_refusal
 from dealer_agent.storage.store import Store
@@ -66,11 +73,15 @@ class LeadIntake:
         does a lead that waits for the dealer's lock for STORE_SECONDS. If it is being stored at that time, it gets
         `seconds` more; then InternalError says that it may be stored. Raises RateLimited if too many leads wait. Also
         raises the errors of `LeadTransaction.store`, AppointmentTimeUnavailable for a lead that is stored without a
-        time, and StorageError.
+        time, and StorageError: DealerUnknown if the dealer is not served any more, TokenRevoked for a revoked token.
         """
         job = self.lead_job(lead, catalogue, now)
         try:
-            answer = await _in_time(self._writer.submit(self._context.profile.id, job, now), seconds)
+            submitted = self._writer.submit(self._context.profile.id, job, now, Buyer(lead.token_id))
+            answer = await _in_time(submitted, seconds)
+        except (DealerUnknown, TokenRevoked):
+            self._on_result("refused")
+            raise
         except QueueFull:
             self._on_result("refused")
             raise RateLimited(RETRY_SECONDS, because="Too many leads wait for the dealer's database.") from None

@@ -10,6 +10,7 @@ from dealer_agent.bootstrap.deliveries import dealer_outlets, http_client
 from dealer_agent.config import Settings
 from dealer_agent.dealers.routing import CUSTOMER
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.lease import lease_outside_queue
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.encryption import Cipher
 from dealer_agent.leads.lead_view import LeadView, rooftop_view
@@ -60,7 +61,7 @@ async def _send(settings: Settings, receiver: Receiver, outlet: Outlet, now: dat
     document = await asyncio.to_thread(outlet.render, delivery, marked_lead(settings, rooftop, lead_id, now))
     try:
         async with asyncio.timeout(SEND_SECONDS):
-            note = await outlet.send(delivery, document)
+            note = await outlet.send(delivery, document, lease_outside_queue(delivery))
     except NotDelivered as problem:
         return Finding("problem", f"{where}: {problem}", "correct the channel, then try again")
     except TimeoutError:

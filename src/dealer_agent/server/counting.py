@@ -22,6 +22,8 @@ from dealer_agent.protocol.skill import InventorySearchRequest
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.request_counts import Counted, RequestCounts
 from dealer_agent.storage.daily_counts import MOST_ITEMS, OK, OTHER, SearchCount, Subject, add_counts
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.registration import hold_registration
 from dealer_agent.storage.store import Store
 
 TAKE_SECONDS = 1.0
@@ -164,10 +166,12 @@ class Counting:
                     _merge(self._unsaved.setdefault(day, DayTally()), unsaved[day])
 
     def _write(self, counts: list[tuple[Day, DayTally]]) -> None:
-        (dealer_id, _), _ = counts[0]
-        with self.store.write(dealer_id) as tx:
-            for (each, day), tally in counts:
-                add_counts(replace(tx, dealer_id=each), day, tally.numbers)
+        with self.store.write(ALL_DEALERS) as tx:
+            for (dealer_id, day), tally in counts:
+                of_dealer = replace(tx, dealer_id=dealer_id)
+                # The counts of a removed dealer are discarded.
+                if hold_registration(of_dealer):
+                    add_counts(of_dealer, day, tally.numbers)
 
 
 def _count_requests(tally: DayTally, counted: Counted) -> None:

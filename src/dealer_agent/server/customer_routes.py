@@ -24,7 +24,7 @@ from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.pages.customer import contact_page, notice_page, visit_page
 from dealer_agent.server.pages.site import FORM_SECURITY_POLICY, Site
 from dealer_agent.server.service import BAD_TOKENS_RULE, Service
-from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.errors import DealerUnknown, StorageError
 
 log = structlog.get_logger()
 
@@ -85,6 +85,8 @@ class CustomerPages:
                 return await self._follow(link, purpose, form)
         except ClientGoneError:
             return Response(status_code=400)
+        except DealerUnknown:
+            return self._notice(404, None, "This link does not work", "The dealer no longer uses this service.")
         except (StorageError, TimeoutError) as failure:
             log.error("customer page failed", error=type(failure).__qualname__)
             advice = "Please open the link again in a few minutes. The page then shows whether your change was made."

@@ -23,7 +23,7 @@ OPENED_BYTES = 128 * 1024
 """The memory of an opened dealer besides its snapshot. Measured with 290 units."""
 NOTE_SECONDS = 10.0
 WRITE_SECONDS = 60.0
-FILES_SECONDS = 3600.0
+FILES_SECONDS = 60.0
 HALF_LIFE_SECONDS = 86_400.0
 """After this time, the use of a dealer counts half."""
 MOST_REMEMBERED = 10_000

@@ -28,6 +28,7 @@ from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, not_a_lead, too_large, wrong_media_type
 from dealer_agent.server.client_address import client_address
+from dealer_agent.server.error_replies import NOT_VALID_HERE
 from dealer_agent.server.limits import ADDRESS_RULE
 from dealer_agent.server.log import RequestLine
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
@@ -156,7 +157,7 @@ def check_token(incoming: IncomingRequest) -> None:
         raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
     if token is not None and incoming.token_id is None:
         incoming.count(BAD_TOKENS_RULE, incoming.address)
-        raise AuthRequired("The bearer token is not valid here.")
+        raise AuthRequired(NOT_VALID_HERE)
 
 
 def count_body(incoming: IncomingRequest) -> None:

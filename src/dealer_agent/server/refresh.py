@@ -26,6 +26,7 @@ from dealer_agent.storage.errors import (
     ClockDoubtful,
     DatabaseFailure,
     DealerBlocked,
+    DealerUnknown,
     StorageError,
 )
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -266,6 +267,8 @@ class Refresher:
                     if not others or (isinstance(fault, DatabaseFailure) and not isinstance(fault, DealerBlocked)):
                         raise
                     await self._probe_any(others)
+        except DealerUnknown:
+            return  # It was removed. The database works, and the addresses will not have the dealer next time.
         except (TimeoutError, DealerBlocked):
             if self.writer.stored > stored:
                 return

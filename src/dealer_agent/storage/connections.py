@@ -47,6 +47,7 @@ from dealer_agent.storage.errors import (
 )
 from dealer_agent.storage.isolation import begin_transaction
 from dealer_agent.storage.prepared_statements import write_collected
+from dealer_agent.storage.registration import HOLD_AND_FIND, READ_ENABLED, needs_registration, not_registered
 
 BUSY_SECONDS = 30
 """How long a writer waits for the lock of another process: longer than the longest import."""
@@ -95,6 +96,9 @@ _DEALER = "dealer_agent_dealer"
 
 _LOCK_SECONDS = "dealer_agent_lock_seconds"
 """The execution option with the time that a statement of a transaction waits for a lock. BUSY_SECONDS without it."""
+
+_REGISTERED = "dealer_agent_registered"
+"""The execution option of a transaction whose dealer must be registered."""
 
 _IDLE = "SET LOCAL idle_in_transaction_session_timeout = '{}s'"
 
@@ -255,18 +259,36 @@ def _sqlite_reader(url: URL) -> Engine:
     return engine
 
 
-def begin(engine: Engine, dealer_id: str, lock_seconds: float = BUSY_SECONDS) -> AbstractContextManager[Connection]:
+def begin(
+    engine: Engine, dealer_id: str, lock_seconds: float = BUSY_SECONDS, *, registered: bool = False
+) -> AbstractContextManager[Connection]:
     """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`).
 
-    On PostgreSQL, a statement that waits for a lock for longer than `lock_seconds` raises DatabaseBusy.
+    On PostgreSQL, a statement that waits for a lock for longer than `lock_seconds` raises DatabaseBusy. `registered`:
+    it holds the registration of the dealer of an installation. Raises DealerUnknown.
     """
-    return engine.begin() if engine.dialect.name == "sqlite" else _begin_for(engine, dealer_id, lock_seconds)
+    if engine.dialect.name == "sqlite":
+        return _begin_on_sqlite(engine, dealer_id, registered=registered)
+    return _begin_on_postgresql(engine, dealer_id, lock_seconds, registered=registered)
 
 
 @contextmanager
-def _begin_for(engine: Engine, dealer_id: str, lock_seconds: float) -> Iterator[Connection]:
+def _begin_on_sqlite(engine: Engine, dealer_id: str, *, registered: bool) -> Iterator[Connection]:
+    with engine.begin() as connection:
+        if registered and needs_registration(connection, dealer_id):
+            found = connection.execute(READ_ENABLED.statement, {"dealer": dealer_id})
+            if found.one_or_none() is None:
+                raise not_registered(dealer_id)
+        yield connection
+
+
+@contextmanager
+def _begin_on_postgresql(
+    engine: Engine, dealer_id: str, lock_seconds: float, *, registered: bool
+) -> Iterator[Connection]:
     with engine.connect() as connection:
-        connection.execution_options(**{_DEALER: dealer_id, _LOCK_SECONDS: lock_seconds})
+        registered = registered and needs_registration(connection, dealer_id)
+        connection.execution_options(**{_DEALER: dealer_id, _LOCK_SECONDS: lock_seconds, _REGISTERED: registered})
         try:
             with translating(), connection.begin():
                 yield connection
@@ -487,4 +509,8 @@ def _begin_with_dealer(engine: Engine, statements: str) -> None:
     def begin(connection: Connection) -> None:
         options = connection.get_execution_options()
         milliseconds = options.get(_LOCK_SECONDS, BUSY_SECONDS) * 1000
-        begin_transaction(connection, statements.format(lock_milliseconds=milliseconds), options.get(_DEALER))
+        dealer_id, registered = options.get(_DEALER), options.get(_REGISTERED, False)
+        begun = statements.format(lock_milliseconds=milliseconds)
+        rows = begin_transaction(connection, begun, dealer_id, HOLD_AND_FIND if registered else "")
+        if registered and dealer_id is not None and rows == 0:
+            raise not_registered(dealer_id)

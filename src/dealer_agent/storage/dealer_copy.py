@@ -10,6 +10,8 @@ from sqlalchemy import Row, Table, func, insert, select
 
 from dealer_agent.storage.accesses import verify_accesses
 from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.errors import DealerExists
+from dealer_agent.storage.registration import was_removed
 from dealer_agent.storage.schema import (
     dealer_hosts,
     dealer_keys,
@@ -58,6 +60,15 @@ def count_rows(tx: Transaction) -> dict[str, int]:
     return {
         name: int(tx.execute(statement).scalar_one()) for name, statement in COUNTS.items() if name != revisions.name
     }
+
+
+def require_removed(tx: Transaction) -> None:
+    """Raises DealerExists if a removal of the dealer did not end, and rows are left."""
+    if any(count_rows(tx).values()) and was_removed(tx):
+        raise DealerExists(
+            f"the dealer {tx.dealer_id} was removed, and some of its data is still there: type dealer-agent dealers "
+            f"remove {tx.dealer_id}, then try again"
+        )
 
 
 def damage(tx: Transaction) -> str | None:

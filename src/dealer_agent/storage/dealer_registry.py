@@ -13,6 +13,8 @@ from sqlalchemy import Boolean, Delete, Table, bindparam, delete, func, insert, 
 from dealer_agent.dealers.hosts import canonical_host
 from dealer_agent.storage.dealer_keys import COUNT_CHANGE, create_keys
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
+from dealer_agent.storage.event_chain import lock_dealer
+from dealer_agent.storage.registration import hold_registration, not_registered, was_removed
 from dealer_agent.storage.schema import (
     dealer_hosts,
     dealer_settings,
@@ -23,7 +25,7 @@ from dealer_agent.storage.schema import (
     upsert,
 )
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.transaction import InstallationTransaction, Transaction
+from dealer_agent.storage.transaction import InstallationTransaction, OneCipher, Transaction
 
 MOST_REMOVED = 1000
 """The most rows that one transaction of `remove_dealer` deletes: it bounds how long leads of other dealers wait."""
@@ -86,6 +88,8 @@ FIND_DEALER = _DEALERS.where(of_dealer(registered_dealers))
 
 LIST_DEALERS = _DEALERS.order_by(registered_dealers.c.dealer_id)
 
+DELETE_DEALER = delete(registered_dealers).where(of_dealer(registered_dealers))
+
 READ_SETTINGS = select(dealer_settings.c.document).where(
     of_dealer(dealer_settings), dealer_settings.c.number == bindparam("sought")
 )
@@ -131,7 +135,10 @@ FIND_CHANGED = (
 def add_dealer(
     tx: Transaction, document: bytes, *, actor: str, note: str = "", enabled: bool = True, listed: bool = False
 ) -> None:
-    """Registers the dealer of the transaction with its first settings, a valid `dealer.toml`. Raises DealerExists."""
+    """Registers the dealer of the transaction with its first settings, a valid `dealer.toml`. Raises DealerExists.
+
+    The transaction is a `Store.registration`.
+    """
     state = {"enabled": enabled, "listed": listed, "name": _name_in(document), "settings_number": 1}
     if tx.execute(ADD_DEALER, {**state, "added_at": tx.now, "changed_at": tx.now}).one_or_none() is None:
         raise DealerExists(f"the dealer {tx.dealer_id} is registered already")
@@ -166,9 +173,14 @@ def _add_settings(tx: Transaction, number: int, document: bytes, actor: str, not
 
 
 def set_state(tx: Transaction, *, enabled: bool | None = None, listed: bool | None = None) -> None:
-    """Enables or disables a dealer, and lists or unlists it. None changes nothing. Raises DealerUnknown."""
+    """Enables or disables a dealer, and lists or unlists it. None changes nothing. Raises DealerUnknown.
+
+    Another state locks the dealer: no lead is stored after the dealer was disabled.
+    """
+    if enabled is not None:
+        lock_dealer(tx)
     if tx.execute(SET_STATE, {"is_enabled": enabled, "is_listed": listed, "at": tx.now}).rowcount == 0:
-        raise _unknown(tx.dealer_id)
+        raise not_registered(tx.dealer_id)
     tx.execute(COUNT_CHANGE)
 
 
@@ -176,7 +188,7 @@ def find_dealer(tx: Transaction) -> RegisteredDealer:
     """The dealer of the transaction. Raises DealerUnknown."""
     found = tx.execute(FIND_DEALER).one_or_none()
     if found is None:
-        raise _unknown(tx.dealer_id)
+        raise not_registered(tx.dealer_id)
     return RegisteredDealer(*found)
 
 
@@ -211,10 +223,12 @@ def add_host(tx: InstallationTransaction, dealer_id: str, host: str) -> str:
     if owners - {dealer_id}:
         raise HostTaken(f"the host {name} belongs to another dealer: {', '.join(sorted(owners))}")
     if not owners:
-        if tx.execute(FIND_DEALER, {"dealer": dealer_id}).one_or_none() is None:
-            raise _unknown(dealer_id)
-        tx.execute(ADD_HOST, {"dealer_id": dealer_id, "host": name, "added_at": tx.now})
-        tx.execute(COUNT_CHANGE, {"dealer_id": dealer_id})
+        owner = Transaction(tx.connection, dealer_id, tx.now, OneCipher(None))
+        if not hold_registration(owner):
+            raise not_registered(dealer_id)
+        find_dealer(owner)
+        owner.execute(ADD_HOST, {"host": name, "added_at": tx.now})
+        owner.execute(COUNT_CHANGE)
     return name
 
 
@@ -255,25 +269,30 @@ def remove_dealer(
 ) -> dict[str, int]:
     """Deletes all rows of a dealer, customer data too. Returns how many of each table it deleted.
 
-    The dealer is disabled first, so that no process serves it. Each transaction deletes at most MOST_REMOVED rows, and
-    a call that was interrupted can be repeated. Only the counters of `revisions` stay: other processes read there that
-    the dealer is gone. `on_progress` gets the number of rows after each transaction. Raises DealerUnknown.
+    The registration goes first: from then on, nobody writes for the dealer (`storage.registration`). Each transaction
+    deletes at most MOST_REMOVED rows. A call that was interrupted can be repeated. Only the counters of `revisions`
+    stay: other processes read there that the dealer is gone. `on_progress` gets the number of rows after each
+    transaction. Raises DealerUnknown, and DealerExists if the dealer is added again meanwhile.
     """
-    with store.write(dealer_id) as tx:
-        set_state(tx, enabled=False, listed=False)
-    removed: dict[str, int] = {}
+    with store.registration(dealer_id) as tx:
+        removed = {registered_dealers.name: tx.execute(DELETE_DEALER).rowcount}
+        if not removed[registered_dealers.name] and not was_removed(tx):
+            raise not_registered(dealer_id)
+        tx.execute(COUNT_CHANGE)
     for name, statement in REMOVALS.items():
         removed[name] = 0
         while True:
-            with store.write(dealer_id) as tx:
+            with store.registration(dealer_id) as tx:
+                if tx.execute(FIND_DEALER).one_or_none() is not None:
+                    raise DealerExists(f"the dealer {dealer_id} was added again while it was being removed")
                 count = tx.execute(statement).rowcount
             removed[name] += count
             on_progress(count)
             if count < MOST_REMOVED:
                 break
-    with store.write(dealer_id) as tx:
-        tx.execute(COUNT_CHANGE)
     store.truncate_log()
+    if not any(removed.values()):
+        raise not_registered(dealer_id)
     return removed
 
 
@@ -284,15 +303,9 @@ def _delete_some(table: Table) -> Delete:
     return delete(table).where(of_dealer(table), tuple_(*table.primary_key).in_(chosen))
 
 
-# Rows that refer to others go first. The registration goes last, so that an interrupted removal can be repeated.
+# Rows that refer to others go first.
 REMOVALS = {
     table.name: _delete_some(table)
-    for table in (
-        *(table for table in reversed(metadata.sorted_tables) if table not in (registered_dealers, revisions)),
-        registered_dealers,
-    )
+    for table in reversed(metadata.sorted_tables)
+    if table not in (registered_dealers, revisions)
 }
-
-
-def _unknown(dealer_id: str) -> DealerUnknown:
-    return DealerUnknown(f"there is no dealer {dealer_id} in this installation: see dealer-agent dealers list")

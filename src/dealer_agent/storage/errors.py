@@ -10,7 +10,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
         SchemaOutdated, SchemaTooNew
         KeyMissing, WrongKey, KeysChanged
         AlreadyStored, FeedRefused, LeaseLost, ClockDoubtful
-        DealerUnknown, DealerExists, SettingsConflict, HostTaken
+        TokenRevoked, DealerUnknown, DealerExists, SettingsConflict, HostTaken
 """
 
 # ruff: noqa: N818 - the names say what happened, as in httpx
@@ -103,8 +103,12 @@ class KeysChanged(StorageError):
     """Another process has changed the keys of a dealer."""
 
 
+class TokenRevoked(StorageError):
+    """The token of a request was revoked before its lead was stored."""
+
+
 class DealerUnknown(StorageError):
-    """The installation has no such dealer, or the dealer has no such settings."""
+    """The installation does not have or serve such a dealer, or the dealer has no such settings."""
 
 
 class DealerExists(StorageError):
@@ -124,7 +128,7 @@ class NotIsolated(StorageError):
 
 
 class LeaseLost(StorageError):
-    """Another process works on the feed now."""
+    """Another process works on the feed, or sends the delivery, now."""
 
 
 class FeedRefused(StorageError):

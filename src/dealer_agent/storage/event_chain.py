@@ -21,8 +21,9 @@ from sqlalchemy import Column, Row, Select, Table, Update, bindparam, func, inse
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.storage.chain_heads import Head
-from dealer_agent.storage.errors import KeyMissing
-from dealer_agent.storage.prepared_statements import Prepared
+from dealer_agent.storage.errors import DealerUnknown, KeyMissing
+from dealer_agent.storage.prepared_statements import Prepared, Read, read_of_each
+from dealer_agent.storage.registration import not_registered, registration_reads
 from dealer_agent.storage.schema import (
     accesses,
     as_stored,
@@ -129,40 +130,85 @@ ADD_DEALER = upsert(dealers, "NOTHING")
 FIND_KEY = select(vault_keys.c.key_id).where(of_dealer(vault_keys), vault_keys.c.key_id == bindparam("key_id"))
 
 
-def lock_dealer(tx: Transaction) -> None:
-    """Locks the dealer: leads of this dealer wait, in every process, until the transaction ends."""
-    found = LOCK_DEALER.read(tx, {})
-    if not found:
-        tx.execute(ADD_DEALER)
-        found = LOCK_DEALER.read(tx, {})
-    tx.connection.info[_cache_key(tx)] = _stored_end(*found[0])
+class LockedDealer(NamedTuple):
+    """A dealer that is locked: whether it is enabled, and the rows of what was read with the lock."""
+
+    enabled: bool
+    rows: list[list[Any]]
 
 
-class FreeDealers(NamedTuple):
-    """The transactions whose dealer was locked at once, and those whose dealer has no row yet."""
+class DealerLocks(NamedTuple):
+    """The transactions whose dealer is locked, and the others: of removed dealers, of dealers without a row yet, and of
+    dealers that another transaction has locked."""
 
-    locked: list[Transaction]
+    locked: list[tuple[Transaction, LockedDealer]]
+    removed: list[Transaction]
     new: list[Transaction]
+    taken: list[Transaction]
 
 
-def lock_free_dealers(transactions: Sequence[Transaction]) -> FreeDealers:
-    """Locks the dealers of transactions that share a connection, without a wait for those that others have locked.
+Wanted = tuple[Transaction, Sequence[Read]]
+"""A transaction whose dealer is to be locked, and what is read with the lock."""
 
-    It adds no rows, because that may wait. On SQLite the caller has the lock of the database: it locks all of them.
+
+def lock_dealer(tx: Transaction, reads: Sequence[Read] = ()) -> LockedDealer:
+    """Locks the dealer: leads of this dealer wait, in every process, until the transaction ends.
+
+    The `reads` cost no round trip, and see everything that was committed before the lock. Raises DealerUnknown for a
+    dealer that was removed from its installation.
     """
-    if transactions[0].connection.dialect.name == "sqlite":
-        for tx in transactions:
-            lock_dealer(tx)
-        return FreeDealers(list(transactions), [])
-    locked, others = [], []
-    for tx, found in zip(transactions, LOCK_FREE_DEALER.read_of_each(transactions), strict=True):
-        if found:
-            tx.connection.info[_cache_key(tx)] = _stored_end(*found[0])
-            locked.append(tx)
+    [(end, locked)] = _lock_and_read(LOCK_DEALER, [(tx, reads)])
+    if locked is None:
+        raise not_registered(tx.dealer_id)
+    if not end:
+        tx.execute(ADD_DEALER)
+        end = LOCK_DEALER.read(tx, {})
+    tx.connection.info[_cache_key(tx)] = _stored_end(*end[0])
+    return locked
+
+
+def lock_dealers(wanted: Sequence[Wanted]) -> DealerLocks:
+    """Locks the dealers of transactions that share a connection.
+
+    It waits only for the lock of a single dealer. It passes over those of several dealers that others have locked, and
+    adds no rows for them, because that may wait. On SQLite the caller has the lock of the database: nothing waits.
+    """
+    locks = DealerLocks([], [], [], [])
+    if len(wanted) == 1 or wanted[0][0].connection.dialect.name == "sqlite":
+        for tx, reads in wanted:
+            try:
+                locks.locked.append((tx, lock_dealer(tx, reads)))
+            except DealerUnknown:
+                locks.removed.append(tx)
+        return locks
+    others = []
+    for (tx, _), (end, locked) in zip(wanted, _lock_and_read(LOCK_FREE_DEALER, wanted), strict=True):
+        if locked is None:
+            locks.removed.append(tx)
+        elif end:
+            tx.connection.info[_cache_key(tx)] = _stored_end(*end[0])
+            locks.locked.append((tx, locked))
         else:
             others.append(tx)
-    known = READ_END.read_of_each(others) if others else []
-    return FreeDealers(locked, [tx for tx, found in zip(others, known, strict=True) if not found])
+    ends = read_of_each([(tx, [(READ_END, {})]) for tx in others]) if others else []
+    for tx, (end,) in zip(others, ends, strict=True):
+        (locks.taken if end else locks.new).append(tx)
+    return locks
+
+
+def _lock_and_read(lock: Prepared, wanted: Sequence[Wanted]) -> list[tuple[list[Any], LockedDealer | None]]:
+    """For each dealer the rows of `lock` and what was read with it; None instead for a removed dealer."""
+    registrations = [registration_reads(tx) for tx, _ in wanted]
+    each = zip(wanted, registrations, strict=True)
+    found = read_of_each([(tx, [*hold, (lock, {}), *enabled, *reads]) for (tx, reads), (hold, enabled) in each])
+    results: list[tuple[list[Any], LockedDealer | None]] = []
+    for rows, (hold, enabled) in zip(found, registrations, strict=True):
+        end, *read = rows[len(hold) :]
+        if enabled and not (registered := read.pop(0)):
+            results.append((end, None))
+        else:
+            results.append((end, LockedDealer(not enabled or bool(registered[0].enabled), read)))
+    return results
 
 
 def append(tx: Transaction, event: Mapping[str, Any], body: bytes | None = None) -> int:

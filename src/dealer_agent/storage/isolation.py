@@ -73,8 +73,10 @@ def isolation_problem(connection: Connection) -> str | None:
     )
 
 
-def begin_transaction(connection: Connection, statements: str, dealer_id: str | None) -> None:
-    """Begins a transaction on PostgreSQL with these statements, and sets its dealer. Raises StorageError.
+def begin_transaction(connection: Connection, statements: str, dealer_id: str | None, then: str = "") -> int:
+    """Begins a transaction on PostgreSQL with these statements, sets its dealer, and executes `then`.
+
+    Returns how many rows the last statement has. Raises StorageError.
 
     All of it is one message to the server. The driver, which begins each transaction by itself, finds it begun.
     """
@@ -86,10 +88,11 @@ def begin_transaction(connection: Connection, statements: str, dealer_id: str | 
     driver: Any = connection.connection.driver_connection
     if dealer_id is not None:
         statements += f"; SET LOCAL dealer_agent.dealer = {quote(dealer_id, driver)}"
-    result = driver.pgconn.exec_(statements.encode())
+    result = driver.pgconn.exec_((f"{statements}; {then}" if then else statements).encode())
     if result.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
         raise translated_driver_error(error_from_result(result))
     connection.info[_DEALER] = dealer_id
+    return int(result.ntuples)
 
 
 def must_choose(connection: Connection, dealer_id: str) -> bool:

@@ -1,16 +1,23 @@
 """A job of the lead writer: it runs in a transaction together with others or alone, and its future gets the result."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter, time_ns
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
-from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, StorageError, translating
+from dealer_agent.storage.errors import (
+    AlreadyStored,
+    DatabaseFailure,
+    DealerUnknown,
+    StorageError,
+    TokenRevoked,
+    translating,
+)
 from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.isolation import forget_dealer
 from dealer_agent.storage.prepared_statements import CollectedRows, run_plainly
@@ -19,6 +26,12 @@ from dealer_agent.storage.transaction import Ciphers, Transaction
 
 Result = TypeVar("Result")
 Job = Callable[[Transaction], Result]
+
+
+class Buyer(NamedTuple):
+    """The sender of a request whose job must not run for a disabled dealer, or with a revoked token."""
+
+    token_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -33,6 +46,7 @@ class SubmittedJob(Generic[Result]):
     now: datetime | None
     ciphers: Ciphers
     future: Future[Result]
+    buyer: Buyer | None
     seconds: float
     submitted_at: float = field(default_factory=perf_counter)
     span: OpenSpan | None = field(default_factory=current_span.get)
@@ -55,6 +69,16 @@ class SubmittedJob(Generic[Result]):
         if self.span is not None:
             tx.trace = self.span.traceparent
         return tx
+
+    def refusal(self, tokens: Collection[str], *, is_enabled: bool) -> StorageError | None:
+        """Why the job must not run, now that its dealer is locked. `tokens` are the active ones."""
+        if self.buyer is None:
+            return None
+        if not is_enabled:
+            return DealerUnknown(f"the dealer {self.dealer_id} is disabled: see dealer-agent dealers enable")
+        if self.buyer.token_id is not None and self.buyer.token_id not in tokens:
+            return TokenRevoked(f"the token {self.buyer.token_id} was revoked: give this buyer a new one")
+        return None
 
     def is_too_old(self, now: float, since: float) -> bool:
         """Whether it has waited for `seconds` for a dealer who is blocked `since`. Both are times of `perf_counter`."""

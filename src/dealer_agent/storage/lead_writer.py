@@ -30,12 +30,14 @@ from dealer_agent.storage.errors import (
     WrongKey,
     translating,
 )
-from dealer_agent.storage.event_chain import lock_dealer, lock_free_dealers
+from dealer_agent.storage.event_chain import DealerLocks, LockedDealer, lock_dealers
 from dealer_agent.storage.keys import prepare_to_encrypt
-from dealer_agent.storage.lead_job import Job, Result, SubmittedJob, savepoint
+from dealer_agent.storage.lead_job import Buyer, Job, Result, SubmittedJob, savepoint
 from dealer_agent.storage.lead_queue import LeadQueue
-from dealer_agent.storage.prepared_statements import CollectedRows, collect_rows
+from dealer_agent.storage.prepared_statements import CollectedRows, Read, collect_rows
+from dealer_agent.storage.registration import not_registered
 from dealer_agent.storage.schema import of_dealer, revisions
+from dealer_agent.storage.tokens import FIND_ACTIVE_TOKEN
 from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
 
 # It changes nothing: a probe needs a write.
@@ -103,9 +105,18 @@ class LeadWriter:
         return len(self._queue)
 
     def submit(
-        self, dealer_id: str, job: Job[Result], now: datetime | None = None, *, seconds: float = STORE_SECONDS
+        self,
+        dealer_id: str,
+        job: Job[Result],
+        now: datetime | None = None,
+        buyer: Buyer | None = None,
+        *,
+        seconds: float = STORE_SECONDS,
     ) -> Future[Result]:
         """Queues `job`; the future has its result as soon as that is durable. `now` is the time of its transaction.
+
+        The future fails with DealerUnknown if the dealer was removed. A job of a `buyer` also fails with DealerUnknown
+        for a disabled dealer, and with TokenRevoked for a revoked token.
 
         The future fails with the error of the job, or with a DatabaseFailure if the transaction failed. Then nothing of
         the job is stored, unless the connection broke during the commit. It fails with DealerBlocked if another
@@ -115,7 +126,7 @@ class LeadWriter:
         the dealer, or of all dealers, wait.
         """
         future: Future[Result] = Future()
-        self._queue.add(SubmittedJob(dealer_id, job, now, self._ciphers, future, seconds))
+        self._queue.add(SubmittedJob(dealer_id, job, now, self._ciphers, future, buyer, seconds))
         return future
 
     def probe(self, dealer_id: str, seconds: float) -> Future[None]:
@@ -130,7 +141,7 @@ class LeadWriter:
                 tx.execute(WRITE)
 
         future: Future[None] = Future()
-        self._queue.add(SubmittedJob(dealer_id, job, None, self._ciphers, future, seconds), first=True)
+        self._queue.add(SubmittedJob(dealer_id, job, None, self._ciphers, future, None, seconds), first=True)
         return future
 
     def close(self) -> None:
@@ -208,15 +219,17 @@ class LeadWriter:
                 collect_rows(connection) as rows,
             ):
                 # Sort the jobs by dealer, so that the dealer is set once for all its jobs.
-                locked = [own[0].transaction(connection) for _, own in sorted(jobs.items())]
-                if len(locked) > 1:
-                    locked, new = lock_free_dealers(locked)
-                    left = _left_of(jobs, locked, new)
-                else:
-                    lock_dealer(locked[0])
+                locks = lock_dealers(
+                    [(own[0].transaction(connection), _token_reads(own)) for _, own in sorted(jobs.items())]
+                )
+                left = _left_of(jobs, locks)
                 began = perf_counter()
-                for tx in locked:
-                    _prepare_keys(tx, jobs[tx.dealer_id])
+                for tx in locks.removed:
+                    for job in jobs[tx.dealer_id]:
+                        job.failure = not_registered(tx.dealer_id)
+                for tx, dealer in locks.locked:
+                    _prepare(tx, dealer, jobs[tx.dealer_id])
+                locked = [tx for tx, _ in locks.locked]
                 runnable = [job for tx in locked for job in jobs[tx.dealer_id] if job.failure is None]
                 started = [job for job in runnable if job.start()]
                 if not _run_together(started, connection, rows, locked):
@@ -245,10 +258,25 @@ class LeadWriter:
             job.failure = job.failure or error
 
 
-def _left_of(jobs: Jobs, locked: Iterable[Transaction], new: Iterable[Transaction]) -> Left:
-    alone = {tx.dealer_id: jobs[tx.dealer_id] for tx in new}
-    others = jobs.keys() - alone.keys() - {tx.dealer_id for tx in locked}
-    return Left({dealer_id: jobs[dealer_id] for dealer_id in others}, alone)
+def _left_of(jobs: Jobs, locks: DealerLocks) -> Left:
+    blocked, alone = ({tx.dealer_id: jobs[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new))
+    return Left(blocked, alone)
+
+
+def _token_reads(jobs: Iterable[SubmittedJob[Any]]) -> list[Read]:
+    tokens = {job.buyer.token_id for job in jobs if job.buyer is not None and job.buyer.token_id is not None}
+    return [(FIND_ACTIVE_TOKEN, {"sought": token_id}) for token_id in tokens]
+
+
+def _prepare(tx: Transaction, dealer: LockedDealer, jobs: Iterable[SubmittedJob[Any]]) -> None:
+    """Decides which jobs of a locked dealer may run.
+
+    The process may have read tokens and state of the dealer long ago: it may have been stopped since.
+    """
+    active = {row.token_id for rows in dealer.rows for row in rows}
+    for job in jobs:
+        job.failure = job.refusal(active, is_enabled=dealer.enabled)
+    _prepare_keys(tx, [job for job in jobs if job.failure is None])
 
 
 def _prepare_keys(tx: Transaction, jobs: Iterable[SubmittedJob[Any]]) -> None:

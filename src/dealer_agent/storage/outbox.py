@@ -235,6 +235,12 @@ HELD = and_(
     outbox.c.lease == bindparam("held"),
 )
 
+KEEP_LEASE = update(outbox).where(HELD).values(leased_until=bindparam("until"))
+
+RENEW = Prepared(KEEP_LEASE)
+
+LEASE_TAKEN = "another process has the lease of this delivery"
+
 # A sent document is sent, also if the lease expired meanwhile.
 SENT = Prepared(
     update(outbox)
@@ -389,6 +395,15 @@ def claim(tx: Transaction, lease: timedelta, receiver: Receiver, limit: int) -> 
         LEASE.add(tx, {"picked": row.delivery_id, "new_lease": lease_name, "until": until})
         claimed.append(DueDelivery(**row._asdict(), lease=lease_name))
     return claimed
+
+
+def renew(tx: Transaction, delivery: DueDelivery, lease: timedelta) -> None:
+    """Renews the lease of a claimed row, just before its document is sent.
+
+    Raises AlreadyStored if the lease was lost, at once or when the group is written: then nothing may be sent.
+    """
+    values = {"settled": delivery.delivery_id, "held": delivery.lease, "until": tx.now + lease}
+    RENEW.add(tx, values, conflict=LEASE_TAKEN)
 
 
 def settle_sent(tx: Transaction, delivery: DueDelivery, note: str | None = None) -> None:

@@ -10,6 +10,7 @@ table and one round trip, before any statement that could find them or depends o
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Delete, Dialect, Insert, LargeBinary, Select, Table, Update
@@ -85,23 +86,6 @@ class Prepared:
         parameters = compiled.parameters(tx.dealer_id, values)
         found = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).fetchall())
         return [compiled.row(row) for row in found]
-
-    def read_of_each(self, transactions: Sequence[Transaction]) -> list[list[Any]]:
-        """The rows of a SELECT without values, for the dealers of transactions that share a connection.
-
-        All of it is one round trip, before any row is collected. Raises StorageError.
-        """
-        connection = transactions[0].connection
-        compiled = self.compiled(connection)
-
-        def work(cursors: Sequence[Any]) -> None:
-            for cursor, tx in zip(cursors, transactions, strict=True):
-                if must_choose(connection, tx.dealer_id):
-                    choose_dealer(connection, tx.dealer_id)
-                cursor.execute(compiled.sql, compiled.parameters(tx.dealer_id, {}))
-
-        found = _run_together(connection, len(transactions), work, lambda cursor: cursor.fetchall())
-        return [[compiled.row(row) for row in rows] for rows in found]
 
     def write(self, tx: Transaction, values: Mapping[str, Any]) -> int:
         """Executes the statement at once. Returns how many rows were written. Raises StorageError."""
@@ -195,19 +179,30 @@ Read = tuple[Prepared, Mapping[str, Any]]
 
 def read_all(tx: Transaction, reads: Sequence[Read]) -> list[list[Any]]:
     """The rows of each SELECT, in one round trip. Raises StorageError."""
-    rows = _collected(tx.connection)
-    if rows is not None and any(rows.may_be_found(statement.tables, None) for statement, _ in reads):
+    return read_of_each([(tx, reads)])[0]
+
+
+def read_of_each(wanted: Sequence[tuple[Transaction, Sequence[Read]]]) -> list[list[list[Any]]]:
+    """The rows of each SELECT, for the dealers of transactions that share a connection, in one round trip.
+
+    Raises StorageError.
+    """
+    connection = wanted[0][0].connection
+    all_reads = [(tx, statement, values) for tx, reads in wanted for statement, values in reads]
+    rows = _collected(connection)
+    if rows is not None and any(rows.may_be_found(statement.tables, None) for _, statement, _ in all_reads):
         rows.write()
-    compiled = [statement.compiled(tx.connection) for statement, _ in reads]
+    compiled = [statement.compiled(connection) for _, statement, _ in all_reads]
 
     def work(cursors: Sequence[Any]) -> None:
-        if must_choose(tx.connection, tx.dealer_id):
-            choose_dealer(tx.connection, tx.dealer_id)
-        for cursor, each, (_, values) in zip(cursors, compiled, reads, strict=True):
+        for cursor, each, (tx, _, values) in zip(cursors, compiled, all_reads, strict=True):
+            if must_choose(connection, tx.dealer_id):
+                choose_dealer(connection, tx.dealer_id)
             cursor.execute(each.sql, each.parameters(tx.dealer_id, values))
 
-    found = _run_together(tx.connection, len(reads), work, lambda cursor: cursor.fetchall())
-    return [[each.row(row) for row in rows] for each, rows in zip(compiled, found, strict=True)]
+    found = _run_together(connection, len(all_reads), work, lambda cursor: cursor.fetchall())
+    rows_of = iter([[each.row(row) for row in rows] for each, rows in zip(compiled, found, strict=True)])
+    return [list(islice(rows_of, len(reads))) for _, reads in wanted]
 
 
 class CollectedRows:

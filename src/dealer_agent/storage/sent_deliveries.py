@@ -1,15 +1,17 @@
 """The document that a delivery sent, and which receivers have a lead."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import bindparam, or_, select, update
+from sqlalchemy import bindparam, or_, select
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
 from dealer_agent.storage.outbox import (
-    HELD,
+    KEEP_LEASE,
+    LEASE_TAKEN,
     WHOLE_LEADS,
     DueDelivery,
     Receiver,
@@ -73,7 +75,7 @@ READ_HISTORY = Prepared(
     )
 )
 
-STORE_DOCUMENT = Prepared(update(outbox).where(HELD).values(document=bindparam("encrypted")))
+STORE_DOCUMENT = Prepared(KEEP_LEASE.values(document=bindparam("encrypted")))
 
 
 def copies(tx: Transaction, lead_id: str) -> dict[Receiver, Copy]:
@@ -103,14 +105,14 @@ def history_in(others: Sequence[Any], delivery: DueDelivery) -> History:
     return History(bool(others), later)
 
 
-def store_document(tx: Transaction, delivery: DueDelivery, document: StoredDocument) -> None:
-    """Stores the document before its first attempt.
+def store_document(tx: Transaction, delivery: DueDelivery, document: StoredDocument, lease: timedelta) -> None:
+    """Stores the document just before it is sent first, and renews the lease.
 
     Raises AlreadyStored if the lease was lost, at once or when the group is written: then nothing may be sent.
     """
     encrypted = tx.encrypt(msgspec.msgpack.encode(document), outbox.c.document, delivery.delivery_id)
-    values = {"settled": delivery.delivery_id, "held": delivery.lease, "encrypted": encrypted}
-    STORE_DOCUMENT.add(tx, values, conflict="another has the lease of this delivery")
+    held = {"settled": delivery.delivery_id, "held": delivery.lease, "until": tx.now + lease}
+    STORE_DOCUMENT.add(tx, {**held, "encrypted": encrypted}, conflict=LEASE_TAKEN)
 
 
 def decrypted_document(tx: Transaction, delivery: DueDelivery) -> StoredDocument | None:

@@ -15,6 +15,7 @@ from dealer_agent.storage.isolation import ALL_DEALERS, isolation_problem
 from dealer_agent.storage.keys import check_keys, check_keys_to_encrypt, start_use
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.migrate import check_schema
+from dealer_agent.storage.registration import NEEDED, TAKE_ALONE
 from dealer_agent.storage.transaction import Ciphers, InstallationTransaction, OneCipher, Transaction
 
 Begin = Callable[[str, datetime | None], AbstractContextManager[Transaction]]
@@ -53,6 +54,10 @@ class Store:
         parsed = connections.database_url(url)
         connections.require_private(parsed)
         engines = connections.open_engines(parsed, most_connections)
+        if many_dealers:
+            needed = {NEEDED: True}
+            leads, writer = engines.leads.execution_options(**needed), engines.writer.execution_options(**needed)
+            engines = engines._replace(leads=leads, writer=writer)
         ciphers: Ciphers = DealerCiphers(engines.reader, cipher) if many_dealers else OneCipher(cipher)
         store = cls(engines, ciphers)
         try:
@@ -82,8 +87,12 @@ class Store:
 
     @contextmanager
     def write(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction for data that does not belong to leads. Meanwhile PostgreSQL can store leads."""
-        with translating(), connections.begin(self._writer, dealer_id) as connection:
+        """A transaction for data that does not belong to leads. Meanwhile PostgreSQL can store leads.
+
+        Raises DealerUnknown for a dealer that is not in the installation, as `lock` does: a process that went on after
+        the removal of a dealer writes nothing for it.
+        """
+        with translating(), connections.begin(self._writer, dealer_id, registered=True) as connection:
             yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._ciphers, check_keys)
 
     @contextmanager
@@ -100,6 +109,17 @@ class Store:
             yield tx
         if tx.erases:
             self.truncate_log()
+
+    @contextmanager
+    def registration(self, dealer_id: str) -> Iterator[Transaction]:
+        """A transaction that adds or removes the dealer of an installation. Nothing else is written for it meanwhile.
+
+        It waits for the other transactions that write for the dealer. Raises DatabaseBusy after a long wait.
+        """
+        with translating(), connections.begin(self._writer, dealer_id) as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(TAKE_ALONE)
+            yield Transaction(connection, dealer_id, datetime.now(UTC), self._ciphers, check_keys)
 
     @contextmanager
     def import_lock(self, dealer_id: str) -> Iterator[None]:

@@ -9,7 +9,9 @@ from typing import Literal, NamedTuple
 from sqlalchemy import bindparam, insert, select, update
 
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.keys import claim_dealer
+from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import of_dealer, revisions, tokens, upsert
 from dealer_agent.storage.transaction import Transaction
 
@@ -55,6 +57,12 @@ FIND_TOKEN = select(tokens.c.token_id).where(
     tokens.c.revoked_at.is_(None),
 )
 
+FIND_ACTIVE_TOKEN = Prepared(
+    select(tokens.c.token_id).where(
+        of_dealer(tokens), tokens.c.token_id == bindparam("sought"), tokens.c.revoked_at.is_(None)
+    )
+)
+
 REVOKE_TOKEN = (
     update(tokens)
     .where(of_dealer(tokens), tokens.c.token_id == bindparam("token"), tokens.c.revoked_at.is_(None))
@@ -80,7 +88,11 @@ def create_token(tx: Transaction, name: str, token_hash: bytes, purpose: Purpose
 
 
 def revoke_token(tx: Transaction, token_id: str) -> bool:
-    """Ends a token for ever. Returns False if there is no such active token."""
+    """Ends a token for ever. Returns False if there is no such active token.
+
+    It locks the dealer: a lead with this token is stored before the revocation, or never.
+    """
+    lock_dealer(tx)
     claim_dealer(tx)
     revoked = tx.execute(REVOKE_TOKEN, {"token": token_id, "at": tx.now}).rowcount == 1
     if revoked:

@@ -10,6 +10,7 @@ from pathlib import Path
 from dealer_agent.config.keys import sync_directory
 from dealer_agent.dealers.profile import DirectoryChannel
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.protocol.ids import new_ulid
@@ -33,16 +34,30 @@ class DirectoryOutlet:
         """The content of the file."""
         return self.format.render(message)
 
-    async def send(self, delivery: DueDelivery, document: bytes) -> None:
-        """Returns when the file is durable. Raises NotDelivered."""
+    async def send(self, delivery: DueDelivery, document: bytes, lease: Lease) -> None:
+        """Returns when the file is durable. Raises NotDelivered, LeaseLost and StorageError."""
         file = self.folder / f"{delivery.delivery_id}.{self.format.suffix}"
         try:
-            await asyncio.to_thread(self._write, file, document)
+            unfinished = await asyncio.to_thread(self._write, file, document)
+            try:
+                await lease.renew(0)
+                await asyncio.to_thread(self._finish, unfinished, file, lease)
+            except BaseException:
+                with suppress(OSError):
+                    unfinished.unlink(missing_ok=True)
+                raise
         except OSError as error:
             problem = f"the folder cannot be written to: {os.strerror(error.errno or 0)}"
             raise NotDelivered(problem, may_have_arrived=file.exists()) from None
 
-    def _write(self, file: Path, document: bytes) -> None:
+    def _finish(self, unfinished: Path, file: Path, lease: Lease) -> None:
+        # All threads may have been waiting for slow disks.
+        lease.check()
+        unfinished.rename(file)
+        sync_directory(self.folder)
+
+    def _write(self, file: Path, document: bytes) -> Path:
+        """Writes the unfinished file, and returns its path."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = self.folder / UNFINISHED
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -59,12 +74,11 @@ class DirectoryOutlet:
                 opened.write(document)
                 opened.flush()
                 os.fsync(opened.fileno())
-            unfinished.rename(file)
         except OSError:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
             raise
-        sync_directory(self.folder)
+        return unfinished
 
 
 CHANNEL = DirectoryChannel

@@ -14,10 +14,11 @@ from msgspec import UNSET
 
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.lease import Countdown, Lease
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.outgoing.addresses import AddressRefused
-from dealer_agent.storage.errors import CANNOT_BE_REACHED
+from dealer_agent.storage.errors import CANNOT_BE_REACHED, DatabaseFailure
 from dealer_agent.storage.outbox import DueDelivery
 
 LONGEST_WAIT = timedelta(hours=24)
@@ -54,8 +55,11 @@ class HttpOutlet:
         """The body of the request."""
         return self.format.render(message)
 
-    async def send(self, delivery: DueDelivery, document: bytes) -> None:
-        """Raises NotDelivered. The timeout is for the time until the head of the response."""
+    async def send(self, delivery: DueDelivery, document: bytes, lease: Lease) -> None:
+        """Raises NotDelivered, LeaseLost and StorageError. The timeout is for the time until the head of the response.
+
+        The lease is renewed when there is a connection, before the request is written.
+        """
         headers = {
             "Content-Type": self.format.media_type,
             "X-Delivery-Id": delivery.delivery_id,
@@ -66,12 +70,16 @@ class HttpOutlet:
             headers["traceparent"] = delivery.trace
         if self.authorization is not None:
             headers["Authorization"] = self.authorization
-        ends = asyncio.get_running_loop().time() + self.timeout_seconds
+        countdown = Countdown(self.timeout_seconds)
         sent_before = False
         try:
             # Each turn uses up a connection of the pool, so the loop ends.
-            while (response := await self._post(document, headers, ends)) is None:
+            while (response := await self._post(document, headers, countdown, lease)) is None:
                 sent_before = True
+        except DatabaseFailure:
+            if sent_before:
+                raise NotDelivered("cut the connection before it answered", may_have_arrived=True) from None
+            raise
         except TimeoutError:
             raise NotDelivered(f"no answer within {self.timeout_seconds:g} s", may_have_arrived=True) from None
         except AddressRefused as refused:
@@ -81,8 +89,10 @@ class HttpOutlet:
             raise NotDelivered(_problem(error), may_have_arrived=not never_sent) from None
         _check_status(response)
 
-    async def _post(self, content: bytes, headers: Mapping[str, str], ends: float) -> httpx.Response | None:
-        """The response to one request, by the loop's time `ends`. Raises TimeoutError and httpx.TransportError.
+    async def _post(
+        self, content: bytes, headers: Mapping[str, str], countdown: Countdown, lease: Lease
+    ) -> httpx.Response | None:
+        """The response to one request. Raises TimeoutError, httpx.TransportError, and what the lease raises.
 
         None if the receiver closed a connection of the pool, which it may do at any time.
         """
@@ -92,10 +102,12 @@ class HttpOutlet:
         async def note(event: str, _: object) -> None:
             nonlocal is_new
             is_new = is_new or event == "connection.connect_tcp.started"
+            if event == "http11.send_request_headers.started":
+                await countdown.renew(lease)
 
         try:
             async with (
-                asyncio.timeout_at(ends),
+                countdown.running(),
                 self.client.stream(
                     "POST", self.url, content=content, headers=headers, timeout=None, extensions={"trace": note}
                 ) as response,

@@ -12,6 +12,7 @@ from email.utils import format_datetime
 
 from dealer_agent.dealers.profile import SmtpChannel
 from dealer_agent.delivery.failures import DeliveryDropped
+from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.mail_server import MailServer, needs_utf8
 from dealer_agent.delivery.outlet import OutletParts
 from dealer_agent.leads.adf import render_adf
@@ -31,8 +32,8 @@ class _MailOutlet:
     server: MailServer
     to: tuple[str, ...]
 
-    async def send(self, _: DueDelivery, document: bytes) -> str | None:
-        return await self.server.send(document, self.to)
+    async def send(self, _: DueDelivery, document: bytes, lease: Lease) -> str | None:
+        return await self.server.send(document, self.to, lease)
 
 
 class CrmMailOutlet(_MailOutlet):
@@ -72,11 +73,11 @@ class CustomerMailOutlet:
         mail = _visit_mail(delivery, message, self.links, datetime.now(UTC))
         return _mail(self.server, delivery, (message.customer.email,), mail)
 
-    async def send(self, _: DueDelivery, document: bytes) -> str | None:
-        """Raises NotDelivered."""
+    async def send(self, _: DueDelivery, document: bytes, lease: Lease) -> str | None:
+        """Raises NotDelivered, LeaseLost and StorageError."""
         # Parsed as text: the parser of bytes reads only addresses in ASCII.
         to = message_from_string(document.decode(), policy=policy.SMTPUTF8)["To"]
-        return await self.server.send(document, tuple(each.addr_spec for each in to.addresses))
+        return await self.server.send(document, tuple(each.addr_spec for each in to.addresses), lease)
 
 
 def _visit_mail(delivery: DueDelivery, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
