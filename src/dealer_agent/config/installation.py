@@ -35,7 +35,13 @@ from dealer_agent.protocol.problems import Problem
 FILE_NAME = "installation.toml"
 
 OF_INSTALLATION = {
-    "service": ("trusted_proxies", "max_connections", "max_connections_per_address"),
+    "service": (
+        "trusted_proxies",
+        "max_connections",
+        "max_connections_per_address",
+        "request_memory_mib",
+        "request_memory_mib_per_address",
+    ),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
     "sftp": SftpSettings.__struct_fields__,
