@@ -41,7 +41,14 @@ SNAPSHOTS = "snapshots"
 """The folder with the snapshots of all dealers. It may be deleted while the service is stopped."""
 
 OF_INSTALLATION = {
-    "service": ("trusted_proxies", "private_networks", "max_connections", "max_connections_per_address"),
+    "service": (
+        "trusted_proxies",
+        "private_networks",
+        "max_connections",
+        "max_connections_per_address",
+        "request_memory_mib",
+        "request_memory_mib_per_address",
+    ),
     "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
     "logs": ("level", "access"),
     "feed_files": FeedFileSettings.__struct_fields__,

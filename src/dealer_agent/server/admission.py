@@ -37,7 +37,8 @@ SHORT_QUEUE_FOR_LEADS = 128
 """`SHORT_QUEUE` for leads. When the system has stopped the process for a moment, the measured pace is too slow. Leads
 must not be refused because of that."""
 REFUSED_PER_TURN = 192
-"""After this many refusals, a turn stops reading from refused connections. A later turn resumes this many of them."""
+"""After this many refusals, a turn stops reading from refused connections. A later turn resumes this many of them. It also
+reads from so many connections that send more than one read."""
 OVERLOADED_AFTER_SECONDS = 0.1
 """The process is overloaded when the queue is not empty for this long."""
 CALM_AFTER_SECONDS = 1.0
@@ -132,6 +133,12 @@ class Admission:
             return False
         self._stopped.append(resume)
         return True
+
+    def read_later(self, resume: Callable[[], None]) -> None:
+        """Calls `resume` in one of the next turns, so that a turn reads from few connections that send much."""
+        self._stopped.append(resume)
+        if not self._turn_began:
+            self._begin_turns(perf_counter())
 
     def parse_later(self, parse: Callable[[], None]) -> None:
         """Calls `parse` in one of the next turns: a connection that pipelines waits for all others that do.

@@ -158,9 +158,7 @@ class BoundedConnection(FastPathConnection):
         """Called by the event loop. The data may be part of a request, or several requests."""
         if self.transport.half_closed:
             self.transport.discard(len(data))
-            # Clients that send much after their last response must not delay the others.
-            self.transport.pause_reading(TURN)
-            self._load.parse_later(partial(self.transport.resume_reading, TURN))
+            self._read_later()
         elif not self._held and data.count(REQUEST_LINE) <= 1 and self._may_parse():
             self._parse(data)
             if self._message_open or self._answering_bytes or self._is_last or self.pipeline:
@@ -363,6 +361,11 @@ class BoundedConnection(FastPathConnection):
             self._is_scheduled = True
             self._load.parse_later(self._parse_held)
 
+    def _read_later(self) -> None:
+        """Clients that send much must not delay those that send little."""
+        self.transport.pause_reading(TURN)
+        self._load.read_later(partial(self.transport.resume_reading, TURN))
+
     def _parse_held(self) -> None:
         """Parses the held bytes, up to the end of one request."""
         self._is_scheduled = False
@@ -476,8 +479,7 @@ class BoundedConnection(FastPathConnection):
                 # A head that arrives at once costs no timer.
                 self._start_head_timer()
         elif self._message_open and self._is_answering() and not self.pipeline:
-            # The application reads a part of the body at a time.
-            self.flow.pause_reading()
+            self._read_later()
         self._count_held()
         if self._is_last and not self._is_answering():
             self.transport.close()
