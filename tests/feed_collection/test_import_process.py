@@ -110,9 +110,7 @@ def test_a_file_that_takes_all_memory_is_refused_by_the_process_that_started_its
 ) -> None:
     with feed_dealer(tmp_path / "store") as dealer:
         dealer.upload(nested(1_500_000), "feed.gz")
-        monkeypatch.setattr(
-            sys, "executable", program_that(tmp_path, LESS_MEMORY.replace("exec", f"exec {sys.executable}"))
-        )
+        monkeypatch.setattr(sys, "executable", program_that(tmp_path, f'exec {sys.executable} -P -c "{LIMITED}"'))
         (failed,) = collect(dealer).files
         assert (failed.state, failed.attempts) == ("failed", 1)
         assert "MiB of memory" in (failed.problem or "")
