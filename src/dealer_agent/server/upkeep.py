@@ -67,10 +67,12 @@ class Upkeep:
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
 
     async def record_heads(self) -> None:
-        """Records the heads of the dealer's event chains outside the database, and checks the table of withdrawals."""
+        """Checks the table of withdrawals, and records the heads of the dealer's event chains outside the database."""
         now = datetime.now(UTC)
-        await asyncio.to_thread(record_heads, self.store, self.profile.id, self.heads_file, now)
-        await asyncio.to_thread(repair_withdrawals, self.store, self.profile, now)
+        try:
+            await asyncio.to_thread(repair_withdrawals, self.store, self.profile, now)
+        finally:
+            await asyncio.to_thread(record_heads, self.store, self.profile.id, self.heads_file, now)
 
 
 @dataclass
