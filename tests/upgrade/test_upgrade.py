@@ -116,6 +116,5 @@ def test_this_version_continues_with_the_file_of_the_previous_one(tmp_path: Path
     refused = command("leads", "list", "--dir", folder, program=PROGRAM, **previous)
     assert (refused.returncode, "written by a newer version" in refused.stderr) == (1, True)
     copy = tmp_path / "copy"
-    succeed_here("restore", backup, "--dir", copy)
-    shutil.copy2(folder / "dealer-agent.keys", copy)
+    succeed_here("restore", backup, "--dir", copy, "--keys", folder / "dealer-agent.keys")
     run_previous("consent", "verify", "--dir", copy, **previous)

@@ -3,13 +3,16 @@
 One role owns the tables, and nobody logs in as it. The service logs in as another role, which owns nothing.
 """
 
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
 from dealer_agent.storage.connections import database_url, writer_engine
 from dealer_agent.storage.errors import BadDatabaseUrl, StorageError, translating
-from dealer_agent.storage.migrate import migrate_connection
+from dealer_agent.storage.migrate import REVISION_TABLE, migrate_connection
 from dealer_agent.storage.schema import metadata
 
 FIND_ROLE = text("SELECT 1 FROM pg_roles WHERE rolname = :role")
@@ -39,8 +42,6 @@ FIND_POWER = text(
 )
 
 FUNCTIONS = ("set_changed_at", "announce_change", "dealers_with_due_deliveries")
-
-REVISION_TABLE = "alembic_version"
 
 
 class Roles(NamedTuple):
@@ -112,6 +113,35 @@ def _prepare(connection: Connection, roles: Roles, password: str | None) -> str 
     run(f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT {rights} ON TABLES TO {service}")
     run("RESET ROLE")
     return found
+
+
+@contextmanager
+def inserting_only(connection: Connection, tables: Sequence[str]) -> Iterator[None]:
+    """Runs the statements of a `with` block as a role that may only insert rows into these tables, of any dealer.
+
+    The transaction makes the role and drops it again. Raises any error of SQLAlchemy.
+    """
+    connection.execute(LOCK_ROLES)
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    role = f"dealer_agent_restore_{secrets.token_hex(8)}"
+    schema = quote(connection.execute(READ_PLACE).one()[1])
+    named = list(map(quote, tables))
+    connection.exec_driver_sql(f"CREATE ROLE {role} NOLOGIN")
+    if not connection.execute(READ_ADMIN).scalar():
+        connection.exec_driver_sql(f"GRANT {role} TO CURRENT_USER")
+    connection.exec_driver_sql(f"REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC")
+    connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+    connection.exec_driver_sql(f"GRANT INSERT ON {', '.join(named)} TO {role}")
+    for table in named:
+        connection.exec_driver_sql(f"CREATE POLICY restoring ON {table} FOR INSERT TO {role} WITH CHECK (true)")
+    connection.exec_driver_sql(f"SET LOCAL ROLE {role}")
+    yield
+    connection.exec_driver_sql("RESET ROLE")
+    for table in named:
+        connection.exec_driver_sql(f"DROP POLICY restoring ON {table}")
+    connection.exec_driver_sql(f"REVOKE ALL ON {', '.join(named)} FROM {role}")
+    connection.exec_driver_sql(f"REVOKE ALL ON SCHEMA {schema} FROM {role}")
+    connection.exec_driver_sql(f"DROP ROLE {role}")
 
 
 def _verifier(connection: Connection, password: str, role: str) -> str:
