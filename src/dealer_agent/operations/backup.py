@@ -19,9 +19,11 @@ from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.encryption import Cipher
 from dealer_agent.operations.backup_file import FORMAT, TABLES_FOLDER, Manifest, Progress, is_portable, write_backup
 from dealer_agent.operations.backup_key import seal_keys
-from dealer_agent.operations.database_copy import ADMIN_VARIABLE, copy_database, is_sqlite
+from dealer_agent.operations.database_copy import copy_database
 from dealer_agent.operations.errors import OperationError
 from dealer_agent.storage.chain_heads import MOST_CHARACTERS, Head
+from dealer_agent.storage.connections import is_sqlite
+from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 
 UNFINISHED = ".dealer-agent-backup"
 """The end of the name of a folder with the files of an unfinished backup."""

@@ -14,20 +14,14 @@ from sqlalchemy import Connection, Engine, inspect, text
 from dealer_agent.operations.backup_file import Manifest, Progress, TableRows
 from dealer_agent.operations.errors import BackupUnreadable, OperationError
 from dealer_agent.operations.table_rows import insert_rows, write_rows
-from dealer_agent.storage.connections import database_url, open_engines, require_private, writer_engine
-from dealer_agent.storage.database_roles import inserting_only
+from dealer_agent.storage.connections import database_url, is_sqlite, open_engines, require_private, writer_engine
+from dealer_agent.storage.database_roles import ADMIN_VARIABLE, inserting_only, require_same_database
 from dealer_agent.storage.errors import BadDatabaseUrl, translating
 from dealer_agent.storage.migrate import REVISION_TABLE, migrate_connection, prepare_file
 from dealer_agent.storage.schema import metadata
 
-ADMIN_VARIABLE = "DATABASE_ADMIN_URL"
-"""The database with a role that row-level security does not apply to: the owner of the tables, or a superuser."""
-
 LOGIN_ADVICE = f"set {ADMIN_VARIABLE} to the address that `dealer-agent database prepare` shows for commands"
 
-READ_PLACE = text(
-    "SELECT current_database(), current_schema(), oid FROM pg_database WHERE datname = current_database()"
-)
 READ_REVISION = f"SELECT version_num FROM {REVISION_TABLE}"  # noqa: S608
 FIND_HIDDEN = text(
     "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(:tables)"
@@ -35,11 +29,6 @@ FIND_HIDDEN = text(
 )
 
 _COUNT = "SELECT count(*) FROM {}"
-
-
-def is_sqlite(url: str) -> bool:
-    """Whether the URL is that of a SQLite database. Raises BadDatabaseUrl."""
-    return database_url(url).get_backend_name() == "sqlite"
 
 
 def copy_database(
@@ -54,13 +43,13 @@ def copy_database(
     require_private(parsed)
     if is_sqlite(url) and not (source := Path(str(parsed.database)).absolute()).exists():
         raise OperationError(f"there is no database {source} yet: start the service once, or import the inventory")
+    if not is_sqlite(url) and admin_url is not None:
+        require_same_database(url, admin_url)
     with _connected(open_engines(parsed, 1)) as connection:
-        return _copy(connection, None if is_sqlite(url) or admin_url is None else url, folder, on_progress)
+        return _copy(connection, folder, on_progress)
 
 
-def _copy(
-    connection: Connection, service_url: str | None, folder: Path, on_progress: Progress
-) -> tuple[str, tuple[TableRows, ...]]:
+def _copy(connection: Connection, folder: Path, on_progress: Progress) -> tuple[str, tuple[TableRows, ...]]:
     found = inspect(connection)
     if not found.has_table(REVISION_TABLE):
         raise OperationError("the database is empty: start the service once, or import the inventory")
@@ -75,8 +64,6 @@ def _copy(
         hidden = connection.execute(FIND_HIDDEN, {"tables": [table.name for table in tables]}).scalar()
         if hidden is not None:
             raise OperationError(f"this role may not read all rows of the table {hidden}; {LOGIN_ADVICE}")
-        if service_url is not None:
-            _require_same_place(service_url, tuple(connection.execute(READ_PLACE).one()))
     total = sum(int(connection.exec_driver_sql(_COUNT.format(table.name)).scalar_one()) for table in tables)
     count = _counter(on_progress, total)
     copied = []
@@ -85,12 +72,6 @@ def _copy(
         names = [column.name for column in table.columns if column.name in columns]
         copied.append(write_rows(connection, table, names, folder, count))
     return revision, tuple(copied)
-
-
-def _require_same_place(url: str, place: tuple[Any, ...]) -> None:
-    with _connected((writer_engine(database_url(url)),)) as connection:
-        if tuple(connection.execute(READ_PLACE).one()) != place:
-            raise OperationError(f"{ADMIN_VARIABLE} and DATABASE_URL name different databases: correct one of them")
 
 
 def restore_database(

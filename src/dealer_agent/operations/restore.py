@@ -29,8 +29,9 @@ from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.operations.backup import has_heads
 from dealer_agent.operations.backup_file import TABLES_FOLDER, Manifest, Progress, unpack, verify
 from dealer_agent.operations.backup_key import open_keys
-from dealer_agent.operations.database_copy import ADMIN_VARIABLE, restore_database
+from dealer_agent.operations.database_copy import restore_database
 from dealer_agent.operations.errors import BackupUnreadable, OperationError
+from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 from dealer_agent.storage.migrate import known_revisions, migrate_connection
 from dealer_agent.storage.outbox import hold_deliveries
 from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, outbox

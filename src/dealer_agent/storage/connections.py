@@ -104,6 +104,11 @@ def database_url(url: str) -> URL:
     raise BadDatabaseUrl(f"databases of kind {parsed.drivername!r} are not supported: sqlite or postgresql")
 
 
+def is_sqlite(url: str) -> bool:
+    """Whether the URL is that of a SQLite database. Raises BadDatabaseUrl."""
+    return database_url(url).get_backend_name() == "sqlite"
+
+
 def require_private(url: URL) -> None:
     """Raises DatabaseExposed if other users may read a SQLite file, or its `-wal` and `-shm` files."""
     if url.get_backend_name() != "sqlite":

@@ -13,6 +13,7 @@ from sqlalchemy import Boolean, Delete, Table, bindparam, delete, func, insert, 
 from dealer_agent.dealers.hosts import canonical_host
 from dealer_agent.storage.dealer_keys import COUNT_CHANGE, create_keys
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
+from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.schema import (
     dealer_hosts,
     dealer_settings,
@@ -198,8 +199,8 @@ def list_hosts(tx: Transaction) -> list[str]:
     return list(tx.execute(LIST_HOSTS).scalars())
 
 
-def add_host(tx: InstallationTransaction, dealer_id: str, host: str) -> str:
-    """Gives a host name to a dealer, and returns it in canonical form.
+def add_host(tx: Transaction, host: str) -> str:
+    """Gives a host name to the dealer of the transaction, and returns it in canonical form.
 
     Nothing happens if the dealer has it. Raises HostTaken if another dealer has it, DealerUnknown, and ValueError for
     what is no host name (`canonical_host`).
@@ -207,14 +208,14 @@ def add_host(tx: InstallationTransaction, dealer_id: str, host: str) -> str:
     name = canonical_host(host)
     if tx.connection.dialect.name == "postgresql":
         tx.execute(LOCK_HOSTS)
-    owners = set(tx.execute(FIND_HOST, {"sought": name}).scalars())
-    if owners - {dealer_id}:
+    everything = Transaction(tx.connection, ALL_DEALERS, tx.now, tx.ciphers)
+    owners = set(everything.execute(FIND_HOST, {"sought": name}).scalars())
+    if owners - {tx.dealer_id}:
         raise HostTaken(f"the host {name} belongs to another dealer: {', '.join(sorted(owners))}")
     if not owners:
-        if tx.execute(FIND_DEALER, {"dealer": dealer_id}).one_or_none() is None:
-            raise _unknown(dealer_id)
-        tx.execute(ADD_HOST, {"dealer_id": dealer_id, "host": name, "added_at": tx.now})
-        tx.execute(COUNT_CHANGE, {"dealer_id": dealer_id})
+        find_dealer(tx)
+        tx.execute(ADD_HOST, {"host": name, "added_at": tx.now})
+        tx.execute(COUNT_CHANGE)
     return name
 
 
