@@ -79,7 +79,7 @@ def test_both_versions_serve_one_database_while_the_machines_are_replaced(
         two = shutil.copytree(one, tmp_path / "two")
         with serving(one, program=PROGRAM, **before) as old:
             answered = submitted([old], range(LEADS))
-            succeed_here("database", "prepare", *place)
+            succeed_here("database", "prepare", *place, "--admin", roles.admin)
             answered |= submitted([old], range(LEADS, 2 * LEADS))
             with serving(two, **here) as new:
                 answered |= submitted([old, new], range(2 * LEADS, 4 * LEADS))

@@ -105,11 +105,10 @@ def isolation_problem(connection: Connection) -> str | None:
     needless = [f"{right} on {table}" for table, right in found if right not in SERVICE_RIGHTS[table].split(", ")]
     if not needless:
         return None
-    more = f" and {len(needless) - MAX_NAMED} more" if len(needless) > MAX_NAMED else ""
+    named = ", ".join(needless[:MAX_NAMED]) + (" and others" if len(needless) > MAX_NAMED else "")
     return (
-        f"the user of the database has rights that the service never uses ({', '.join(needless[:MAX_NAMED])}{more}), so "
-        "a person with its login could do more than the service: type dealer-agent database prepare, which takes them "
-        "away"
+        f"the user of the database has rights that the service never uses ({named}), so a person with its login could "
+        "do more than the service: type dealer-agent database prepare, which takes them away"
     )
 
 
