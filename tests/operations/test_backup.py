@@ -38,7 +38,7 @@ from tests.operations.backups import (
 )
 from tests.operations.test_backup_file import at, row_of
 from tests.storage.current import make_current
-from tests.storage.service_role import prepared_schema
+from tests.storage.service_role import admin_of, prepared_schema
 from tests.storage.test_isolation import fill
 
 from dealer_agent.config import load_settings
@@ -225,7 +225,7 @@ def test_a_backup_needs_a_role_that_sees_all_rows(tmp_path: Path, postgresql_ser
         refused = command_here("backup", file, "--dir", folder, DATABASE_URL=service)
         assert (refused.returncode, "set DATABASE_ADMIN_URL" in refused.stderr) == (1, True), refused.stderr
         assert not file.exists()
-        succeed_here("backup", file, "--dir", folder, DATABASE_URL=service, DATABASE_ADMIN_URL=admin)
+        succeed_here("backup", file, "--dir", folder, DATABASE_URL=service, DATABASE_ADMIN_URL=admin_of(service))
         without = command_here("restore", file, "--dir", tmp_path / "copy", *keys)
         assert (without.returncode, "set DATABASE_ADMIN_URL to an empty database" in without.stderr) == (1, True)
         full = command_here("restore", file, "--dir", tmp_path / "full", *keys, DATABASE_ADMIN_URL=admin)

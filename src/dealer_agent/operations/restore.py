@@ -25,7 +25,8 @@ from dealer_agent.config.keys import (
     sync_directory,
 )
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME
-from dealer_agent.encryption import Cipher, Keyring
+from dealer_agent.config.settings_problems import SettingsError
+from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
 from dealer_agent.operations.backup import has_heads
 from dealer_agent.operations.backup_file import TABLES_FOLDER, Manifest, Progress, unpack, verify
 from dealer_agent.operations.backup_key import open_keys
@@ -40,8 +41,8 @@ from dealer_agent.storage.transaction import OneCipher, Transaction
 UNFINISHED = ".restoring"
 HELD = "held after a restore: `dealer-agent deliveries retry` sends it"
 HOST_KEY_BEGIN = b"-----BEGIN OPENSSH PRIVATE KEY-----"
-MAX_GROWTH = 2
-"""The free disk space that a restore needs, as a multiple of the backup: its files, and the database made from them."""
+MAX_GROWTH = {"sqlite": 3, "postgresql": 1}
+"""The free disk space that a restore needs, as a multiple of the backup: its files, the database, and its log."""
 
 LIST_DEALERS = select(outbox.c.dealer_id).distinct().order_by(outbox.c.dealer_id)
 
@@ -60,12 +61,15 @@ def keyring_for(
     """The keys that decide whether a backup is authentic; None if there are none here.
 
     They are in the backup, encrypted with the passphrase; else in `key_file`; else in the environment. Raises
-    BackupUnreadable, InvalidKeys and SettingsError.
+    BackupUnreadable and SettingsError.
     """
     if manifest.sealed_keys is not None:
         return open_keys(manifest.sealed_keys, passphrase or "")
     if key_file is not None:
-        return KeyFile(key_file).read()
+        try:
+            return KeyFile(key_file).read()
+        except InvalidKeys as problem:
+            raise SettingsError(f"{key_file}: {problem}") from None
     cipher = load_cipher(Path(), env) if from_environment(env) else None
     return None if cipher is None else cipher.keyring
 
@@ -87,8 +91,8 @@ def restore_backup(
 
     It appears when it is complete. The `keyring` (`keyring_for`) decides whether the backup is authentic. Without one,
     nothing is read unless the caller wants it `unverified`. With `write_keys`, the folder gets the keys as its key
-    file. With `hold`, deliveries that wait are parked. Raises
-    BackupUnreadable, OperationError, OSError and any StorageError.
+    file. With `hold`, deliveries that wait are parked. Raises BackupUnreadable, OperationError, OSError and any
+    StorageError.
     """
     require_authentic(manifest, keyring, unverified=unverified)
     target = target.resolve()
@@ -166,7 +170,8 @@ def _require_possible(manifest: Manifest, target: Path, admin_url: str | None) -
             f"the backup is of a PostgreSQL database: set {ADMIN_VARIABLE} to an empty database (createdb makes one), "
             "with a user such as postgres"
         )
-    size, free = MAX_GROWTH * sum(each.size for each in manifest.files), shutil.disk_usage(_existing(target)).free
+    size = MAX_GROWTH[manifest.database] * sum(each.size for each in manifest.files)
+    free = shutil.disk_usage(_existing(target)).free
     if size > free:
         raise OperationError(f"the disk of {target} has {free:,} free bytes, and the backup needs {size:,}: make room")
 
