@@ -4,10 +4,12 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import stat
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -179,6 +181,15 @@ def test_a_backup_replaces_no_file(tmp_path: Path) -> None:
     refused = command_here("backup", file, "--dir", folder)
     assert (refused.returncode, "is there already" in refused.stderr) == (1, True)
     assert file.read_text() == "of yesterday"
+
+
+def test_a_database_of_a_newer_version_is_not_copied_in_part(tmp_path: Path) -> None:
+    folder = stocked_dealer(tmp_path / "store")
+    with closing(sqlite3.connect(folder / "dealer-agent.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    refused = command_here("backup", tmp_path / "backup.tar", "--dir", folder)
+    assert (refused.returncode, "the database has schema 9999" in refused.stderr) == (1, True), refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 
 def test_waiting_deliveries_are_held_on_request(tmp_path: Path) -> None:

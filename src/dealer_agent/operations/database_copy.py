@@ -17,8 +17,8 @@ from dealer_agent.operations.table_rows import insert_rows, write_rows
 from dealer_agent.storage.connections import database_url, is_sqlite, open_engines, require_private, writer_engine
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, inserting_only, require_same_database
 from dealer_agent.storage.errors import BadDatabaseUrl, translating
-from dealer_agent.storage.migrate import REVISION_TABLE, migrate_connection, prepare_file
-from dealer_agent.storage.schema import metadata
+from dealer_agent.storage.migrate import REVISION_TABLE, known_revisions, migrate_connection, prepare_file
+from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, metadata
 
 LOGIN_ADVICE = f"set {ADMIN_VARIABLE} to the address that `dealer-agent database prepare` shows for commands"
 
@@ -54,6 +54,12 @@ def _copy(connection: Connection, folder: Path, on_progress: Progress) -> tuple[
     if not found.has_table(REVISION_TABLE):
         raise OperationError("the database is empty: start the service once, or import the inventory")
     revision = str(connection.exec_driver_sql(READ_REVISION).scalar_one())
+    if revision not in known_revisions():
+        # Columns that this version does not know would be missing in the backup.
+        raise OperationError(
+            f"the database has schema {revision}, and this version knows {FIRST_REVISION} to {SCHEMA_REVISION}: make "
+            "the backup with the version of the service"
+        )
     there = set(found.get_table_names())
     # An older database lacks some tables and columns. Those of other programs are not copied.
     tables = [table for table in metadata.sorted_tables if table.name in there]
