@@ -21,7 +21,7 @@ from statistics import median
 import msgspec
 from msgspec import Struct
 from tests.storage.databases import fresh_schema, own_postgresql, with_system_folders
-from tests.storage.service_role import prepared_schema
+from tests.storage.service_role import admin_of, prepared_schema
 
 from benchmarks.answers import check_refusals
 from benchmarks.buyers import MIX, Ask, asks
@@ -376,7 +376,7 @@ class _Run:
         with (
             self._serve() as server,
             a_client_of_each_worker(server) as clients,
-            Store.open(loaded.database_url, loaded.cipher, many_dealers=True) as store,
+            Store.open(admin_of(loaded.database_url), loaded.cipher, many_dealers=True) as store,
         ):
             for number in range(self.extent.changes):
                 self.say(f"change {number} of {self.extent.changes}")

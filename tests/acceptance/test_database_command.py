@@ -24,7 +24,7 @@ def admin(postgresql_server: str) -> Iterator[str]:
 
 def names(admin: str) -> tuple[str, ...]:
     roles = roles_of(admin)
-    return "--owner", roles.owner, "--service", roles.service
+    return "--owner", roles.owner, "--service", roles.service, "--admin", roles.admin
 
 
 def prepare(admin: str, *more: str) -> str:

@@ -13,7 +13,7 @@ from tests.acceptance.dealers import stock_of_three
 from tests.acceptance.running import COMMAND, Running, command, environment, eventually, free_port, serving, succeed
 from tests.installation.platform import dealer_toml
 from tests.storage.databases import fresh_schema
-from tests.storage.service_role import prepared_schema
+from tests.storage.service_role import admin_of, prepared_schema
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
 
@@ -41,7 +41,16 @@ def platform(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[P
             settings, feed = tmp_path / "dealer.toml", tmp_path / "feed.json"
             settings.write_text(dealer_toml(dealer_id))
             feed.write_text(json.dumps(stock_of_three()[: number + 1]))
-            succeed("dealers", "add", settings, "--listed", "--dir", folder, DATABASE_URL=url)
+            succeed(
+                "dealers",
+                "add",
+                settings,
+                "--listed",
+                "--dir",
+                folder,
+                DATABASE_URL=url,
+                DATABASE_ADMIN_URL=admin_of(url),
+            )
             succeed("inventory", "import", feed, "--dealer", dealer_id, "--dir", folder, DATABASE_URL=url)
         yield folder, url
 
@@ -66,8 +75,18 @@ def test_three_dealers_are_served_by_two_workers(platform: tuple[Path, str]) -> 
             assert len(leads) == 1
 
         east, north, _ = DEALERS
-        succeed("dealers", "disable", east, "--dir", folder, DATABASE_URL=url)
-        succeed("dealers", "host", "add", north, "cars.north.example", "--dir", folder, DATABASE_URL=url)
+        succeed("dealers", "disable", east, "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url))
+        succeed(
+            "dealers",
+            "host",
+            "add",
+            north,
+            "cars.north.example",
+            "--dir",
+            folder,
+            DATABASE_URL=url,
+            DATABASE_ADMIN_URL=admin_of(url),
+        )
         eventually(
             "a disabled dealer is gone", lambda: ask(f"{running.url}/d/{east}", "inventory.search").status_code == 404
         )
@@ -94,10 +113,10 @@ def test_several_dealers_are_refused_if_the_database_does_not_isolate_them(
         for dealer_id in DEALERS[:2]:
             settings = tmp_path / "dealer.toml"
             settings.write_text(dealer_toml(dealer_id))
-            succeed("dealers", "add", settings, "--dir", folder, DATABASE_URL=url)
+            succeed("dealers", "add", settings, "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url))
         refused = command("serve", "--dir", folder, "--port", str(free_port()), DATABASE_URL=url)
         assert (refused.returncode, "database prepare" in refused.stderr) == (1, True)
-        succeed("dealers", "disable", DEALERS[0], "--dir", folder, DATABASE_URL=url)
+        succeed("dealers", "disable", DEALERS[0], "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url))
         with serving(folder, DATABASE_URL=url) as running:
             assert "One dealer may be served like this" in running.stderr()
 

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
-from uuid import uuid4
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -13,9 +12,7 @@ from tests.acceptance.replicas import loaded, platform
 from tests.acceptance.running import PATIENCE_SECONDS
 from tests.servers.haproxy import StartBalancer
 from tests.servers.pgbouncer import PgBouncer
-from tests.storage.service_role import drop_roles
-
-from dealer_agent.storage.database_roles import Roles, prepare_database
+from tests.storage.service_role import drop_roles, prepare, roles_of
 
 pytestmark = pytest.mark.outside_protocol("replicas of a service")
 
@@ -26,10 +23,9 @@ def pooled_database(pgbouncer_server: PgBouncer) -> Iterator[tuple[str, str]]:
     direct = conninfo_to_dict(pgbouncer_server.direct_url)
     address = urlencode({name: direct[name] for name in ("host", "port") if direct.get(name)})
     admin_url = f"postgresql://{direct['user']}@/{direct['dbname']}?{address}"
-    roles = Roles(f"owner_{uuid4().hex}", f"service_{uuid4().hex}")
-    prepare_database(admin_url, roles)
+    service, roles = prepare(pgbouncer_server.url, admin_url), roles_of(pgbouncer_server.url)
     pgbouncer_server.log_in_as(roles.service)
-    yield admin_url, pgbouncer_server.url
+    yield admin_url, service
     drop_roles(pgbouncer_server.direct_url, roles)
 
 

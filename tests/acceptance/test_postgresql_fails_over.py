@@ -28,7 +28,7 @@ from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("failover of PostgreSQL")
 
-ROLES = Roles("owner", "service")
+ROLES = Roles("owner", "service", "admin")
 ROUNDS = 20 if SOAK else 2
 """Each second one is a switchover, the others are kills."""
 APPLIED = "SELECT bool_and(replay_lsn >= pg_current_wal_flush_lsn()) FROM pg_stat_replication"

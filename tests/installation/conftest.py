@@ -6,9 +6,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import URL
 from tests.servers.pgbouncer import PgBouncer
-from tests.storage.service_role import drop_roles, prepared_schema, roles_of
-
-from dealer_agent.storage.database_roles import prepare_database
+from tests.storage.service_role import drop_roles, prepare, prepared_schema, roles_of
 
 
 @pytest.fixture
@@ -26,9 +24,9 @@ def pooled_service(pgbouncer_server: PgBouncer, postgresql_server: str) -> Itera
     direct = URL.create("postgresql", str(given["user"]), database=str(given["dbname"]), query=place)
     url = direct.render_as_string(hide_password=False)
     roles = roles_of(pgbouncer_server.url)
-    prepare_database(url, roles)
+    service = prepare(pgbouncer_server.url, url)
     pgbouncer_server.log_in_as(roles.service)
-    yield pgbouncer_server.url
+    yield service
     pgbouncer_server.kill()
     drop_roles(url, roles)
 

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 from tests.acceptance.asking import answer, body, lead
 from tests.installation.platform import PUBLIC_URL
+from tests.storage.service_role import admin_of
 
 from dealer_agent.bootstrap.dealer_service import customer_links
 from dealer_agent.catalogue_loading.feed_import import import_feed
@@ -121,7 +122,7 @@ def make_marked(
     (directory / "installation.toml").write_text(toml, "utf-8")
     create_key_file(directory)
     installation = load_installation(directory, env)
-    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
+    with Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store:
         for number, dealer in enumerate(dealers):
             text = DEALER.format(
                 id=dealer.dealer_id, marker=dealer.marker, mode="bearer" if dealer.needs_token else "none"
@@ -129,8 +130,7 @@ def make_marked(
             settings = installation.dealer_settings(text)
             with store.registration(dealer.dealer_id) as tx:
                 add_dealer(tx, text.encode(), actor="test", listed=True)
-            with store.write_installation() as everything:
-                add_host(everything, dealer.dealer_id, dealer.host)
+                add_host(tx, dealer.host)
             units = list(_units(number, dealer.marker))
             import_feed(
                 store, settings.dealer, read_feed(json.dumps(units).encode()), source="f.json", at=datetime.now(UTC)

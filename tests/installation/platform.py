@@ -7,6 +7,7 @@ from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
 from tests.server.dealership import Dealership, lifespan
+from tests.storage.service_role import admin_of
 
 from dealer_agent.bootstrap import installation_application
 from dealer_agent.catalogue_loading.feed_import import import_feed
@@ -64,12 +65,11 @@ def add(
     """Adds a dealer with these vehicles and hosts."""
     text = dealer_toml(dealer_id, more)
     settings = installation.dealer_settings(text)
-    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
+    with Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store:
         with store.registration(dealer_id) as tx:
             add_dealer(tx, text.encode(), actor="test", listed=True)
-        for host in hosts:
-            with store.write_installation() as everything:
-                add_host(everything, dealer_id, host)
+            for host in hosts:
+                add_host(tx, host)
         if feed:
             import_feed(store, settings.dealer, read_feed(feed), source="feed.csv", at=datetime.now(UTC))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.installation.platform import DEALERS, add, dealer_toml, make_installation, run_installation
 from tests.server.dealership import Dealership, message
+from tests.storage.service_role import admin_of
 
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config.installation import Installation, load_installation
@@ -44,7 +45,7 @@ def installation(platform: Dealership, environment: dict[str, str]) -> Installat
 
 @pytest.fixture
 def store(installation: Installation) -> Iterator[Store]:
-    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
+    with Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store:
         yield store
 
 
@@ -95,8 +96,8 @@ def test_a_host_is_added_and_removed(platform: Dealership, store: Store) -> None
         return platform.request("GET", "/docs", headers={"host": "north.example"}).status_code == 200
 
     assert not answers()
-    with store.write_installation() as everything:
-        add_host(everything, NORTH, "north.example")
+    with store.write(NORTH) as tx:
+        add_host(tx, "north.example")
     eventually(answers)
     with store.write(NORTH) as tx:
         remove_host(tx, "north.example")

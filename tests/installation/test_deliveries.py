@@ -22,7 +22,7 @@ from tests.installation.platform import (
 from tests.server.dealership import Dealership, message
 from tests.storage.calls import read, write
 from tests.storage.samples import consent, lead
-from tests.storage.service_role import prepared_schema
+from tests.storage.service_role import admin_of, prepared_schema
 
 from dealer_agent.config.installation import Installation
 from dealer_agent.dealers.routing import NewDelivery
@@ -94,7 +94,7 @@ def installation(
 
 @contextmanager
 def opened(installation: Installation) -> Iterator[Store]:
-    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
+    with Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store:
         yield store
 
 

@@ -10,7 +10,7 @@ from tests.feed_collection.feed_server import feed_server
 from tests.feed_collection.feeding import feed_bytes
 from tests.installation.platform import INSTALLATION_TOML, LOCAL, add, dealer_toml, make_installation, run_installation
 from tests.storage.calls import read, write
-from tests.storage.service_role import prepared_schema
+from tests.storage.service_role import admin_of, prepared_schema
 
 from dealer_agent.config import SettingsError
 from dealer_agent.config.installation import Installation
@@ -54,7 +54,7 @@ def test_each_dealer_has_its_feeds_and_replaced_settings_replace_them(
         drop(installation, dealer_id, feed_bytes(count))
     with (
         feed_server(feed_bytes(6)) as server,
-        Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
+        Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store,
         run_installation(installation),
     ):
         eventually(
@@ -77,7 +77,7 @@ def test_the_operator_can_allow_addresses_that_are_not_public(tmp_path: Path) ->
     with feed_server(feed_bytes(6)) as server:
         add(installation, NORTH, more=server.toml())
         with (
-            Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
+            Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store,
             run_installation(installation),
         ):
             eventually("the file is imported", lambda: read(store, NORTH, count_for_sale) == 6)
@@ -113,7 +113,7 @@ def test_a_link_to_a_folder_outside_is_not_followed(tmp_path: Path) -> None:
     installation.folder_of(NORTH).mkdir(mode=0o700)
     (installation.folder_of(NORTH) / "drop").symlink_to(installation.folder_of(SOUTH) / "drop")
     with (
-        Store.open(installation.database_url, installation.cipher, many_dealers=True) as store,
+        Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store,
         run_installation(installation),
     ):
         problem = eventually("it is refused", lambda: (found := states(store, NORTH).get("main")) and found.problem)

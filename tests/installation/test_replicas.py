@@ -20,6 +20,7 @@ from tests.installation.platform import (
     run_installation,
 )
 from tests.server.dealership import Dealership, message
+from tests.storage.service_role import admin_of
 
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config.installation import Installation, load_installation
@@ -78,7 +79,7 @@ def vehicles(replica: Dealership, dealer_id: str) -> int:
 def test_every_replica_sees_a_change(replicas: list[Dealership], installation: Installation) -> None:
     assert [vehicles(replica, NORTH) for replica in replicas] == [1, 1, 1]
     profile = installation.dealer_settings(dealer_toml(NORTH)).dealer
-    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
+    with Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store:
         import_feed(store, profile, read_feed(feed("A1", "A2")), source="new.csv", at=datetime.now(UTC))
         eventually("all have the stock", lambda: [vehicles(replica, NORTH) for replica in replicas] == [2, 2, 2])
         with store.write(NORTH) as tx:

@@ -5,13 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 from tests.acceptance.running import eventually
 from tests.installation.platform import add, dealer_toml, make_installation, run_installation
 from tests.storage.calls import write, write_at
-from tests.storage.service_role import prepared_schema
+from tests.storage.service_role import admin_of, prepared_schema
 
 from dealer_agent.config.installation import Installation
 from dealer_agent.server import upkeep as upkeeps
@@ -39,9 +40,14 @@ def installation(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ins
         made = make_installation(tmp_path / "installation", env=env)
         for dealer_id in (NORTH, SOUTH, WEST):
             add(made, dealer_id)
-        with open_store(made) as store:
-            write(store, WEST, set_state, enabled=False)
+        write_as_platform(made, WEST, set_state, enabled=False)
         yield made
+
+
+def write_as_platform(installation: Installation, *arguments: Any, **more: Any) -> None:
+    """Runs a function in a transaction of the role for commands about dealers."""
+    with Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store:
+        write(store, *arguments, **more)
 
 
 def open_store(installation: Installation) -> Store:
@@ -123,7 +129,7 @@ def test_a_dealer_whose_upkeep_fails_does_not_stop_that_of_others(
     monkeypatch.setattr(upkeeps, "FIRST_UPKEEP_SECONDS", 0)
     monkeypatch.setattr(upkeeps, "SEARCH_SECONDS", 0.05)
     wrong = dealer_toml(NORTH) + '\n[unknown]\nkey = "value"\n'
-    write(store, NORTH, change_settings, wrong.encode(), expected=1, actor="test")
+    write_as_platform(installation, NORTH, change_settings, wrong.encode(), expected=1, actor="test")
     with run_installation(installation):
         file = installation.folder_of(SOUTH) / "consent-heads.log"
         eventually("heads of the other dealer are recorded", lambda: file.exists() and list(read_heads(file)))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.feed_collection.uploading import PASSWORD_HASH
 from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, dealer_toml, make_installation
+from tests.storage.service_role import admin_of
 
 from dealer_agent.bootstrap.upload_process import find_account_of_installation
 from dealer_agent.config import SettingsError
@@ -38,7 +39,7 @@ def test_the_name_of_a_user_has_feed_and_dealer(tmp_path: Path, environment: dic
         add(installation, dealer_id, more=UPLOAD if dealer_id == NORTH else "")
     # The process that receives uploads has no keys.
     without_keys = replace(installation, cipher=None)
-    with Store.open(installation.database_url, many_dealers=True) as store:
+    with Store.open(admin_of(installation.database_url), many_dealers=True) as store:
         find = find_account_of_installation(without_keys, store)
         account = find(f"main@{NORTH}")
         assert account is not None

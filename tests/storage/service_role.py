@@ -14,7 +14,7 @@ from dealer_agent.storage.database_roles import LOCK_ROLES, Roles, prepare_datab
 def roles_of(url: str) -> Roles:
     """Roles that no other test uses: a server has one set of roles for all its databases."""
     name = url.rpartition("test_")[2]
-    return Roles(f"owner-{name}", f"service-{name}")
+    return Roles(f"owner-{name}", f"service-{name}", f"admin-{name}")
 
 
 def as_role(url: str, role: str) -> str:
@@ -26,10 +26,25 @@ def as_role(url: str, role: str) -> str:
 def prepared_schema(server: str) -> Iterator[tuple[str, str]]:
     """The URLs of a prepared schema for a block: that of a superuser, and that of the service role."""
     with fresh_schema(server) as url:
-        roles = roles_of(url)
-        prepare_database(url, roles)
-        yield url, as_role(url, roles.service)
-        drop_roles(server, roles)
+        yield url, prepare(url, url)
+        drop_roles(server, roles_of(url))
+
+
+def prepare(url: str, direct_url: str) -> str:
+    """Prepares a database. Returns its URL for the service's role. `direct_url` is for the other roles."""
+    roles = roles_of(url)
+    prepare_database(direct_url, roles)
+    service = as_role(url, roles.service) if url == direct_url else url
+    _ADMIN_URLS[service] = as_role(direct_url, roles.admin)
+    return service
+
+
+_ADMIN_URLS: dict[str, str] = {}
+
+
+def admin_of(url: str) -> str:
+    """The URL of a prepared database for commands about dealers. That of another database is the same for all."""
+    return _ADMIN_URLS.get(url, url)
 
 
 def drop_roles(server: str, roles: Roles) -> None:

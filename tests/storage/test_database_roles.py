@@ -10,7 +10,7 @@ from tests.storage.databases import fresh_schema
 from tests.storage.samples import DEALER, VAULT, import_rows, row
 from tests.storage.service_role import as_role, drop_roles, roles_of
 
-from dealer_agent.storage.database_roles import prepare_database
+from dealer_agent.storage.database_roles import Passwords, prepare_database
 from dealer_agent.storage.errors import BadDatabaseUrl, SchemaOutdated, StorageError
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.schema import SCHEMA_REVISION
@@ -80,10 +80,11 @@ def test_a_service_role_is_told_how_the_schema_is_upgraded(url: str) -> None:
 
 def test_a_password_reaches_the_server_only_as_a_verifier(url: str) -> None:
     roles = roles_of(url)
-    prepare_database(url, roles, "a secret word")
+    prepare_database(url, roles, Passwords("a secret word", "another word"))
     with psycopg.connect(url) as connection:
-        (stored,) = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", [roles.service])
-    assert stored[0].startswith("SCRAM-SHA-256$")
+        read = "SELECT rolpassword FROM pg_authid WHERE rolname = ANY(%s)"
+        stored = connection.execute(read, [[roles.service, roles.admin]]).fetchall()
+    assert [each[0][:14] for each in stored] == ["SCRAM-SHA-256$"] * 2
 
 
 @pytest.mark.parametrize("power", ["superuser", "bypassrls", "member of the owner"])

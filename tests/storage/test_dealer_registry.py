@@ -73,17 +73,16 @@ def test_an_unknown_dealer_cannot_be_changed(store: Store) -> None:
         write(store, "north", registry.set_state, enabled=False)
     with pytest.raises(DealerUnknown):
         write(store, "north", registry.change_settings, SECOND, expected=1, actor="Pat")
-    with pytest.raises(DealerUnknown), store.write_installation() as tx:
-        registry.add_host(tx, "north", "north.example.com")
+    with pytest.raises(DealerUnknown):
+        write(store, "north", registry.add_host, "north.example.com")
 
 
 def test_an_installation_lists_its_dealers_and_hosts(store: Store) -> None:
     for dealer_id in ("south", "north"):
         add(store, dealer_id)
-    with store.write_installation() as tx:
-        assert registry.add_host(tx, "north", "Cars.Example.com:443") == "cars.example.com"
-        registry.add_host(tx, "north", "cars.example.com.")
-        registry.add_host(tx, "south", "south.example.com")
+    assert write(store, "north", registry.add_host, "Cars.Example.com:443") == "cars.example.com"
+    write(store, "north", registry.add_host, "cars.example.com.")
+    write(store, "south", registry.add_host, "south.example.com")
     with store.installation() as tx:
         assert [dealer.dealer_id for dealer in registry.all_dealers(tx)] == ["north", "south"]
         assert registry.all_hosts(tx) == {"cars.example.com": "north", "south.example.com": "south"}
@@ -100,8 +99,7 @@ def test_a_host_belongs_to_one_dealer_also_when_many_want_it_at_once(store: Stor
 
     def want(dealer_id: str) -> bool:
         try:
-            with store.write_installation() as tx:
-                registry.add_host(tx, dealer_id, "wanted.example.com")
+            write(store, dealer_id, registry.add_host, "wanted.example.com")
         except HostTaken:
             return False
         return True
@@ -194,8 +192,7 @@ def test_a_removal_deletes_every_row_of_one_dealer_only(store: Store, monkeypatc
         storing("L1")(tx)
     add(store, "ridgeline")
     add(store, "south")
-    with store.write_installation() as tx:
-        registry.add_host(tx, "ridgeline", "ridgeline.example.com")
+    write(store, "ridgeline", registry.add_host, "ridgeline.example.com")
     before = changes(store)[0]
     monkeypatch.setattr(registry, "MOST_REMOVED", 2)
     monkeypatch.setattr(

@@ -55,8 +55,8 @@ def store_lead(store: Store, buyer: Buyer | None = None) -> str:
 
 
 def add_a_host(store: Store) -> None:
-    with store.write_installation() as tx:
-        registry.add_host(tx, DEALER, "ridgeline.example.com")
+    with store.write(DEALER) as tx:
+        registry.add_host(tx, "ridgeline.example.com")
 
 
 def lock_it(store: Store) -> None:

@@ -79,7 +79,7 @@ def test_both_versions_serve_one_database_while_the_machines_are_replaced(
         two = shutil.copytree(one, tmp_path / "two")
         with serving(one, program=PROGRAM, **before) as old:
             answered = submitted([old], range(LEADS))
-            succeed_here("database", "prepare", *place)
+            succeed_here("database", "prepare", *place, "--admin", roles.admin)
             answered |= submitted([old], range(LEADS, 2 * LEADS))
             with serving(two, **here) as new:
                 answered |= submitted([old, new], range(2 * LEADS, 4 * LEADS))
@@ -116,6 +116,5 @@ def test_this_version_continues_with_the_file_of_the_previous_one(tmp_path: Path
     refused = command("leads", "list", "--dir", folder, program=PROGRAM, **previous)
     assert (refused.returncode, "written by a newer version" in refused.stderr) == (1, True)
     copy = tmp_path / "copy"
-    succeed_here("restore", backup, "--dir", copy)
-    shutil.copy2(folder / "dealer-agent.keys", copy)
+    succeed_here("restore", backup, "--dir", copy, "--keys", folder / "dealer-agent.keys")
     run_previous("consent", "verify", "--dir", copy, **previous)

@@ -28,8 +28,8 @@ def backup(
 ) -> None:
     """Write settings, database, stock and recorded heads into one file, while the service runs.
 
-    The keys to customer data are in it only with --with-key. A PostgreSQL database is written by pg_dump, which needs a
-    role that may read all rows: set DATABASE_ADMIN_URL. A backup that is killed leaves no FILE.
+    The keys to customer data are in it only with --with-key. For a PostgreSQL database, the command needs a role that
+    may read all rows: set DATABASE_ADMIN_URL. A backup that is killed leaves no FILE.
     """
     # Imported here: the name of the module is that of the command.
     from dealer_agent.operations.backup import make_backup, served_in
@@ -55,9 +55,9 @@ def backup(
     size = file.stat().st_size
     if as_json:
         found = {"files": len(manifest.files), "bytes": size, "schema": manifest.schema}
-        print_json({"file": str(file), **found, "has_keys": manifest.has_keys, "keys": list(manifest.keys)})
+        print_json({"file": str(file), **found, "has_keys": with_key, "keys": list(manifest.keys)})
     out.print(f"{file}: {counted(len(manifest.files), 'file')}, {size:,} bytes, schema {manifest.schema}.")
-    if manifest.has_keys:
+    if with_key:
         err.print("The keys are in it, encrypted with the passphrase. Keep the passphrase in another place.")
     elif manifest.keys:
         err.print(

@@ -45,7 +45,7 @@ def export(
     `dealer-agent serve --dir FOLDER` then serves it. The command verifies the copy. Do not serve a dealer in two
     places: both would deliver the leads that wait.
     """
-    with open_installation(folder) as opened:
+    with open_installation(folder, for_changes=True) as opened:
         require_keys(opened.installation)
         settings = load_dealer_settings(opened.installation, opened.store, dealer_id)
         if move:
@@ -85,7 +85,7 @@ def import_(
     text = read_text(source / FILE_NAME)
     if single.cipher is None:
         fail(f"{source} has no keys: put dealer-agent.keys back from your backup, or set DEALER_KEYS")
-    with open_installation(folder) as opened:
+    with open_installation(folder, for_changes=True) as opened:
         require_keys(opened.installation)
         settings = opened.installation.dealer_settings(text)
         with opened.store.read(dealer_id) as tx:

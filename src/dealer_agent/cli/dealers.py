@@ -83,7 +83,7 @@ def add(
     A file with mistakes adds nothing. The command then lists all mistakes with their lines.
     """
     text = read_text(file)
-    with open_installation(folder) as opened:
+    with open_installation(folder, for_changes=True) as opened:
         require_keys(opened.installation)
         dealer_id = opened.installation.dealer_settings(text).dealer.id
         with opened.store.registration(dealer_id) as tx:
@@ -165,7 +165,7 @@ def edit(
     Invalid settings change nothing: the command lists all mistakes with their lines. With an editor, you can then
     correct them. All processes use new settings within two seconds.
     """
-    with open_installation(folder) as opened:
+    with open_installation(folder, for_changes=True) as opened:
         with opened.store.read(dealer_id) as tx:
             current = find_dealer(tx).settings_number
             before = read_settings(tx, current).decode()
@@ -215,7 +215,7 @@ def history(
 @app.command("disable")
 def disable(dealer_id: IdArgument, folder: FolderOption = HERE) -> None:
     """Stop serving a dealer within two seconds. Its data stays."""
-    with open_installation(folder) as opened, opened.store.write(dealer_id) as tx:
+    with open_installation(folder, for_changes=True) as opened, opened.store.write(dealer_id) as tx:
         set_state(tx, enabled=False)
     out.print(f"The dealer {dealer_id} is disabled. Its addresses answer like those of an unknown dealer.")
 
@@ -223,7 +223,7 @@ def disable(dealer_id: IdArgument, folder: FolderOption = HERE) -> None:
 @app.command("enable")
 def enable(dealer_id: IdArgument, folder: FolderOption = HERE) -> None:
     """Serve a disabled dealer again."""
-    with open_installation(folder) as opened:
+    with open_installation(folder, for_changes=True) as opened:
         with opened.store.write(dealer_id) as tx:
             set_state(tx, enabled=True)
         address = _address(opened, dealer_id)
@@ -237,7 +237,7 @@ def remove(dealer_id: IdArgument, yes: YesOption = False, folder: FolderOption =
     You may stop the command and repeat it. It deletes in small parts, so that leads of other dealers never wait long.
     Each machine that serves the installation deletes its own files of the dealer within two minutes.
     """
-    with open_installation(folder) as opened:
+    with open_installation(folder, for_changes=True) as opened:
         with opened.store.read(dealer_id) as tx:
             what = _all_of(tx)
         err.print(f"This deletes {plain(what)}.")
@@ -282,10 +282,10 @@ def host_add(
 
     DNS and your proxy must lead the host name to this service, and the proxy must keep the Host header.
     """
-    with open_installation(folder) as opened:
+    with open_installation(folder, for_changes=True) as opened:
         try:
-            with opened.store.write_installation() as everything:
-                name = add_host(everything, dealer_id, host)
+            with opened.store.write(dealer_id) as tx:
+                name = add_host(tx, host)
         except ValueError as problem:
             raise typer.BadParameter(str(problem), param_hint="HOST") from None
         address = _address(opened, dealer_id)
@@ -301,7 +301,7 @@ def host_remove(
     folder: FolderOption = HERE,
 ) -> None:
     """Take a host name from a dealer. It still answers at its other addresses."""
-    with open_installation(folder) as opened:
+    with open_installation(folder, for_changes=True) as opened:
         try:
             with opened.store.write(dealer_id) as tx:
                 find_dealer(tx)

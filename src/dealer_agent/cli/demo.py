@@ -121,7 +121,7 @@ def _write_dealers(folder: Path, address: str, count: int) -> None:
     path.write_text(DEMO_INSTALLATION + installation_toml(address), encoding="utf-8")
     with suppress(FileExistsError):
         create_key_file(folder)
-    with open_installation(folder) as opened_installation, progress() as bar:
+    with open_installation(folder, for_changes=True) as opened_installation, progress() as bar:
         installation, store = opened_installation.installation, opened_installation.store
         with store.installation() as tx:
             known = {dealer.dealer_id for dealer in all_dealers(tx)}

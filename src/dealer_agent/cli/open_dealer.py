@@ -21,8 +21,10 @@ from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.storage.connections import is_sqlite
+from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_database
 from dealer_agent.storage.dealer_registry import all_dealers
-from dealer_agent.storage.errors import DealerUnknown
+from dealer_agent.storage.errors import DatabaseReadOnly, DealerUnknown
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.server_start import START_SECONDS, wait_for_server
 from dealer_agent.storage.store import Store
@@ -151,17 +153,30 @@ def wait_for_database(url: str) -> None:
 
 
 @contextmanager
-def open_installation(directory: Path, *, waits: bool = False) -> Iterator[OpenInstallation]:
+def open_installation(directory: Path, *, waits: bool = False, for_changes: bool = False) -> Iterator[OpenInstallation]:
     """The installation in a folder, with its database, which is migrated first. Raises SettingsError, StorageError.
 
-    With `waits`, it waits for a PostgreSQL server that is starting.
+    With `waits`, it waits for a PostgreSQL server that is starting. With `for_changes`, it is for changes of dealers,
+    which the service's role of PostgreSQL may not make: the database is that of DATABASE_ADMIN_URL, if it is set.
     """
     installation = load_installation(directory, os.environ)
+    url = installation.database_url
+    if for_changes and not is_sqlite(url) and (admin_url := os.environ.get(ADMIN_VARIABLE)):
+        require_same_database(url, admin_url)
+        url = admin_url
     if waits:
-        wait_for_database(installation.database_url)
-    migrate(installation.database_url)
-    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
-        yield OpenInstallation(installation, store)
+        wait_for_database(url)
+    migrate(url)
+    with Store.open(url, installation.cipher, many_dealers=True) as store:
+        try:
+            yield OpenInstallation(installation, store)
+        except DatabaseReadOnly as problem:
+            if not for_changes or is_sqlite(url):
+                raise
+            raise DatabaseReadOnly(
+                f"{problem}: this role may not change dealers; set {ADMIN_VARIABLE} to the address for commands, which "
+                "dealer-agent database prepare shows"
+            ) from None
 
 
 def require_keys(installation: Installation) -> None:

@@ -17,17 +17,16 @@ from dealer_agent.config.installation import load_installation
 from dealer_agent.config.keys import sync_directory
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.encryption import Cipher
-from dealer_agent.operations.backup_file import FORMAT, Manifest, Progress, is_portable, write_backup
+from dealer_agent.operations.backup_file import FORMAT, TABLES_FOLDER, Manifest, Progress, is_portable, write_backup
 from dealer_agent.operations.backup_key import seal_keys
-from dealer_agent.operations.database_copy import ADMIN_VARIABLE, copy_sqlite, dump_postgresql, is_sqlite
+from dealer_agent.operations.database_copy import copy_database
 from dealer_agent.operations.errors import OperationError
 from dealer_agent.storage.chain_heads import MOST_CHARACTERS, Head
+from dealer_agent.storage.connections import is_sqlite
+from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 
 UNFINISHED = ".dealer-agent-backup"
 """The end of the name of a folder with the files of an unfinished backup."""
-SQLITE_NAME = "dealer-agent.db"
-DUMP_NAME = "database.dump"
-KEYS_NAME = "dealer-agent.keys.encrypted"
 HEADS_NAME = "consent-heads.log"
 HOST_KEY_NAME = "sftp-host-key"
 
@@ -86,11 +85,12 @@ def _heads_of_dealers(directory: Path) -> Iterator[tuple[str, Path]]:
     """The files with recorded heads in the folders of an installation's dealers."""
     for path in sorted((directory / "dealers").glob("*/*")):
         name = str(path.relative_to(directory))
-        if path.is_file() and not path.is_symlink() and is_portable(name) and _has_heads(path):
+        if path.is_file() and not path.is_symlink() and is_portable(name) and has_heads(path):
             yield name, path
 
 
-def _has_heads(path: Path) -> bool:
+def has_heads(path: Path) -> bool:
+    """Whether a file begins with a recorded head."""
     with path.open("rb") as file:
         try:
             Head.parse(file.readline(MOST_CHARACTERS).decode("ascii", "replace"))
@@ -128,31 +128,26 @@ def make_backup(
             shutil.copyfile(path, files[name])
         if served.host_key.exists():
             files[_name_of(served.host_key, served.directory, HOST_KEY_NAME)] = served.host_key
-        if is_sqlite(served.database_url):
-            files[SQLITE_NAME] = folder / SQLITE_NAME
-            schema = copy_sqlite(served.database_url, files[SQLITE_NAME], on_copy)
-        else:
-            files[DUMP_NAME] = folder / DUMP_NAME
-            schema = dump_postgresql(served.database_url, env.get(ADMIN_VARIABLE), files[DUMP_NAME])
+        (folder / TABLES_FOLDER).mkdir()
+        schema, tables = copy_database(served.database_url, env.get(ADMIN_VARIABLE), folder, on_copy)
+        files |= {table.file: folder / table.file for table in tables}
         if served.cipher is not None:
             served.cipher.refresh()
             if served.cipher.keyring != before:
                 raise OperationError("the keys were rotated while the backup was made: make it again")
-        if passphrase is not None and before is not None:
-            files[KEYS_NAME] = folder / KEYS_NAME
-            files[KEYS_NAME].write_bytes(seal_keys(before, passphrase))
         empty = Manifest(
             format=FORMAT,
             kind=served.kind,
             made_at=now,
             version=__version__,
-            database="sqlite" if SQLITE_NAME in files else "postgresql",
+            database="sqlite" if is_sqlite(served.database_url) else "postgresql",
             schema=schema,
             keys=() if before is None else before.ids,
-            has_keys=passphrase is not None,
+            sealed_keys=None if before is None or passphrase is None else seal_keys(before, passphrase),
+            tables=tables,
         )
         written = folder / "backup.tar"
-        manifest = write_backup(written, empty, files, on_write)
+        manifest = write_backup(written, empty, files, served.cipher, on_write)
         written.rename(target)
         sync_directory(target.parent)
     return manifest

@@ -2,6 +2,9 @@
 
 The members are regular files with short relative names, and nothing is compressed. So `tar -x` also unpacks a backup.
 The reader accepts nothing else: no links, no folders, no extended headers. It writes no more bytes than the file has.
+
+The manifest has the hash of each file. Its authentication code, under the active key to the customer data, covers the
+rest of the manifest. So only a person with this key can make or change a backup that `verify` accepts.
 """
 
 import hashlib
@@ -17,13 +20,20 @@ from typing import Annotated, BinaryIO, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from dealer_agent.encryption import Cipher, EncryptionError
 from dealer_agent.operations.errors import BackupUnreadable
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 MOST_FILES = 100_000
 """The most files in a backup: an installation has one or two for each dealer."""
 MOST_MANIFEST_BYTES = 32 * 2**20
+MOST_TABLES = 200
+MOST_COLUMNS = 200
+MOST_KEY_BYTES = 64 * 1024
+"""The most bytes of the encrypted keys."""
+TABLES_FOLDER = "dealer-agent.tables"
+"""The folder with the rows of the database."""
 _BLOCK = tarfile.BLOCKSIZE
 _PART = 2**20
 _USTAR_SIZE = 8**11
@@ -31,6 +41,8 @@ _USTAR_SIZE = 8**11
 _NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/){0,3}[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 _LONGEST_NAME = 155
 """With the bound of the last part, every name fits into a header."""
+_CONTEXT = ("backup", "manifest")
+"""What the authentication code of a manifest is about. It never changes."""
 
 Progress = Callable[[int, int], object]
 """Gets how much is done, and how much there is to do."""
@@ -44,28 +56,50 @@ class BackupFile(Struct, frozen=True, forbid_unknown_fields=True):
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
+_Name = Annotated[str, Meta(max_length=63)]
+_Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,50}\Z")]
+_KeyId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._-]{1,32}\Z")]
+
+
+class TableRows(Struct, frozen=True, forbid_unknown_fields=True):
+    """A table in a backup: the names of its columns, and how many rows its file has (`operations.table_rows`)."""
+
+    name: _Name
+    columns: Annotated[tuple[_Name, ...], Meta(min_length=1, max_length=MOST_COLUMNS)]
+    rows: Annotated[int, Meta(ge=0)]
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{TABLES_FOLDER}/{self.name}.jsonl"
+
+
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is in a backup. `version` is that of the program, `schema` the revision of the database's schema.
 
     `made_at` is when the backup began. `keys` are the ids of the keys to the customer data, the active one first.
+    `sealed_keys` are the keys, encrypted with a passphrase. `tables` are in the order in which they are restored. `mac`
+    is the authentication code of all the rest; None if the service had no keys.
     """
 
     format: int
     kind: Literal["dealer", "installation"]
     made_at: datetime
-    version: str
+    version: _Version
     database: Literal["sqlite", "postgresql"]
-    schema: str
-    keys: tuple[str, ...]
-    has_keys: bool
+    schema: Annotated[str, Meta(pattern=r"^[0-9]{4}\Z")]
+    keys: tuple[_KeyId, ...]
+    sealed_keys: Annotated[bytes, Meta(max_length=MOST_KEY_BYTES)] | None
+    tables: Annotated[tuple[TableRows, ...], Meta(max_length=MOST_TABLES)]
     files: Annotated[tuple[BackupFile, ...], Meta(max_length=MOST_FILES)] = ()
+    mac: Annotated[bytes, Meta(max_length=256)] | None = None
 
 
 class _AnyFormat(Struct):
     """What every format of a manifest has."""
 
     format: int
-    version: str
+    version: _Version
 
 
 def is_portable(name: str) -> bool:
@@ -73,8 +107,13 @@ def is_portable(name: str) -> bool:
     return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
 
 
-def write_backup(target: Path, manifest: Manifest, files: Mapping[str, Path], on_progress: Progress) -> Manifest:
-    """Writes a backup with these files. Returns the manifest with their sizes and hashes. Raises OSError."""
+def write_backup(
+    target: Path, manifest: Manifest, files: Mapping[str, Path], cipher: Cipher | None, on_progress: Progress
+) -> Manifest:
+    """Writes a backup with these files. Returns the manifest with their sizes and hashes. Raises OSError.
+
+    `cipher` authenticates the manifest.
+    """
     total = 2 * sum(path.stat().st_size for path in files.values())
     done = 0
 
@@ -85,6 +124,8 @@ def write_backup(target: Path, manifest: Manifest, files: Mapping[str, Path], on
 
     listed = [_listed(name, path, count) for name, path in files.items()]
     manifest = msgspec.structs.replace(manifest, files=tuple(listed))
+    if cipher is not None:
+        manifest = msgspec.structs.replace(manifest, mac=cipher.mac(_authenticated(manifest), *_CONTEXT))
     text = msgspec.json.format(msgspec.json.encode(manifest))
     with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         _write_header(file, MANIFEST, len(text), manifest.made_at)
@@ -108,9 +149,36 @@ def read_manifest(path: Path) -> Manifest:
         return manifest
 
 
-def unpack(path: Path, folder: Path, on_progress: Progress) -> Manifest:
-    """Writes the files of a backup below `folder`, and verifies their hashes. Raises BackupUnreadable and OSError."""
+def verify(manifest: Manifest, cipher: Cipher) -> None:
+    """Raises BackupUnreadable unless a person with a key of `cipher` made the manifest."""
+    if manifest.mac is None:
+        raise BackupUnreadable(
+            "nobody has signed this backup, and a service with keys signs its backups: use another backup"
+        )
+    try:
+        is_ours = cipher.verify_mac(manifest.mac, _authenticated(manifest), *_CONTEXT)
+    except EncryptionError:
+        raise BackupUnreadable(
+            f"the keys here are not those of this backup: give the key {', '.join(manifest.keys[:1]) or 'file'} of the "
+            "day on which it was made, or use another backup"
+        ) from None
+    if not is_ours:
+        raise BackupUnreadable("the backup was changed after it was made, or is not yours: use another backup")
+
+
+def _authenticated(manifest: Manifest) -> bytes:
+    """The bytes that the authentication code covers."""
+    return msgspec.json.encode(msgspec.structs.replace(manifest, mac=None))
+
+
+def unpack(path: Path, folder: Path, verified: Manifest, on_progress: Progress) -> None:
+    """Writes the files of a backup below `folder`, and verifies their hashes. Raises BackupUnreadable and OSError.
+
+    `verified` is its manifest: the file may have changed since that was read.
+    """
     with _opened(path) as (file, manifest):
+        if manifest != verified:
+            raise BackupUnreadable("the backup changed while it was read: try again")
         total, done = sum(each.size for each in manifest.files), 0
         for each in manifest.files:
             if _read_header(file) != (each.name, each.size):
@@ -129,7 +197,6 @@ def unpack(path: Path, folder: Path, on_progress: Progress) -> Manifest:
             if digest.hexdigest() != each.sha256:
                 raise BackupUnreadable(_damaged(f"{each.name} has another hash than the manifest says"))
             _skip_padding(file, each.size)
-        return manifest
 
 
 @contextmanager
@@ -145,7 +212,8 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, Manifest]]:
         names = [each.name for each in manifest.files]
         if len({name.casefold() for name in names}) < len(names) or not all(map(is_portable, names)):
             raise BackupUnreadable("the manifest has a name that no backup has: this file was not made by dealer-agent")
-        if sum(each.size for each in manifest.files) > os.fstat(file.fileno()).st_size:
+        needed = sum(_BLOCK + each.size + -each.size % _BLOCK for each in manifest.files)
+        if file.tell() + needed > os.fstat(file.fileno()).st_size:
             raise BackupUnreadable(_damaged("its end is missing"))
         yield file, manifest
 
@@ -157,8 +225,14 @@ def _decoded(text: bytes) -> Manifest:
             return msgspec.json.decode(text, type=Manifest)
     except msgspec.DecodeError:
         raise BackupUnreadable(_damaged("its manifest cannot be read")) from None
+    if found.format > FORMAT:
+        raise BackupUnreadable(
+            f"version {found.version} of dealer-agent made this backup in a newer format: restore it with that version"
+        )
     raise BackupUnreadable(
-        f"version {found.version} of dealer-agent made this backup in a newer format: restore it with that version"
+        f"version {found.version} of dealer-agent made this backup in an older format, which may contain statements of "
+        "a stranger for your database, and this version does not run them: if you made the backup, restore it with "
+        "that version, then make a new one with this version"
     )
 
 

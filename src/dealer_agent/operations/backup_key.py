@@ -19,9 +19,6 @@ PASSPHRASE_VARIABLE = "DEALER_AGENT_BACKUP_PASSPHRASE"  # noqa: S105 - a name
 SHORTEST_PASSPHRASE = 12
 """The fewest characters of a passphrase."""
 LONGEST_PASSPHRASE = 1024
-MOST_BYTES = 64 * 1024
-"""The most bytes of the encrypted keys."""
-
 _COST = 2**17
 """With `_BLOCK`, scrypt needs 128 MiB of memory and about half a second."""
 _BLOCK = 8

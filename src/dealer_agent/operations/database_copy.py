@@ -1,149 +1,155 @@
-"""Copies a database while the service uses it: SQLite through its backup interface, PostgreSQL with `pg_dump`."""
+"""Copies the rows of a database into the files of a backup while the service uses it, and into a new database.
 
-import os
-import shutil
-import sqlite3
-import subprocess
-from contextlib import closing
+A restore executes nothing of a backup. The migrations of this program make the tables. Then the rows are inserted as
+parameters, into columns that the migrations have made.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import URL, text
+from sqlalchemy import Connection, Engine, inspect, text
 
-from dealer_agent.operations.backup_file import Progress
-from dealer_agent.operations.errors import OperationError
-from dealer_agent.storage.connections import BUSY_SECONDS, database_url, require_private, writer_engine
+from dealer_agent.operations.backup_file import Manifest, Progress, TableRows
+from dealer_agent.operations.errors import BackupUnreadable, OperationError
+from dealer_agent.operations.table_rows import insert_rows, write_rows
+from dealer_agent.storage.connections import database_url, is_sqlite, open_engines, require_private, writer_engine
+from dealer_agent.storage.database_roles import ADMIN_VARIABLE, inserting_only, require_same_database
 from dealer_agent.storage.errors import BadDatabaseUrl, translating
+from dealer_agent.storage.migrate import REVISION_TABLE, known_revisions, migrate_connection, prepare_file
+from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, metadata
 
-ADMIN_VARIABLE = "DATABASE_ADMIN_URL"
-"""The database with a role that row-level security does not apply to: the owner of the tables, or a superuser."""
+LOGIN_ADVICE = f"set {ADMIN_VARIABLE} to the address that `dealer-agent database prepare` shows for commands"
 
-PAGES = 1000
-"""The pages of a SQLite database that are copied at a time."""
-
-LOGIN_ADVICE = f"set {ADMIN_VARIABLE} to the address of the database with a user such as postgres"
-
-READ_PLACE = text(
-    "SELECT current_database(), current_schema(), oid FROM pg_database WHERE datname = current_database()"
+READ_REVISION = f"SELECT version_num FROM {REVISION_TABLE}"  # noqa: S608
+FIND_HIDDEN = text(
+    "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(:tables)"
+    " AND (row_security_active(oid) OR NOT has_table_privilege(oid, 'SELECT')) LIMIT 1"
 )
-READ_REVISION = "SELECT version_num FROM alembic_version"
-FIND_SCHEMA = text("SELECT to_regclass('alembic_version')")
+
+_COUNT = "SELECT count(*) FROM {}"
 
 
-def is_sqlite(url: str) -> bool:
-    """Whether the URL is that of a SQLite database. Raises BadDatabaseUrl."""
-    return database_url(url).get_backend_name() == "sqlite"
+def copy_database(
+    url: str, admin_url: str | None, folder: Path, on_progress: Progress
+) -> tuple[str, tuple[TableRows, ...]]:
+    """Writes the rows of all tables to files below `folder`, as they are at one moment. Returns the schema too.
+
+    `url` is that of the service. `admin_url` is the same PostgreSQL database with another role (`ADMIN_VARIABLE`).
+    Other processes continue to read and write. Raises OperationError, OSError and any StorageError.
+    """
+    parsed = database_url(url if is_sqlite(url) else admin_url or url)
+    require_private(parsed)
+    if is_sqlite(url) and not (source := Path(str(parsed.database)).absolute()).exists():
+        raise OperationError(f"there is no database {source} yet: start the service once, or import the inventory")
+    if not is_sqlite(url) and admin_url is not None:
+        require_same_database(url, admin_url)
+    with _connected(open_engines(parsed, 1)) as connection:
+        return _copy(connection, folder, on_progress)
 
 
-def copy_sqlite(url: str, target: Path, on_progress: Progress) -> str:
-    """Copies a SQLite database as it is at one moment, and checks the copy. Returns its schema revision.
+def _copy(connection: Connection, folder: Path, on_progress: Progress) -> tuple[str, tuple[TableRows, ...]]:
+    found = inspect(connection)
+    if not found.has_table(REVISION_TABLE):
+        raise OperationError("the database is empty: start the service once, or import the inventory")
+    revision = str(connection.exec_driver_sql(READ_REVISION).scalar_one())
+    if revision not in known_revisions():
+        # Columns that this version does not know would be missing in the backup.
+        raise OperationError(
+            f"the database has schema {revision}, and this version knows {FIRST_REVISION} to {SCHEMA_REVISION}: make "
+            "the backup with the version of the service"
+        )
+    there = set(found.get_table_names())
+    # An older database lacks some tables and columns. Those of other programs are not copied.
+    tables = [table for table in metadata.sorted_tables if table.name in there]
+    if connection.dialect.name == "sqlite":
+        if connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() != "ok":
+            raise OperationError("the database is damaged: keep it, and restore your last backup elsewhere")
+    else:
+        hidden = connection.execute(FIND_HIDDEN, {"tables": [table.name for table in tables]}).scalar()
+        if hidden is not None:
+            raise OperationError(f"this role may not read all rows of the table {hidden}; {LOGIN_ADVICE}")
+    total = sum(int(connection.exec_driver_sql(_COUNT.format(table.name)).scalar_one()) for table in tables)
+    count = _counter(on_progress, total)
+    copied = []
+    for table in tables:
+        columns = {column["name"] for column in found.get_columns(table.name)}
+        names = [column.name for column in table.columns if column.name in columns]
+        copied.append(write_rows(connection, table, names, folder, count))
+    return revision, tuple(copied)
 
-    Other processes continue to read and write. Raises OperationError, and any StorageError.
+
+def restore_database(
+    url: str,
+    manifest: Manifest,
+    folder: Path,
+    on_progress: Progress,
+    and_then: Callable[[Connection], int | None] = lambda _: None,
+) -> int | None:
+    """Makes the tables of a backup in an empty database, and inserts the rows from the files below `folder`.
+
+    `url` is that of a file that does not exist, or of a PostgreSQL database with a role that may create roles. All is
+    one transaction: if it fails, the database stays as it was. `and_then` runs at its end, and its value is returned.
+    Raises BackupUnreadable, OperationError, OSError and any StorageError.
     """
     parsed = database_url(url)
-    require_private(parsed)
-    source = Path(str(parsed.database)).absolute()
-    if not source.exists():
-        raise OperationError(f"there is no database {source} yet: start the service once, or import the inventory")
-    target.touch(0o600, exist_ok=False)
-    try:
-        with (
-            closing(_connected(source)) as reading,
-            closing(sqlite3.connect(target, isolation_level=None)) as writing,
-        ):
-            # An open transaction keeps its snapshot. Otherwise each write of another process starts the copy again.
-            reading.execute("BEGIN")
-            revision = str(reading.execute(READ_REVISION).fetchone()[0])
-            reading.backup(
-                writing, pages=PAGES, progress=lambda _, remaining, total: on_progress(total - remaining, total)
-            )
-            (checked,) = writing.execute("PRAGMA quick_check(1)").fetchone()
-    except (sqlite3.Error, TypeError) as error:
-        why = getattr(error, "sqlite_errorname", "it has no schema")
-        raise OperationError(f"the database {source} cannot be copied ({why})") from None
-    if checked != "ok":
-        raise OperationError(f"the database {source} is damaged: keep it, and restore your last backup elsewhere")
-    return revision
-
-
-def _connected(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-
-
-def dump_postgresql(url: str, admin_url: str | None, target: Path) -> str:
-    """Writes a PostgreSQL database to a file, in the custom format of `pg_dump`. Returns its schema revision.
-
-    `url` is that of the service. `admin_url` is the same database with another role (`ADMIN_VARIABLE`). Raises
-    OperationError if `pg_dump` is missing or fails, and any StorageError.
-    """
-    parsed = database_url(admin_url or url)
-    engine = writer_engine(parsed)
-    try:
-        with translating(), engine.begin() as connection:
-            database, schema, number = connection.execute(READ_PLACE).one()
-            if connection.execute(FIND_SCHEMA).scalar() is None:
-                raise OperationError("the database is empty: start the service once, or import the inventory")
-            revision = str(connection.exec_driver_sql(READ_REVISION).scalar_one())
-    finally:
-        engine.dispose()
-    if admin_url is not None:
-        _require_same_place(url, (database, schema, number))
-    # A database of its own has the schema `public`. `pg_restore` would try to make a schema that is named here.
-    chosen = [] if schema == "public" else [f"--schema={schema}"]
-    _run(["pg_dump", "--format=custom", f"--file={target}", *chosen, f"--dbname={_without_password(parsed)}"], parsed)
-    return revision
-
-
-def _require_same_place(url: str, place: tuple[str, str, int]) -> None:
-    engine = writer_engine(database_url(url))
-    try:
-        with translating(), engine.begin() as connection:
-            if tuple(connection.execute(READ_PLACE).one()) != place:
-                raise OperationError(f"{ADMIN_VARIABLE} and DATABASE_URL name different databases: correct one of them")
-    finally:
-        engine.dispose()
-
-
-def restore_postgresql(admin_url: str, dump: Path) -> None:
-    """Writes a dump into an empty database, in one transaction. Raises OperationError and any StorageError."""
-    parsed = database_url(admin_url)
-    if parsed.get_backend_name() != "postgresql":
+    if (parsed.get_backend_name() == "sqlite") != (manifest.database == "sqlite"):
         raise BadDatabaseUrl(f"{ADMIN_VARIABLE}: postgresql://... expected")
-    engine = writer_engine(parsed)
+    if manifest.database == "sqlite":
+        prepare_file(parsed)
+    with _connected((writer_engine(parsed),)) as connection:
+        if inspect(connection).has_table(REVISION_TABLE):
+            raise OperationError(
+                f"the database of {ADMIN_VARIABLE} has tables already: create an empty one with createdb"
+            )
+        migrate_connection(connection, manifest.schema)
+        _insert(connection, manifest.tables, folder, on_progress)
+        return and_then(connection)
+
+
+def _insert(connection: Connection, tables: Sequence[TableRows], folder: Path, on_progress: Progress) -> None:
+    known = _columns_by_table(connection)
+    for table in tables:
+        if not set(table.columns) <= known.get(table.name, {}).keys() or len(set(table.columns)) < len(table.columns):
+            raise BackupUnreadable(
+                f"the backup has a table or a column that dealer-agent does not have ({table.name!a}): use another "
+                "backup"
+            )
+    count = _counter(on_progress, sum(table.rows for table in tables))
+    is_postgresql = connection.dialect.name == "postgresql"
+    with inserting_only(connection, list(known)) if is_postgresql else nullcontext():
+        for table in tables:
+            insert_rows(connection, table, known[table.name], folder, count)
+
+
+def _columns_by_table(connection: Connection) -> dict[str, Mapping[str, Mapping[str, Any]]]:
+    """The columns of the tables that the migrations have made."""
+    found = inspect(connection)
+    return {
+        name: {column["name"]: column for column in found.get_columns(name)}
+        for name in found.get_table_names()
+        if name in metadata.tables
+    }
+
+
+def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:
+    done = 0
+
+    def count(number: int) -> None:
+        nonlocal done
+        done += number
+        on_progress(done, total)
+
+    return count
+
+
+@contextmanager
+def _connected(engines: Sequence[Engine]) -> Iterator[Connection]:
+    """A transaction of the last engine. All are closed at its end."""
     try:
-        with translating(), engine.begin() as connection:
-            if connection.execute(FIND_SCHEMA).scalar() is not None:
-                raise OperationError(
-                    f"the database of {ADMIN_VARIABLE} has tables already: create an empty one with createdb"
-                )
+        with translating(), engines[-1].begin() as connection:
+            yield connection
     finally:
-        engine.dispose()
-    options = ["--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction"]
-    _run(["pg_restore", *options, f"--dbname={_without_password(parsed)}", str(dump)], parsed)
-
-
-def has_pg_restore() -> bool:
-    """Whether `pg_restore` is installed."""
-    return shutil.which("pg_restore") is not None
-
-
-def _without_password(url: URL) -> str:
-    """The URL for libpq. Other users of the machine can see arguments, so the password goes into the environment."""
-    shown = URL.create("postgresql", url.username, None, url.host, url.port, url.database, url.query)
-    return shown.render_as_string(hide_password=False)
-
-
-def _run(command: list[str], url: URL) -> None:
-    """Runs a program of PostgreSQL. Raises OperationError with the first line of what it said."""
-    program = command[0]
-    env = dict(os.environ) if url.password is None else os.environ | {"PGPASSWORD": str(url.password)}
-    try:
-        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)  # noqa: S603
-    except FileNotFoundError:
-        raise OperationError(
-            f"{program} is not installed: install the client programs of PostgreSQL (on Debian and Ubuntu: "
-            "apt-get install postgresql-client), in the version of the server or a newer one"
-        ) from None
-    if done.returncode != 0:
-        said = next((line for line in done.stderr.splitlines() if "error:" in line), f"code {done.returncode}")
-        advice = f"; {LOGIN_ADVICE}" if "row-level security" in said or "permission denied" in said else ""
-        raise OperationError(f"{said[:300]}{advice}")
+        for engine in engines:
+            engine.dispose()

@@ -22,7 +22,6 @@ from dealer_agent.operations.database_checks import (
     check_the_keys,
     check_withdrawals,
 )
-from dealer_agent.operations.database_copy import is_sqlite
 from dealer_agent.operations.local_checks import check_disk, check_folder, check_settings, check_time_zones
 from dealer_agent.operations.marked_leads import send_marked_leads
 from dealer_agent.operations.outside_checks import (
@@ -35,7 +34,7 @@ from dealer_agent.operations.outside_checks import (
     check_sftp_server,
 )
 from dealer_agent.server.dealer_settings import load_dealer_settings
-from dealer_agent.storage.connections import database_url
+from dealer_agent.storage.connections import database_url, is_sqlite
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.isolation import ALL_DEALERS

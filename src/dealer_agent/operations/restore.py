@@ -1,69 +1,126 @@
-"""Restores a backup into a new folder, and a PostgreSQL database into an empty one."""
+"""Restores a backup into a new folder, and a PostgreSQL database into an empty one.
+
+A backup may come from a stranger. What is believed of it is documented in docs/how-to/backup.md: with a key of the
+service, only what that service has signed; without one, only values for the columns of known tables, and three kinds of
+files.
+"""
 
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from dealer_agent.config.keys import create_key_file, sync_directory
-from dealer_agent.config.loading import FILE_NAME, read_dealer_file, read_text
-from dealer_agent.operations.backup import DUMP_NAME, KEYS_NAME, SQLITE_NAME
-from dealer_agent.operations.backup_file import Manifest, Progress, read_manifest, unpack
-from dealer_agent.operations.backup_key import MOST_BYTES, open_keys
-from dealer_agent.operations.database_copy import ADMIN_VARIABLE, has_pg_restore, restore_postgresql
+from sqlalchemy import Connection, select
+
+from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
+from dealer_agent.config.keys import (
+    KEY_FILE_NAME,
+    KEYS_VARIABLE,
+    KeyFile,
+    create_key_file,
+    from_environment,
+    load_cipher,
+    sync_directory,
+)
+from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME
+from dealer_agent.config.settings_problems import SettingsError
+from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
+from dealer_agent.operations.backup import has_heads
+from dealer_agent.operations.backup_file import TABLES_FOLDER, Manifest, Progress, unpack, verify
+from dealer_agent.operations.backup_key import open_keys
+from dealer_agent.operations.database_copy import restore_database
 from dealer_agent.operations.errors import BackupUnreadable, OperationError
-from dealer_agent.storage.dealer_registry import all_dealers
-from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.database_roles import ADMIN_VARIABLE
+from dealer_agent.storage.migrate import known_revisions, migrate_connection
 from dealer_agent.storage.outbox import hold_deliveries
-from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION
-from dealer_agent.storage.store import Store
+from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, outbox
+from dealer_agent.storage.transaction import OneCipher, Transaction
 
 UNFINISHED = ".restoring"
 HELD = "held after a restore: `dealer-agent deliveries retry` sends it"
+HOST_KEY_BEGIN = b"-----BEGIN OPENSSH PRIVATE KEY-----"
+MAX_GROWTH = {"sqlite": 3, "postgresql": 1}
+"""The free disk space that a restore needs, as a multiple of the backup: its files, the database, and its log."""
+
+LIST_DEALERS = select(outbox.c.dealer_id).distinct().order_by(outbox.c.dealer_id)
 
 
 @dataclass(frozen=True)
 class Restored:
-    """A restored backup. `held` counts the deliveries that are parked now; None if they were left as they were.
-
-    `has_database` is False if a PostgreSQL database is still to be restored from the file `DUMP_NAME`.
-    """
+    """A restored backup. `held` counts the deliveries that are parked now; None if they were left as they were."""
 
     manifest: Manifest
-    has_database: bool
     held: int | None
+
+
+def keyring_for(
+    manifest: Manifest, env: Mapping[str, str], *, passphrase: str | None = None, key_file: Path | None = None
+) -> Keyring | None:
+    """The keys that decide whether a backup is authentic; None if there are none here.
+
+    They are in the backup, encrypted with the passphrase; else in `key_file`; else in the environment. Raises
+    BackupUnreadable and SettingsError.
+    """
+    if manifest.sealed_keys is not None:
+        return open_keys(manifest.sealed_keys, passphrase or "")
+    if key_file is not None:
+        try:
+            return KeyFile(key_file).read()
+        except InvalidKeys as problem:
+            raise SettingsError(f"{key_file}: {problem}") from None
+    cipher = load_cipher(Path(), env) if from_environment(env) else None
+    return None if cipher is None else cipher.keyring
 
 
 def restore_backup(
     path: Path,
+    manifest: Manifest,
     target: Path,
     *,
     env: Mapping[str, str],
-    passphrase: str | None = None,
+    keyring: Keyring | None,
+    unverified: bool = False,
+    write_keys: bool = False,
     hold: bool = False,
-    on_progress: Progress = lambda *_: None,
+    on_unpack: Progress = lambda *_: None,
+    on_insert: Progress = lambda *_: None,
 ) -> Restored:
-    """Restores a backup into `target`, which does not exist or is an empty folder. It appears when it is complete.
+    """Restores a backup with this manifest into `target`, which does not exist or is an empty folder.
 
-    The passphrase opens the keys in the backup. With `hold`, deliveries that wait are parked. Raises BackupUnreadable,
-    OperationError, OSError and any StorageError.
+    It appears when it is complete. The `keyring` (`keyring_for`) decides whether the backup is authentic. Without one,
+    nothing is read unless the caller wants it `unverified`. With `write_keys`, the folder gets the keys as its key
+    file. With `hold`, deliveries that wait are parked. Raises BackupUnreadable, OperationError, OSError and any
+    StorageError.
     """
-    manifest, target = read_manifest(path), target.resolve()
+    require_authentic(manifest, keyring, unverified=unverified)
+    target = target.resolve()
     admin_url = env.get(ADMIN_VARIABLE)
-    to_server = manifest.database == "postgresql" and admin_url is not None and has_pg_restore()
-    _require_possible(manifest, target, hold=hold, has_database=manifest.database == "sqlite" or to_server)
+    _require_possible(manifest, target, admin_url)
     with _new_folder(target) as folder:
-        unpack(path, folder, on_progress)
-        if manifest.has_keys:
-            _unpack_keys(folder, passphrase or "")
-        url = f"sqlite:///{folder / SQLITE_NAME}"
-        if to_server and admin_url is not None:
-            url = admin_url
-            restore_postgresql(admin_url, folder / DUMP_NAME)
-            (folder / DUMP_NAME).unlink()
-        held = _hold(url, folder) if hold else None
-    return Restored(manifest, not (target / DUMP_NAME).exists(), held)
+        unpack(path, folder, manifest, on_unpack)
+        _require_known_content(manifest, folder)
+        if write_keys:
+            create_key_file(folder, keyring)
+        url = f"sqlite:///{folder / DATABASE_FILE}" if manifest.database == "sqlite" else str(admin_url)
+        held = restore_database(url, manifest, folder, on_insert, _hold if hold else lambda _: None)
+        for table in manifest.tables:
+            (folder / table.file).unlink()
+        (folder / TABLES_FOLDER).rmdir()
+    return Restored(manifest, held)
+
+
+def require_authentic(manifest: Manifest, keyring: Keyring | None, *, unverified: bool) -> None:
+    """Raises BackupUnreadable unless the keys say that the backup is ours, or nobody asks them."""
+    if keyring is not None:
+        verify(manifest, Cipher(keyring))
+    elif not unverified:
+        named = f"the key {manifest.keys[0]}" if manifest.keys else "a key"
+        raise BackupUnreadable(
+            f"nobody can tell here who made this backup, because that needs {named}: give the key file of that day "
+            f"with --keys FILE, or set {KEYS_VARIABLE}; if you know where the backup comes from, give --unverified"
+        )
 
 
 @contextmanager
@@ -95,28 +152,46 @@ def _new_folder(target: Path) -> Iterator[Path]:
         raise
 
 
-def _require_possible(manifest: Manifest, target: Path, *, hold: bool, has_database: bool) -> None:
+def _require_possible(manifest: Manifest, target: Path, admin_url: str | None) -> None:
     if target.exists() and (not target.is_dir() or {path.name for path in target.iterdir()} - {UNFINISHED}):
         raise OperationError(f"{target} is not empty: name a new folder")
-    if not FIRST_REVISION <= manifest.schema <= SCHEMA_REVISION:
+    if manifest.schema not in known_revisions():
         raise BackupUnreadable(
-            f"the backup has a database with schema {manifest.schema}, and this version knows {FIRST_REVISION} to "
-            f"{SCHEMA_REVISION}: restore it with version {manifest.version} of dealer-agent, which made it"
+            f"the backup has a database with schema {manifest.schema}, and this version knows {FIRST_REVISION} "
+            f"to {SCHEMA_REVISION}: restore it with version {manifest.version} of dealer-agent, which made it"
         )
     names = {each.name for each in manifest.files}
-    needed = {SQLITE_NAME if manifest.database == "sqlite" else DUMP_NAME} | (
-        {KEYS_NAME} if manifest.has_keys else set()
-    )
-    if not needed <= names:
-        raise BackupUnreadable(f"the backup lacks {', '.join(sorted(needed - names))}: use another backup")
-    if hold and not has_database:
+    needed = {settings_name(manifest), *(table.file for table in manifest.tables)}
+    if not needed <= names or not manifest.tables:
+        missing = ", ".join(sorted(needed - names)[:10]) or "the tables of its database"
+        raise BackupUnreadable(f"the backup lacks {missing}: use another backup")
+    if manifest.database == "postgresql" and admin_url is None:
         raise OperationError(
-            f"deliveries can be held only in a database that this command restores: set {ADMIN_VARIABLE} to an empty "
-            "database, and install pg_restore (on Debian and Ubuntu: apt-get install postgresql-client)"
+            f"the backup is of a PostgreSQL database: set {ADMIN_VARIABLE} to an empty database (createdb makes one), "
+            "with a user such as postgres"
         )
-    size, free = sum(each.size for each in manifest.files), shutil.disk_usage(_existing(target)).free
+    size = MAX_GROWTH[manifest.database] * sum(each.size for each in manifest.files)
+    free = shutil.disk_usage(_existing(target)).free
     if size > free:
         raise OperationError(f"the disk of {target} has {free:,} free bytes, and the backup needs {size:,}: make room")
+
+
+def settings_name(manifest: Manifest) -> str:
+    """The name of the file with the settings."""
+    return FILE_NAME if manifest.kind == "dealer" else INSTALLATION_FILE
+
+
+def _require_known_content(manifest: Manifest, folder: Path) -> None:
+    """Raises BackupUnreadable for a file that is neither the settings, a table, recorded heads nor a host key."""
+    reserved = (KEY_FILE_NAME, FILE_NAME, INSTALLATION_FILE, DATABASE_FILE, TABLES_FOLDER)
+    for name in {each.name for each in manifest.files} - {table.file for table in manifest.tables}:
+        if name == settings_name(manifest):
+            continue
+        path = folder / name
+        with path.open("rb") as file:
+            is_host_key = file.read(len(HOST_KEY_BEGIN)) == HOST_KEY_BEGIN
+        if name.startswith(reserved) or not (is_host_key or has_heads(path)):
+            raise BackupUnreadable(f"the backup has a file that no backup has ({name}): dealer-agent did not make it")
 
 
 def _existing(path: Path) -> Path:
@@ -124,25 +199,9 @@ def _existing(path: Path) -> Path:
     return next(each for each in (path, *path.absolute().parents) if each.exists())
 
 
-def _unpack_keys(folder: Path, passphrase: str) -> None:
-    sealed = folder / KEYS_NAME
-    if sealed.stat().st_size > MOST_BYTES:
-        raise BackupUnreadable("the encrypted keys in the backup are too large: dealer-agent did not make it")
-    create_key_file(folder, open_keys(sealed.read_bytes(), passphrase))
-    sealed.unlink()
-
-
-def _hold(url: str, folder: Path) -> int:
-    migrate(url)
-    settings = folder / FILE_NAME
-    with Store.open(url) as store:
-        if settings.exists():
-            dealers = [read_dealer_file(read_text(settings)).id]
-        else:
-            with store.installation() as everything:
-                dealers = [dealer.dealer_id for dealer in all_dealers(everything)]
-        held = 0
-        for dealer_id in dealers:
-            with store.write(dealer_id) as tx:
-                held += hold_deliveries(tx, HELD)
+def _hold(connection: Connection) -> int:
+    migrate_connection(connection)
+    held = 0
+    for dealer_id in connection.execute(LIST_DEALERS).scalars().all():
+        held += hold_deliveries(Transaction(connection, dealer_id, datetime.now(UTC), OneCipher(None)), HELD)
     return held

@@ -182,6 +182,11 @@ def _with_servers(url: URL, servers: str | None) -> URL:
     return url.update_query_dict({"target_session_attrs": url.query.get("target_session_attrs", "read-write")})
 
 
+def is_sqlite(url: str) -> bool:
+    """Whether the URL is that of a SQLite database. Raises BadDatabaseUrl."""
+    return database_url(url).get_backend_name() == "sqlite"
+
+
 def require_private(url: URL) -> None:
     """Raises DatabaseExposed if other users may read a SQLite file, or its `-wal` and `-shm` files."""
     if url.get_backend_name() != "sqlite":

@@ -57,7 +57,8 @@ _WRAPPED = dealer_keys.c.wrapped
 FIND_OTHERS = (
     select(dealer_keys.c.dealer_id, dealer_keys.c.key_id, _WRAPPED)
     .where(
-        tuple_(dealer_keys.c.dealer_id, dealer_keys.c.key_id) > tuple_(bindparam("dealer_id"), bindparam("key_id")),
+        tuple_(dealer_keys.c.dealer_id, dealer_keys.c.key_id)
+        > tuple_(bindparam("after_dealer"), bindparam("after_key")),
         func.substr(_WRAPPED, 1, func.length(_OTHERS)) != _OTHERS,
     )
     .order_by(dealer_keys.c.dealer_id, dealer_keys.c.key_id)
@@ -67,7 +68,7 @@ FIND_OTHERS = (
 
 SET_WRAPPED = (
     update(dealer_keys)
-    .where(dealer_keys.c.dealer_id == bindparam("owner"), dealer_keys.c.key_id == bindparam("of_key"))
+    .where(of_dealer(dealer_keys), dealer_keys.c.key_id == bindparam("of_key"))
     .values(wrapped=bindparam("renewed"))
 )
 
@@ -229,18 +230,18 @@ def encrypt_keys_again(tx: Transaction, after: tuple[str, str], most: int) -> tu
     Returns their number, and where to continue; None at the end. A key that cannot be decrypted stays as it is. The
     transaction is that of ALL_DEALERS and holds its lock.
     """
-    everything, cipher = InstallationTransaction(tx.connection, tx.now), tx.cipher
-    sought = {"dealer_id": after[0], "key_id": after[1], "header": cipher.header, "most": most}
-    rows = everything.execute(FIND_OTHERS, sought).all()
-    renewed = []
+    cipher = tx.cipher
+    sought = {"after_dealer": after[0], "after_key": after[1], "header": cipher.header, "most": most}
+    rows = tx.execute(FIND_OTHERS, sought).all()
+    renewed = 0
     for row in rows:
         with suppress(KeyMissing, WrongKey):
             key = _decrypted(row.dealer_id, row.key_id, row.wrapped, cipher)
             wrapped = cipher.encrypt(key, *_context(row.dealer_id, row.key_id))
-            renewed.append({"owner": row.dealer_id, "of_key": row.key_id, "renewed": wrapped})
-    if renewed:
-        tx.connection.execute(SET_WRAPPED, renewed)
-    return len(renewed), (rows[-1].dealer_id, rows[-1].key_id) if len(rows) == most else None
+            of_dealer_tx = Transaction(tx.connection, row.dealer_id, tx.now, tx.ciphers)
+            of_dealer_tx.execute(SET_WRAPPED, {"of_key": row.key_id, "renewed": wrapped})
+            renewed += 1
+    return renewed, (rows[-1].dealer_id, rows[-1].key_id) if len(rows) == most else None
 
 
 def _lock_keys(tx: Transaction) -> Cipher:

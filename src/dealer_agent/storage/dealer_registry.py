@@ -14,7 +14,8 @@ from dealer_agent.dealers.hosts import canonical_host
 from dealer_agent.storage.dealer_keys import COUNT_CHANGE, create_keys
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
 from dealer_agent.storage.event_chain import lock_dealer
-from dealer_agent.storage.registration import hold_registration, not_registered, was_removed
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.registration import not_registered, was_removed
 from dealer_agent.storage.schema import (
     dealer_hosts,
     dealer_settings,
@@ -25,7 +26,7 @@ from dealer_agent.storage.schema import (
     upsert,
 )
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.transaction import InstallationTransaction, OneCipher, Transaction
+from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 MOST_REMOVED = 1000
 """The most rows that one transaction of `remove_dealer` deletes: it bounds how long leads of other dealers wait."""
@@ -210,8 +211,8 @@ def list_hosts(tx: Transaction) -> list[str]:
     return list(tx.execute(LIST_HOSTS).scalars())
 
 
-def add_host(tx: InstallationTransaction, dealer_id: str, host: str) -> str:
-    """Gives a host name to a dealer, and returns it in canonical form.
+def add_host(tx: Transaction, host: str) -> str:
+    """Gives a host name to the dealer of the transaction, and returns it in canonical form.
 
     Nothing happens if the dealer has it. Raises HostTaken if another dealer has it, DealerUnknown, and ValueError for
     what is no host name (`canonical_host`).
@@ -219,16 +220,14 @@ def add_host(tx: InstallationTransaction, dealer_id: str, host: str) -> str:
     name = canonical_host(host)
     if tx.connection.dialect.name == "postgresql":
         tx.execute(LOCK_HOSTS)
-    owners = set(tx.execute(FIND_HOST, {"sought": name}).scalars())
-    if owners - {dealer_id}:
+    everything = Transaction(tx.connection, ALL_DEALERS, tx.now, tx.ciphers)
+    owners = set(everything.execute(FIND_HOST, {"sought": name}).scalars())
+    if owners - {tx.dealer_id}:
         raise HostTaken(f"the host {name} belongs to another dealer: {', '.join(sorted(owners))}")
     if not owners:
-        owner = Transaction(tx.connection, dealer_id, tx.now, OneCipher(None))
-        if not hold_registration(owner):
-            raise not_registered(dealer_id)
-        find_dealer(owner)
-        owner.execute(ADD_HOST, {"host": name, "added_at": tx.now})
-        owner.execute(COUNT_CHANGE)
+        find_dealer(tx)
+        tx.execute(ADD_HOST, {"host": name, "added_at": tx.now})
+        tx.execute(COUNT_CHANGE)
     return name
 
 

@@ -1,8 +1,12 @@
 """Row-level security of PostgreSQL: a transaction sees and writes only rows of the dealer that it has set.
 
 Each table has a policy that compares `dealer_id` with the session variable `dealer_agent.dealer`. It is set
-until the end of the transaction. Without it, no row is visible. An installation-wide transaction sets `ALL_DEALERS`,
-which only the policies of INSTALLATION_TABLES accept. SQLite has no such protection.
+until the end of the transaction. Without it, no row is visible. An installation-wide transaction sets `ALL_DEALERS`.
+It also reads INSTALLATION_TABLES, and changes no row of a dealer. SQLite has no such protection.
+
+The variable protects against mistakes of this program, not against a person with the service's login, who can set it to
+any dealer. Such a person has the rights of the service's role: SERVICE_RIGHTS. It cannot change the settings, hosts and
+registration of dealers, and cannot delete what the service never deletes.
 
 The policies are not forced on the owner of the tables. The owner runs migrations and backups, and the function
 `dealers_with_due_deliveries` runs as the owner. So a service must not connect as the owner (`isolation_problem`).
@@ -19,7 +23,6 @@ ALL_DEALERS = "*"
 
 INSTALLATION_TABLES = (
     "registered_dealers",
-    "dealer_settings",
     "dealer_hosts",
     "dealer_keys",
     "revisions",
@@ -28,6 +31,20 @@ INSTALLATION_TABLES = (
     "feed_dealers",
     "alert_checks",
 )
+"""The tables whose rows of all dealers a transaction of the installation may read."""
+
+_RIGHTS = {
+    "": "registered_dealers dealer_settings dealer_hosts",
+    "INSERT": "imports",
+    "INSERT, UPDATE": "dealers clocks revisions upkeep unit_documents feed_shapes feed_dealers leads"
+    " appointments tokens monthly_reports alert_checks key_copies",
+    "INSERT, UPDATE (body)": "consent_events",
+    "INSERT, DELETE": "vault_keys unit_changes refused_imports consent_proofs proof_contacts places accesses refusals",
+    "INSERT, UPDATE, DELETE": "vault_key_uses dealer_keys replicas units feeds feed_files lead_events lead_contacts"
+    " outbox idempotency daily_counts alerts alert_messages withdrawals",
+}
+SERVICE_RIGHTS = {table: rights for rights, tables in _RIGHTS.items() for table in tables.split()}
+"""What the service's role may do with each table, besides SELECT: what the statements of the service need."""
 
 SET_DEALER = "SELECT set_config('dealer_agent.dealer', %s, true)"
 
@@ -57,6 +74,20 @@ READ_PROBLEM = text(
 )
 
 
+READ_RIGHTS = text(
+    """
+    SELECT relname, right_name
+    FROM pg_class CROSS JOIN unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER']) AS right_name
+    WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(:tables)
+        AND has_table_privilege(oid, right_name)
+    ORDER BY relname, right_name
+    """
+)
+
+MAX_NAMED = 3
+"""The most rights that a message names."""
+
+
 def isolation_problem(connection: Connection) -> str | None:
     """Why the database does not isolate the dealers of a service, and what to do; None if it does.
 
@@ -65,11 +96,19 @@ def isolation_problem(connection: Connection) -> str | None:
     if connection.dialect.name != "postgresql":
         return None
     problem: str | None = connection.execute(READ_PROBLEM).scalar()
-    if problem is None:
+    if problem is not None:
+        return (
+            f"the user of the database {problem}, so row-level security does not apply to this service: type "
+            "dealer-agent database prepare, and give DATABASE_URL the service role that it makes"
+        )
+    found = connection.execute(READ_RIGHTS, {"tables": list(SERVICE_RIGHTS)}).all()
+    needless = [f"{right} on {table}" for table, right in found if right not in SERVICE_RIGHTS[table].split(", ")]
+    if not needless:
         return None
+    named = ", ".join(needless[:MAX_NAMED]) + (" and others" if len(needless) > MAX_NAMED else "")
     return (
-        f"the user of the database {problem}, so row-level security does not apply to this service: type "
-        "dealer-agent database prepare, and give DATABASE_URL the service role that it makes"
+        f"the user of the database has rights that the service never uses ({named}), so a person with its login could "
+        "do more than the service: type dealer-agent database prepare, which takes them away"
     )
 
 

@@ -25,10 +25,14 @@ from dealer_agent.storage.errors import (
 )
 from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION
 
-READ_REVISION = text("SELECT version_num FROM alembic_version")
+REVISION_TABLE = "alembic_version"
+
+READ_REVISION = text(f"SELECT version_num FROM {REVISION_TABLE}")  # noqa: S608
 
 LOCK_SCHEMA = text("SELECT pg_advisory_xact_lock(4919150214103305)")
 """Any number works if it never changes: it names the lock within the PostgreSQL database."""
+
+_MIGRATIONS = Path(__file__).with_name("migrations")
 
 MAY_MIGRATE = text("SELECT has_schema_privilege(current_schema(), 'CREATE')")
 
@@ -51,8 +55,13 @@ def migrate(url: str) -> str | None:
         engine.dispose()
 
 
-def migrate_connection(connection: Connection) -> str | None:
-    """`migrate` in a transaction of the caller."""
+def known_revisions() -> frozenset[str]:
+    """The schema revisions that migrations of this program make."""
+    return frozenset(path.stem[1:5] for path in (_MIGRATIONS / "versions").glob("r*.py"))
+
+
+def migrate_connection(connection: Connection, revision: str = SCHEMA_REVISION) -> str | None:
+    """`migrate` in a transaction of the caller. An empty or older database gets the schema `revision`."""
     if connection.dialect.name == "postgresql":
         connection.execute(LOCK_SCHEMA)
     found = _schema_revision(connection)
@@ -62,7 +71,7 @@ def migrate_connection(connection: Connection) -> str | None:
                 f"the database has {'no schema' if found is None else f'schema {found}'}, this program needs "
                 f"{SCHEMA_REVISION}, and this role may not change it: type dealer-agent database prepare"
             )
-        _upgrade(connection)
+        _upgrade(connection, revision)
     else:
         check_schema(connection)
     return found
@@ -89,22 +98,22 @@ def check_schema(connection: Connection) -> None:
 
 def _schema_revision(connection: Connection) -> str | None:
     """The schema revision; None for an empty database."""
-    if not inspect(connection).has_table("alembic_version"):
+    if not inspect(connection).has_table(REVISION_TABLE):
         return None
     revision: str | None = connection.execute(READ_REVISION).scalar()
     return revision
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection, revision: str) -> None:
     # Imported here: Alembic takes a third of a second, and almost every start finds the schema current.
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("path_separator", "os")
-    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, SCHEMA_REVISION)
+    command.upgrade(config, revision)
 
 
 def prepare_file(url: URL) -> None:

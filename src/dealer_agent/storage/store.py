@@ -133,12 +133,6 @@ class Store:
         with translating(), connections.begin(self._reader, ALL_DEALERS) as connection:
             yield InstallationTransaction(connection, datetime.now(UTC))
 
-    @contextmanager
-    def write_installation(self) -> Iterator[InstallationTransaction]:
-        """A transaction that writes data of several dealers."""
-        with translating(), connections.begin(self._writer, ALL_DEALERS) as connection:
-            yield InstallationTransaction(connection, datetime.now(UTC))
-
     def announcements(self) -> AsyncIterator[None]:
         """Yields once when it listens to changes, and then after each one. See `listen`, also for its errors."""
         return listen(self._reader)
