@@ -228,9 +228,8 @@ class RateLimited(ProtocolError):
     example = (12,)
 
     def __init__(self, seconds: int, *, because: str = "Too many requests.", closes: bool = False) -> None:
-        details, headers = {"retry_after_seconds": seconds}, (("retry-after", str(seconds)),)
-        if closes:
-            headers += (("connection", "close"),)
+        details = {"retry_after_seconds": seconds}
+        headers = (("retry-after", str(seconds)), *((("connection", "close"),) if closes else ()))
         super().__init__(f"{because} Try again in {seconds} s.", details, headers=headers)
 
 

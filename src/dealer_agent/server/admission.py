@@ -35,8 +35,8 @@ SHORT_QUEUE_FOR_LEADS = 128
 """`SHORT_QUEUE` for leads. When the system has stopped the process for a moment, the measured pace is too slow. Leads
 must not be refused because of that."""
 REFUSED_PER_TURN = 192
-"""After this many refusals, a turn stops reading from refused connections. A later turn resumes this many of them. It also
-reads from so many connections that send more than one read."""
+"""After this many refusals, a turn stops reading from refused connections. A later turn resumes this many of them,
+also of those that send more than one read."""
 OVERLOADED_AFTER_SECONDS = 0.1
 """The process is overloaded when the queue is not empty for this long."""
 CALM_AFTER_SECONDS = 1.0
