@@ -1,5 +1,5 @@
-"""What a connection adds to uvicorn's path over ASGI: it counts the bytes of its requests, closes after a refusal if its
-client pipelines, and answers errors of HTTP in the form of the protocol."""
+"""What a connection adds to uvicorn's path over ASGI: it counts the bytes of its requests, closes after a refusal if
+its client pipelines, and answers errors of HTTP in the form of the protocol."""
 
 from functools import partial
 from typing import Any
