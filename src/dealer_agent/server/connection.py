@@ -19,17 +19,15 @@ from functools import partial
 from typing import Any
 
 import httptools
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
-from dealer_agent.server.client_address import limited_address, share_address
+from dealer_agent.server.client_address import limited_address
 from dealer_agent.server.client_transport import HELD, READ_BYTES, TURN, ClientTransport
-from dealer_agent.server.error_replies import error_response
-from dealer_agent.server.fast_path import FAST_BODY_BYTES, NOTHING, FastPathConnection
+from dealer_agent.server.counted_connection import CountedConnection
+from dealer_agent.server.fast_path import FAST_BODY_BYTES, NOTHING
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
-from dealer_agent.server.request_memory import RETRY_SECONDS, RequestMemory, memory_of, no_memory
+from dealer_agent.server.request_memory import RETRY_SECONDS, memory_of, no_memory
 
 CONNECTIONS = "connections"
 """The member of the lifespan's state that holds the open connections of the process."""
@@ -47,8 +45,6 @@ a second Content-Length or Transfer-Encoding.
 MOST_HEADERS = 100
 """A header field takes more than 100 bytes of memory, even if it has only four."""
 TOO_MANY_HEADERS = f"The request has more than {MOST_HEADERS} header fields."
-HEADER_BYTES = 160
-"""What a header field takes besides its name and its value."""
 NO_VERSION = "The request line must end with HTTP/1.1 or HTTP/1.0."
 LAST_REQUEST_SECONDS = 2.0
 """How long a connection without a request stays open when the server stops. A load balancer may have sent a request
@@ -63,7 +59,7 @@ def _invalid_http(words: str) -> SchemaValidationFailed:
     return SchemaValidationFailed(words, {"in": "envelope"}, http=400)
 
 
-class BoundedConnection(FastPathConnection):
+class BoundedConnection(CountedConnection):
     """A connection with limits."""
 
     head_limit_bytes = 64 * 1024
@@ -74,44 +70,24 @@ class BoundedConnection(FastPathConnection):
     connections_type = OpenConnections
 
     __slots__ = (
-        "_address",
         "_connections",
-        "_counted_bytes",
         "_discards",
-        "_has_no_memory",
-        "_head_open",
         "_head_timer",
         "_is_last",
-        "_is_leaving",
         "_is_scheduled",
         "_is_stopping",
-        "_memory",
-        "_message_open",
-        "_other_bytes",
         "_refusal",
         "_requests_parsed",
-        "_trusted",
     )
 
     _connections: OpenConnections
-    _memory: RequestMemory
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # Whether a request, or its head, has begun and is not complete.
-        self._message_open = self._head_open = False
-        # The bytes of the open request outside its body.
-        self._other_bytes = 0
         self._requests_parsed = 0
         self._head_timer: asyncio.TimerHandle | None = None
         # Whether `_parse_held` will be called.
         self._is_scheduled = False
-        # Whether the request in progress is the last one, because the client pipelines too much.
-        self._is_leaving = False
-        # The bytes that were counted last.
-        self._counted_bytes = 0
-        # Whether there was no memory for the request that the application reads.
-        self._has_no_memory = False
         # Why the client's bytes are refused. If set, nothing more is parsed.
         self._refusal: ProtocolError | None = None
         # The open request is answered, and the rest of its body is discarded.
@@ -311,36 +287,6 @@ class BoundedConnection(FastPathConnection):
         if self._counted_bytes:
             self._count_held()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        super()._start_asgi_task(cycle, partial(self._run, cycle, app))
-
-    async def _run(self, cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Runs the application for a request of this connection."""
-
-        async def receive_counted() -> Message:
-            event = await receive()
-            if self._has_no_memory:
-                raise no_memory()
-            return event
-
-        async def send_and_leave(message: Message) -> None:
-            if message["type"] == "http.response.start" and self._closes_after(message["status"]):
-                cycle.keep_alive = False
-            await send(message)
-
-        await app(scope, receive_counted, send_and_leave)
-
-    def _continue_over_asgi(self) -> None:
-        size = len(self._body)
-        super()._continue_over_asgi()
-        if not self.pipeline:
-            self._answering_bytes = size
-
-    def _closes_after(self, status: int) -> bool:
-        # A client that repeats refused requests must connect again.
-        self._is_leaving = self._is_crowded or (status == 429 and bool(self._held or self.pipeline))
-        return self._is_leaving
-
     def _may_send(self) -> bool:
         return not self._is_last and (
             self._message_open or bool(self._held) or self._refusal is not None or self._is_leaving
@@ -396,30 +342,6 @@ class BoundedConnection(FastPathConnection):
             # Otherwise these bytes are of a body, which may contain anything.
             waiting = len(self.pipeline) + bytes(self._held).count(REQUEST_LINE)
             self._is_crowded = self._is_crowded or waiting > MOST_WAITING
-
-    def _count_held(self) -> None:
-        """Counts the bytes that the connection holds. Without memory for them, a request is refused."""
-        size = self._answering_bytes + len(self._held) + sum(len(cycle.body) for cycle, _ in self.pipeline)
-        if self._head_open:
-            size += self._other_bytes + HEADER_BYTES * len(self.headers)
-        if not size and not self._counted_bytes:
-            return
-        client = self._address
-        if client is None and self._trusted and self.headers:
-            client = share_address(self._peer(), self.headers, self._trusted)
-        self._counted_bytes = size
-        if not self._memory.hold(self, size, client, is_unfinished=self._message_open or bool(self._held)):
-            self.give_up()
-
-    def _forget_waiting(self) -> None:
-        self._held, self._answering_bytes = NOTHING, 0
-        self.pipeline.clear()
-        if self._counted_bytes:
-            self._counted_bytes = 0
-            self._memory.release(self)
-
-    def _peer(self) -> str | None:
-        return self.client[0] if self.client else None
 
     def _parse(self, data: bytes) -> None:
         self._other_bytes += len(data)
@@ -512,17 +434,6 @@ class BoundedConnection(FastPathConnection):
     def _answer_refusal(self, why: ProtocolError) -> None:
         self._send_error(why)
         self._connections.set_idle(self.transport)
-
-    def _send_error(self, error: ProtocolError) -> None:
-        if self._dealers is None:
-            # Only a process with a service has a vocabulary for errors.
-            self.transport.abort()
-            return
-        response = error_response(error, self._dealers.process)
-        head = b"".join(b"%b: %b\r\n" % header for header in response.raw_headers)
-        line = STATUS_LINE[response.status_code]
-        self.transport.write(b"%b%bconnection: close\r\n\r\n%b" % (line, head, bytes(response.body)))
-        self.transport.close()
 
     def _close_if_idle(self) -> None:
         if not self._message_open and not self._is_answering():
