@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import write_dealer
-from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, command, environment, eventually, start, succeed_here
+from tests.acceptance.running import (
+    COMMAND,
+    PATIENCE_SECONDS,
+    command,
+    environment,
+    eventually,
+    start,
+    succeed,
+    succeed_here,
+)
 from tests.feed_collection.feed_server import feed_server
 from tests.feed_collection.feeding import FOLDER, feed_bytes, feed_dealer, states
 from tests.feed_collection.uploading import PASSWORD_HASH
@@ -63,8 +72,8 @@ def test_the_commands_show_feeds_and_files(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with feed_dealer(folder) as dealer:
         dealer.upload(feed_bytes(3))
-        assert "upload.json: imported" in succeed_here("feeds", "run", "main", "--dir", folder)
-        assert "Nothing new." in succeed_here("feeds", "run", "main", "--dir", folder)
+        assert "upload.json: imported" in succeed("feeds", "run", "main", "--dir", folder)
+        assert "Nothing new." in succeed("feeds", "run", "main", "--dir", folder)
         (listed,) = json.loads(succeed_here("feeds", "list", "--dir", folder, "--json"))
         assert (listed["feed"], listed["source"], listed["state"], listed["problem"]) == ("main", "folder", "ok", None)
         (shown,) = json.loads(succeed_here("feeds", "show", "main", "--dir", folder, "--json"))

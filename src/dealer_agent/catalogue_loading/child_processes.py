@@ -61,8 +61,6 @@ def limit_process() -> None:
     if sys.platform == "linux":  # macOS does not limit address space.
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
         _lower(resource.RLIMIT_AS, pages * resource.getpagesize() + (MOST_MEMORY_MIB << 20))
-        # If the memory of the machine or of the service ends, the kernel ends this process before the workers.
-        Path("/proc/self/oom_score_adj").write_text("500", "ascii")
     signal.setitimer(signal.ITIMER_REAL, MOST_READING_SECONDS)
 
 
