@@ -140,7 +140,9 @@ def lock_dealer(tx: Transaction, reads: Sequence[Read] = ()) -> LockedDealer:
     dealer that was removed from its installation.
     """
     hold, registration = registration_reads(tx)
-    rows = read_all(tx, [*hold, (LOCK_DEALER, {}), *registration, *reads])[len(hold) :]
+    statements = [*hold, (LOCK_DEALER, {}), *registration, *reads]
+    # A single statement is cheaper without a pipeline.
+    rows = read_all(tx, statements)[len(hold) :] if len(statements) > 1 else [LOCK_DEALER.read(tx, {})]
     found, rows = rows[0], rows[1:]
     if registration and not rows[0]:
         raise not_registered(tx.dealer_id)
