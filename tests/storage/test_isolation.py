@@ -56,6 +56,9 @@ ABOUT_ALL_DEALERS = {
     "feeds.FIND_CHANGED",
     "outbox.FIND_DEALERS_WITH_DUE",
     "outbox.CALL_DEALERS_WITH_DUE",
+    "registration.HOLD",
+    "registration.LIST_REMOVED",
+    "registration.TAKE_ALONE",
     "upkeep.FIND_DUE_UPKEEP",
 }
 """The only statements that are meant for a transaction of the whole installation."""

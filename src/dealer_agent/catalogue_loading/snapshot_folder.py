@@ -56,9 +56,12 @@ class SnapshotFolder:
 
     def delete_except(self, dealers: Container[str]) -> None:
         """Deletes the files of all other dealers. Raises OSError."""
-        for file in self._path.glob("*"):
-            if file.suffix in _SUFFIXES and file.stem not in dealers:
-                file.unlink(missing_ok=True)
+        if not self._path.is_dir():
+            return
+        for entry in os.scandir(self._path):
+            dealer_id, _, kind = entry.name.rpartition(".")
+            if f".{kind}" in _SUFFIXES and dealer_id not in dealers:
+                Path(entry.path).unlink(missing_ok=True)
 
 
 @cache

@@ -12,8 +12,9 @@ import typer
 
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
-from dealer_agent.cli.terminal import counted, fail, out, progress
+from dealer_agent.cli.terminal import counted, err, fail, out, progress
 from dealer_agent.config import Settings, load_settings
+from dealer_agent.config.installation import DEALERS
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME, read_text
 from dealer_agent.server.dealer_settings import load_dealer_settings
@@ -40,10 +41,10 @@ def export(
     ] = False,
     folder: FolderOption = HERE,
 ) -> None:
-    """Copy a dealer into a folder of its own: dealer.toml, keys, a SQLite database with all data, and its files here.
+    """Copy a dealer into a folder of its own: dealer.toml, keys, and a SQLite database with all data.
 
     `dealer-agent serve --dir FOLDER` then serves it. The command verifies the copy. Do not serve a dealer in two
-    places: both would deliver the leads that wait.
+    places: both would deliver the leads that wait. With --move, the dealer's files on this machine are copied too.
     """
     with open_installation(folder, for_changes=True) as opened:
         require_keys(opened.installation)
@@ -54,10 +55,12 @@ def export(
             time.sleep(SECONDS_TO_NOTICE)
         with _new_folder(target):
             rows = _export(opened, settings, target)
+            if move and settings.directory.is_dir():
+                shutil.copytree(settings.directory, target, dirs_exist_ok=True)
         out.print(f"The dealer {dealer_id} is in {target}: {counted(rows, 'row')}, all verified.")
         if move:
             remove_dealer(opened.store, dealer_id)
-            delete_files_of_removed(opened.store, opened.installation.directory)
+            delete_files(opened)
             out.print("It is deleted from the installation.")
     inherited = ", ".join(f"[{name}]" for name in opened.installation.inherited)
     if inherited:
@@ -116,11 +119,18 @@ def import_(
     out.print(f"It answers at {settings.base_url('')}/. Do not serve {source} any more.")
 
 
+def delete_files(opened: OpenInstallation) -> None:
+    """Deletes the files of removed dealers on this machine. The services of the installation repeat it."""
+    try:
+        delete_files_of_removed(opened.store, opened.installation.directory)
+    except OSError as problem:
+        where = opened.installation.directory / DEALERS
+        err.print(f"Some files of the dealer are still in {where}: {os.strerror(problem.errno or 0)}. Delete them.")
+
+
 def _export(opened: OpenInstallation, settings: Settings, target: Path) -> int:
     dealer_id = settings.dealer.id
     _require_whole(opened.store, dealer_id, "in the installation")
-    if settings.directory.is_dir():
-        shutil.copytree(settings.directory, target, dirs_exist_ok=True)
     with opened.store.read(dealer_id) as tx:
         document = read_settings(tx, find_dealer(tx).settings_number)
     (target / FILE_NAME).write_bytes(document)
@@ -130,6 +140,7 @@ def _export(opened: OpenInstallation, settings: Settings, target: Path) -> int:
     with Store.open(single.database_url, single.cipher) as store:
         rows = _copied(opened.store, store, dealer_id)
         _require_whole(store, dealer_id, f"in {target}")
+    _copy_heads(settings, single)
     return rows
 
 

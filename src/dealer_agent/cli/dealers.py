@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.cli.customer_data import actor
-from dealer_agent.cli.dealer_moves import export, import_
+from dealer_agent.cli.dealer_moves import delete_files, export, import_
 from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
 from dealer_agent.cli.terminal import (
     JsonOption,
@@ -28,7 +28,6 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.config.loading import read_text
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.server.removed_dealers import delete_files_of_removed
 from dealer_agent.storage.dealer_copy import count_rows, require_removed
 from dealer_agent.storage.dealer_registry import (
     RegisteredDealer,
@@ -252,7 +251,7 @@ def delete_dealer(opened: OpenInstallation, dealer_id: str) -> dict[str, int]:
     with progress() as bar:
         task = bar.add_task("Deleting", total=None)
         removed = remove_dealer(opened.store, dealer_id, lambda rows: bar.update(task, advance=rows))
-    delete_files_of_removed(opened.store, opened.installation.directory)
+    delete_files(opened)
     return removed
 
 

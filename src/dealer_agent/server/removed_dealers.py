@@ -3,6 +3,7 @@
 A process that was stopped may write a file after the removal. So it is repeated, and not only done at the removal.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Container
@@ -29,7 +30,7 @@ def delete_files_of_removed(store: Store, directory: Path, served: Container[str
     folders = directory / DEALERS
     if not folders.is_dir():
         return
-    found = {folder.name for folder in folders.iterdir() if _ID.fullmatch(folder.name) and folder.name not in served}
+    found = {entry.name for entry in os.scandir(folders) if entry.name not in served and _ID.fullmatch(entry.name)}
     if found:
         with store.installation() as everything:
             found &= removed_dealers(everything)

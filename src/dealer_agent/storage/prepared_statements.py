@@ -318,13 +318,13 @@ def _run_together(
 ) -> list[Any]:
     """Executes `work` with `count` cursors, and returns the result of each.
 
-    PostgreSQL gets all statements before the first result is read.
+    PostgreSQL gets all statements before the first result is read. For one statement this would cost more.
     """
     driver: Any = connection.connection.driver_connection
 
     def all_work(_: Any) -> list[Any]:
         cursors = [driver.cursor() for _ in range(count)]
-        with driver.pipeline() if connection.dialect.name == "postgresql" else nullcontext():
+        with driver.pipeline() if connection.dialect.name == "postgresql" and count > 1 else nullcontext():
             work(cursors)
         return [result(cursor) for cursor in cursors]
 
