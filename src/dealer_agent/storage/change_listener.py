@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from sqlalchemy import Engine
 
-from dealer_agent.storage.connections import CONNECT_SECONDS, READ_PROCESS, TCP
+from dealer_agent.storage.connections import CONNECT_SECONDS, READ_PROCESS, TCP, replace_connections
 from dealer_agent.storage.errors import NOT_PRIMARY, translated_driver_error
 
 CHANNEL = "dealer_agent_changes"
@@ -41,6 +41,8 @@ async def listen(engine: Engine) -> AsyncIterator[None]:
             while (await (await connection.execute(READ_ONLY_STATE)).fetchone()) == ("off",):
                 async for _ in connection.notifies(timeout=CHECK_SECONDS):
                     yield
+            # Those that only read do not notice it.
+            replace_connections(engine)
             kind, words = NOT_PRIMARY
             raise kind(words)
     except psycopg.Error as error:

@@ -23,10 +23,10 @@ import os
 import re
 import sqlite3
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,8 +112,8 @@ _BEGIN_ANY = (
 
 _BEGIN_TO_WRITE = f"{_BEGIN_ANY}; {_IDLE.format(IDLE_SECONDS)}"
 
-_SERVER_LOST = "dealer_agent_server_lost"
-"""The execution option with the event that makes the pool replace its connections."""
+_LOSSES = "dealer_agent_losses"
+"""The execution option with the `_Losses` of a store."""
 
 _UNREPLICATED = "dealer_agent_unreplicated"
 """The key, in the `info` of a connection, of whether the server has not waited for its synchronous standby."""
@@ -200,6 +200,13 @@ def require_private(url: URL) -> None:
         raise DatabaseExposed(f"the database {advice('600', exposed)}")
 
 
+@dataclass(slots=True)
+class _Losses:
+    """How often a transaction of a store has lost its server. Each pool then replaces its connections."""
+
+    count: int = 0
+
+
 class Engines(NamedTuple):
     """The engines of a store: of the lead writer, of the other writers, and of the readers."""
 
@@ -213,10 +220,11 @@ def open_engines(url: URL, most: int = MOST_CONNECTIONS) -> Engines:
     if url.get_backend_name() == "sqlite":
         writer = writer_engine(url)
         return Engines(writer, writer, _sqlite_reader(url))
-    pool = _postgresql_engine(url, max(1, most - LEAD_CONNECTIONS))
+    losses = _Losses()
+    pool = _postgresql_engine(url, max(1, most - LEAD_CONNECTIONS), losses)
     reader = pool.execution_options()
     _begin_with_dealer(reader, _BEGIN_TO_READ)
-    leads = _postgresql_engine(url, LEAD_CONNECTIONS)
+    leads = _postgresql_engine(url, LEAD_CONNECTIONS, losses)
     return Engines(_writer_of(leads, _BEGIN_TO_WRITE), _writer_of(pool, _BEGIN_TO_WRITE), reader)
 
 
@@ -236,7 +244,7 @@ def writer_engine(url: URL) -> Engine:
         _queue_writers(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
         _write_collected_first(engine)
         return engine
-    return _writer_of(_postgresql_engine(url, MOST_CONNECTIONS), _BEGIN_ANY)
+    return _writer_of(_postgresql_engine(url, MOST_CONNECTIONS, _Losses()), _BEGIN_ANY)
 
 
 def _writer_of(pool: Engine, statements: str) -> Engine:
@@ -299,12 +307,17 @@ def _begin_on_postgresql(
                 yield connection
                 connection.info[_UNREPLICATED] = False
         except DatabaseUnreachable:
-            connection.get_execution_options()[_SERVER_LOST].set()
+            replace_connections(engine)
             raise
         if connection.info[_UNREPLICATED]:
             # Somebody, or a timeout of the server, has ended the wait for the standby. The server then reports success.
             kind, words = UNREPLICATED
             raise kind(words)
+
+
+def replace_connections(engine: Engine) -> None:
+    """Replaces all connections of a store to PostgreSQL before their next use: their server takes no writes."""
+    engine.get_execution_options()[_LOSSES].count += 1
 
 
 def check_space(engine: Engine) -> None:
@@ -402,12 +415,12 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _postgresql_engine(url: URL, most: int) -> Engine:
-    server_lost = threading.Event()
+def _postgresql_engine(url: URL, most: int, losses: _Losses) -> Engine:
+    known_losses = 0
     engine = create_engine(
         url,
         hide_parameters=True,
-        execution_options={_SERVER_LOST: server_lost},
+        execution_options={_LOSSES: losses},
         pool_pre_ping=True,
         pool_size=most,
         max_overflow=0,
@@ -417,28 +430,27 @@ def _postgresql_engine(url: URL, most: int) -> Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def prepare_nothing_through_pooler(connection: Any, _record: ConnectionPoolEntry) -> None:
+    def set_up(connection: Any, record: ConnectionPoolEntry) -> None:
+        # A connection through a pooler prepares no statements.
         connection.autocommit = True
         (process,) = connection.execute(READ_PROCESS).fetchone()
         connection.autocommit = False
         if process != connection.info.backend_pid:
             connection.prepare_threshold = None
-
-    @event.listens_for(engine, "connect")
-    def note_cancelled_wait(connection: Any, record: ConnectionPoolEntry) -> None:
         info = record.info
 
-        def note(message: Any) -> None:
+        def note_cancelled_wait(message: Any) -> None:
             # The text is in the language of the server, and the SQLSTATE is that of every warning.
             if message.source_function == "SyncRepWaitForLSN":
                 info[_UNREPLICATED] = True
 
-        connection.add_notice_handler(note)
+        connection.add_notice_handler(note_cancelled_wait)
 
     @event.listens_for(engine, "checkout")
     def leave_lost_server(*_: object) -> None:
-        if server_lost.is_set():
-            server_lost.clear()
+        nonlocal known_losses
+        if known_losses != losses.count:
+            known_losses = losses.count
             raise InvalidatePoolError("the server of these connections is lost, or takes no writes any more")
 
     return engine
