@@ -1,14 +1,15 @@
 """The queue of requests in one process, and the rule by which an overloaded process refuses them.
 
-A turn of the event loop answers requests for a few milliseconds. Requests that arrive after that wait in one queue.
-So every turn also handles new connections, new bytes and health checks.
+A turn of the event loop answers requests for a few milliseconds. Requests that arrive after that wait in one queue,
+which serves dealers in turn. So every turn also handles new connections, new bytes and health checks.
 
 When the queue is not empty for a while, the process is overloaded. Then it queues a request only if the queue is
 short, and refuses all others at once (the rule of CoDel: Nichols and Jacobson, "Controlling Queue Delay").
 
-In an overload, no dealer takes the place of others. While a dealer has fewer requests in the queue than the average of
-the dealers that have any, its requests may wait twice as long before they are refused. So the clients of a dealer with
-too many requests are refused first.
+In an overload, no dealer takes the place of others. For a request, the length of the queue is the number of requests
+that are answered before it: for a dealer with few requests, these are few. While a dealer has fewer requests in the
+queue than the average of the dealers that have any, its requests may wait twice as long before they are refused. So the
+clients of a dealer with too many requests are refused first.
 
 Refusals take time, too. After many refusals, a turn stops reading from each further connection that it refuses, and
 later turns read from them again, in order. So clients that repeat refused requests at once cannot use up the process.
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
+from dealer_agent.dealers.turns import Turns
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server.log import count_refusal
 
@@ -35,8 +37,8 @@ SHORT_QUEUE_FOR_LEADS = 128
 """`SHORT_QUEUE` for leads. When the system has stopped the process for a moment, the measured pace is too slow. Leads
 must not be refused because of that."""
 REFUSED_PER_TURN = 192
-"""After this many refusals, a turn stops reading from refused connections. A later turn resumes this many of them,
-also of those that send more than one read."""
+"""After this many refusals, a turn stops reading from refused connections. A later turn resumes this many of them. It
+also reads from so many connections that send more than one read."""
 OVERLOADED_AFTER_SECONDS = 0.1
 """The process is overloaded when the queue is not empty for this long."""
 CALM_AFTER_SECONDS = 1.0
@@ -61,9 +63,7 @@ class Admission:
     """Decides for each request of one process: answer now, queue, or refuse."""
 
     def __init__(self) -> None:
-        self._queue: deque[tuple[str, Callable[[], None]]] = deque()
-        # How many requests of each dealer are in the queue.
-        self._waiting: dict[str, int] = {}
+        self._queue: Turns[Callable[[], None]] = Turns()
         self._stopped: deque[Callable[[], None]] = deque()
         # Connections with bytes that are not parsed yet.
         self._unparsed: deque[Callable[[], None]] = deque()
@@ -98,10 +98,12 @@ class Admission:
 
         `refused_at` is when the process last refused a request of this client. In an overload, leads may wait longer.
         """
-        waiting = len(self._queue)
+        own, dealers = self._queue.count(dealer_id), self._queue.dealers
         factor = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2
-        if self._waiting.get(dealer_id, 0) * len(self._waiting) < waiting:
+        if own * dealers < len(self._queue):
             factor *= 2
+        # Before this request, no dealer has more turns than its own dealer has requests, and one.
+        waiting = min(len(self._queue), (own + 1) * dealers)
         if waiting < (SHORT_QUEUE_FOR_LEADS if is_lead else SHORT_QUEUE * factor):
             return False
         overloaded = (
@@ -115,8 +117,7 @@ class Admission:
         """Adds a request to the queue. `answer` is called when its turn comes."""
         if not self._queue:
             self._queued_since = self._now
-        self._queue.append((dealer_id, answer))
-        self._waiting[dealer_id] = self._waiting.get(dealer_id, 0) + 1
+        self._queue.add(dealer_id, answer)
 
     def refuse(self) -> float:
         """Records a refusal. Returns its time, for `is_full`."""
@@ -196,11 +197,7 @@ class Admission:
         ends = now + TURN_SECONDS
         while self._queue and not self._turn_is_over:
             self._answered += 1
-            dealer_id, answer = self._queue.popleft()
-            if self._waiting[dealer_id] == 1:
-                del self._waiting[dealer_id]
-            else:
-                self._waiting[dealer_id] -= 1
+            _, answer = self._queue.take()
             answer()
             if perf_counter() > ends:
                 break
