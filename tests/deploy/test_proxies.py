@@ -275,6 +275,29 @@ def test_haproxy_ends_the_requests_on_a_machine_that_does_not_answer(tmp_path: P
 
 
 @pytest.mark.outside_protocol("deployment")
+@pytest.mark.parametrize("ready", [(), ("two",)], ids=["none", "one"])
+def test_haproxy_uses_machines_that_are_not_ready_only_if_none_is(ready: tuple[str, ...], tmp_path: Path) -> None:
+    def behaving(name: str) -> Behaviour:
+        async def behave(asked: Asked) -> None:
+            await asked.answer(name.encode(), 200 if name in ready or asked.path != "/readyz" else 503)
+
+        return behave
+
+    with machine(behaving("one")) as one, machine(behaving("two")) as two:
+        running = haproxy(tmp_path, one, two)
+        try:
+            with running.client("127.0.1.6") as client:
+
+                def answers() -> set[str]:
+                    found = [client.get("/schemas") for _ in range(4)]
+                    return {each.text for each in found if each.status_code == 200}
+
+                eventually("the proxy has checked both", lambda: answers() == set(ready or ("one", "two")))
+        finally:
+            running.process.kill()
+
+
+@pytest.mark.outside_protocol("deployment")
 @pytest.mark.parametrize("start", [caddy, nginx, haproxy], ids=lambda start: start.__name__)
 def test_a_proxy_sends_a_lead_to_one_machine_only(start: Callable[[Path, int, int], Proxy], tmp_path: Path) -> None:
     """Both machines read it, and then break the connection. A machine may have stored it."""
