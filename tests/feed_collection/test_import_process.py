@@ -13,6 +13,7 @@ from tests.feed_collection.feeding import FeedDealer, feed_bytes, feed_dealer, s
 from dealer_agent.catalogue_loading.child_processes import OUT_OF_MEMORY
 from dealer_agent.feed_collection import collection
 from dealer_agent.feed_collection.collection import Collected, FeedCollection, import_in_process
+from dealer_agent.feed_collection.import_process import UNEXPECTED
 from dealer_agent.storage.refused_imports import RefusedImport, list_refused_imports
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
@@ -76,6 +77,18 @@ def test_a_file_whose_import_is_ended_from_outside_is_tried_again(
         (waiting,) = dealer.files()
         assert (waiting.state, waiting.attempts) == ("waiting", 1)
         assert states(dealer.collect().files) == ["imported"]
+
+
+@pytest.mark.parametrize(("code", "attempts"), [(1, 0), (UNEXPECTED, 1)], ids=["the database", "an unknown reason"])
+def test_a_failure_is_an_attempt_if_its_reason_may_be_in_the_file(
+    code: int, attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with feed_dealer(tmp_path / "store") as dealer:
+        dealer.upload(feed_bytes(5))
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", program_that(tmp_path, f"echo Broken >&2; exit {code}"))
+            assert collect(dealer).problem == "Broken"
+        assert [(file.state, file.attempts) for file in dealer.files()] == [("waiting", attempts)]
 
 
 def test_an_import_without_end_is_ended_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -353,4 +353,5 @@ async def import_in_process(job: ImportJob) -> None:
     if code < 0:
         raise ImportInterrupted(f"the import was ended by signal {-code}: is there enough memory?", is_in_file=True)
     if code > 0:
-        raise ImportInterrupted(said.rpartition("\n")[2][:LONGEST_PROBLEM], is_in_file=False)
+        is_in_file = code == import_process.UNEXPECTED
+        raise ImportInterrupted(said.rpartition("\n")[2][:LONGEST_PROBLEM], is_in_file=is_in_file)

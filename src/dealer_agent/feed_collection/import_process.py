@@ -14,6 +14,7 @@ from functools import partial
 from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -39,6 +40,8 @@ from dealer_agent.storage.feeds import ClaimedFeed, FeedFile, FileState, finish_
 from dealer_agent.storage.store import Store
 
 _NICE = 10
+UNEXPECTED: Final = 4
+"""The exit code after an exception that the program does not expect. The file may be its reason."""
 LONGEST_PROBLEM = 1000
 
 
@@ -73,7 +76,8 @@ def run() -> None:
         sys.exit(words_of(problem))
     except Exception as fault:  # noqa: BLE001 - the boundary of the process. The parent stores the message.
         frame = traceback.extract_tb(fault.__traceback__)[-1]
-        sys.exit(f"{type(fault).__qualname__} at {Path(frame.filename).name}:{frame.lineno}")
+        print(f"{type(fault).__qualname__} at {Path(frame.filename).name}:{frame.lineno}", file=sys.stderr)  # noqa: T201
+        sys.exit(UNEXPECTED)
 
 
 TEMPORARY = (StorageError, SettingsError, EncryptionError, OSError)
