@@ -89,9 +89,17 @@ class McpEndpoint:
                 # The SDK has no bounds on the number of values and on their levels.
                 await _json_rpc_refusal(400, error.message, PARSE_ERROR)(scope, receive, send)
                 return
+            answered: list[Message] = []
+
+            async def keep(message: Message) -> None:
+                answered.append(message)
+
+            # Leave the block before the response is sent: a client may read it slowly.
             with service.load:
-                tools = await self._loaded()
-                await _serve(tools, scope, body, _with_headers(send, fields.get(b"origin")))
+                await _serve(await self._loaded(), scope, body, keep)
+            respond = _with_headers(send, fields.get(b"origin"))
+            for message in answered:
+                await respond(message)
         except ClientGoneError:
             return
 

@@ -1,5 +1,5 @@
 """The bytes of requests that a process holds: one budget, and a share of it for each client
-(docs/protocol.md#request-memory).
+(docs/protocol.md#request-memory). Another budget is for the responses that clients do not read.
 
 A connection holds bytes while a request is incomplete, and while requests wait. Each such limit is small, but thousands
 of connections together are not. If the budget is used up, the unfinished request that began first is given up: slow
@@ -33,11 +33,17 @@ def memory_of(settings: ServiceSettings) -> "RequestMemory":
     return RequestMemory(settings.request_memory_mib << 20, settings.request_memory_mib_per_address << 20)
 
 
+def unread_memory_of(settings: ServiceSettings) -> "RequestMemory":
+    """The budget for responses that clients do not read. Clients have no share: a fast one may ask for much at once."""
+    most = settings.request_memory_mib << 20
+    return RequestMemory(most, most)
+
+
 class Holder(Protocol):
-    """A connection that holds bytes of requests."""
+    """A connection that holds bytes of requests, or of responses."""
 
     def give_up(self) -> None:
-        """Refuses the unfinished request of the connection, and forgets its bytes."""
+        """Refuses the unfinished request of the connection, or aborts it, and forgets its bytes."""
 
 
 class RequestMemory:
