@@ -11,7 +11,7 @@ import select
 from collections.abc import Iterable
 from itertools import islice, takewhile
 
-from dealer_agent.server.client_transport import ClientTransport
+from dealer_agent.server.client_transport import UNREAD_BYTES, ClientTransport
 from dealer_agent.server.request_memory import RequestMemory
 
 RESERVED_FILES = 240
@@ -108,7 +108,7 @@ class OpenConnections:
         If all clients together leave too much, the one that has left it longest is aborted.
         """
         unread = client.get_write_buffer_size()
-        if not self._unread.hold(client, unread, None, is_unfinished=True):
+        if not self._unread.hold(client, unread if unread > UNREAD_BYTES else 0, None, is_unfinished=True):
             client.give_up()
 
     def _make_room(self, address: str | None) -> bool:
