@@ -48,7 +48,7 @@ def opened_dealers(count: int, budget: int, file: Path) -> tuple[ServedDealers, 
     """A process with dealers of 1,000,000 bytes each, besides the memory of a service."""
 
     async def open_dealer(dealer_id: str) -> Any:
-        return SimpleNamespace(id=dealer_id, settings=SETTINGS, stock_bytes=1_000_000, used_at=0.0)
+        return SimpleNamespace(id=dealer_id, settings=SETTINGS, stock_bytes=1_000_000, document_bytes=0, used_at=0.0)
 
     memory = DealerMemory(budget, file, lambda _: None)
     names = frozenset(f"d{number:03}" for number in range(count))

@@ -220,11 +220,38 @@ def test_the_number_of_large_bodies_of_unknown_type_is_limited() -> None:
     memory = RequestMemory(MEBIBYTE, MEBIBYTE)
     with ExitStack() as stack:
         for _ in range(request_memory.MOST_UNKNOWN):
-            stack.enter_context(memory.of_unknown_type())
-        with pytest.raises(RateLimited), memory.of_unknown_type():
+            stack.enter_context(memory.of_unknown_type(None))
+        with pytest.raises(RateLimited), memory.of_unknown_type(None):
             pass
-    with memory.of_unknown_type():
+    with memory.of_unknown_type(None):
         pass
+
+
+def test_a_client_has_a_share_of_the_large_bodies_of_unknown_type() -> None:
+    memory = RequestMemory(MEBIBYTE, MEBIBYTE)
+    with ExitStack() as stack:
+        for _ in range(request_memory.UNKNOWN_PER_CLIENT):
+            stack.enter_context(memory.of_unknown_type("203.0.113.1"))
+        with pytest.raises(RateLimited), memory.of_unknown_type("203.0.113.1"):
+            pass
+        with memory.of_unknown_type("203.0.113.2"):
+            pass
+    with memory.of_unknown_type("203.0.113.1"):
+        pass
+
+
+def test_a_client_has_a_number_of_unfinished_requests() -> None:
+    memory = RequestMemory(100, 100, most_requests=2)
+    first, second, third = Held(), Held(), Held()
+    for holder in (first, second, first):
+        assert memory.hold(holder, 1, "203.0.113.1", is_unfinished=True), "the same request does not count twice"
+    assert not memory.hold(third, 1, "203.0.113.1", is_unfinished=True)
+    assert memory.hold(third, 1, "203.0.113.1", is_unfinished=False), "a complete request is not one of them"
+    assert memory.hold(first, 1, "203.0.113.1", is_unfinished=False)
+    assert memory.hold(Held(), 1, "203.0.113.1", is_unfinished=True)
+    memory.release(second)
+    assert memory.hold(Held(), 1, "203.0.113.1", is_unfinished=True)
+    assert not memory.hold(Held(), 1, "203.0.113.1", is_unfinished=True)
 
 
 def test_memory_is_returned_to_the_system_once_after_a_flood() -> None:

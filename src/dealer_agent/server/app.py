@@ -24,7 +24,7 @@ from dealer_agent.server.fast_path import DEALERS
 from dealer_agent.server.installation_routes import WHERE_DEALERS_ARE, installation_routes
 from dealer_agent.server.limits import ADDRESS_RULE
 from dealer_agent.server.request_pipeline import handle_post
-from dealer_agent.server.routes import HEALTH_PATHS, routes
+from dealer_agent.server.routes import HEALTH_PATHS, cost_of, routes
 from dealer_agent.server.served_dealers import ServedDealers, bindings_of, host_of, version_at
 from dealer_agent.server.service import HEALTH_RULE, Service
 from dealer_agent.storage.errors import DealerUnknown
@@ -112,7 +112,8 @@ class DealerApp:
         process, owner = self.dealers.process, target.service or self.dealers.process
         is_health_check = target.path in HEALTH_PATHS
         # A load balancer may share its IP address with buyers. Their rate must not refuse its health checks.
-        await owner.count_request(HEALTH_RULE if is_health_check else ADDRESS_RULE, scope)
+        cost = 1 if target.service is None else cost_of(target.service, target.path)
+        await owner.count_request(HEALTH_RULE if is_health_check else ADDRESS_RULE, scope, cost)
         if is_preflight(scope["method"], scope["headers"]):
             await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)
             return

@@ -2,14 +2,13 @@
 
 import asyncio
 import re
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 from starlette.types import Receive
 
 from dealer_agent.protocol.errors import ContentTypeNotSupported, SchemaValidationFailed
 from dealer_agent.protocol.problems import Problem, message_and_details
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.server.request_memory import RequestMemory
 
 JSON = "application/json"
 
@@ -28,12 +27,16 @@ class ClientGoneError(Exception):
 
 
 async def read_body(
-    receive: Receive, limit: int, timeout_seconds: float, lead_limit: int = 0, memory: RequestMemory | None = None
+    receive: Receive,
+    limit: int,
+    timeout_seconds: float,
+    lead_limit: int = 0,
+    room: AbstractContextManager[None] | None = None,
 ) -> bytes:
     """The whole body. Raises ClientGoneError, and SchemaValidationFailed if it is too large (413) or too slow (408).
 
-    The body of a lead may have `lead_limit` bytes. Before its `type` has arrived, `memory` has room for a few of them.
-    Raises RateLimited if it has none.
+    The body of a lead may have `lead_limit` bytes. While its `type` has not arrived, it needs `room`, which raises
+    RateLimited if there is none (`RequestMemory.of_unknown_type`).
     """
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -42,15 +45,15 @@ async def read_body(
             if not event.get("more_body") and event["type"] == "http.request" and len(body) <= limit:
                 return body
             chunks, size = [body], len(body)
-            with ExitStack() as room:
+            with ExitStack() as stack:
                 while True:
                     if event["type"] == "http.disconnect":
                         raise ClientGoneError
                     if limit < size and limit < lead_limit:
                         chunks = [b"".join(chunks)]
                         # If the whole body is here, its `type` decides later.
-                        if event.get("more_body") and not _names_a_lead(chunks[0], limit, lead_limit) and memory:
-                            room.enter_context(memory.of_unknown_type())
+                        if event.get("more_body") and not _names_a_lead(chunks[0], limit, lead_limit) and room:
+                            stack.enter_context(room)
                         limit = lead_limit
                     if size > limit:
                         raise too_large(f"must have at most {limit} bytes")

@@ -17,6 +17,9 @@ pipelines requests, the process holds these bytes, and the kernel the others. Mo
 DISCARD_BYTES = 64 * 1024
 """The same for bytes that are discarded."""
 
+UNREAD_BYTES = 16 * 1024
+"""The most bytes of responses that a client may leave unread without being counted for it."""
+
 FLOW, HELD, TURN = 1, 2, 4
 """Why reading pauses: uvicorn's flow control, received bytes that are not parsed yet, or other connections' turns."""
 
@@ -46,6 +49,7 @@ class ClientTransport(asyncio.Transport):
     ) -> None:
         super().__init__()
         self._transport = transport
+        transport.set_write_buffer_limits(UNREAD_BYTES)
         self._loop = loop
         self._may_send = may_send
         self._parse_held = parse_held
@@ -88,6 +92,10 @@ class ClientTransport(asyncio.Transport):
     def abort(self) -> None:
         """Closes at once. Bytes that are not sent are lost."""
         self._transport.abort()
+
+    def give_up(self) -> None:
+        """Called when all clients together have left too much unread, this one for the longest time."""
+        self.abort()
 
     def is_closing(self) -> bool:
         """Whether no response can be sent any more."""

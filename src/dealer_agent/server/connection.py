@@ -27,7 +27,7 @@ from dealer_agent.server.client_transport import HELD, READ_BYTES, TURN, ClientT
 from dealer_agent.server.counted_connection import CountedConnection
 from dealer_agent.server.fast_path import FAST_BODY_BYTES, NOTHING
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
-from dealer_agent.server.request_memory import RETRY_SECONDS, memory_of, no_memory
+from dealer_agent.server.request_memory import RETRY_SECONDS, memory_of, no_memory, unread_memory_of
 
 CONNECTIONS = "connections"
 """The member of the lifespan's state that holds the open connections of the process."""
@@ -110,6 +110,7 @@ class BoundedConnection(CountedConnection):
                 most_per_address=settings.max_connections_per_address,
                 keep_alive_seconds=self.timeout_keep_alive,
                 memory=self._dealers.process.memory if self._dealers else memory_of(settings),
+                unread=unread_memory_of(settings),
             )
             if self._dealers:
                 self._dealers.process.connections = found
@@ -159,9 +160,15 @@ class BoundedConnection(CountedConnection):
         self._is_last = bool(self._held) or (self._is_answering() and not lacks_body)
         return self._is_last
 
+    def pause_writing(self) -> None:
+        """Called by the event loop when the client has not read UNREAD_BYTES of its responses."""
+        super().pause_writing()
+        self._connections.count_unread(self.transport)
+
     def resume_writing(self) -> None:
         """Called by the event loop when the client reads again."""
         super().resume_writing()
+        self._connections.count_unread(self.transport)
         self._parse_later()
 
     def shutdown(self) -> None:

@@ -88,11 +88,13 @@ class CountedConnection(FastPathConnection):
         size = self._answering_bytes + len(self._held) + sum(len(cycle.body) for cycle, _ in self.pipeline)
         if self._head_open:
             size += self._other_bytes + HEADER_BYTES * len(self.headers)
+        client = self._address
+        if client is None and self._trusted and self.headers and (size or self._message_open):
+            client = share_address(self._peer(), self.headers, self._trusted)
+            # An unfinished request without a body counts too: it has a connection of those that all clients share.
+            size = size or int(self._message_open)
         if not size and not self._counted_bytes:
             return
-        client = self._address
-        if client is None and self._trusted and self.headers:
-            client = share_address(self._peer(), self.headers, self._trusted)
         self._counted_bytes = size
         if not self._memory.hold(self, size, client, is_unfinished=self._message_open or bool(self._held)):
             self.give_up()

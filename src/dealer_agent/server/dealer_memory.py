@@ -20,7 +20,7 @@ from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import ServedDealers
 
 OPENED_BYTES = 128 * 1024
-"""The memory of an opened dealer besides its snapshot. Measured with 290 units."""
+"""The memory of an opened dealer besides its snapshot and its documents. Measured with 290 units."""
 NOTE_SECONDS = 10.0
 WRITE_SECONDS = 60.0
 FILES_SECONDS = 60.0
@@ -165,6 +165,6 @@ def write_uses(file: Path, uses: dict[str, float]) -> None:
 
 def _opened(dealers: ServedDealers) -> list[OpenedDealer]:
     return [
-        OpenedDealer(dealer_id, service.used_at, service.stock_bytes + OPENED_BYTES)
+        OpenedDealer(dealer_id, service.used_at, service.stock_bytes + service.document_bytes + OPENED_BYTES)
         for dealer_id, service in dealers.opened.items()
     ]

@@ -68,7 +68,8 @@ class McpEndpoint:
         settings = service.settings
         if not settings.mcp.enabled:
             raise HTTPException(404)
-        fields = dict(scope["headers"])
+        headers, peer = scope["headers"], _peer(scope)
+        fields = dict(headers)
         refusal = _refusal(service, scope, fields.get(b"origin"))
         if refusal is not None:
             await refusal(scope, receive, send)
@@ -80,7 +81,7 @@ class McpEndpoint:
                 bounds.body_limit_bytes,
                 bounds.request_timeout_seconds,
                 bounds.largest_body_bytes,
-                service.process.memory,
+                service.process.room_for_unknown_type(peer, headers),
             )
             await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
             try:
@@ -89,9 +90,17 @@ class McpEndpoint:
                 # The SDK has no bounds on the number of values and on their levels.
                 await _json_rpc_refusal(400, error.message, PARSE_ERROR)(scope, receive, send)
                 return
+            answered: list[Message] = []
+
+            async def keep(message: Message) -> None:
+                answered.append(message)
+
+            # Leave the block before the response is sent: a client may read it slowly.
             with service.load:
-                tools = await self._loaded()
-                await _serve(tools, scope, body, _with_headers(send, fields.get(b"origin")))
+                await _serve(await self._loaded(), scope, body, keep)
+            respond = _with_headers(send, fields.get(b"origin"))
+            for message in answered:
+                await respond(message)
         except ClientGoneError:
             return
 
@@ -166,6 +175,10 @@ def _terms(service: Service) -> ConsentTerms:
     return terms
 
 
+def _peer(scope: Scope) -> str | None:
+    return scope["client"][0] if scope.get("client") else None
+
+
 async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData | SkillError:
     """Sends a payload through the pipeline of requests, as the caller of the tool."""
     request: Request = context.request
@@ -178,8 +191,7 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
         (b"content-type", JSON.encode()),
         (b"content-length", str(len(body)).encode()),
     ]
-    peer = request.scope["client"][0] if request.scope.get("client") else None
-    incoming = IncomingRequest(MCP, service, headers, dict(headers), peer)
+    incoming = IncomingRequest(MCP, service, headers, dict(headers), _peer(request.scope))
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}

@@ -11,7 +11,7 @@ import select
 from collections.abc import Iterable
 from itertools import islice, takewhile
 
-from dealer_agent.server.client_transport import ClientTransport
+from dealer_agent.server.client_transport import UNREAD_BYTES, ClientTransport
 from dealer_agent.server.request_memory import RequestMemory
 
 RESERVED_FILES = 240
@@ -29,7 +29,10 @@ def connection_limit(wanted: int) -> int:
 
 
 class OpenConnections:
-    """Admits up to `most` connections and `most_per_address`, and closes those that are idle or stalled too long."""
+    """Admits up to `most` connections and `most_per_address`, and closes those that are idle or stalled too long.
+
+    `memory` counts the bytes of requests, and `unread` those of responses that clients have not read.
+    """
 
     sweep_seconds = 5.0
 
@@ -41,8 +44,10 @@ class OpenConnections:
         most_per_address: int,
         keep_alive_seconds: float,
         memory: RequestMemory,
+        unread: RequestMemory,
     ) -> None:
         self.memory = memory
+        self._unread = unread
         self._loop = loop
         self._most = most
         self._most_per_address = most_per_address
@@ -79,6 +84,7 @@ class OpenConnections:
 
     def remove(self, client: ClientTransport) -> None:
         """Removes a closed connection."""
+        self._unread.release(client)
         self._refused.pop(client, None)
         self._idle.pop(client, None)
         address = self._open.pop(client, None)
@@ -95,6 +101,15 @@ class OpenConnections:
     def set_busy(self, client: ClientTransport) -> None:
         """Marks a connection as one with a request."""
         self._idle.pop(client, None)
+
+    def count_unread(self, client: ClientTransport) -> None:
+        """Counts the bytes that the client has not read, when they become too many or few again.
+
+        If all clients together leave too much, the one that has left it longest is aborted.
+        """
+        unread = client.get_write_buffer_size()
+        if not self._unread.hold(client, unread if unread > UNREAD_BYTES else 0, None, is_unfinished=True):
+            client.give_up()
 
     def _make_room(self, address: str | None) -> bool:
         same = self._by_address.get(address, ()) if address is not None else ()
@@ -129,6 +144,7 @@ class OpenConnections:
         for client in (*self._open, *self._refused):
             client.abort_if_stalled(now)
         self.memory.return_unused()
+        self._unread.return_unused()
         self._is_sweeping = bool(self._open or self._refused)
         if self._is_sweeping:
             self._loop.call_later(self.sweep_seconds, self._sweep)

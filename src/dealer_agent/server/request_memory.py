@@ -1,5 +1,5 @@
 """The bytes of requests that a process holds: one budget, and a share of it for each client
-(docs/protocol.md#request-memory).
+(docs/protocol.md#request-memory). Another budget is for the responses that clients do not read.
 
 A connection holds bytes while a request is incomplete, and while requests wait. Each such limit is small, but thousands
 of connections together are not. If the budget is used up, the unfinished request that began first is given up: slow
@@ -7,7 +7,8 @@ senders lose their place before a client whose request arrives at once.
 """
 
 import ctypes
-from collections import OrderedDict
+import sys
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -21,6 +22,8 @@ RETURNED_BYTES = 8 * 1024 * 1024
 """When the process holds so many bytes less than before, it returns memory to the system."""
 MOST_UNKNOWN = 32
 """How many bodies may be larger than those of reading skills before their `type` has arrived."""
+UNKNOWN_PER_CLIENT = 4
+"""How many of them each client may have."""
 
 
 def no_memory() -> RateLimited:
@@ -30,32 +33,49 @@ def no_memory() -> RateLimited:
 
 def memory_of(settings: ServiceSettings) -> "RequestMemory":
     """The budget and the share of the settings."""
-    return RequestMemory(settings.request_memory_mib << 20, settings.request_memory_mib_per_address << 20)
+    return RequestMemory(
+        settings.request_memory_mib << 20,
+        settings.request_memory_mib_per_address << 20,
+        settings.max_connections_per_address,
+    )
+
+
+def unread_memory_of(settings: ServiceSettings) -> "RequestMemory":
+    """The budget for responses that clients do not read. Clients have no share: a fast one may ask for much at once."""
+    most = settings.request_memory_mib << 20
+    return RequestMemory(most, most)
 
 
 class Holder(Protocol):
-    """A connection that holds bytes of requests."""
+    """A connection that holds bytes of requests, or of responses."""
 
     def give_up(self) -> None:
-        """Refuses the unfinished request of the connection, and forgets its bytes."""
+        """Refuses the unfinished request of the connection, or aborts it, and forgets its bytes."""
 
 
 class RequestMemory:
     """Counts the bytes that connections hold: at most `most`, and `most_per_client` for each client.
 
+    A client has at most `most_requests` unfinished requests. Without this limit, one client of a trusted proxy could
+    use up the connections of the process with requests that take no memory.
     `held` is the number of bytes now. `refused` counts the requests for which there was no room.
     """
 
-    def __init__(self, most: int, most_per_client: int) -> None:
+    def __init__(self, most: int, most_per_client: int, most_requests: int = sys.maxsize) -> None:
         self.held = self.refused = 0
         self._most = most
         self._most_per_client = most_per_client
+        self._most_requests = most_requests
         self._sizes: dict[Holder, tuple[str | None, int]] = {}
         self._of_clients: dict[str, int] = {}
+        # The clients of unfinished requests, and how many each has.
+        self._clients: dict[Holder, str] = {}
+        self._requests: Counter[str] = Counter()
         # Those that may be given up. The one that began first comes first. A dict finds its first key slowly after
         # many others were deleted.
         self._unfinished: OrderedDict[Holder, None] = OrderedDict()
-        self._unknown = 0
+        # By client.
+        self._unknown: Counter[str] = Counter()
         # The most bytes that were held since memory was returned.
         self._peak = 0
         # The GNU C library has this function. Other libraries return memory by themselves.
@@ -67,7 +87,7 @@ class RequestMemory:
         `client` has a share; None has none. Only what is unfinished may be given up later.
         """
         self._subtract(holder)
-        if not size or not self._has_room(holder, size, client):
+        if not size or not self._has_room(holder, size, client, is_unfinished=is_unfinished):
             self._unfinished.pop(holder, None)
             return not size
         self._sizes[holder] = client, size
@@ -77,6 +97,9 @@ class RequestMemory:
             self._of_clients[client] = self._of_clients.get(client, 0) + size
         if is_unfinished:
             self._unfinished.setdefault(holder)
+            if client is not None:
+                self._clients[holder] = client
+                self._requests[client] += 1
         else:
             self._unfinished.pop(holder, None)
         return True
@@ -96,19 +119,27 @@ class RequestMemory:
             self._peak = self.held
 
     @contextmanager
-    def of_unknown_type(self) -> Iterator[None]:
-        """A block in which a large body of unknown type arrives. Raises RateLimited when there are too many."""
-        if self._unknown >= MOST_UNKNOWN:
+    def of_unknown_type(self, client: str | None) -> Iterator[None]:
+        """A block in which a large body of unknown type arrives. Raises RateLimited when there are too many.
+
+        `client` has a share; None has none.
+        """
+        name = client or ""
+        share = MOST_UNKNOWN if client is None else UNKNOWN_PER_CLIENT
+        if self._unknown.total() >= MOST_UNKNOWN or self._unknown[name] >= share:
             self.refused += 1
             raise no_memory()
-        self._unknown += 1
+        self._unknown[name] += 1
         try:
             yield
         finally:
-            self._unknown -= 1
+            _take(self._unknown, name, 1)
 
-    def _has_room(self, holder: Holder, size: int, client: str | None) -> bool:
-        if client is not None and self._of_clients.get(client, 0) + size > self._most_per_client:
+    def _has_room(self, holder: Holder, size: int, client: str | None, *, is_unfinished: bool) -> bool:
+        if client is not None and (
+            self._of_clients.get(client, 0) + size > self._most_per_client
+            or (is_unfinished and self._requests[client] >= self._most_requests)
+        ):
             self.refused += 1
             return False
         while self.held + size > self._most:
@@ -121,11 +152,19 @@ class RequestMemory:
         return True
 
     def _subtract(self, holder: Holder) -> None:
+        unfinished = self._clients.pop(holder, None)
+        if unfinished is not None:
+            _take(self._requests, unfinished, 1)
         client, size = self._sizes.pop(holder, (None, 0))
         self.held -= size
         if client is not None:
-            left = self._of_clients[client] - size
-            if left:
-                self._of_clients[client] = left
-            else:
-                del self._of_clients[client]
+            _take(self._of_clients, client, size)
+
+
+def _take(numbers: dict[str, int], key: str, number: int) -> None:
+    """Subtracts from a number, and forgets it at 0: strangers choose the keys."""
+    left = numbers[key] - number
+    if left:
+        numbers[key] = left
+    else:
+        del numbers[key]

@@ -61,7 +61,7 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
             settings.body_limit_bytes,
             settings.request_timeout_seconds,
             settings.largest_body_bytes,
-            service.process.memory,
+            service.process.room_for_unknown_type(incoming.peer, incoming.headers),
         )
         await pass_gates(BODY_GATES, incoming)
         await service.load.wait_for_turn(service.dealer_id, is_lead=incoming.is_lead)

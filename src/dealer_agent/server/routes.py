@@ -49,6 +49,11 @@ from dealer_agent.server.public_address import at_public_address
 from dealer_agent.server.service import BAD_TOKENS_RULE, MESSAGE_SEND, Service
 from dealer_agent.server.tokens import hash_secret
 
+_DOCS_PATH, _OPENAPI_PATH = "/docs", "/openapi.json"
+RENDER_COST = 100
+"""How many times the first request for a dealer's documentation counts: it takes 20 to 60 ms to make. Otherwise one
+client could make that of all dealers of an installation one after the other, and leave no time for others."""
+
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 
 Handler = Callable[[Request], Any]
@@ -58,7 +63,7 @@ def routes() -> list[Route]:
     """The routes of a dealer, by their path below its root. The request's scope has the dealer's service."""
     return [
         Route("/", _current(current_home)),
-        Route("/docs", _kept(_docs)),
+        Route(_DOCS_PATH, _kept(_docs)),
         stylesheet_route(),
         Route(CARD_PATH, _addressed(lambda here: card_of_revision(here, here.settings.service.revision))),
         Route("/cards/1.0.0.json", _addressed(lambda here: card_of_revision(here, "1.0.0"))),
@@ -70,7 +75,7 @@ def routes() -> list[Route]:
         Route(discovery.MCP_SERVER_PATH, _addressed(mcp_server_document)),
         Route(discovery.LLMS_PATH, _addressed(llms_document)),
         *(Route(each.card_path, _addressed(partial(card_of_version, each))) for each in PUBLISHED_VERSIONS.values()),
-        Route("/openapi.json", _kept(lambda service: json_document(_openapi(service)))),
+        Route(_OPENAPI_PATH, _kept(_openapi_document)),
         *(
             Route(f"/schemas/{name}", _fixed(msgspec.json.encode(schema), "application/schema+json"))
             for name, schema in published_schemas().items()
@@ -105,8 +110,20 @@ def _openapi(service: Service) -> Json:
     return openapi_document(service.card, service.vocabularies)
 
 
+def _openapi_document(service: Service) -> Document:
+    return json_document(_openapi(service))
+
+
 def _docs(service: Service) -> Document:
     return page_document(docs_page(_openapi(service), service.card, service.vocabularies), CARD_SECONDS)
+
+
+_LARGE = {_DOCS_PATH: _docs, _OPENAPI_PATH: _openapi_document}
+
+
+def cost_of(service: Service, path: str) -> int:
+    """How many times a request for this path below a dealer's root counts against the rate of its IP address."""
+    return RENDER_COST if path in _LARGE and _LARGE[path] not in service.documents else 1
 
 
 def _fixed(body: bytes, media_type: str = JSON) -> Handler:
@@ -131,7 +148,8 @@ def _addressed(make: Callable[[Service], Document]) -> Handler:
 
 def _document(service: Service, make: Callable[[Service], Document]) -> Document:
     if make not in service.documents:
-        service.documents[make] = make(service)
+        service.documents[make] = made = make(service)
+        service.document_bytes += len(made.body)
     document: Document = service.documents[make]
     return document
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
-from dealer_agent.server.client_address import scope_address
+from dealer_agent.server.client_address import scope_address, share_address
 from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.metrics import ReplyCounts
 from dealer_agent.server.open_connections import OpenConnections
@@ -84,9 +85,15 @@ class Process:
         self.refused[rule] += 1
         return RateLimited(wait)
 
-    async def count_request(self, rule: str, scope: Scope) -> None:
+    def room_for_unknown_type(
+        self, peer: str | None, headers: list[tuple[bytes, bytes]]
+    ) -> AbstractContextManager[None]:
+        """The room of a client for a large body whose `type` has not arrived (`RequestMemory.of_unknown_type`)."""
+        return self.memory.of_unknown_type(share_address(peer, headers, self.settings.trusted_networks))
+
+    async def count_request(self, rule: str, scope: Scope, cost: int = 1) -> None:
         """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""
-        wait = self.limits.acquire(rule, scope_address(scope, self.settings.trusted_networks))
+        wait = self.limits.acquire(rule, scope_address(scope, self.settings.trusted_networks), cost)
         if wait is not None:
             raise self.too_many(rule, wait)
 
@@ -100,7 +107,8 @@ class Service:
     calendar's secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer
     the links in the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant`
     is the only tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that
-    were needed, by the function that makes them. `replies` counts the replies, if metrics are on, and `traces` makes
+    were needed, by the function that makes them. `document_bytes` is the size of
+    those of them that caches may keep. `replies` counts the replies, if metrics are on, and `traces` makes
     spans, if traces are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by
     `perf_counter`. `opened_at` is when the process read the settings.
     """
@@ -128,6 +136,7 @@ class Service:
     traces: "Traces | None" = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)
+    document_bytes: int = 0
 
     @property
     def dealer_id(self) -> str:
