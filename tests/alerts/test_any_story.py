@@ -12,7 +12,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from tests.alerts.watched import DAY, MINUTE, Watched
+from tests.alerts.watched import DAY, MINUTE, Watched, claim_messages
 from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER
 
@@ -48,7 +48,7 @@ def test_messages_stay_within_the_rule_in_any_story(dealer: Watched) -> None:
             if end == "whole":
                 asyncio.run(checking.send_due(dealer.store, watch, now))
                 continue
-            for message in checking._claim_messages(dealer.store, watch, now):
+            for message in claim_messages(dealer.store, watch, now):
                 # It is killed before it can note that the message was sent.
                 asyncio.run(_try(watch, message, now))
         _check_rule(dealer)

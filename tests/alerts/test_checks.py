@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.alerts.watched import DAY, HOUR, MINUTE, Watched
+from tests.alerts.watched import DAY, HOUR, MINUTE, Watched, claim_messages
 from tests.delivery.receivers import always, one_after_the_other
 from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, import_rows, row
 
-from dealer_agent.alerts import checking
 from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check, send_due
 from dealer_agent.storage.alerts import claim_check, confirm_claim, confirm_copy, count_failed_leads, list_messages
 from dealer_agent.storage.clock import confirm_clock
@@ -232,9 +231,9 @@ def test_a_message_whose_senders_die_is_given_up_too(dealer: Watched) -> None:
     watch = dealer.watch()
     assert run_check(dealer.store, watch, NOW, NOW + MINUTE)
     for attempt in range(MOST_ATTEMPTS):
-        claimed = checking._claim_messages(dealer.store, watch, NOW + attempt * HOUR)
+        claimed = claim_messages(dealer.store, watch, NOW + attempt * HOUR)
         assert [message.attempts for message in claimed] == [attempt + 1] * 2
-    assert checking._claim_messages(dealer.store, watch, NOW + DAY) == []
+    assert claim_messages(dealer.store, watch, NOW + DAY) == []
     assert {each.state for each in read(dealer.store, DEALER, list_messages, 10)} == {"failed"}
     assert dealer.subjects() == []
     assert dealer.posted() == []

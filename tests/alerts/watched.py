@@ -15,6 +15,7 @@ from tests.delivery.receivers import HttpReceiver, MailReceiver, always, receivi
 from tests.storage.calls import lock_at, read
 from tests.storage.samples import DEALER, storing
 
+from dealer_agent.alerts import checking
 from dealer_agent.alerts.checking import Watch, run_check, send_due
 from dealer_agent.alerts.receivers import receivers_of
 from dealer_agent.alerts.texts import Sender
@@ -22,7 +23,7 @@ from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
-from dealer_agent.storage.alerts import AlertState, read_alerts
+from dealer_agent.storage.alerts import AlertState, DueMessage, read_alerts
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.schema import outbox
@@ -51,6 +52,12 @@ def make_watch(
     mail = MailSettings(host="127.0.0.1", port=mail_port, security="none", from_address="store@dealer.example.com")
     sender = Sender(owner, "Ridgeline Motors", "America/Chicago", "dealer.toml")
     return Watch(owner, alerts, receivers_of(alerts, mail, sender, ENV, rule), folder, shares_machine=machine)
+
+
+def claim_messages(store: Store, watch: Watch, now: datetime) -> list[DueMessage]:
+    """Claims the due messages, like a process that dies before it sends them."""
+    claimed = [checking._claim(store, watch, message, now) for message in checking._due(store, watch, now)]
+    return [message for message in claimed if message is not None]
 
 
 @dataclass

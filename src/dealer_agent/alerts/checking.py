@@ -7,7 +7,8 @@ sends the messages.
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -136,18 +137,36 @@ def _observe_database(
 
 
 async def send_due(store: Store, watch: Watch, now: datetime) -> int:
-    """Sends the messages that are due at `now`. Returns the number of those that arrived. Raises StorageError."""
-    claimed = await asyncio.to_thread(_claim_messages, store, watch, now)
-    sent = 0
-    for message in claimed:
-        try:
-            await watch.receivers.send(message.receiver, message.message_id, message.document, now)
-        except NotDelivered as failure:
-            await asyncio.to_thread(_note_failure, store, watch, message, now, failure)
-        else:
-            await asyncio.to_thread(_settle, store, watch, message, now)
-            sent += 1
-    return sent
+    """Sends the messages that are due at `now`. Returns the number of those that arrived. Raises StorageError.
+
+    Each receiver gets its messages one after the other. A receiver that hangs does not delay the other one.
+    """
+    started = time.monotonic()
+
+    async def send_each(messages: Iterable[DueMessage]) -> int:
+        sent = 0
+        for message in messages:
+            # Claimed just before it is sent: the messages before it may have taken longer than a claim.
+            at = now + timedelta(seconds=time.monotonic() - started)
+            claimed = await asyncio.to_thread(_claim, store, watch, message, at)
+            if claimed is not None:
+                sent += await _send(store, watch, claimed, at)
+        return sent
+
+    by_receiver = defaultdict(list)
+    for message in await asyncio.to_thread(_due, store, watch, now):
+        by_receiver[message.receiver].append(message)
+    return sum(await asyncio.gather(*map(send_each, by_receiver.values())))
+
+
+async def _send(store: Store, watch: Watch, message: DueMessage, now: datetime) -> bool:
+    try:
+        await watch.receivers.send(message.receiver, message.message_id, message.document, now)
+    except NotDelivered as failure:
+        await asyncio.to_thread(_note_failure, store, watch, message, now, failure)
+        return False
+    await asyncio.to_thread(_settle, store, watch, message, now)
+    return True
 
 
 def pause_after(attempts: int) -> timedelta:
@@ -156,20 +175,18 @@ def pause_after(attempts: int) -> timedelta:
     return min(LONGEST_PAUSE, FIRST_PAUSE * doublings)
 
 
-def _claim_messages(store: Store, watch: Watch, now: datetime) -> list[DueMessage]:
+def _due(store: Store, watch: Watch, now: datetime) -> list[DueMessage]:
     with store.read(watch.owner, now) as tx:
-        due = due_messages(tx, MOST_DUE)
-    if not due:
-        return []
-    claimed = []
+        return due_messages(tx, MOST_DUE)
+
+
+def _claim(store: Store, watch: Watch, message: DueMessage, now: datetime) -> DueMessage | None:
     with store.write(watch.owner, now) as tx:
-        for message in due:
-            if message.attempts >= MOST_ATTEMPTS:
-                # The process of the last attempt died.
-                settle_message(tx, message, "failed", "the result of the last attempt is unknown")
-            elif taken := claim_message(tx, message, now + pause_after(message.attempts + 1)):
-                claimed.append(taken)
-    return claimed
+        if message.attempts >= MOST_ATTEMPTS:
+            # The process of the last attempt died.
+            settle_message(tx, message, "failed", "the result of the last attempt is unknown")
+            return None
+        return claim_message(tx, message, now + pause_after(message.attempts + 1))
 
 
 def _settle(store: Store, watch: Watch, message: DueMessage, now: datetime) -> None:

@@ -1,9 +1,10 @@
 """Repeats the checks of a process: for one dealer, or for the dealers of an installation and its operator."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -31,6 +32,8 @@ SECONDS_A_DEALER = 0.5
 UNWATCHED_SECONDS = 3600.0
 UNWATCHED_SECONDS_A_DEALER = 3.0
 """How soon a dealer without receivers of alerts is looked at again: after an hour, or later with many dealers."""
+MOST_SENDING = 32
+"""The most dealers whose messages a process sends at the same time. Those of the operator need no place."""
 
 
 @dataclass
@@ -48,6 +51,8 @@ class AlertLoop:
     count_dealers: Callable[[], int] = lambda: 1
     _found: dict[str, tuple[int, Watch | None]] = field(default_factory=dict)
     _failing: set[str] = field(default_factory=set)
+    _sending: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_SENDING))
     _database: DatabaseAlert | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,14 +62,22 @@ class AlertLoop:
     async def run(self, steps: RepeatedSteps) -> None:
         """Repeats the checks until it is cancelled."""
         if self.machine is not None or self.find_watch is not None:
-            await steps.repeat("alerts", self.step, STEP_SECONDS, first=FIRST_STEP_SECONDS)
+            try:
+                await steps.repeat("alerts", self.step, STEP_SECONDS, first=FIRST_STEP_SECONDS)
+            finally:
+                for task in self._sending.values():
+                    task.cancel()
 
     async def step(self) -> None:
-        """Runs what is due now."""
-        await self.run_due(datetime.now(UTC))
+        """Runs what is due now. The messages are sent meanwhile: a receiver that hangs delays no check."""
+        await self._run_checks(datetime.now(UTC))
 
     async def run_due(self, now: datetime) -> None:
-        """Runs what is due at `now`. Raises StorageError."""
+        """Runs what is due at `now`, and waits until the messages are sent. Raises StorageError."""
+        await self._run_checks(now)
+        await asyncio.gather(*self._sending.values())
+
+    async def _run_checks(self, now: datetime) -> None:
         try:
             await asyncio.to_thread(self._store_failed_leads, now)
             if self.machine is not None:
@@ -80,7 +93,21 @@ class AlertLoop:
 
     async def _check(self, watch: Watch, now: datetime, pause: timedelta, longest: timedelta | None = None) -> None:
         if await asyncio.to_thread(run_check, self.store, watch, now, now + pause, longest):
-            await send_due(self.store, watch, now)
+            self._begin_sending(watch, now)
+
+    def _begin_sending(self, watch: Watch, now: datetime) -> None:
+        """Sends the due messages of an owner, unless its messages are being sent."""
+        if watch.owner not in self._sending:
+            task = self._sending[watch.owner] = asyncio.create_task(self._send(watch, now))
+            task.add_done_callback(lambda _: self._sending.pop(watch.owner))
+
+    async def _send(self, watch: Watch, now: datetime) -> None:
+        begun = time.monotonic()
+        async with self._places if watch.is_dealer else nullcontext():
+            try:
+                await send_due(self.store, watch, now + timedelta(seconds=time.monotonic() - begun))
+            except Exception as fault:  # noqa: BLE001 - the boundary of a task that nobody waits for.
+                self._note_fault(watch.owner, fault)
 
     async def _check_dealers(self, now: datetime) -> None:
         dealers = self.count_dealers()
@@ -94,13 +121,16 @@ class AlertLoop:
             except DatabaseFailure:
                 raise
             except Exception as fault:  # noqa: BLE001 - the boundary: one dealer must not stop the alerts of others.
-                if dealer_id not in self._failing:
-                    ours = isinstance(fault, StorageError | SettingsError | EncryptionError)
-                    cause = {"problem": str(fault)} if ours else {"places": places(fault)}
-                    log.error("alerts failed", dealer=dealer_id, error=type(fault).__qualname__, **cause)
-                self._failing.add(dealer_id)
+                self._note_fault(dealer_id, fault)
             else:
                 self._failing.discard(dealer_id)
+
+    def _note_fault(self, owner: str, fault: Exception) -> None:
+        if owner not in self._failing:
+            ours = isinstance(fault, StorageError | SettingsError | EncryptionError)
+            cause = {"problem": str(fault)} if ours else {"places": places(fault)}
+            log.error("alerts failed", dealer=owner, error=type(fault).__qualname__, **cause)
+        self._failing.add(owner)
 
     async def _check_dealer(
         self, dealer_id: str, settings_number: int, now: datetime, pause: timedelta, longest: timedelta

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Concatenate, Literal, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -125,12 +126,16 @@ def zone_of(feed: FeedSettings, settings: Settings) -> ZoneInfo:
 
 
 class FeedCollection:
-    """Collects the feeds of a process, which runs one import at a time: each takes a processor."""
+    """Collects the feeds of a process, which runs one import at a time: each takes a processor.
+
+    A dealer has one place in the queue of imports, however many of its feeds have files.
+    """
 
     def __init__(self, store: Store, run_import: ImportRunner) -> None:
         self.store = store
         self._run_import = run_import
         self._one_import = asyncio.Lock()
+        self._of_dealers: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def collect(
         self, settings: Settings, name: str, *, fetches: bool = True, if_due: bool = False, again: bool = False
@@ -143,7 +148,8 @@ class FeedCollection:
         feed = next((each for each in settings.feeds if each.name == name), None)
         if feed is None:
             return Collected("unknown")
-        work = _Work(self.store, settings, feed, self._run_import)
+        of_dealer = self._of_dealers.setdefault(settings.dealer.id, asyncio.Lock())
+        work = _Work(self.store, settings, feed, self._run_import, (of_dealer, self._one_import))
         claimed = await work.write(claim_feed, name, secrets.token_hex(8), if_due=if_due)
         if claimed is None:
             return Collected("busy")
@@ -153,7 +159,7 @@ class FeedCollection:
         try:
             if fetches:
                 await work.fetch()
-            await work.import_waiting(self._one_import)
+            await work.import_waiting()
             if fetches:
                 due_at = work.due_at(datetime.now(UTC))
         finally:
@@ -169,8 +175,17 @@ class _Work:
 
     claimed: ClaimedFeed
 
-    def __init__(self, store: Store, settings: Settings, feed: FeedSettings, run_import: ImportRunner) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        feed: FeedSettings,
+        run_import: ImportRunner,
+        locks: tuple[asyncio.Lock, asyncio.Lock],
+    ) -> None:
+        """Prepares the work. `locks` are held in this order during an import."""
         self.run_import = run_import
+        self.of_dealer, self.one_import = locks
         self.store = store
         self.settings = settings
         self.dealer_id = settings.dealer.id
@@ -228,18 +243,18 @@ class _Work:
         arrivals.check(0)
         return arrivals
 
-    async def import_waiting(self, one_import: asyncio.Lock) -> None:
+    async def import_waiting(self) -> None:
         """Gives each waiting file its result. Stops at a file that must wait."""
         try:
             for waiting in await asyncio.to_thread(waiting_files, self.settings.directory, self.feed.name):
-                file = await self._finished(waiting, one_import)
+                file = await self._finished(waiting)
                 await asyncio.to_thread(keep, waiting, file.state, self.feed.keep_days)
                 self.collected.files.append(file)
         except ImportInterrupted as problem:
             self.collected.problem = str(problem)
             await self.write(note_file_problem, self.claimed, str(problem))
 
-    async def _finished(self, waiting: WaitingFile, one_import: asyncio.Lock) -> FeedFile:
+    async def _finished(self, waiting: WaitingFile) -> FeedFile:
         content_hash = await asyncio.to_thread(waiting.content_hash)
         file = await self.write(
             add_file,
@@ -258,7 +273,7 @@ class _Work:
             words = f"its import was interrupted {MOST_ATTEMPTS} times: is there enough memory?"
             await self.write(finish_file, self.claimed, file, "failed", problem=words)
         else:
-            async with one_import:
+            async with self.of_dealer, self.one_import:
                 await self.write(count_attempt, self.claimed, file)
                 await self._import(waiting, file)
         found = await asyncio.to_thread(self._find, file)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,8 +25,10 @@ from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
 
-MOST_AT_ONCE = 4
-"""The feeds that a process collects at the same time."""
+MOST_AT_ONCE = 16
+"""The feeds that a process collects at the same time. Most of the time, a collection waits for a server."""
+MOST_OF_DEALER = 4
+"""The same for the feeds of one dealer. It gets another only while more are free than it has, as for deliveries."""
 MOST_CHANGED = 20
 """The dealers whose settings one look reads."""
 SCAN_SECONDS = 60.0
@@ -51,7 +54,7 @@ class FolderFeeds:
     settings: Settings
     _stored: bool = False
 
-    def find(self) -> list[Work]:
+    def find(self, _: int) -> list[Work]:
         """The feeds that are due, and those with files waiting. Raises StorageError."""
         dealer_id = self.settings.dealer.id
         if not self._stored:
@@ -79,16 +82,18 @@ class InstallationFeeds:
     _scan_at: float = 0.0
     _known: dict[str, tuple[int, Settings]] = field(default_factory=dict)
 
-    def find(self) -> list[Work]:
-        """The feeds of all dealers that are due, and those with files waiting on this machine. Raises StorageError."""
+    def find(self, busy: int) -> list[Work]:
+        """The feeds of dealers that are due, and those with files waiting on this machine. Raises StorageError.
+
+        So many dealers are `busy` that there is work for MOST_AT_ONCE feeds of the others, if they have it.
+        """
         with self.store.installation() as tx:
             changed = find_changed(tx, MOST_CHANGED)
         for dealer_id in changed:
             self._store_feeds(dealer_id)
         with self.store.installation() as tx:
-            due = [
-                Work(each.dealer_id, each.name, True, each.settings_number) for each in find_all_due(tx, MOST_AT_ONCE)
-            ]
+            found = find_all_due(tx, MOST_AT_ONCE + busy * MOST_OF_DEALER, MOST_OF_DEALER)
+        due = [Work(each.dealer_id, each.name, True, each.settings_number) for each in found]
         if time.monotonic() >= self._scan_at:
             self._scan_at = time.monotonic() + SCAN_SECONDS
             for folder in self.directory.glob("dealers/[!.]*/feeds"):
@@ -146,7 +151,7 @@ class Collector:
         try:
             while True:
                 try:
-                    found = await asyncio.to_thread(self._feeds.find)
+                    found = await asyncio.to_thread(self._feeds.find, self._busy_dealers())
                 except (StorageError, OSError) as fault:
                     if not is_failing:
                         log.error("feeds not looked for", error=type(fault).__qualname__, problem=str(fault))
@@ -165,13 +170,20 @@ class Collector:
                 task.cancel()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    def _start(self, found: Iterable[Work]) -> None:
+    def _busy_dealers(self) -> int:
+        """The number of dealers with feeds that are collected, or rest."""
         now = time.monotonic()
         self._rests = {key: until for key, until in self._rests.items() if until > now}
+        return len({dealer_id for dealer_id, _ in (*self._running, *self._rests)})
+
+    def _start(self, found: Iterable[Work]) -> None:
+        of_dealer = Counter(dealer_id for dealer_id, _ in self._running)
         for work in found:
             key = work.dealer_id, work.feed
-            if key in self._running or key in self._rests or len(self._running) >= MOST_AT_ONCE:
+            free = min(MOST_OF_DEALER, MOST_AT_ONCE - len(self._running))
+            if key in self._running or key in self._rests or of_dealer[work.dealer_id] >= free:
                 continue
+            of_dealer[work.dealer_id] += 1
             task = asyncio.create_task(self._collect(work))
             self._running[key] = task
             task.add_done_callback(partial(self._end, key))

@@ -132,11 +132,24 @@ _free = or_(
 )
 _due = (or_(feeds.c.next_at <= bindparam("at"), feeds.c.next_at > bindparam("longest_wait")), _free)
 
-FIND_ALL_DUE = (
-    select(feeds.c.dealer_id, feeds.c.name, registered_dealers.c.settings_number)
+_all_due = (
+    select(
+        feeds.c.dealer_id,
+        feeds.c.name,
+        registered_dealers.c.settings_number,
+        feeds.c.next_at,
+        func.row_number()
+        .over(partition_by=feeds.c.dealer_id, order_by=(feeds.c.next_at, feeds.c.name))
+        .label("of_dealer"),
+    )
     .join(registered_dealers, registered_dealers.c.dealer_id == feeds.c.dealer_id)
     .where(registered_dealers.c.enabled, *_due)
-    .order_by(feeds.c.next_at, feeds.c.dealer_id, feeds.c.name)
+    .subquery()
+)
+FIND_ALL_DUE = (
+    select(_all_due.c.dealer_id, _all_due.c.name, _all_due.c.settings_number)
+    .where(_all_due.c.of_dealer <= bindparam("most_of_dealer"))
+    .order_by(_all_due.c.next_at, _all_due.c.dealer_id, _all_due.c.name)
     .limit(bindparam("most"))
 )
 
@@ -276,9 +289,13 @@ def find_changed(tx: InstallationTransaction, most: int) -> list[str]:
     return list(tx.execute(FIND_CHANGED, {"most": most}).scalars())
 
 
-def find_all_due(tx: InstallationTransaction, most: int) -> list[DueFeed]:
-    """Up to `most` due feeds of all enabled dealers that no process works on, the longest overdue first."""
-    return [DueFeed(*row) for row in tx.execute(FIND_ALL_DUE, {**_limits(tx.now), "most": most})]
+def find_all_due(tx: InstallationTransaction, most: int, most_of_dealer: int) -> list[DueFeed]:
+    """Up to `most` due feeds of all enabled dealers that no process works on, the longest overdue first.
+
+    At most `most_of_dealer` of one dealer, so that one dealer's feeds do not hide those of the others.
+    """
+    sought = {**_limits(tx.now), "most": most, "most_of_dealer": most_of_dealer}
+    return [DueFeed(*row) for row in tx.execute(FIND_ALL_DUE, sought)]
 
 
 def find_due(tx: Transaction) -> list[str]:
