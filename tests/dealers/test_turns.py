@@ -59,3 +59,21 @@ def test_items_that_are_put_first_come_before_all_others_in_their_order() -> Non
     assert [number for _, number in taken(turns)] == [7, 8, 1, 2]
     turns.put_first("c", [])
     assert (len(turns), turns.dealers) == (0, 0)
+
+
+def test_the_dealers_of_the_last_call_wait_while_others_have_items() -> None:
+    turns = filled(["flood"] * 100)
+    assert turns.next_dealers(4) == ["flood"]
+    for number, dealer_id in enumerate("abcde"):
+        turns.add(dealer_id, number)
+    assert turns.next_dealers(4) == ["a", "b", "c", "d"]
+    assert turns.next_dealers(4) == ["flood", "e"]
+    turns.put_first("e", [7])
+    assert turns.next_dealers(1) == ["e"]
+
+
+def test_the_items_of_a_named_dealer_are_taken_in_their_order() -> None:
+    turns = filled(["a", "b", "b"])
+    assert [turns.take("b"), turns.take("b"), turns.take()] == [("b", 1), ("b", 2), ("a", 0)]
+    with pytest.raises(KeyError):
+        turns.take("b")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from concurrent.futures import Future
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -57,26 +58,40 @@ def test_one_dealer_alone_has_whole_groups(queue: LeadQueue, clock: Clock) -> No
     assert [group(queue), group(queue)] == [{"flood": GROUP}, {"flood": 100 - GROUP}]
 
 
-def test_a_lead_beside_a_flood_is_in_the_next_group_which_is_small(queue: LeadQueue, clock: Clock) -> None:
+def test_a_lead_beside_a_flood_is_in_the_next_group_without_leads_of_the_flood(queue: LeadQueue, clock: Clock) -> None:
     add(queue, clock, "flood", 500)
     assert group(queue) == {"flood": GROUP}
     for dealer_id in ("a", "b"):
         add(queue, clock, dealer_id)
-        assert group(queue) == {dealer_id: 1, "flood": SHARED_GROUP // 2}
-    assert group(queue) == {"flood": SHARED_GROUP}
+        assert group(queue) == {dealer_id: 1}
+        assert group(queue) == {"flood": SHARED_GROUP}
     clock.now += 2
     assert group(queue) == {"flood": GROUP}
 
 
-def test_dealers_with_many_leads_have_equal_shares_of_a_group(queue: LeadQueue, clock: Clock) -> None:
-    for dealer_id in "abcd":
+def test_a_flood_has_its_turn_while_leads_of_others_arrive_without_end(queue: LeadQueue, clock: Clock) -> None:
+    add(queue, clock, "flood", 500)
+    groups = []
+    for number in range(20):
+        add(queue, clock, "steady", SHARED_GROUP)
+        add(queue, clock, f"new-{number}")
+        groups.append(group(queue))
+    assert all("flood" in one | next_one for one, next_one in pairwise(groups))
+    assert all("steady" in one | next_one for one, next_one in pairwise(groups))
+
+
+def test_dealers_with_many_leads_have_equal_shares(queue: LeadQueue, clock: Clock) -> None:
+    for dealer_id in "abcdefgh":
         add(queue, clock, dealer_id, 100)
-    assert group(queue) == dict.fromkeys("abcd", SHARED_GROUP // 4)
+    assert sum((group(queue) for _ in range(6)), Counter()) == dict.fromkeys("abcdefgh", 3 * SHARED_GROUP // 4)
+
+
+def test_a_group_has_at_most_one_lead_of_each_of_many_dealers(queue: LeadQueue, clock: Clock) -> None:
     for number in range(20):
         add(queue, clock, f"dealer-{number}", 3)
-    seen = sum((group(queue) for _ in range(3)), Counter())
-    assert max(seen.values()) == 1
-    assert len(seen) == 3 * SHARED_GROUP
+    seen = sum((group(queue) for _ in range(20 // SHARED_GROUP)), Counter())
+    assert seen == dict.fromkeys(seen, 1)
+    assert len(seen) == 20
 
 
 def set_apart(queue: LeadQueue) -> tuple[Counter[str], int]:
@@ -103,12 +118,12 @@ def test_jobs_of_a_blocked_dealer_wait_apart_in_longer_and_longer_pauses_until_t
         tried = clock.now
         if not refused:
             clock.now = queue._retries[0][0]
-            pauses.append(clock.now - tried)
+            pauses.append(round(clock.now - tried, 6))
     assert refused == 30
     assert 5 <= clock.now - begun < 5 + lead_queue.LONGEST_PAUSE_SECONDS
     assert pauses == sorted(pauses)
     assert pauses[-1] <= lead_queue.LONGEST_PAUSE_SECONDS
-    assert len(pauses) < 30
+    assert len(pauses) < 10 + 5 / lead_queue.LONGEST_PAUSE_SECONDS
 
 
 def test_many_blocked_dealers_are_tried_a_few_at_a_time(queue: LeadQueue, clock: Clock) -> None:
@@ -122,6 +137,8 @@ def test_many_blocked_dealers_are_tried_a_few_at_a_time(queue: LeadQueue, clock:
         clock.now += lead_queue.RETRIES_PAUSE_SECONDS / 10
         add(queue, clock, "other")
         found, _ = set_apart(queue)
+        if "other" not in found:
+            found |= set_apart(queue)[0]
         assert found["other"] == 1
         tried += len(found) - 1
     assert 0 < tried <= 11 * RETRIES

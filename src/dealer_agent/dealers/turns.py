@@ -2,6 +2,7 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -10,12 +11,13 @@ Item = TypeVar("Item")
 class Turns(Generic[Item]):
     """Items of dealers. The items of one dealer keep their order. `take` goes from dealer to dealer.
 
-    Each call takes constant time, whatever the number of dealers.
+    No call takes longer because there are more dealers.
     """
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[Item]] = OrderedDict()
         self._count = 0
+        self._last: set[str] = set()
 
     def __len__(self) -> int:
         return self._count
@@ -24,6 +26,13 @@ class Turns(Generic[Item]):
     def dealers(self) -> int:
         """The number of dealers that have items."""
         return len(self._waiting)
+
+    def next_dealers(self, most: int) -> list[str]:
+        """The dealers whose turn it is, at most so many. Those of the last call wait while others have items."""
+        others = (dealer_id for dealer_id in self._waiting if dealer_id not in self._last)
+        found = list(islice(others, most)) or list(islice(self._waiting, most))
+        self._last = set(found)
+        return found
 
     def count(self, dealer_id: str) -> int:
         """The number of a dealer's items."""
@@ -39,6 +48,7 @@ class Turns(Generic[Item]):
 
     def put_first(self, dealer_id: str, items: Iterable[Item]) -> None:
         """Adds items before the dealer's others, in their order. The dealer comes before all other dealers."""
+        self._last.discard(dealer_id)
         added = deque(items)
         self._count += len(added)
         added.extend(self._waiting.pop(dealer_id, ()))
@@ -46,9 +56,12 @@ class Turns(Generic[Item]):
             self._waiting[dealer_id] = added
             self._waiting.move_to_end(dealer_id, last=False)
 
-    def take(self) -> tuple[str, Item]:
-        """Removes and returns the first item of the next dealer, who then comes last. Raises StopIteration if empty."""
-        dealer_id = next(iter(self._waiting))
+    def take(self, dealer_id: str | None = None) -> tuple[str, Item]:
+        """Removes and returns the first item of a dealer, who then comes last; by default of the first dealer.
+
+        Raises KeyError for a dealer without items, and StopIteration if there are no items.
+        """
+        dealer_id = next(iter(self._waiting)) if dealer_id is None else dealer_id
         items = self._waiting[dealer_id]
         item = items.popleft()
         self._count -= 1

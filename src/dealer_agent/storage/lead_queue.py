@@ -20,9 +20,9 @@ from dealer_agent.storage.lead_job import SubmittedJob
 GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
 
-SHARED_GROUP = 8
-"""The same while several dealers have jobs: a job of one dealer waits for a whole group of another one. The dealers
-have equal shares of a group. A transaction by itself costs as much processor time as about four leads."""
+SHARED_GROUP = 4
+"""The same while several dealers have jobs: a job of one dealer waits for a whole group of another one. The dealers of
+a group have equal shares of it. A transaction by itself costs as much processor time as about four leads."""
 
 SHARED_SECONDS = 1.0
 """How long several dealers are said to have jobs after a job of another dealer than before arrived."""
@@ -35,10 +35,10 @@ of several a smaller share. The next dealer always finds a place.
 """
 
 FIRST_PAUSE_SECONDS = 0.01
-LONGEST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 0.1
 """The pause before a blocked dealer is tried again doubles up to this."""
 
-RETRIES = 8
+RETRIES = SHARED_GROUP
 RETRIES_PAUSE_SECONDS = 0.02
 """So many blocked dealers are tried again at once, and the next ones after this pause. The jobs of many blocked dealers
 must not take the turns and the processor time of the others."""
@@ -124,14 +124,19 @@ class LeadQueue:
                     self._changed.wait()
 
     def _take(self, now: float) -> Iterator[SubmittedJob[Any]]:
-        """Takes the jobs of the next group: one of each dealer, then a second one of each that has more, and so on."""
-        dealers = self._ready.dealers
-        self.is_shared = now < self._shared_until or dealers > 1
-        left = SHARED_GROUP if self.is_shared else GROUP
-        for _ in range(max(1, left // dealers)):
-            for _ in range(min(left, self._ready.dealers)):
-                left -= 1
-                yield self._ready.take()[1]
+        """Takes the jobs of the next group.
+
+        The dealers of the last group wait while others have jobs. So the job of a dealer with few jobs shares its
+        transaction with none of a flood. A group has one job of each of its dealers, then a second one of each that has
+        more, and so on.
+        """
+        self.is_shared = now < self._shared_until or self._ready.dealers > 1
+        most = SHARED_GROUP if self.is_shared else GROUP
+        dealers = self._ready.next_dealers(most)
+        for _ in range(most // len(dealers)):
+            for dealer_id in dealers:
+                if self._ready.count(dealer_id):
+                    yield self._ready.take(dealer_id)[1]
 
     def _try_again(self, now: float) -> None:
         """Lets the jobs of the blocked dealers whose pause is over take part again."""

@@ -54,14 +54,11 @@ STORE_SECONDS = 5.0
 LOCK_SECONDS = 1.0
 """How long a transaction of one dealer waits for a lock while no other dealer has jobs."""
 
-SHARED_LOCK_SECONDS = 0.1
-"""The same while other dealers have jobs. A transaction waits only for a dealer that has been blocked for this long.
+SHARED_LOCK_SECONDS = 0.02
+"""The same while other dealers have jobs, which wait as well. So it waits often, and never for long."""
 
-On a slow machine it waits longer: for a few of the transactions that other processes may be doing for this dealer.
-"""
-
-USUAL_TRANSACTIONS = 4
-"""How many of them."""
+BLOCKED_SECONDS = 0.1
+"""While other dealers have jobs, a transaction waits only for a dealer that has been blocked for this long."""
 
 NO_WAIT_SECONDS = 0.001
 """The shortest wait that PostgreSQL can be told."""
@@ -90,7 +87,6 @@ class LeadWriter:
         self._ciphers = ciphers
         self._queue = LeadQueue()
         self._rests_until = 0.0
-        self._usual_seconds = 0.0
         self.stored = 0
         """The number of jobs that were stored."""
         self._failed = False
@@ -186,13 +182,11 @@ class LeadWriter:
         now = perf_counter()
         if now < self._rests_until:
             return False
-        return not self._queue.is_shared or self._queue.is_blocked(dealer_id, since=now - SHARED_LOCK_SECONDS)
+        return not self._queue.is_shared or self._queue.is_blocked(dealer_id, since=now - BLOCKED_SECONDS)
 
     def _store_alone(self, dealer_id: str, own: list[SubmittedJob[Any]], *, waits: bool) -> None:
         began = perf_counter()
-        longest = LOCK_SECONDS
-        if self._queue.is_shared:
-            longest = min(longest, max(SHARED_LOCK_SECONDS, USUAL_TRANSACTIONS * self._usual_seconds))
+        longest = SHARED_LOCK_SECONDS if self._queue.is_shared else LOCK_SECONDS
         if any(self._store({dealer_id: own}, longest if waits else NO_WAIT_SECONDS)):
             if waits:
                 self._rests_until = perf_counter() + REST * (perf_counter() - began)
@@ -223,7 +217,6 @@ class LeadWriter:
                     [(own[0].transaction(connection), _token_reads(own)) for _, own in sorted(jobs.items())]
                 )
                 left = _left_of(jobs, locks)
-                began = perf_counter()
                 for tx in locks.removed:
                     for job in jobs[tx.dealer_id]:
                         job.failure = not_registered(tx.dealer_id)
@@ -237,8 +230,6 @@ class LeadWriter:
                         job.run_alone(connection, rows)
             self._failed = False
             self.stored += len(started)
-            if started:
-                self._usual_seconds += (perf_counter() - began - self._usual_seconds) / 10
         except DatabaseBusy as error:
             if self._engine.dialect.name != "sqlite":
                 return Left({}, jobs)
