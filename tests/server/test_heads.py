@@ -3,6 +3,7 @@ fields, and a request for an upgrade is an ordinary request. The real applicatio
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,12 +107,30 @@ def test_a_request_line_without_a_supported_version_is_refused(
 @pytest.mark.requirement("http-version")
 @pytest.mark.parametrize("line", [b"GET /healthz\r\n\r\n", b"GET /healthz\n\n", b"GET /healthz \r\n\r\n"])
 def test_a_request_line_of_http_0_9_is_refused(port: int, line: bytes) -> None:
+    """At once, with or without an empty line after it: the timeout of a head would close without an answer."""
+    for sent in (line, line[: line.index(b"\n") + 1], line[:6], line[:1]):
+        with connected(port) as client:
+            client.socket.sendall(sent)
+            for number in range(len(sent), line.index(b"\n") + 1):
+                # Each byte arrives on its own.
+                time.sleep(0.001)
+                client.socket.sendall(line[number : number + 1])
+            status, headers, _ = client.answer()
+            assert (status, headers["connection"]) == (400, "close")
+            client.socket.shutdown(socket.SHUT_WR)
+            assert client.is_closed()
+
+
+@pytest.mark.requirement("http-version")
+def test_a_request_that_arrives_byte_by_byte_has_its_version(port: int) -> None:
+    """Also after a request of the same connection."""
     with connected(port) as client:
-        client.socket.sendall(line)
-        status, headers, _ = client.answer()
-        assert (status, headers["connection"]) == (400, "close")
-        client.socket.shutdown(socket.SHUT_WR)
-        assert client.is_closed()
+        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for version in (b"1.1", b"1.0"):
+            for byte in b"GET /healthz HTTP/%b\r\nHost: x\r\n\r\n" % version:
+                client.socket.sendall(bytes([byte]))
+                time.sleep(0.001)
+            assert client.answer()[0] == 200
 
 
 @pytest.mark.requirement("http-single-fields")

@@ -139,7 +139,7 @@ class BoundedConnection(CountedConnection):
         elif not self._held and data.count(REQUEST_LINE) <= 1 and self._may_parse():
             self._parse(data)
             if self._message_open or self._answering_bytes or self._is_last or self.pipeline:
-                self._after_all_bytes()
+                self._after_all_bytes(data)
         elif not self._is_leaving:
             self._held = memoryview(bytes(self._held) + data)
             if self._message_open and not self._head_open and self._may_parse():
@@ -212,6 +212,7 @@ class BoundedConnection(CountedConnection):
         """Called by the parser."""
         if self._head_timer is not None:
             self._stop_head_timer()
+            self._line = b""
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
                 raise _Refused("This service is no proxy: CONNECT is not offered.")
@@ -322,7 +323,7 @@ class BoundedConnection(CountedConnection):
     def _parse_held(self) -> None:
         """Parses the held bytes, up to the end of one request."""
         self._is_scheduled = False
-        parsed = self._requests_parsed
+        parsed, part = self._requests_parsed, b""
         while self._held and parsed == self._requests_parsed and self._may_parse() and not self.transport.is_closing():
             part = bytes(self._held[:READ_BYTES])
             if part.count(REQUEST_LINE) > 1:
@@ -334,6 +335,9 @@ class BoundedConnection(CountedConnection):
         if self._is_leaving:
             self._held = NOTHING
             self._count_held()
+        elif self._is_crowded and not self._held and self._message_open:
+            # A body with lines of requests. What follows them is lost.
+            self._refuse(no_memory())
         elif self._held:
             self._note_crowd()
             self.transport.pause_reading(HELD)
@@ -342,13 +346,17 @@ class BoundedConnection(CountedConnection):
                 self._parse_later()
         else:
             self.transport.resume_reading(HELD)
-            self._after_all_bytes()
+            self._after_all_bytes(part)
 
     def _note_crowd(self) -> None:
         if not self._message_open or self._head_open:
             # Otherwise these bytes are of a body, which may contain anything.
-            waiting = len(self.pipeline) + bytes(self._held).count(REQUEST_LINE)
-            self._is_crowded = self._is_crowded or waiting > MOST_WAITING
+            held = bytes(self._held)
+            self._is_crowded = self._is_crowded or len(self.pipeline) + held.count(REQUEST_LINE) > MOST_WAITING
+            if self._is_crowded and held:
+                # No more than the next request is answered.
+                second = held.find(REQUEST_LINE, held.find(REQUEST_LINE) + 1)
+                self._held = memoryview(held[:second] if second > 0 else held)
 
     def _parse(self, data: bytes) -> None:
         self._other_bytes += len(data)
@@ -394,7 +402,19 @@ class BoundedConnection(CountedConnection):
         if not names[b"host"] and self.parser.get_http_version() >= "1.1":
             raise _Refused("The request has no Host field. Send it once.")
 
-    def _after_all_bytes(self) -> None:
+    def _lacks_version(self, data: bytes) -> bool:
+        """Whether the request line has ended without a version. A client of HTTP/0.9 sends nothing more, and the parser
+        notices it only at the next byte."""
+        if self.headers:
+            self._line = b""
+            return self.parser.get_http_version() == "0.9"
+        self._line += data
+        if b"\n" not in data:
+            return False
+        words = [self.parser.get_method(), self.url]
+        return any(line.split() == words for line in self._line.split(b"\n")[:-1])
+
+    def _after_all_bytes(self, data: bytes) -> None:
         if self._refusal is not None or self.transport.is_closing():
             return
         if self._binding is not None:
@@ -403,6 +423,9 @@ class BoundedConnection(CountedConnection):
         elif self._head_open:
             if len(self.headers) > MOST_HEADERS:
                 self._refuse(_invalid_http(TOO_MANY_HEADERS))
+                return
+            if self._lacks_version(data):
+                self._refuse(_invalid_http(NO_VERSION))
                 return
             if self._head_timer is None:
                 # A head that arrives at once costs no timer.
@@ -445,9 +468,6 @@ class BoundedConnection(CountedConnection):
     def _close_if_idle(self) -> None:
         if not self._message_open and not self._is_answering():
             self.transport.close()
-
-    def _is_answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
 
     def _start_head_timer(self) -> None:
         self._head_timer = self.loop.call_later(self.head_seconds, self._head_is_late)

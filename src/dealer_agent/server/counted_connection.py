@@ -15,6 +15,8 @@ from dealer_agent.server.request_memory import RequestMemory, no_memory
 
 HEADER_BYTES = 160
 """What a header field takes besides its name and its value."""
+REQUEST_BYTES = 12 * 1024
+"""What a request takes besides its body while the application reads it: a task with a stack of coroutines."""
 
 
 class CountedConnection(FastPathConnection):
@@ -26,6 +28,7 @@ class CountedConnection(FastPathConnection):
         "_has_no_memory",
         "_head_open",
         "_is_leaving",
+        "_line",
         "_memory",
         "_message_open",
         "_other_bytes",
@@ -42,6 +45,8 @@ class CountedConnection(FastPathConnection):
         self._message_open = self._head_open = False
         # The bytes of the open request outside its body.
         self._other_bytes = 0
+        # The bytes since the last complete head, while a request line is incomplete.
+        self._line = b""
         # Whether the request in progress is the last one, because the client pipelines too much.
         self._is_leaving = False
         # The bytes that were counted last.
@@ -87,7 +92,9 @@ class CountedConnection(FastPathConnection):
         """Counts the bytes that the connection holds. Without memory for them, a request is refused."""
         size = self._answering_bytes + len(self._held) + sum(len(cycle.body) for cycle, _ in self.pipeline)
         if self._head_open:
-            size += self._other_bytes + HEADER_BYTES * len(self.headers)
+            size += self._other_bytes + len(self._line) + HEADER_BYTES * len(self.headers)
+        elif self._message_open and self._is_answering():
+            size += REQUEST_BYTES
         client = self._address
         if client is None and self._trusted and self.headers and (size or self._message_open):
             client = share_address(self._peer(), self.headers, self._trusted)
@@ -105,6 +112,9 @@ class CountedConnection(FastPathConnection):
         if self._counted_bytes:
             self._counted_bytes = 0
             self._memory.release(self)
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _peer(self) -> str | None:
         return self.client[0] if self.client else None
