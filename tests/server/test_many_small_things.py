@@ -85,7 +85,7 @@ def received(client: socket.socket) -> int:
     return size
 
 
-@pytest.mark.requirement("request-memory")
+@pytest.mark.requirement("unread-responses")
 def test_the_responses_that_clients_do_not_read_have_a_budget(port: int) -> None:
     with connected(port) as client:
         client.socket.sendall(LARGE_DOCUMENT)
@@ -110,7 +110,7 @@ def test_the_responses_that_clients_do_not_read_have_a_budget(port: int) -> None
 
 @pytest.mark.outside_protocol("MCP")
 def test_calls_of_mcp_whose_responses_are_not_read_take_no_place(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    answered = []
+    answered: list[int] = []
 
     async def serve(*arguments: Any) -> None:
         await serve_one(*arguments)
