@@ -163,7 +163,7 @@ def test_many_requests_for_an_upgrade_in_one_piece_are_answered_once(port: int, 
             assert client.is_closed()
 
 
-@pytest.mark.requirement("rate-limits")
+@pytest.mark.requirement("every-request-counts")
 @pytest.mark.parametrize(("first", "second"), [("/docs", "/openapi.json"), ("/openapi.json", "/docs")])
 def test_documentation_that_must_be_made_counts_for_many_requests(
     open_dealership: OpenDealership, first: str, second: str
@@ -180,7 +180,7 @@ def test_documentation_that_must_be_made_counts_for_many_requests(
     assert dealership.get(second).status_code == 429
 
 
-@pytest.mark.requirement("rate-limits")
+@pytest.mark.requirement("every-request-counts")
 def test_documentation_is_served_under_a_low_limit(open_dealership: OpenDealership) -> None:
     dealership = open_dealership(NO_LIMITS.replace('address = ""', 'address = "5/hour"'))
     assert dealership.get("/docs").status_code == 200
