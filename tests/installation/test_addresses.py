@@ -119,3 +119,18 @@ def test_a_tenant_must_be_the_dealer_at_the_address(platform: Dealership, path: 
                 error = error_of(answer)
                 assert (error["code"], error["details"]["instancePath"]) == ("SCHEMA_VALIDATION_FAILED", "/tenant")
                 assert NORTH not in answer.text.replace(str(tenant), "")
+
+
+@pytest.mark.requirement("dealer-addresses")
+def test_nothing_is_kept_of_hosts_and_dealers_that_do_not_exist(platform: Dealership) -> None:
+    dealers = platform.app.dealers
+
+    def kept() -> tuple[int, ...]:
+        return len(dealers.opened), len(dealers._targets), len(dealers._roots), len(dealers.addresses.documents)
+
+    assert get(platform, "/").status_code == 200
+    before = kept()
+    for number in range(100):
+        for path in ("/", f"/?page={number}", f"/?page=0{number}", f"/d/stranger-{number}/rpc", f"/d/{NORTH}{number}"):
+            assert get(platform, path, f"host-{number}.example").status_code in (200, 404)
+    assert kept() == before

@@ -71,6 +71,17 @@ def test_opened_dealers_stay_within_the_budget(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_documents_that_were_made_since_close_dealers(tmp_path: Path) -> None:
+    async def run() -> None:
+        dealers, memory = opened_dealers(20, 20 * (1_000_000 + OPENED_BYTES), tmp_path / "uses")
+        for number in range(20):
+            (await dealers.open(f"d{number:03}")).document_bytes = 1_000_000
+        memory.close_idle(dealers)
+        assert 8 <= len(dealers.opened) <= 11
+
+    asyncio.run(run())
+
+
 def test_a_dealer_larger_than_the_budget_is_served(tmp_path: Path) -> None:
     async def run() -> None:
         dealers, _ = opened_dealers(2, 10, tmp_path / "uses")

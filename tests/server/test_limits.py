@@ -214,6 +214,17 @@ def test_a_flood_of_addresses_takes_no_space_and_keeps_longer_limits(
     assert _allowed(table, 9, client="2001:db8::1") <= 3
 
 
+def test_no_flood_of_addresses_makes_the_table_forget_a_token(limits: Callable[..., RateLimits]) -> None:
+    """One customer of an internet provider may have 65,536 networks of IPv6."""
+    table = limits("3/minute", lead="2/day")
+    tokens = [f"token:{number}" for number in range(100)]
+    for token in tokens:
+        assert _allowed(table, 3, rule="lead", client=token) == 2
+    for number in range(65_536):
+        table.acquire_in_order(("search", "lead"), f"2001:db8:0:{number:x}::/64")
+    assert all(table.acquire("lead", token) for token in tokens)
+
+
 def test_expired_counters_are_replaced_first(limits: Callable[..., RateLimits], clock: Clock) -> None:
     table = limits("2/2minutes", lead="2/minute")
     for number in range(150_000):

@@ -85,7 +85,7 @@ def received(client: socket.socket) -> int:
     return size
 
 
-@pytest.mark.requirement("request-memory")
+@pytest.mark.requirement("unread-responses")
 def test_the_responses_that_clients_do_not_read_have_a_budget(port: int) -> None:
     with connected(port) as client:
         client.socket.sendall(LARGE_DOCUMENT)
@@ -110,7 +110,7 @@ def test_the_responses_that_clients_do_not_read_have_a_budget(port: int) -> None
 
 @pytest.mark.outside_protocol("MCP")
 def test_calls_of_mcp_whose_responses_are_not_read_take_no_place(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    answered = []
+    answered: list[int] = []
 
     async def serve(*arguments: Any) -> None:
         await serve_one(*arguments)
@@ -163,7 +163,7 @@ def test_many_requests_for_an_upgrade_in_one_piece_are_answered_once(port: int, 
             assert client.is_closed()
 
 
-@pytest.mark.requirement("rate-limits")
+@pytest.mark.requirement("every-request-counts")
 @pytest.mark.parametrize(("first", "second"), [("/docs", "/openapi.json"), ("/openapi.json", "/docs")])
 def test_documentation_that_must_be_made_counts_for_many_requests(
     open_dealership: OpenDealership, first: str, second: str
@@ -180,7 +180,7 @@ def test_documentation_that_must_be_made_counts_for_many_requests(
     assert dealership.get(second).status_code == 429
 
 
-@pytest.mark.requirement("rate-limits")
+@pytest.mark.requirement("every-request-counts")
 def test_documentation_is_served_under_a_low_limit(open_dealership: OpenDealership) -> None:
     dealership = open_dealership(NO_LIMITS.replace('address = ""', 'address = "5/hour"'))
     assert dealership.get("/docs").status_code == 200

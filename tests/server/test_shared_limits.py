@@ -139,3 +139,21 @@ async def test_the_machine_counts_while_the_store_is_away(
                 await asyncio.sleep(0.05)
             assert [line["event"] for line in lines] == [AWAY, BACK]
             assert sum([await allowed(here, 9, OTHER), await allowed(there, 9, OTHER)]) == 5
+
+
+async def test_very_many_addresses_fill_the_store_and_the_limits_hold(valkey_server: Valkey, tmp_path: Path) -> None:
+    async with machines(valkey_server.patient_url, tmp_path) as machine:
+        limits = machine(search="5/hour")
+        assert await allowed(limits, 2) == 2
+        with valkey.Valkey.from_url(valkey_server.url) as client:
+            room = 200_000
+            client.config_set("maxmemory-policy", "noeviction")
+            client.config_set("maxmemory", client.info("memory")["used_memory"] + room)
+            with capture_logs() as lines:
+                for first in range(0, 4000, 500):
+                    addresses = (f"2001:db8:0:{number:x}::/64" for number in range(first, first + 500))
+                    waits = await asyncio.gather(*(limits.acquire("search", address) for address in addresses))
+                    assert set(waits) == {None}
+            assert client.dbsize() < room // 100
+        assert [line["event"] for line in lines][:1] == [AWAY]
+        assert await allowed(limits, 9, OTHER) == 5

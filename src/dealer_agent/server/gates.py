@@ -29,7 +29,7 @@ from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, not_a_lead, too_large, wrong_media_type
 from dealer_agent.server.client_address import client_address
 from dealer_agent.server.error_replies import NOT_VALID_HERE
-from dealer_agent.server.limits import ADDRESS_RULE
+from dealer_agent.server.limits import ADDRESS_RULE, TOKEN_CLIENT
 from dealer_agent.server.log import RequestLine
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
 from dealer_agent.server.tokens import bearer_token
@@ -101,7 +101,7 @@ class IncomingRequest:
     @property
     def client(self) -> str:
         """The client that the rate of a skill counts: its token, or its IP address if it sent no token."""
-        return f"token:{self.token_id}" if self.token_id else self.address
+        return f"{TOKEN_CLIENT}{self.token_id}" if self.token_id else self.address
 
     def count(self, rule: str, client: str, cost: int = 1, *, refuses: bool = True) -> None:
         """Counts the request against a rule (429), or notes it for the shared store."""

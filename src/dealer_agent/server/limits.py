@@ -7,7 +7,8 @@ with the client's first request, so the wait that a refusal names is exact.
 The counters are in one memory-mapped file of fixed size: a table of blocks, each with several sets. All counters of a
 client are in one block, and its counters for one rule are in one set of it. A process uses a block under the kernel's
 lock on its bytes. When a set is full, the new counter replaces the one that expires first. So very many IP
-addresses need no more memory. The file holds keyed hashes, never an IP address or a token.
+addresses need no more memory. Tokens have blocks of their own, because anybody with an IPv6 network has enough
+addresses to replace all counters in the others. The file holds keyed hashes, never an IP address or a token.
 
 In an installation, each dealer has its own rules and its own counters (`RateLimits.of_dealer`), in a block for each
 dealer and client. The rule of IP addresses also applies to all dealers together. Otherwise a client could multiply its
@@ -51,6 +52,8 @@ INSTALLATION_BLOCKS = 8192
 _CLOCK_GRACE_SECONDS = 1.0
 
 
+TOKEN_CLIENT = "token:"  # noqa: S105 - not a secret.
+"""The beginning of the name of a client that is a token, and no IP address."""
 ADDRESS_RULE = "address"
 """The rule that counts every request for the address of its client."""
 
@@ -153,9 +156,11 @@ class RateLimits:
         self, owner: _Rules, rules: tuple[str, ...], client: str
     ) -> tuple[int, list[tuple[str, int, list[_Limit]]]]:
         """The offset of a client's block; for each rule with limits: its name, the offset of its set, its limits."""
+        of_tokens = self._blocks // 8
+        first, last = (0, of_tokens) if client.startswith(TOKEN_CLIENT) and of_tokens else (of_tokens, self._blocks)
         client = f"{owner.owner}\0{client}"
         digest = blake2b(client.encode(errors="surrogatepass"), digest_size=4, key=self._key).digest()
-        block = _HEADER_BYTES + int.from_bytes(digest) % self._blocks * _BLOCK_BYTES
+        block = _HEADER_BYTES + (first + int.from_bytes(digest) % (last - first)) * _BLOCK_BYTES
         counters = []
         for rule in rules:
             windows = owner.windows[rule]

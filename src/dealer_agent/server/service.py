@@ -107,10 +107,10 @@ class Service:
     calendar's secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer
     the links in the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant`
     is the only tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that
-    were needed, by the function that makes them. `document_bytes` is the size of
-    those of them that caches may keep. `replies` counts the replies, if metrics are on, and `traces` makes
-    spans, if traces are. `stock_bytes` is the size of the snapshot. `used_at` is the time of the last request, by
-    `perf_counter`. `opened_at` is when the process read the settings.
+    were needed, by the function that makes them. `document_bytes` is the size of the cards
+    and pages. `replies` counts the replies, if metrics are on, and `traces` makes spans, if traces are. `stock_bytes`
+    is the size of the snapshot. `used_at` is the time of the last request, by `perf_counter`. `opened_at` is when the
+    process read the settings.
     """
 
     process: Process
