@@ -457,3 +457,30 @@ def test_the_environment_limits_the_connections(tmp_path: Path) -> None:
     for wrong in ("2", "1001", "-5", "ten", "99999"):
         with pytest.raises(SettingsError, match=r"DATABASE_CONNECTIONS: '.+' must be a number from 3 to 1000"):
             load_settings(tmp_path, {"DATABASE_CONNECTIONS": wrong})
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        (
+            "".join(f'[[rooftops]]\nname = "R{number}"\ntimezone = "America/Chicago"\n' for number in range(500)),
+            "rooftops: has 501 entries; the most is 500",
+        ),
+        (
+            '[[area_offers]]\nzip_prefixes = ["372"]\namount_off = 1\n' * 1001,
+            "area_offers: has 1001 entries; the most is 1000",
+        ),
+        (
+            "".join(
+                f'[[rooftops.deliver.http]]\nname = "c{number}"\nurl = "https://crm.example.com/"\n'
+                for number in range(21)
+            ),
+            "rooftops[0].deliver.http: has 21 entries; the most is 20",
+        ),
+        ("#" * (2 << 20), "is larger than 2 MiB; shorten its texts"),
+    ],
+    ids=["rooftops", "area offers", "channels", "bytes"],
+)
+def test_settings_have_a_bound(refuse: Refuse, more: str, problem: str) -> None:
+    """Each lead has a delivery to each channel, and each process keeps the settings of many dealers."""
+    assert any(problem in line for line in refuse(LEAST + more))

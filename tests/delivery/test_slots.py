@@ -7,6 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dealer_agent.delivery.loop import CHANNEL_CONCURRENCY, CONCURRENCY, PROCESS_CONCURRENCY
 from dealer_agent.delivery.slots import share_slots
 from dealer_agent.storage.outbox import Receiver
 
@@ -83,3 +84,20 @@ def test_of_equal_dealers_the_first_comes_first(order: list[str], used: dict[str
     for first, second in pairwise(order):
         if used.get(first, 0) == used.get(second, 0):
             assert shares[first] >= shares[second]
+
+
+def test_a_newcomer_gets_the_next_free_slot_of_a_process_whose_slots_hang() -> None:
+    """Each of eight dealers has four channels that hang, and they began one after the other."""
+    channels: dict[Receiver, int] = {("North", f"crm{number}"): CHANNEL_CONCURRENCY for number in range(4)}
+    used: Counter[str] = Counter()
+
+    def begin(*dealers: str) -> Counter[str]:
+        wanted = dict.fromkeys(dealers, channels)
+        shares = share_slots(wanted, used, total=PROCESS_CONCURRENCY, of_dealer=CONCURRENCY)
+        return Counter({dealer_id: sum(share.values()) for dealer_id, share in shares.items()})
+
+    for dealer_id in DEALERS[:8]:
+        used += begin(dealer_id)
+    assert list(used.values()) == [64, 32, 16, 8, 4, 2, 1, 1]
+    used[DEALERS[0]] -= 1
+    assert begin(*DEALERS[:8], "newcomer") == {"newcomer": 1}

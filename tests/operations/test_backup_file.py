@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import tarfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import command_here, succeed_here
+
+from dealer_agent.operations import backup_file
+from dealer_agent.operations.errors import BackupUnreadable
 
 pytestmark = pytest.mark.outside_protocol("backups")
 
@@ -318,3 +322,27 @@ def test_a_restore_that_fails_leaves_an_empty_folder_as_it_is(backup: Path, tmp_
     changed_byte(file)
     assert command_here("restore", file, "--unverified", "--dir", target).returncode == 1
     assert list(target.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * backup_file.MOST_MANIFEST_BYTES,
+        b" " * (backup_file.MOST_MANIFEST_BYTES + 1),
+        b'{"format":2,"version":"1.0","files":['
+        + b",".join([b'{"name":"f","size":0,"sha256":"%064d"}' % 0] * (backup_file.MOST_FILES + 1))
+        + b"]}",
+    ],
+    ids=["brackets", "bytes", "files"],
+)
+def test_a_manifest_without_end_takes_little_memory(tmp_path: Path, text: bytes) -> None:
+    with tarfile.open(tmp_path / "a.backup", "w", format=tarfile.USTAR_FORMAT) as made:
+        info = tarfile.TarInfo(backup_file.MANIFEST)
+        info.size = len(text)
+        made.addfile(info, io.BytesIO(text))
+    tracemalloc.start()
+    with pytest.raises(BackupUnreadable):
+        backup_file.read_manifest(tmp_path / "a.backup")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * backup_file.MOST_MANIFEST_BYTES

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,8 +21,10 @@ from dealer_agent.dealers.profile import Profile, VisitRules
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.customer_actions import TimeNotFree, VisitEnded
 from dealer_agent.lead_intake.staff_visits import ChangeRefused, ChosenTime
+from dealer_agent.lead_intake.visit_booking import MOST_DRIVES
 from dealer_agent.leads.visit_times import Slot, quarters_of
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
+from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.appointments import VEHICLE
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.erasure import erase_lead
@@ -95,14 +98,29 @@ def test_another_kind_of_visit_and_a_drive_without_a_vehicle_take_none(desk: Cou
     assert status(book(desk, "10:00")) == "confirmed"
 
 
-def test_a_vehicle_without_a_free_time_is_no_time_at_all(desk: Counter) -> None:
+def test_a_vehicle_without_a_free_time_is_no_time_at_all(counter: OpenCounter) -> None:
     """The lead is kept, as for a rooftop without a free place."""
+    long: dict[VisitKind, VisitRules] = {"test_drive": VisitRules(duration_minutes=480, horizon_days=7, places=3)}
+    desk = counter(msgspec.structs.replace(TWO_PLACES, rooftops=(rooftop("Ridgeline North", long, "crm"),)))
     lot = Catalogue.build([listing("N1", "Ridgeline North")])
     whole_week = windows((at("09:00", 2), at("23:00", 9)))
-    for _ in range(7 * 9):
+    for _ in range(7):
         assert status(desk.take(asking(whole_week), NOW, lot)) == "confirmed"
     with pytest.raises(AppointmentTimeUnavailable):
         desk.take(asking(whole_week), NOW, lot)
+
+
+@pytest.mark.requirement("vehicle-in-demand")
+def test_many_strangers_do_not_take_a_vehicle_for_weeks(desk: Counter) -> None:
+    """Staff arrange what is over the bound. Other vehicles are not affected, and a confirmed drive can be moved."""
+    whole_week = windows((at("09:00", 2), at("23:00", 9)))
+    taken = [desk.take(asking(whole_week), NOW, LOT) for _ in range(63)]
+    assert [status(answer) for answer in taken] == ["confirmed"] * MOST_DRIVES + ["requested"] * (63 - MOST_DRIVES)
+    assert [len(quarters) for quarters in vehicle_times(desk).values()] == [4 * MOST_DRIVES]
+    assert status(book(desk, "10:00", "N2")) == "confirmed"
+    move(desk, taken[0], at("16:00", 6))
+    cancel(desk, taken[1])
+    assert [status(desk.take(asking(whole_week), NOW, LOT)) for _ in range(2)] == ["confirmed", "requested"]
 
 
 @pytest.mark.parametrize(

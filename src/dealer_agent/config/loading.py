@@ -22,6 +22,8 @@ from dealer_agent.encryption.file_permissions import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
 DATABASE_FILE = "dealer-agent.db"
+MOST_SETTINGS_MIB = 2
+"""The largest text of settings. Each process of an installation keeps the settings of many dealers in memory."""
 CONNECTIONS_VARIABLE = "DATABASE_CONNECTIONS"
 RATE_LIMIT_VARIABLE = "RATE_LIMIT_URL"
 _RATE_LIMIT_URL = re.compile(
@@ -92,6 +94,8 @@ def read_dealer_file(text: str) -> DealerFile:
 
 def read_toml(file: str, text: str, kind: Any) -> dict[str, Any]:
     """The values in the text of a TOML file, which msgspec can convert to the type `kind`. Raises SettingsError."""
+    if len(text) > MOST_SETTINGS_MIB << 20:
+        raise SettingsError(f"{file}: is larger than {MOST_SETTINGS_MIB} MiB; shorten its texts")
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -49,6 +49,10 @@ class VisitRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     closed_dates: Dates = ()
 
 
+MOST_ROOFTOPS = 500
+MOST_AREA_OFFERS = 1000
+MOST_CHANNELS = 20
+"""The most channels of each kind of a rooftop. Each lead has a delivery to each channel, in its transaction."""
 DeliveryFormat = Literal["adf", "json"]
 Notice = Literal["withdrawal", "erasure"]
 ALL_NOTICES: tuple[Notice, ...] = get_args(Notice)
@@ -87,10 +91,10 @@ class DirectoryChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields
 class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The receivers of a rooftop's leads. Every channel gets every lead. Staff in `notify` get a readable mail."""
 
-    smtp: tuple[SmtpChannel, ...] = ()
-    http: tuple[HttpChannel, ...] = ()
-    directory: tuple[DirectoryChannel, ...] = ()
-    notify: tuple[Annotated[str, read_by(checks.read_email)], ...] = ()
+    smtp: Annotated[tuple[SmtpChannel, ...], Meta(max_length=MOST_CHANNELS)] = ()
+    http: Annotated[tuple[HttpChannel, ...], Meta(max_length=MOST_CHANNELS)] = ()
+    directory: Annotated[tuple[DirectoryChannel, ...], Meta(max_length=MOST_CHANNELS)] = ()
+    notify: Annotated[tuple[Annotated[str, read_by(checks.read_email)], ...], Meta(max_length=100)] = ()
 
     @property
     def channels(self) -> dict[str, Channel]:
@@ -168,8 +172,9 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rooftops: Annotated[
         tuple[DealerRooftop, ...],
         must_satisfy(checks.rooftop_names_are_unique, checks.visits_have_hours, opening_hours_fit, min_length=1),
+        Meta(max_length=MOST_ROOFTOPS),
     ]
-    area_offers: tuple[AreaOffer, ...] = ()
+    area_offers: Annotated[tuple[AreaOffer, ...], Meta(max_length=MOST_AREA_OFFERS)] = ()
     policies: Policies = Policies()
     privacy: Privacy = Privacy()
 

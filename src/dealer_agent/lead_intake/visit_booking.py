@@ -43,6 +43,11 @@ FIRST_REACH = timedelta(hours=1)
 """How far around the first quarter is read at first. Mostly the requested time is free."""
 GROWTH = 24
 """The factor for each further read."""
+MOST_DRIVES = 10
+"""The most test drives of a vehicle that are to come and were confirmed without staff, who arrange further ones.
+
+Anybody can request test drives. They must not keep a vehicle from other buyers for weeks.
+"""
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -139,7 +144,8 @@ class VisitBooking:
             return replace(part, replaced=self._replaced(alike))
         plan = self.timetable.plan(rooftop, kind)
         asked = None if plan is None else requested_times(request, plan)
-        if plan is None or asked is None:
+        booked = [record for record in alike if self._is_ahead(record)]
+        if plan is None or asked is None or (not booked and self._is_in_demand(vehicle_id)):
             reply = AppointmentReply(appointment_id=new_ulid(), status=REQUESTED)
             decision = VisitDecision(kind=kind, rooftop=rooftop, status=REQUESTED, reply=reply, vehicle_id=vehicle_id)
             return self._without_booking(decision, alike)
@@ -151,7 +157,6 @@ class VisitBooking:
         busy = WithVehicle(of_rooftop, drives, plan.places)
         if same is not None and same.status == PROPOSED and self._all_free(same, asked, plan, busy):
             return self._repeat(same, rooftop, alike)
-        booked = [record for record in alike if self._is_ahead(record)]
         own = [record for record in booked if record.rooftop == rooftop.name]
         others = WithVehicle(Without(of_rooftop, own), drives, plan.places, booked)
         choice = choose_time(asked, plan, others, self.tx.now)
@@ -269,6 +274,9 @@ class VisitBooking:
 
     def _is_not_over(self, record: AppointmentRecord) -> bool:
         return record.status == CONFIRMED and record.ends_at is not None and record.ends_at > self.tx.now
+
+    def _is_in_demand(self, vehicle_id: str | None) -> bool:
+        return vehicle_id is not None and appointments.count_drives(self.tx, vehicle_id) >= MOST_DRIVES
 
     def _all_free(
         self, proposal: AppointmentRecord, asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters

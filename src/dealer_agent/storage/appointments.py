@@ -59,6 +59,13 @@ READ_PLACES = Prepared(select(places.c.quarter, places.c.place).where(*_OF_ROOFT
 
 READ_VEHICLE = Prepared(select(places.c.quarter, places.c.appointment_id).where(*_OF_ROOFTOP))
 
+COUNT_DRIVES = select(func.count(places.c.appointment_id.distinct())).where(
+    of_dealer(places),
+    places.c.rooftop == bindparam("vehicle_id"),
+    places.c.kind == VEHICLE,
+    places.c.quarter >= bindparam("now"),
+)
+
 ADD_PLACE = Prepared(insert(places))
 ADD_APPOINTMENT = Prepared(insert(appointments))
 
@@ -151,6 +158,11 @@ def vehicle_quarters(tx: Transaction, vehicle_id: str, since: datetime, until: d
     """
     sought = {"rooftop": vehicle_id, "kind": VEHICLE, "since": since, "until": until}
     return dict(READ_VEHICLE.read(tx, sought, _place_keys(vehicle_id, VEHICLE, since, until)))
+
+
+def count_drives(tx: Transaction, vehicle_id: str) -> int:
+    """The number of confirmed test drives of a vehicle that are to come."""
+    return int(tx.execute(COUNT_DRIVES, {"vehicle_id": vehicle_id, "now": tx.now}).scalar_one())
 
 
 def occupy_places(
