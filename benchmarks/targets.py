@@ -22,7 +22,7 @@ MOST_CPU = {SQLITE: 0.7, POSTGRESQL: 1.0}
 
 
 MOST_METRICS_CPU = 1.03
-SHARED_LIMIT = "the flood's clients and the database use the same cores; compare the longest times"
+SHARED_LIMIT = "flood, clients and database use the same cores, and a turn reads all connections of the flood"
 
 
 class Target(Struct, frozen=True):

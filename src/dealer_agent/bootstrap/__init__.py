@@ -4,6 +4,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from contextlib import suppress
 from functools import partial
@@ -21,6 +22,10 @@ from dealer_agent.server.app import DealerApp
 DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"
 ADDRESS_VARIABLE = "DEALER_AGENT_LISTENS_AT"
 
+SWITCH_SECONDS = 0.0005
+"""How long a thread runs Python code while another one is ready. The lead writer waits for the event loop this long
+after each statement: with Python's 5 ms, a flood would delay each statement of another dealer's lead that much."""
+
 
 def app() -> DealerApp:
     """The application of a worker process. The command line passes the folder and the URL in the environment."""
@@ -29,6 +34,7 @@ def app() -> DealerApp:
     prepare_message_types(msgspec.Struct)
     # Imported objects live as long as the process. A garbage collection that scans them would delay a request.
     gc.freeze()
+    sys.setswitchinterval(SWITCH_SECONDS)
     directory = Path(os.environ[DIRECTORY_VARIABLE])
     if (directory / FILE_NAME).exists():
         return installation_application(load_installation(directory, os.environ))
