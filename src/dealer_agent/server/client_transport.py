@@ -11,7 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-READ_BYTES = 4 * 1024
+READ_BYTES = 8 * 1024
 """The most bytes that are read from a connection at a time. libuv itself would read up to 256 KiB. When a client
 pipelines requests, the process holds these bytes, and the kernel the others. Most requests fit into one read."""
 DISCARD_BYTES = 64 * 1024
@@ -19,6 +19,10 @@ DISCARD_BYTES = 64 * 1024
 
 FLOW, HELD, TURN = 1, 2, 4
 """Why reading pauses: uvicorn's flow control, received bytes that are not parsed yet, or other connections' turns."""
+
+
+def _returns_false() -> bool:
+    return False
 
 
 class ClientTransport(asyncio.Transport):
@@ -42,7 +46,7 @@ class ClientTransport(asyncio.Transport):
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
         may_send: Callable[[], bool],
-        parse_held: Callable[[], None],
+        parse_held: Callable[[], object],
     ) -> None:
         super().__init__()
         self._transport = transport
@@ -88,6 +92,10 @@ class ClientTransport(asyncio.Transport):
     def abort(self) -> None:
         """Closes at once. Bytes that are not sent are lost."""
         self._transport.abort()
+
+    def forget_connection(self) -> None:
+        """Forgets the functions of the connection, because it is lost. Without a reference cycle, it is freed at once."""
+        self._may_send, self._parse_held = _returns_false, _returns_false
 
     def is_closing(self) -> bool:
         """Whether no response can be sent any more."""

@@ -129,6 +129,9 @@ class BoundedConnection(CountedConnection):
         self._memory.release(self)
         self._connections.remove(self.transport)
         super().connection_lost(exc)
+        self.transport.forget_connection()
+        if not self._is_answering():
+            self.cycle = None  # type: ignore[assignment]  # As uvicorn has it before the first request.
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop. The data may be part of a request, or several requests."""
@@ -266,6 +269,8 @@ class BoundedConnection(CountedConnection):
             self._forget_waiting()
             # At the limit of connections, one that closes already is aborted first.
             self._connections.set_idle(self.transport)
+            if self.parser is None:  # The connection is lost.
+                self.cycle = None  # type: ignore[unreachable]
             return
         if self.flow.read_paused:
             self.flow.resume_reading()
