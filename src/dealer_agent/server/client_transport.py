@@ -13,7 +13,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 READ_BYTES = 8 * 1024
 """The most bytes that are read from a connection at a time. libuv itself would read up to 256 KiB. When a client
-pipelines requests, the process holds these bytes, and the kernel the others. Most requests fit into one read."""
+pipelines requests, the process holds these bytes, and the kernel the others. A request of
+the fast path fits into one read."""
 DISCARD_BYTES = 64 * 1024
 """The same for bytes that are discarded."""
 
