@@ -1,7 +1,9 @@
 """The bytes of incomplete and waiting requests have one budget, and each client has a share of it
 (docs/protocol.md#request-memory). The application on a real socket has a small budget."""
 
+import gc
 import json
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +17,7 @@ from tests.server.sockets import TARGETS, Client, body_of, connected, head, on_a
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server import request_memory
 from dealer_agent.server.connection import MOST_HEADERS, BoundedConnection
+from dealer_agent.server.counted_connection import REQUEST_BYTES
 from dealer_agent.server.request_memory import RequestMemory
 
 pytestmark = pytest.mark.requirement("request-memory")
@@ -92,10 +95,12 @@ class Watched(BoundedConnection):
     """Exposes the budget of the server."""
 
     memory: RequestMemory
+    alive: weakref.WeakSet["Watched"] = weakref.WeakSet()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         Watched.memory = self._memory
+        Watched.alive.add(self)
 
 
 def begun_lead(size: int = 200_000) -> bytes:
@@ -139,7 +144,7 @@ def test_a_client_that_a_proxy_names_has_a_share(port: int, path: str) -> None:
     with ExitStack() as stack:
         content = begun_lead()
         slow_bodies(stack, port, 5, lambda _: from_client(1))
-        eventually("the share is used up", lambda: Watched.memory.held == 5 * len(content))
+        eventually("the share is used up", lambda: Watched.memory.held == 5 * (len(content) + REQUEST_BYTES))
         declared = f"Content-Length: {len(content) + 1}"
         with connected(port) as client:
             client.socket.sendall(head(path, JSON, declared, from_client(1)) + content)
@@ -168,6 +173,33 @@ def test_unfinished_heads_count(port: int, begun: bytes) -> None:
             client.socket.sendall(begun)
         eventually("they count", lambda: Watched.memory.held >= len(clients) * min(len(begun), 10_000))
     eventually("everything is released", lambda: Watched.memory.held == 0)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHo",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        request("/message:send", body_of("", message("inventory.search"))),
+        request("/message:send", body_of("", message("lead.submit"))),
+        head("/message:send", JSON, "Content-Length: 100") + b"{",
+    ],
+    ids=["nothing", "half a head", "health", "search", "lead", "half a body"],
+)
+def test_a_closed_connection_is_freed_without_the_garbage_collector(port: int, sent: bytes) -> None:
+    """A full collection looks at every open connection. That takes long when there are thousands."""
+    gc.collect()
+    gc.disable()
+    try:
+        with connected(port) as client:
+            client.socket.sendall(sent)
+            if sent.endswith((b"\r\n\r\n", b"}")):
+                assert client.answer()[0] == 200
+            eventually("the connection is open", lambda: len(Watched.alive) > 0)
+        eventually("it is freed", lambda: len(Watched.alive) == 0)
+    finally:
+        gc.enable()
 
 
 def test_a_head_with_too_many_fields_is_refused_before_its_end(port: int) -> None:
@@ -260,9 +292,12 @@ def test_memory_is_returned_to_the_system_once_after_a_flood() -> None:
     memory._trim = returned.append
     holder = Held()
     memory.hold(holder, 20 * MEBIBYTE, None, is_unfinished=True)
-    memory.return_unused()
+    memory.return_unused(3_000)
     assert returned == []
     memory.release(holder)
     for _ in range(3):
-        memory.return_unused()
+        memory.return_unused(3_000)
     assert returned == [0]
+    for _ in range(3):
+        memory.return_unused(1)
+    assert returned == [0, 0], "connections without requests take memory too"

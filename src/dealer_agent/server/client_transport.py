@@ -11,9 +11,10 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-READ_BYTES = 4 * 1024
+READ_BYTES = 8 * 1024
 """The most bytes that are read from a connection at a time. libuv itself would read up to 256 KiB. When a client
-pipelines requests, the process holds these bytes, and the kernel the others. Most requests fit into one read."""
+pipelines requests, the process holds these bytes, and the kernel the others. A request of
+the fast path fits into one read."""
 DISCARD_BYTES = 64 * 1024
 """The same for bytes that are discarded."""
 
@@ -22,6 +23,10 @@ UNREAD_BYTES = 16 * 1024
 
 FLOW, HELD, TURN = 1, 2, 4
 """Why reading pauses: uvicorn's flow control, received bytes that are not parsed yet, or other connections' turns."""
+
+
+def _returns_false() -> bool:
+    return False
 
 
 class ClientTransport(asyncio.Transport):
@@ -45,7 +50,7 @@ class ClientTransport(asyncio.Transport):
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
         may_send: Callable[[], bool],
-        parse_held: Callable[[], None],
+        parse_held: Callable[[], object],
     ) -> None:
         super().__init__()
         self._transport = transport
@@ -96,6 +101,10 @@ class ClientTransport(asyncio.Transport):
     def give_up(self) -> None:
         """Called when all clients together have left too much unread, this one for the longest time."""
         self.abort()
+
+    def forget_connection(self) -> None:
+        """Forgets the functions of the connection, because it is lost. Without a reference cycle, it is freed at once."""
+        self._may_send, self._parse_held = _returns_false, _returns_false
 
     def is_closing(self) -> bool:
         """Whether no response can be sent any more."""

@@ -36,8 +36,9 @@ MOST_WAITING = 8
 PIPELINED_BYTES = 512
 """Bytes with several requests are parsed in pieces of this size, because each request that waits takes about 3 KB. A
 piece contains at most 20 requests."""
-REQUEST_LINE = b" HTTP/1.1\r\n"
-"""The end of a request line. JSON has no such bytes. A connection of HTTP/1.0 closes after its first request."""
+REQUEST_LINE = b"/1.1\r\n"
+"""The end of a request line. JSON has no such bytes. Longer ones take longer to search for. A connection of HTTP/1.0
+closes after its first request."""
 SINGLE_HEADERS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
 """Headers that a request may have once: a proxy might read a different one than the service. The parser itself refuses
 a second Content-Length or Transfer-Encoding.
@@ -130,6 +131,9 @@ class BoundedConnection(CountedConnection):
         self._memory.release(self)
         self._connections.remove(self.transport)
         super().connection_lost(exc)
+        self.transport.forget_connection()
+        if not self._is_answering():
+            self.cycle = None  # type: ignore[assignment]  # As uvicorn has it before the first request.
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop. The data may be part of a request, or several requests."""
@@ -273,6 +277,8 @@ class BoundedConnection(CountedConnection):
             self._forget_waiting()
             # At the limit of connections, one that closes already is aborted first.
             self._connections.set_idle(self.transport)
+            if self.parser is None:  # The connection is lost.
+                self.cycle = None  # type: ignore[unreachable]
             return
         if self.flow.read_paused:
             self.flow.resume_reading()

@@ -143,8 +143,8 @@ class OpenConnections:
             client.close()
         for client in (*self._open, *self._refused):
             client.abort_if_stalled(now)
-        self.memory.return_unused()
-        self._unread.return_unused()
+        for memory in (self.memory, self._unread):
+            memory.return_unused(len(self._open))
         self._is_sweeping = bool(self._open or self._refused)
         if self._is_sweeping:
             self._loop.call_later(self.sweep_seconds, self._sweep)

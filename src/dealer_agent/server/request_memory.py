@@ -18,6 +18,8 @@ from dealer_agent.protocol.errors import RateLimited
 
 RETRY_SECONDS = 5
 """When a client may retry whose request found no free connection or memory."""
+CONNECTION_BYTES = 5 * 1024
+"""What an open connection takes that holds nothing."""
 RETURNED_BYTES = 8 * 1024 * 1024
 """When the process holds so many bytes less than before, it returns memory to the system."""
 MOST_UNKNOWN = 32
@@ -109,14 +111,17 @@ class RequestMemory:
         self._subtract(holder)
         self._unfinished.pop(holder, None)
 
-    def return_unused(self) -> None:
+    def return_unused(self, connections: int) -> None:
         """Returns memory to the system after much less is held than before. Call it every few seconds.
 
-        The C library keeps the memory of large objects that lie between others. For 64 MiB, this takes about 10 ms.
+        `connections` is the number of open connections. The C library keeps the memory of large objects that lie
+        between others. For 64 MiB, this takes about 10 ms.
         """
-        if self._trim is not None and self._peak - self.held >= RETURNED_BYTES:
+        held = self.held + connections * CONNECTION_BYTES
+        self._peak = max(self._peak, held)
+        if self._trim is not None and self._peak - held >= RETURNED_BYTES:
             self._trim(0)
-            self._peak = self.held
+            self._peak = held
 
     @contextmanager
     def of_unknown_type(self, client: str | None) -> Iterator[None]:
