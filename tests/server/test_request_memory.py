@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.acceptance.running import eventually
@@ -95,7 +95,7 @@ class Watched(BoundedConnection):
     """Exposes the budget of the server."""
 
     memory: RequestMemory
-    alive: weakref.WeakSet["Watched"] = weakref.WeakSet()
+    alive: ClassVar[weakref.WeakSet["Watched"]] = weakref.WeakSet()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -143,8 +143,8 @@ def test_a_client_that_a_proxy_names_has_a_share(port: int, path: str) -> None:
     """The share of one client is refused in the form of each route, and others are not affected."""
     with ExitStack() as stack:
         content = begun_lead()
-        slow_bodies(stack, port, 5, lambda _: from_client(1))
-        eventually("the share is used up", lambda: Watched.memory.held == 5 * (len(content) + REQUEST_BYTES))
+        slow_bodies(stack, port, 4, lambda _: from_client(1))
+        eventually("the share is used up", lambda: Watched.memory.held == 4 * (len(content) + REQUEST_BYTES))
         declared = f"Content-Length: {len(content) + 1}"
         with connected(port) as client:
             client.socket.sendall(head(path, JSON, declared, from_client(1)) + content)

@@ -103,7 +103,7 @@ class ClientTransport(asyncio.Transport):
         self.abort()
 
     def forget_connection(self) -> None:
-        """Forgets the functions of the connection, because it is lost. Without a reference cycle, it is freed at once."""
+        """Forgets the functions of the connection, which is lost. Without a reference cycle, it is freed at once."""
         self._may_send, self._parse_held = _returns_false, _returns_false
 
     def is_closing(self) -> bool:

@@ -278,7 +278,7 @@ class BoundedConnection(CountedConnection):
             # At the limit of connections, one that closes already is aborted first.
             self._connections.set_idle(self.transport)
             if self.parser is None:  # The connection is lost.
-                self.cycle = None  # type: ignore[unreachable]
+                self.cycle = None
             return
         if self.flow.read_paused:
             self.flow.resume_reading()
