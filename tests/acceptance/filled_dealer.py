@@ -21,7 +21,7 @@ from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.alerts import AlertState, NewMessage, add_message, store_alert
-from dealer_agent.storage.connections import database_url
+from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.feeds import add_file, claim_feed, finish_file, put_feeds
 from dealer_agent.storage.schema import outbox
 from dealer_agent.storage.store import Store

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, select
 
 from dealer_agent.encryption import Keyring
 from dealer_agent.encryption.keyring import KEY_BYTES
-from dealer_agent.storage.connections import database_url
+from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.schema import metadata
 
 MARK = "Zuliquixwy"

@@ -19,7 +19,7 @@ from tests.servers.small_disk import fill, small_disk
 from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
-from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.store import Store
 

@@ -24,7 +24,7 @@ from dealer_agent.config.settings import MailSettings
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.storage.alerts import AlertState, DueMessage, read_alerts
-from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.schema import outbox
 from dealer_agent.storage.store import Store

@@ -20,7 +20,7 @@ from dealer_agent.config.settings import DeliverySettings, MailSettings
 from dealer_agent.dealers.profile import Deliver, DirectoryChannel, HttpChannel, Profile
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.delivery.outlets import outlets_of
-from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.outbox import DeliveryRecord
 from dealer_agent.storage.schema import outbox
 

@@ -14,7 +14,7 @@ from tests.server.dealership import Dealership, error_of, message
 from tests.storage.service_role import prepared_schema
 
 from dealer_agent.lead_intake import intake
-from dealer_agent.storage.connections import database_url
+from dealer_agent.storage.database_url import database_url
 
 pytestmark = pytest.mark.requirement("readiness", "refused-in-time")
 

@@ -45,9 +45,9 @@ from tests.storage.test_isolation import fill
 
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import KEY_FILE_NAME
-from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_roles import inserting_only
+from dealer_agent.storage.database_url import database_url as parsed
 from dealer_agent.storage.schema import metadata, revisions
 
 pytestmark = pytest.mark.outside_protocol("backups")

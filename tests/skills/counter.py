@@ -22,7 +22,7 @@ from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.appointments import appointments_of
-from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.schema import outbox, places

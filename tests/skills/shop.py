@@ -27,7 +27,7 @@ from dealer_agent.leads.records import AppointmentRecord, LeadRecord, StoredLead
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.appointments import appointments_of
-from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.leads import get_lead, list_leads
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.schema import (

@@ -14,7 +14,7 @@ from uuid import uuid4
 import psycopg
 from psycopg import sql
 
-from dealer_agent.storage.connections import database_url
+from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.schema import metadata
 

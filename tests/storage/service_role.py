@@ -7,8 +7,8 @@ import psycopg
 from psycopg import sql
 from tests.storage.databases import fresh_schema
 
-from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.database_roles import LOCK_ROLES, Roles, prepare_database
+from dealer_agent.storage.database_url import database_url
 
 
 def roles_of(url: str) -> Roles:

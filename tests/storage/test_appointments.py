@@ -26,8 +26,8 @@ from dealer_agent.storage.appointments import (
     sharing_places_of,
     stop_sharing,
 )
-from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.errors import AlreadyStored, translating
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.schema import appointments, places

@@ -13,7 +13,7 @@ from tests.storage.current import make_current
 from tests.storage.samples import VAULT, storing
 from tests.storage.test_lead_writer import Gate
 
-from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.errors import DatabaseUnreachable, DealerBlocked
 from dealer_agent.storage.lead_queue import SHARED_GROUP
 from dealer_agent.storage.leads import list_leads

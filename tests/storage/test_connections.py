@@ -14,7 +14,7 @@ from tests.storage.calls import read
 from tests.storage.samples import DEALER, VAULT, import_rows, row
 
 from dealer_agent.storage import connections
-from dealer_agent.storage.connections import database_url
+from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.errors import BadDatabaseUrl, DatabaseBusy, DatabaseUnreachable
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.stock import read_revision

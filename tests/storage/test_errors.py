@@ -10,8 +10,8 @@ from tests.storage.calls import read
 from tests.storage.samples import DEALER, VAULT, lead, storing
 
 from dealer_agent.storage import connections, errors
-from dealer_agent.storage.connections import database_url as parse
 from dealer_agent.storage.connections import open_engines, writer_engine
+from dealer_agent.storage.database_url import database_url as parse
 from dealer_agent.storage.errors import (
     AlreadyStored,
     BadDatabaseUrl,

@@ -16,8 +16,8 @@ from tests.storage.samples import DEALER, MONDAY, VAULT, import_rows, row, stock
 from tests.storage.schema_text import schema_text
 
 import dealer_agent.storage
-from dealer_agent.storage.connections import database_url as parse
 from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.database_url import database_url as parse
 from dealer_agent.storage.errors import SchemaOutdated, SchemaTooNew, StorageError
 from dealer_agent.storage.migrate import migrate, prepare_file
 from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, metadata

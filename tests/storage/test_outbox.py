@@ -17,8 +17,8 @@ from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT
 
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.storage import outbox
-from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.database_url import database_url as parsed
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.outbox import DeliveryRecord, DueDelivery, Receiver
 from dealer_agent.storage.schema import leads

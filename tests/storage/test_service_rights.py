@@ -16,8 +16,9 @@ from tests.storage.service_role import admin_of, as_role, drop_roles, prepared_s
 from tests.storage.statements import statements_of_modules
 from tests.storage.test_isolation import rows_of
 
-from dealer_agent.storage.connections import database_url, writer_engine
+from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_roles import Roles, prepare_database
+from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.dealer_registry import add_dealer, add_host, change_settings, remove_dealer
 from dealer_agent.storage.errors import DatabaseReadOnly, HostTaken
 from dealer_agent.storage.isolation import ALL_DEALERS, INSTALLATION_TABLES, SERVICE_RIGHTS

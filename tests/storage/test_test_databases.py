@@ -13,8 +13,8 @@ from tests.storage.current import Schemas, make_current
 from tests.storage.databases import obstacle, url_of, with_system_folders
 from tests.storage.samples import DEALER, VAULT, import_rows, row
 
-from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.database_url import database_url as parsed
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
 from dealer_agent.storage.stock import Revision, read_revision

@@ -10,8 +10,8 @@ import httpx
 
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.delivery.dealer_outlets import DealerOutlets
-from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop, Sending
+from dealer_agent.delivery.dealer_outlets import DealerOutlets, Sending
+from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.outgoing import connections

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from dealer_agent.config.settings import MetricsSettings
-from dealer_agent.delivery.loop import Sending
+from dealer_agent.delivery.dealer_outlets import Sending
 from dealer_agent.server.metric_families import DELIVERIES
 from dealer_agent.server.metrics import FOLDER_VARIABLE, WorkerMetrics
 from dealer_agent.server.metrics_socket import WorkerState, answering_collector

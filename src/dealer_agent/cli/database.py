@@ -8,8 +8,8 @@ from sqlalchemy import URL
 
 from dealer_agent.cli.open_dealer import wait_for_database
 from dealer_agent.cli.terminal import err, out
-from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, Passwords, Roles, prepare_database
+from dealer_agent.storage.database_url import database_url
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -21,8 +21,8 @@ from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.server.dealer_settings import load_dealer_settings
-from dealer_agent.storage.connections import is_sqlite
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_database
+from dealer_agent.storage.database_url import is_sqlite
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import DatabaseReadOnly, DealerUnknown
 from dealer_agent.storage.migrate import migrate

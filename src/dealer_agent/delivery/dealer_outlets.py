@@ -1,4 +1,4 @@
-"""The outlets of the dealers of a process."""
+"""The outlets of the dealers of a process, and the deliveries that they send."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import NamedTuple
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.delivery.outlet import Outlets
+from dealer_agent.storage.outbox import DueDelivery, Receiver
 
 MOST_KEPT = 1024
 
@@ -17,6 +18,39 @@ class DealerOutlets(NamedTuple):
     profile: Profile
     outlets: Outlets
     settings: DeliverySettings
+
+
+DealerReceiver = tuple[str, Receiver]
+"""A dealer, and a receiver of its leads."""
+
+
+class Sending(NamedTuple):
+    """A delivery in progress, and its dealer."""
+
+    dealer: DealerOutlets
+    delivery: DueDelivery
+
+    @property
+    def dealer_id(self) -> str:
+        """The dealer's id."""
+        return self.dealer.profile.id
+
+    @property
+    def receiver(self) -> DealerReceiver:
+        """The receiver among those of all dealers."""
+        return self.dealer_id, self.delivery.receiver
+
+    def named(self) -> dict[str, object]:
+        """What the log says about it."""
+        return {
+            "dealer": self.dealer_id,
+            "delivery": self.delivery.delivery_id,
+            "lead": self.delivery.lead_id,
+            "kind": self.delivery.kind,
+            "rooftop": self.delivery.rooftop,
+            "channel": self.delivery.channel,
+            "attempt": self.delivery.attempts,
+        }
 
 
 @dataclass

@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.delivery.dealer_outlets import DealerOutlets, OutletCache
+from dealer_agent.delivery.dealer_outlets import DealerOutlets, DealerReceiver, OutletCache, Sending
 from dealer_agent.delivery.delivery_content import prepare_delivery
 from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId, NotDelivered, retry_wait
 from dealer_agent.delivery.lease import Lease
@@ -73,39 +73,6 @@ RECORD_AGAIN_SECONDS = 1.0
 WRONG_CHANNEL = "there is no such channel in dealer.toml any more; name it there, then: dealer-agent deliveries retry"
 
 Result = TypeVar("Result")
-
-
-DealerReceiver = tuple[str, Receiver]
-"""A dealer, and a receiver of its leads."""
-
-
-class Sending(NamedTuple):
-    """A delivery in progress, and its dealer."""
-
-    dealer: DealerOutlets
-    delivery: DueDelivery
-
-    @property
-    def dealer_id(self) -> str:
-        """The dealer's id."""
-        return self.dealer.profile.id
-
-    @property
-    def receiver(self) -> DealerReceiver:
-        """The receiver among those of all dealers."""
-        return self.dealer_id, self.delivery.receiver
-
-    def named(self) -> dict[str, object]:
-        """What the log says about it."""
-        return {
-            "dealer": self.dealer_id,
-            "delivery": self.delivery.delivery_id,
-            "lead": self.delivery.lead_id,
-            "kind": self.delivery.kind,
-            "rooftop": self.delivery.rooftop,
-            "channel": self.delivery.channel,
-            "attempt": self.delivery.attempts,
-        }
 
 
 @dataclass

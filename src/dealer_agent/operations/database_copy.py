@@ -14,8 +14,9 @@ from sqlalchemy import Connection, Engine, inspect, text
 from dealer_agent.operations.backup_file import Manifest, Progress, TableRows
 from dealer_agent.operations.errors import BackupUnreadable, OperationError
 from dealer_agent.operations.table_rows import insert_rows, write_rows
-from dealer_agent.storage.connections import database_url, is_sqlite, open_engines, require_private, writer_engine
+from dealer_agent.storage.connections import open_engines, require_private, writer_engine
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, inserting_only, require_same_database
+from dealer_agent.storage.database_url import database_url, is_sqlite
 from dealer_agent.storage.errors import BadDatabaseUrl, translating
 from dealer_agent.storage.migrate import REVISION_TABLE, known_revisions, migrate_connection, prepare_file
 from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, metadata

@@ -34,7 +34,7 @@ from dealer_agent.operations.outside_checks import (
     check_sftp_server,
 )
 from dealer_agent.server.dealer_settings import load_dealer_settings
-from dealer_agent.storage.connections import database_url, is_sqlite
+from dealer_agent.storage.database_url import database_url, is_sqlite
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.isolation import ALL_DEALERS

@@ -20,7 +20,6 @@ have the statements that the driver prepared in an earlier one. So a connection 
 import errno
 import fcntl
 import os
-import re
 import sqlite3
 import tempfile
 import time
@@ -30,15 +29,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy.exc import DisconnectionError, InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 from dealer_agent.storage.errors import (
     FULL,
     UNREPLICATED,
-    BadDatabaseUrl,
     DatabaseBusy,
     DatabaseExposed,
     DatabaseUnreachable,
@@ -117,74 +115,6 @@ _LOSSES = "dealer_agent_losses"
 
 _UNREPLICATED = "dealer_agent_unreplicated"
 """The key, in the `info` of a connection, of whether the server has not waited for its synchronous standby."""
-
-_POSTGRESQL_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
-
-_SEVERAL_SERVERS = re.compile(
-    r"(?P<scheme>postgres(?:ql)?(?:\+psycopg)?://)(?P<user>[^@]*@)?(?P<servers>[^@/?]*,[^@/?]*)(?P<rest>(?:[/?].*)?)",
-    re.DOTALL,
-)
-_SERVER = re.compile(r"(?P<host>\[[^]]*\]|[^]:[]*)(?::(?P<port>[0-9]*))?")
-
-_CANNOT_READ = "the database URL cannot be read: postgresql://... or sqlite:///path expected"
-
-
-def database_url(url: str) -> URL:
-    """`url` with the driver filled in. Raises BadDatabaseUrl.
-
-    It accepts `sqlite:///relative/path`, `sqlite:////absolute/path`, `postgresql://...` and `postgres://...`. Several
-    servers have the form of libpq, `postgresql://user@one:5432,two:5432/name`, or that of SQLAlchemy. The service uses
-    the one of them that takes writes.
-    """
-    several = _SEVERAL_SERVERS.fullmatch(url)
-    try:
-        parsed = make_url(url if several is None else f"{several['scheme']}{several['user'] or ''}{several['rest']}")
-    except (ArgumentError, ValueError):
-        # Both errors may quote the URL, which may contain a password.
-        raise BadDatabaseUrl(_CANNOT_READ) from None
-    if parsed.drivername in _POSTGRESQL_SCHEMES:
-        parsed = _with_servers(parsed.set(drivername="postgresql+psycopg"), several and several["servers"])
-        try:
-            # The driver raises UnicodeError for an invalid name, which is not a database error.
-            for host in (parsed.host or "", *str(parsed.query.get("host", "")).split(",")):
-                host.encode("idna")
-        except UnicodeError:
-            raise BadDatabaseUrl("the database URL names a host that can be no host name") from None
-        return parsed
-    if parsed.drivername == "sqlite":
-        if parsed.database in (None, "", ":memory:"):
-            raise BadDatabaseUrl("SQLite needs a file (sqlite:///path): processes share it")
-        return parsed
-    raise BadDatabaseUrl(f"databases of kind {parsed.drivername!r} are not supported: sqlite or postgresql")
-
-
-def _with_servers(url: URL, servers: str | None) -> URL:
-    """The URL with its servers in the lists `host` and `port` of the query, which SQLAlchemy and libpq understand.
-
-    `servers` is the list of libpq's form of a URL. Raises BadDatabaseUrl.
-    """
-    named = url.query.get("host", ())
-    listed = servers.split(",") if servers is not None else () if isinstance(named, str) else named
-    if listed:
-        found = [_SERVER.fullmatch(each) for each in listed]
-        hosts = [each["host"].strip("[]") for each in found if each is not None]
-        if len(hosts) != len(found) or not all(hosts) or (servers is not None and "host" in url.query):
-            raise BadDatabaseUrl(_CANNOT_READ)
-        ports = [each["port"] or "5432" for each in found if each is not None]
-        url = url.update_query_dict({"host": ",".join(hosts), "port": ",".join(ports)})
-    if "," not in str(url.query.get("host", "")):
-        return url
-    if url.query.get("target_session_attrs", "read-write") not in ("read-write", "primary"):
-        raise BadDatabaseUrl(
-            "the database URL names several servers, and the service needs the one that takes writes: remove "
-            "target_session_attrs from the URL"
-        )
-    return url.update_query_dict({"target_session_attrs": url.query.get("target_session_attrs", "read-write")})
-
-
-def is_sqlite(url: str) -> bool:
-    """Whether the URL is that of a SQLite database. Raises BadDatabaseUrl."""
-    return database_url(url).get_backend_name() == "sqlite"
 
 
 def require_private(url: URL) -> None:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
-from dealer_agent.storage.connections import database_url, writer_engine
+from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.errors import BadDatabaseUrl, StorageError, translating
 from dealer_agent.storage.isolation import SERVICE_RIGHTS
 from dealer_agent.storage.migrate import REVISION_TABLE, migrate_connection

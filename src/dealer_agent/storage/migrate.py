@@ -13,7 +13,8 @@ from pathlib import Path
 
 from sqlalchemy import URL, Connection, inspect, text
 
-from dealer_agent.storage.connections import BUSY_SECONDS, database_url, require_private, writer_engine
+from dealer_agent.storage.connections import BUSY_SECONDS, require_private, writer_engine
+from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.errors import (
     DatabaseBusy,
     DatabaseDamaged,

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
-from dealer_agent.storage.connections import CONNECT_SECONDS, database_url, writer_engine
+from dealer_agent.storage.connections import CONNECT_SECONDS, writer_engine
+from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.errors import DatabaseUnreachable, translating
 
 START_SECONDS = 120

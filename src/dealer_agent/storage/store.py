@@ -8,6 +8,7 @@ from typing import Self
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import connections
 from dealer_agent.storage.change_listener import listen
+from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.dealer_keys import DealerCiphers, create_keys
 from dealer_agent.storage.errors import translating
 from dealer_agent.storage.event_chain import lock_dealer
@@ -51,7 +52,7 @@ class Store:
         cipher, a transaction that needs customer data raises KeyMissing. With PostgreSQL, the store has at most
         `most_connections`. A transaction that waits too long for one raises DatabaseBusy.
         """
-        parsed = connections.database_url(url)
+        parsed = database_url(url)
         connections.require_private(parsed)
         engines = connections.open_engines(parsed, most_connections)
         if many_dealers:
