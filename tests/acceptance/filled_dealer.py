@@ -27,7 +27,9 @@ from dealer_agent.storage.schema import outbox
 from dealer_agent.storage.store import Store
 
 NORTH, SOUTH = "Acceptance Motors North", "Acceptance Motors South"
-LOT = Catalogue.build([listing("S1", SOUTH)])
+STOCK = tuple(f"S{number}" for number in range(20))
+"""The stock numbers of the vehicles, enough for a vehicle for each test drive."""
+LOT = Catalogue.build([listing(stock, SOUTH) for stock in STOCK])
 LONG_NAME = "Wolfeschlegelsteinhausenbergerdorff-Featherstonehaugh"
 AGENT = "ExampleShoppingAgentOfACompany-AssistantEdition/2026.11 (example.com)"
 PROBLEM = "crm.example.com answered 503 Service Unavailable, which may be a fault of the receiver or of its proxy"

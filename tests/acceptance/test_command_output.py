@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 from rich.cells import cell_len
-from tests.acceptance.filled_dealer import FEED, PROBLEM, SOUTH, Filled, customer, filled_dealer, quarter
+from tests.acceptance.filled_dealer import FEED, PROBLEM, SOUTH, STOCK, Filled, customer, filled_dealer, quarter
 from tests.acceptance.running import command_here, succeed_here
 from tests.installation.platform import DEALERS, dealer_toml
 
@@ -102,11 +102,13 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     here = ("--dir", str(dealer.folder))
     soon, later = quarter(now + timedelta(days=2)), quarter(now + timedelta(days=3))
     past = {"now": now - timedelta(days=2), "drive_at": quarter(now - timedelta(days=1))}
-    about = {"vehicle_of_interest": {"stock": "S1", "rooftop": SOUTH}, "message": "Is it still there?"}
-    numbers = iter(range(100))
+    numbered_stock = enumerate(STOCK)
 
     def lead(**members: Any) -> tuple[str, str]:
-        lead_id, visit_id = dealer.take(customer=customer(next(numbers)), **(about | members))
+        """A lead of a new customer about another vehicle, so that each test drive is confirmed."""
+        number, stock = next(numbered_stock)
+        about = {"vehicle_of_interest": {"stock": stock, "rooftop": SOUTH}, "message": "Is it still there?"}
+        lead_id, visit_id = dealer.take(customer=customer(number), **about, **members)
         return lead_id, visit_id or ""
 
     shown, _ = lead(drive_at=soon, trade_in={"year": 2018, "make": "Honda", "model": "Fit"})

@@ -339,7 +339,9 @@ def test_an_appointment_of_a_reply_has_four_members(buyer: Buyer, version: str, 
     times = {"soon": day.isoformat(), "past": "2020-01-01T10:00:00Z"}
     asked = {"appointment_type": "test_drive"} | ({"appointment_at": times[at]} if at in times else {})
     person = {"first_name": "Robin", "last_name": "Example", "email": f"robin-{version}-{at}@example.com"}
-    sent: dict[str, Any] = {"customer": person, "vehicle_of_interest": {"vin": LEAF}, "appointment": asked}
+    # Each version has its own vehicle, because a test drive takes the vehicle.
+    vehicle = {"stock": f"T-{100 + VERSIONS.index(version)}"}
+    sent: dict[str, Any] = {"customer": person, "vehicle_of_interest": vehicle, "appointment": asked}
     found = buyer.ask("lead.submit", **sent)["appointment"]
     status, member = {
         "soon": ("confirmed", {"confirmed_at"}),
