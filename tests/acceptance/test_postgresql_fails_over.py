@@ -17,8 +17,9 @@ from tests.acceptance.running import Running, command_here, eventually, free_por
 from tests.servers.replication import Replicated, replicated_postgresql
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, VAULT, storing
+from tests.storage.service_role import prepare
 
-from dealer_agent.storage.database_roles import Roles, prepare_database
+from dealer_agent.storage.database_roles import Roles
 from dealer_agent.storage.errors import DatabaseFailure, DatabaseUnreachable
 from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.server_start import wait_for_server
@@ -38,7 +39,7 @@ WAITS_FOR_STANDBY = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event 
 def cluster() -> Iterator[Replicated]:
     """Two servers with a prepared database."""
     with replicated_postgresql() as cluster:
-        prepare_database(cluster.url, ROLES)
+        prepare(address_of_service(cluster), cluster.url, ROLES)
         # The standby has stored the roles. Until it has also applied them, it refuses a login.
         cluster.primary.wait_for("the standby knows the roles", APPLIED)
         yield cluster
@@ -46,6 +47,10 @@ def cluster() -> Iterator[Replicated]:
 
 @pytest.fixture
 def service_url(cluster: Replicated) -> str:
+    return address_of_service(cluster)
+
+
+def address_of_service(cluster: Replicated) -> str:
     return f"postgresql://{ROLES.service}@{cluster.servers}/postgres"
 
 

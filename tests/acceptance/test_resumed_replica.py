@@ -17,7 +17,7 @@ from tests.acceptance.asking import body, lead
 from tests.acceptance.replicas import Platform, platform
 from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, succeed_here
 from tests.installation.marked_dealers import DEALER, MarkedDealer
-from tests.storage.service_role import prepared_schema
+from tests.storage.service_role import admin_of, prepared_schema
 
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.storage.dealer_copy import count_rows
@@ -46,7 +46,8 @@ def test_a_replica_that_goes_on_stores_nothing_that_is_forbidden_by_now(service:
     replica = service.add_replica()
     folder = replica.folder / "dealers" / removed.dealer_id
     with ExitStack() as stack:
-        store = stack.enter_context(Store.open(installation.database_url, installation.cipher, many_dealers=True))
+        admin_url = admin_of(installation.database_url)
+        store = stack.enter_context(Store.open(admin_url, installation.cipher, many_dealers=True))
         threads = stack.enter_context(ThreadPoolExecutor(len(service.dealers)))
         assert [submit(replica, dealer, 1).status_code for dealer in service.dealers] == [200] * 4
         assert folder.is_dir()
@@ -71,11 +72,17 @@ def test_a_replica_that_goes_on_stores_nothing_that_is_forbidden_by_now(service:
         add_again(installation, removed, service.folder.parent)
 
 
+def addresses(installation: Installation) -> dict[str, str]:
+    """The environment of commands that change dealers."""
+    url = installation.database_url
+    return {"DATABASE_URL": url, "DATABASE_ADMIN_URL": admin_of(url)}
+
+
 def add_again(installation: Installation, dealer: MarkedDealer, folder: Path) -> None:
     """The id of a removed dealer can be used again."""
     file = folder / "again.toml"
     file.write_text(DEALER.format(id=dealer.dealer_id, marker=dealer.marker, mode="none"), "utf-8")
-    succeed_here("dealers", "add", file, "--dir", installation.directory, DATABASE_URL=installation.database_url)
+    succeed_here("dealers", "add", file, "--dir", installation.directory, **addresses(installation))
 
 
 def test_a_removal_that_was_killed_is_finished_by_the_same_command(service: Platform) -> None:
@@ -84,14 +91,7 @@ def test_a_removal_that_was_killed_is_finished_by_the_same_command(service: Plat
     with psycopg.connect(service.admin_url, autocommit=True) as connection:
         connection.execute("DELETE FROM registered_dealers WHERE dealer_id = %s", [dealer.dealer_id])
         connection.execute("DELETE FROM dealer_keys WHERE dealer_id = %s", [dealer.dealer_id])
-    said = succeed_here(
-        "dealers",
-        "remove",
-        dealer.dealer_id,
-        "--yes",
-        "--dir",
-        installation.directory,
-        DATABASE_URL=installation.database_url,
-    )
+    remove = ("dealers", "remove", dealer.dealer_id, "--yes", "--dir", installation.directory)
+    said = succeed_here(*remove, **addresses(installation))
     assert f"The dealer {dealer.dealer_id} is removed" in said
     add_again(installation, dealer, service.folder.parent)

@@ -377,9 +377,9 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
     file, away = tmp_path / "dealer.db", tmp_path / "away.db"
     write = loops.DeliveryLoop._write
 
-    async def back_when_it_was_missed(loop: loops.DeliveryLoop, *given: Any) -> Any:
+    async def back_when_it_was_missed(loop: loops.DeliveryLoop, *given: Any, **options: Any) -> Any:
         try:
-            return await write(loop, *given)
+            return await write(loop, *given, **options)
         except DatabaseUnreachable:
             away.rename(file)
             raise

@@ -30,9 +30,9 @@ def prepared_schema(server: str) -> Iterator[tuple[str, str]]:
         drop_roles(server, roles_of(url))
 
 
-def prepare(url: str, direct_url: str) -> str:
+def prepare(url: str, direct_url: str, roles: Roles | None = None) -> str:
     """Prepares a database. Returns its URL for the service's role. `direct_url` is for the other roles."""
-    roles = roles_of(url)
+    roles = roles or roles_of(url)
     prepare_database(direct_url, roles)
     service = as_role(url, roles.service) if url == direct_url else url
     _ADMIN_URLS[service] = as_role(direct_url, roles.admin)
