@@ -100,7 +100,8 @@ def test_a_crowd_that_pipelines_is_answered_once_each_and_newcomers_at_once(tmp_
             healthy_in_seconds(running.url)
             healthy += 1
         crowd.wait_for("sent")
-        assert ask(running.url, "lead.submit", **lead(1)).status_code == 200
+        answer = ask(running.url, "lead.submit", **lead(1))
+        assert answer.status_code == 200, answer.text
         assert memory_mib(running) - before < 50
         received = crowd.received()
     assert healthy > 0

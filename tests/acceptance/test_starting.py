@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -226,8 +226,14 @@ def test_the_message_for_a_wrong_folder_says_what_to_do(tmp_path: Path, argument
     assert says in done.stderr
 
 
-def test_ctrl_c_ends_a_command_with_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
-    """The feed is a pipe that nobody closes: the import waits in the middle of reading."""
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["as a supervisor", "as a terminal"])
+def test_ctrl_c_ends_a_command_with_one_sentence_and_changes_nothing(
+    tmp_path: Path, send: Callable[[int, int], None]
+) -> None:
+    """The feed is a pipe that nobody closes: the import waits in the middle of reading, in a process of its own.
+
+    A supervisor signals only the process that it started, and a terminal every process of the command.
+    """
     folder = stocked_dealer(tmp_path / "store")
     pipe = tmp_path / "feed"
     os.mkfifo(pipe)
@@ -239,9 +245,11 @@ def test_ctrl_c_ends_a_command_with_one_sentence_and_changes_nothing(tmp_path: P
         text=True,
         # A shell ignores SIGINT in what it runs in the background, and its children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        start_new_session=True,
     )
     with pipe.open("wb"):  # Opened by both sides: the command reads.
-        importing.send_signal(signal.SIGINT)
+        send(importing.pid, signal.SIGINT)
+        # Both processes have its output, so this waits for the end of both.
         said, complained = importing.communicate(timeout=PATIENCE_SECONDS)
     assert (importing.returncode, said) == (130, "")
     assert complained == "Stopped by Ctrl-C.\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 import asyncssh
 import pytest
+import structlog
 from asyncssh.packet import Byte, String, UInt32
 from msgspec.structs import replace
 from tests.feed_collection.uploading import FEED, PASSWORD, USER, Uploading, eventually, other_address, uploading
@@ -224,6 +225,7 @@ async def test_requests_for_forwarding_are_refused(tmp_path: Path) -> None:
 
 
 async def test_the_logs_have_no_user_and_no_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    structlog.reset_defaults()  # Another test may have sent the logs elsewhere.
     async with uploading(tmp_path) as running:
         with pytest.raises(asyncssh.PermissionDenied):
             await running.connect("a password by mistake", password=f"{PASSWORD}!")

@@ -9,9 +9,11 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from dealer_agent.inventory.feeds.feed import FeedError
@@ -87,24 +89,50 @@ def memory_limit_ends_process() -> Iterator[None]:
 def fork_with_limits() -> int | None:
     """Forks a command. Returns None in the child, which has the limits, and then in the parent its exit code.
 
-    For commands that have one thread. The child has the terminal and the arguments of the command.
+    For commands that have one thread. The child has the terminal and the arguments of the command. Ctrl-C, or SIGINT
+    to one of the two, raises KeyboardInterrupt once, in the child. A second SIGINT raises it in the parent, too.
     """
     ends, parent = os.pipe()
+    # Blocked until both have their handlers: a SIGINT in between would end only one of them.
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     child = os.fork()
     if child:
+        os.close(ends)
+        _handle_interrupts(partial(_pass_on, child))
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         return _exit_code(child)
     os.close(parent)
+    # Its thread keeps SIGINT blocked, so that the main thread gets it.
     exit_with_parent(ends)
+    _handle_interrupts(_interrupt_once)
+    signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     limit_process()
     return None
 
 
+def _handle_interrupts(handler: Callable[[int, FrameType | None], None]) -> None:
+    # A command in the background of a shell ignores SIGINT, and goes on doing so.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handler)
+
+
+def _interrupt_once(_number: int, _frame: FrameType | None) -> None:
+    """The terminal and the parent may both send SIGINT. The second must not interrupt what the first one began."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _pass_on(child: int, number: int, _frame: FrameType | None) -> None:
+    """The child ends and says so. If it cannot, a second SIGINT ends this process, and so the child."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with suppress(ProcessLookupError):  # It has just ended.
+        os.kill(child, number)
+
+
 def _exit_code(child: int) -> int:
-    while True:
-        try:
-            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        except KeyboardInterrupt:
-            continue  # The terminal sends Ctrl-C to the child, too, which ends and says so.
+    _, status = os.waitpid(child, 0)
+    _handle_interrupts(signal.default_int_handler)
+    return os.waitstatus_to_exitcode(status)
 
 
 def exit_with_parent(pipe: int) -> None:
