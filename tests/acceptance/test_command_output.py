@@ -107,7 +107,10 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     def lead(**members: Any) -> tuple[str, str]:
         """A lead of a new customer about another vehicle, so that each test drive is confirmed."""
         number, stock = next(numbered_stock)
-        about = {"vehicle_of_interest": {"stock": stock, "rooftop": SOUTH}, "message": "Is it still there?"}
+        about: dict[str, Any] = {
+            "vehicle_of_interest": {"stock": stock, "rooftop": SOUTH},
+            "message": "Is it still there?",
+        }
         lead_id, visit_id = dealer.take(customer=customer(number), **about, **members)
         return lead_id, visit_id or ""
 

@@ -124,7 +124,7 @@ def test_two_tabs_that_move_one_visit_at_once_get_one_place(counter: OpenCounter
 def test_of_two_customers_who_move_to_one_time_one_gets_it(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    second = desk.take(asking(visit(at("11:00")), "S1"), NOW, LOT)
+    second = desk.take(asking(visit(at("11:00")), "S2"), NOW, LOT)
 
     async def both() -> list[Any]:
         moves = [
@@ -281,7 +281,7 @@ def test_the_free_times_are_those_of_the_rooftop_within_two_weeks_without_what_i
     south = msgspec.structs.replace(PROFILE.rooftops[1], visits=long)
     desk = counter(msgspec.structs.replace(PROFILE, rooftops=(south,)))
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.take(asking(visit(at("12:00")), "S1"), NOW, LOT)
+    desk.take(asking(visit(at("12:00")), "S2"), NOW, LOT)
     free = [slot.start for slot in see(desk, drive).free]
     tuesday = [start.strftime("%H:%M") for start in free if start.day == 3]
     assert tuesday == ["09:00", "11:00", "13:00", "14:00", "15:00", "16:00", "17:00"]

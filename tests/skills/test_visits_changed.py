@@ -74,7 +74,7 @@ def test_where_the_new_time_cannot_be_had_the_earlier_visit_stays_and_others_are
 ) -> None:
     desk = counter(PROFILE)
     first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.take(asking(visit(at("12:00")), "S1"), NOW, LOT)
+    desk.take(asking(visit(at("12:00")), "S2"), NOW, LOT)
     answer = desk.answer(sams(visit(at("12:00"))), SOON, LOT)
     proposed = msgspec.json.decode(answer.data)["appointment"]
     assert proposed["proposed_times"] == [at("11:00"), at("13:00"), at("13:30")], "not the hour that is theirs already"
