@@ -72,17 +72,17 @@ def test_a_replica_that_goes_on_stores_nothing_that_is_forbidden_by_now(service:
         add_again(installation, removed, service.folder.parent)
 
 
-def addresses(installation: Installation) -> dict[str, str]:
-    """The environment of commands that change dealers."""
-    url = installation.database_url
-    return {"DATABASE_URL": url, "DATABASE_ADMIN_URL": admin_of(url)}
+def dealers(installation: Installation, *arguments: str | Path) -> str:
+    """What a command that changes dealers says."""
+    url, folder = installation.database_url, installation.directory
+    return succeed_here("dealers", *arguments, "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url))
 
 
 def add_again(installation: Installation, dealer: MarkedDealer, folder: Path) -> None:
     """The id of a removed dealer can be used again."""
     file = folder / "again.toml"
     file.write_text(DEALER.format(id=dealer.dealer_id, marker=dealer.marker, mode="none"), "utf-8")
-    succeed_here("dealers", "add", file, "--dir", installation.directory, **addresses(installation))
+    dealers(installation, "add", file)
 
 
 def test_a_removal_that_was_killed_is_finished_by_the_same_command(service: Platform) -> None:
@@ -91,7 +91,6 @@ def test_a_removal_that_was_killed_is_finished_by_the_same_command(service: Plat
     with psycopg.connect(service.admin_url, autocommit=True) as connection:
         connection.execute("DELETE FROM registered_dealers WHERE dealer_id = %s", [dealer.dealer_id])
         connection.execute("DELETE FROM dealer_keys WHERE dealer_id = %s", [dealer.dealer_id])
-    remove = ("dealers", "remove", dealer.dealer_id, "--yes", "--dir", installation.directory)
-    said = succeed_here(*remove, **addresses(installation))
+    said = dealers(installation, "remove", dealer.dealer_id, "--yes")
     assert f"The dealer {dealer.dealer_id} is removed" in said
     add_again(installation, dealer, service.folder.parent)
