@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -346,6 +347,33 @@ def test_a_request_is_refused_for_the_requests_before_it_and_not_for_the_length_
         assert load.is_full("other")
 
     asyncio.run(arrive())
+
+
+@pytest.mark.requirement("connection-pipelining")
+def test_connections_that_pipeline_do_not_fill_the_queue_and_all_get_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each turn can parse 25 of them and answers one request, over ASGI. A lead always finds a short queue."""
+    monkeypatch.setattr(admission, "perf_counter", partial(next, count(1.0, admission.TURN_SECONDS / 25)))
+    monkeypatch.setattr(Admission, "is_full", lambda *_, **__: False)
+    answered, longest = 0, 0
+
+    async def request(load: Admission) -> None:
+        nonlocal answered, longest
+        await load.wait_for_turn("dealer")
+        answered += 1
+        longest = max(longest, len(load._queue))
+
+    async def arrive() -> None:
+        load = Admission()
+        tasks: list[asyncio.Task[None]] = []
+        for _ in range(1000):
+            load.parse_later(lambda: tasks.append(asyncio.create_task(request(load))))
+        while answered < 1000:
+            await asyncio.sleep(0)
+
+    asyncio.run(arrive())
+    assert longest < admission.SHORT_QUEUE_FOR_LEADS
 
 
 def test_the_number_of_requests_that_wait_for_the_database_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

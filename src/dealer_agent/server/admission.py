@@ -36,6 +36,9 @@ SHORT_QUEUE = 8
 SHORT_QUEUE_FOR_LEADS = 128
 """`SHORT_QUEUE` for leads. When the system has stopped the process for a moment, the measured pace is too slow. Leads
 must not be refused because of that."""
+MOST_QUEUED = SHORT_QUEUE_FOR_LEADS // 4
+"""While more requests are in the queue, a turn parses one connection that pipelines. Otherwise a crowd of them fills
+the queue, and leads on new connections are refused. The requests that one turn parses come on top of it."""
 REFUSED_PER_TURN = 192
 """After this many refusals, a turn stops reading from refused connections. A later turn resumes this many of them. It
 also reads from so many connections that send more than one read."""
@@ -203,7 +206,7 @@ class Admission:
                 break
         for _ in range(len(self._unparsed)):
             self._unparsed.popleft()()
-            if perf_counter() > ends:
+            if len(self._queue) > MOST_QUEUED or perf_counter() > ends:
                 break
         for _ in range(min(REFUSED_PER_TURN, len(self._stopped))):
             self._stopped.popleft()()
