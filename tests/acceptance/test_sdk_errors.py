@@ -55,7 +55,8 @@ def shown_in_python(error: A2AError, message: str) -> Shown:
     if message in str(error):
         return Shown(type(error).__name__, "message, `data`" if error.data else "message")
     status = isinstance(error.__cause__, httpx.HTTPStatusError) and str(error.__cause__.response.status_code)
-    return Shown(type(error).__name__, "status" if str(status) in str(error) else "URL")
+    # The digits may also be a part of the port.
+    return Shown(type(error).__name__, "status" if re.search(rf"\b{status}\b", str(error)) else "URL")
 
 
 def shown_in_javascript(error: dict[str, Any], message: str) -> Shown:
