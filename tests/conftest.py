@@ -1,10 +1,15 @@
 """What every test folder may use: `database_url`, which runs a test on SQLite and on PostgreSQL.
 
-Every run ends with the gaps of the requirements table, and with what its tests counted. No generated case fails for the
-time that it took: how long a machine keeps a process waiting says nothing about the program.
+Every run ends with the gaps of the requirements table, and with what its tests counted. `make test` generates the same
+cases in every run, `make soak` others each time. No generated case fails for the time that it took: how long a machine
+keeps a process waiting says nothing about the program.
 """
 
+import gc
+
+import pytest
 from hypothesis import HealthCheck, settings
+from tests.soak import SOAK
 
 pytest_plugins = [
     "tests.storage.databases",
@@ -16,6 +21,26 @@ pytest_plugins = [
     "tests.figures",
 ]
 
-settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("fast", settings.get_profile("patient"), max_examples=10)
-settings.load_profile("patient")
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeat", settings.get_profile("explore"), derandomize=True, max_examples=50)
+settings.register_profile("fast", settings.get_profile("repeat"), max_examples=10)
+settings.load_profile("explore" if SOAK else "repeat")
+
+# Collecting makes a million objects that live as long as the process. No collection of garbage looks at them.
+gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves tests with the mark `soak` to `make soak`, and to runs that choose by a mark."""
+    if SOAK or config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("soak")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()

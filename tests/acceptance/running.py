@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass
@@ -77,16 +78,25 @@ def _printed(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout
 
 
+_HELD: deque[socket.socket] = deque(maxlen=100)
+"""The sockets that hold the ports of `free_port`. None of them listens."""
+
+
 def free_port() -> int:
     """A port for a service that is about to start, and that nobody else gets meanwhile.
 
-    A connection that was closed on this side keeps its port for a minute from everybody who asks the kernel for any
-    port, as the other test processes do; who asks for this one, as a server that is started again, gets it.
+    A socket of this process stays bound to it, so the kernel gives it to nobody who asks for any port. A service that
+    names the port gets it, also when it starts again: Linux lets a socket with SO_REUSEADDR bind beside one that does
+    not listen.
     """
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)):
-            probe.accept()[0].close()
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    port: int = held.getsockname()[1]
+    if sys.platform == "linux":
+        _HELD.append(held)
+    else:
+        held.close()
     return port
 
 

@@ -216,7 +216,7 @@ class Buyers:
     def _send(self) -> None:
         number = 10_000
         try:
-            while not self._stopped.is_set():
+            while not self._stopped.wait(0.05):
                 number += 1
                 self.leads[number] = asked(self.url, "lead.submit", **wanted(number))["lead_id"]
                 self.meets_again(number)

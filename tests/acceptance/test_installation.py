@@ -10,7 +10,17 @@ import httpx
 import pytest
 from tests.acceptance.asking import ask, asked, lead
 from tests.acceptance.dealers import stock_of_three
-from tests.acceptance.running import COMMAND, Running, command, environment, eventually, free_port, serving, succeed
+from tests.acceptance.running import (
+    COMMAND,
+    Running,
+    command,
+    command_here,
+    environment,
+    eventually,
+    free_port,
+    serving,
+    succeed_here,
+)
 from tests.installation.platform import dealer_toml
 from tests.storage.databases import fresh_schema
 from tests.storage.service_role import admin_of, prepared_schema
@@ -36,12 +46,12 @@ def platform(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[P
     """The folder of an installation with three dealers, and DATABASE_URL."""
     folder = tmp_path / "platform"
     with database(request) as url:
-        succeed("init", folder, "--installation", "--public-url", URL)
+        succeed_here("init", folder, "--installation", "--public-url", URL)
         for number, dealer_id in enumerate(DEALERS):
             settings, feed = tmp_path / "dealer.toml", tmp_path / "feed.json"
             settings.write_text(dealer_toml(dealer_id))
             feed.write_text(json.dumps(stock_of_three()[: number + 1]))
-            succeed(
+            succeed_here(
                 "dealers",
                 "add",
                 settings,
@@ -51,7 +61,7 @@ def platform(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[P
                 DATABASE_URL=url,
                 DATABASE_ADMIN_URL=admin_of(url),
             )
-            succeed("inventory", "import", feed, "--dealer", dealer_id, "--dir", folder, DATABASE_URL=url)
+            succeed_here("inventory", "import", feed, "--dealer", dealer_id, "--dir", folder, DATABASE_URL=url)
         yield folder, url
 
 
@@ -70,13 +80,13 @@ def test_three_dealers_are_served_by_two_workers(platform: tuple[Path, str]) -> 
             assert asked(root, "inventory.search")["total"] == number + 1
             assert asked(root, "lead.submit", **lead(number))["status"] == "received"
             leads = json.loads(
-                succeed("leads", "list", "--json", "--dealer", dealer_id, "--dir", folder, DATABASE_URL=url)
+                succeed_here("leads", "list", "--json", "--dealer", dealer_id, "--dir", folder, DATABASE_URL=url)
             )
             assert len(leads) == 1
 
         east, north, _ = DEALERS
-        succeed("dealers", "disable", east, "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url))
-        succeed(
+        succeed_here("dealers", "disable", east, "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url))
+        succeed_here(
             "dealers",
             "host",
             "add",
@@ -96,11 +106,12 @@ def test_three_dealers_are_served_by_two_workers(platform: tuple[Path, str]) -> 
         assert "cars.north.example" in httpx.get(f"{running.url}/").text
 
 
-def test_the_settings_file_says_where_the_service_listens(platform: tuple[Path, str]) -> None:
-    folder, url = platform
+def test_the_settings_file_says_where_the_service_listens(tmp_path: Path) -> None:
+    folder = tmp_path / "platform"
+    succeed_here("init", folder, "--installation")
     file = folder / "installation.toml"
     file.write_text(file.read_text().replace("port = 8080", 'port = "none"'))
-    wrong = command("serve", "--dir", folder, DATABASE_URL=url)
+    wrong = command_here("serve", "--dir", folder)
     assert (wrong.returncode, "installation.toml, line" in wrong.stderr) == (1, True)
 
 
@@ -109,14 +120,18 @@ def test_several_dealers_are_refused_if_the_database_does_not_isolate_them(
 ) -> None:
     with fresh_schema(postgresql_server) as url:
         folder = tmp_path / "platform"
-        succeed("init", folder, "--installation")
+        succeed_here("init", folder, "--installation")
         for dealer_id in DEALERS[:2]:
             settings = tmp_path / "dealer.toml"
             settings.write_text(dealer_toml(dealer_id))
-            succeed("dealers", "add", settings, "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url))
+            succeed_here(
+                "dealers", "add", settings, "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url)
+            )
         refused = command("serve", "--dir", folder, "--port", str(free_port()), DATABASE_URL=url)
         assert (refused.returncode, "database prepare" in refused.stderr) == (1, True)
-        succeed("dealers", "disable", DEALERS[0], "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url))
+        succeed_here(
+            "dealers", "disable", DEALERS[0], "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url)
+        )
         with serving(folder, DATABASE_URL=url) as running:
             assert "One dealer may be served like this" in running.stderr()
 

@@ -28,10 +28,14 @@ class Requirement:
 
 
 class Mark(NamedTuple):
-    """One id in a `pytest.mark.requirement`. `requirement` is None for an argument that is not a plain string."""
+    """One id in a `pytest.mark.requirement`. `requirement` is None for an argument that is not a plain string.
+
+    `soak`: the test runs only in `make soak`.
+    """
 
     requirement: str | None
     place: str
+    soak: bool = False
 
 
 def read_table(text: str) -> list[Requirement]:
@@ -46,11 +50,28 @@ def requirements() -> list[Requirement]:
 
 def marks_in(source: str, name: str) -> Iterator[Mark]:
     """Every `pytest.mark.requirement(...)` of a module: on a test, on a case, or in `pytestmark`."""
-    for node in ast.walk(ast.parse(source, name)):
+    module = ast.parse(source, name)
+    soak = {inner for node in ast.walk(module) if _is_soak(node) for inner in ast.walk(node)}
+    for node in ast.walk(module):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.requirement":
             for argument in node.args or [node]:
                 value = argument.value if isinstance(argument, ast.Constant) else None
-                yield Mark(value if isinstance(value, str) else None, f"{name}:{node.lineno}")
+                yield Mark(value if isinstance(value, str) else None, f"{name}:{node.lineno}", node in soak)
+
+
+def _is_soak(node: ast.AST) -> bool:
+    """Whether a function, or a module as a whole, has the mark `soak`."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return any(ast.unparse(decorator) == "pytest.mark.soak" for decorator in node.decorator_list)
+        case ast.Module():
+            return any(
+                isinstance(part, ast.Assign)
+                and ast.unparse(part.targets[0]) == "pytestmark"
+                and "pytest.mark.soak" in ast.unparse(part.value)
+                for part in node.body
+            )
+    return False
 
 
 CITING = ("acceptance", "inventory", "leads", "protocol", "server", "skills")
@@ -86,7 +107,7 @@ def marks() -> list[Mark]:
 def problems(rows: list[Requirement], found: list[Mark]) -> list[str]:
     """The differences between the table and the marks. Empty when each row has a test or is a gap."""
     known = {row.id for row in rows}
-    proved = {mark.requirement for mark in found}
+    proved = {mark.requirement for mark in found if not mark.soak}
     twice = sorted(row_id for row_id in known if sum(row.id == row_id for row in rows) > 1)
     return [
         *(f"{row_id}: the table has this id twice" for row_id in twice),

@@ -32,6 +32,7 @@ GAP = Requirement("later", "rule", "The reason.", kind="gap")
     [
         ([PROVED, GAP], [Mark("proved", "a:1"), Mark("proved", "a:2")], []),
         ([PROVED], [], ["proved: no test has this mark"]),
+        ([PROVED], [Mark("proved", "a:1", soak=True)], ["proved: no test has this mark"]),
         ([GAP], [Mark("later", "a:1")], ["later: the row is a gap, but a test has its mark"]),
         ([PROVED], [Mark("proved", "a:1"), Mark("else", "a:2")], ["a:2: the table has no row else"]),
         ([PROVED], [Mark("proved", "a:1"), Mark(None, "a:2")], ["a:2: the mark is not a plain string"]),
@@ -57,10 +58,18 @@ def test_that(): ...
 
 @pytest.mark.requirement()
 def test_nothing(): ...
+
+@pytest.mark.soak
+@pytest.mark.requirement("long")
+def test_for_long(): ...
 """
-    found = [mark.requirement for mark in marks_in(source, "test_x.py")]
-    assert sorted(filter(None, found)) == ["case", "first", "module", "second"]
+    marks_found = list(marks_in(source, "test_x.py"))
+    found = [mark.requirement for mark in marks_found]
+    assert sorted(filter(None, found)) == ["case", "first", "long", "module", "second"]
     assert found.count(None) == 2
+    assert [mark.requirement for mark in marks_found if mark.soak] == ["long"]
+    of_the_long_form = "pytestmark = [pytest.mark.soak, pytest.mark.requirement('one')]"
+    assert all(mark.soak for mark in marks_in(of_the_long_form, "test_x.py"))
 
 
 def test_a_row_with_an_unknown_member_is_refused() -> None:

@@ -1,0 +1,17 @@
+"""The long form of tests: `make soak`. Without it, a test generates fewer cases, and the same ones in every run."""
+
+import os
+import time
+
+SOAK = bool(os.environ.get("SOAK"))
+"""Whether this is the long form."""
+
+
+def soak_count(name: str, few: int) -> int:
+    """How many cases a test has: `few`, or what the environment variable says."""
+    return int(os.environ.get(name, few))
+
+
+def soak_seed() -> int:
+    """The seed of generated cases: another one in every long run, always the same in a short one."""
+    return int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if SOAK else 1)
