@@ -3,6 +3,8 @@
 import os
 import time
 
+import pytest
+
 SOAK = bool(os.environ.get("SOAK"))
 """Whether this is the long form."""
 
@@ -15,3 +17,9 @@ def soak_count(name: str, few: int) -> int:
 def soak_seed() -> int:
     """The seed of generated cases: another one in every long run, always the same in a short one."""
     return int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if SOAK else 1)
+
+
+SQLITE_FIRST = pytest.mark.parametrize(
+    "database_url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)], indirect=True
+)
+"""For a test of whole processes whose rule other tests prove on both databases: on PostgreSQL only in `make soak`."""

@@ -3,7 +3,6 @@
 A client whose request is not answered sends it again with the same idempotency key.
 """
 
-import os
 import shutil
 import threading
 import time
@@ -20,8 +19,8 @@ import psycopg
 from tests.acceptance.asking import body, lead
 from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, start
 from tests.installation.marked_dealers import INSTALLATION, SHARED_VIN, MarkedDealer, make_marked, marked_dealers
+from tests.soak import SOAK
 
-SOAK = bool(os.environ.get("SOAK"))
 ANSWERS = 400 if SOAK else 40
 """How many requests are answered between two changes of the replicas."""
 CLIENTS = 6

@@ -3,7 +3,6 @@
 See docs/protocol.md#confirmation. Three rounds in a normal run, twenty in the long one.
 """
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from tests.acceptance.asking import answer, lead, refusal
 from tests.acceptance.crowd import send_at_once
 from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer
 from tests.acceptance.running import serving
+from tests.soak import SOAK
 from tests.storage.calls import read
 from tests.storage.databases import fresh_schema
 
@@ -26,7 +26,7 @@ from dealer_agent.storage.appointments import appointments_of, list_booked
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.store import Store
 
-ROUNDS = 20 if os.environ.get("SOAK") else 3
+ROUNDS = 20 if SOAK else 1
 BUYERS = 64
 PLACES = 10
 COPIES = 100

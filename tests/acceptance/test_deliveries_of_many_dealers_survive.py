@@ -41,6 +41,7 @@ def environment(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
         yield {"DATABASE_URL": service}
 
 
+@pytest.mark.soak
 @pytest.mark.requirement("durable-before-answer")
 def test_every_answered_lead_reaches_its_own_dealer_though_processes_are_killed(
     tmp_path: Path, environment: dict[str, str]

@@ -31,6 +31,7 @@ from tests.acceptance.asking import answer, body, lead
 from tests.acceptance.dealers import DEALER_TOML, stocked_dealer
 from tests.acceptance.running import COMMAND, Running, command_here, eventually, start, succeed
 from tests.delivery.receivers import HttpReceiver, MailReceiver, always, at_random, receiving_http, receiving_mail
+from tests.soak import SOAK
 from tests.storage.calls import read
 from tests.storage.databases import PostgreSQL, fresh_schema, own_postgresql
 
@@ -39,7 +40,6 @@ from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.outbox import list_deliveries
 from dealer_agent.storage.store import Store
 
-SOAK = bool(os.environ.get("SOAK"))
 KILLS = 200 if SOAK else 0
 """So many on each database in the long run, where each kind is among them on each database."""
 LEADS_BETWEEN_KILLS = 5
@@ -302,6 +302,7 @@ def is_stopped(process: int) -> bool:
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
+@pytest.mark.soak
 @pytest.mark.outside_protocol("deliveries of several processes")
 def test_a_sender_that_was_paused_for_longer_than_its_lease_sends_nothing_again(
     tmp_path: Path, postgresql_url: str
@@ -337,6 +338,7 @@ def test_a_sender_that_was_paused_for_longer_than_its_lease_sends_nothing_again(
         assert arrived() == [PAUSED_LEADS] * 2
 
 
+@pytest.mark.soak
 @pytest.mark.requirement("durable-before-answer")
 def test_every_answered_lead_is_delivered_though_receivers_fail_and_processes_are_killed(
     tmp_path: Path, record_property: Any, database: tuple[str, PostgreSQL | None]

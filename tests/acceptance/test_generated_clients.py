@@ -51,6 +51,7 @@ def run(
     return told
 
 
+@pytest.mark.soak
 def test_openapi_python_client_generates_a_client_that_uses_all_skills(
     service: Running, document: Path, tmp_path: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_the_pydantic_models_of_datamodel_code_generator_parse_every_example(doc
     assert int(parsed.stdout) == sum(sound for _, _, sound in rows) > 50
 
 
+@pytest.mark.soak
 def test_the_types_of_openapi_typescript_compile_in_a_client_that_works(
     service: Running, document: Path, tmp_path: Path
 ) -> None:

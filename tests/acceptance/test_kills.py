@@ -1,6 +1,6 @@
 """SIGKILL during an import and during a stream of leads, then a new start (docs/protocol.md#durable-before-answer).
 
-Twice in a normal run, `SOAK_KILLS` times in the long one.
+Once in a normal run, `SOAK_KILLS` times in the long one.
 """
 
 import os
@@ -19,13 +19,14 @@ from tests.acceptance.asking import asked
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, Running, environment, eventually, start
 from tests.acceptance.senders import Senders
+from tests.soak import soak_count
 from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
 from dealer_agent.storage.leads import get_lead, list_leads
 from dealer_agent.storage.store import Store
 
-KILLS = int(os.environ.get("SOAK_KILLS", "2"))
+KILLS = soak_count("SOAK_KILLS", 1)
 SIZES = {0: 1500, 1: 1400}
 """How many units each of the two stocks has."""
 
@@ -114,6 +115,7 @@ main()
 """The command that lets a worker take an hour to start: who is replaced sooner was not waited for."""
 
 
+@pytest.mark.soak
 def test_a_worker_that_dies_while_it_is_asked_whether_it_lives_is_replaced_at_once(tmp_path: Path) -> None:
     """And not when the time is over that a worker may take to start."""
     running = start(stocked_dealer(tmp_path / "store"), workers=2, program=(sys.executable, "-c", PATIENT))
@@ -129,6 +131,7 @@ def test_a_worker_that_dies_while_it_is_asked_whether_it_lives_is_replaced_at_on
         running.kill_all()
 
 
+@pytest.mark.soak
 def test_a_worker_that_cannot_start_does_not_stop_the_workers_that_serve(tmp_path: Path) -> None:
     """It is started again until it serves: here when the database is whole again."""
     folder = stocked_dealer(tmp_path / "store")

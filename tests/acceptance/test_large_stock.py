@@ -86,6 +86,7 @@ def test_both_workers_show_it_and_what_an_import_made_of_it(folder: Path) -> Non
         assert files(folder) == {FILE, "catalogue-snapshot.lock", "catalogue-snapshot.old"}
 
 
+@pytest.mark.soak
 def test_when_the_process_is_killed_the_old_stock_stays_and_the_new_one_is_made_at_the_next_attempt(
     folder: Path, hold: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_when_the_process_is_killed_the_old_stock_stays_and_the_new_one_is_made_
         assert running.stderr().count('"event":"refresh failed"') == 1
 
 
+@pytest.mark.soak
 def test_a_service_that_was_killed_while_its_stock_was_made_leaves_nothing_behind(folder: Path, hold: Path) -> None:
     running = start(folder, program=holding(hold))
     hold.touch()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.acceptance.asking import ask, asked, lead
 from tests.acceptance.dealers import HONDA_VIN
-from tests.acceptance.running import COMMAND, Running, command, command_here, environment, eventually, succeed
+from tests.acceptance.running import COMMAND, Running, command, command_here, environment, eventually, succeed_here
 
 from dealer_agent import __version__
 
@@ -85,8 +85,8 @@ def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], heavy: tup
 def test_a_list_imports_only_what_it_shows(tmp_path: Path, words: str) -> None:
     """A person waits for it. The database exists, so nothing has to be migrated."""
     store = str(tmp_path / "store")
-    succeed("init", store)
-    succeed(*words.split(), "--dir", store)
+    succeed_here("init", store)
+    succeed_here(*words.split(), "--dir", store)
     others = ("charset_normalizer", "holidays", "limits", "lxml", "rich.progress", "structlog", "vininfo")
     needless = (*HEAVY_BUT_DATABASE, *others, "sqlalchemy.dialects.postgresql", "sqlalchemy.orm")
     assert imported_of(needless, *words.split(), "--dir", store) == "[]"
@@ -100,7 +100,7 @@ def test_a_help_text_breaks_lines_only_at_the_width_of_the_terminal() -> None:
 @pytest.mark.parametrize("words", [("consent", "head"), ("appointments", "calendar"), ("tokens", "list")])
 def test_a_reader_that_ends_early_is_no_error(tmp_path: Path, words: tuple[str, ...]) -> None:
     """As in `dealer-agent consent head | head -1`."""
-    succeed("init", tmp_path / "store")
+    succeed_here("init", tmp_path / "store")
     asked = [COMMAND, *words, "--dir", str(tmp_path / "store")]
     with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) as done:
         assert done.stdout is not None
@@ -176,11 +176,11 @@ def test_a_lead_is_listed_and_shown_whole(service: Running) -> None:
         message="Is it [bold]still[/bold] there?\nRegards\x1b]0;owned\x07",
     )
     lead_id = asked(service.url, "lead.submit", **members)["lead_id"]
-    listed = succeed("leads", "list", "--dir", service.folder)
+    listed = succeed_here("leads", "list", "--dir", service.folder)
     (line,) = [line for line in listed.splitlines() if lead_id in line]
     assert "Robin Example7000" in line
     assert "requested" in line
-    shown = succeed("leads", "show", lead_id, "--dir", service.folder)
+    shown = succeed_here("leads", "show", lead_id, "--dir", service.folder)
     for told in (
         "robin7000@example.com",
         HONDA_VIN,

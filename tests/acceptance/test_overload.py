@@ -6,7 +6,6 @@ its processors with other tests.
 """
 
 import json
-import os
 import socket
 import threading
 import time
@@ -24,8 +23,8 @@ from tests.acceptance.asking import asked
 from tests.acceptance.open_loop import CONNECTIONS, figures_of, started
 from tests.acceptance.raw import connect, head, search_body
 from tests.acceptance.running import PATIENCE_SECONDS, Running, serving
+from tests.soak import SOAK
 
-SOAK = bool(os.environ.get("SOAK"))
 VEHICLES, SECONDS = (100_000, 60.0) if SOAK else (1_000, 1.5)
 IDLE, SLOW_SENDERS = (2_000, 50) if SOAK else (200, 10)
 BUSY = (512, 2_000) if SOAK else (256,)

@@ -29,6 +29,7 @@ def pooled_database(pgbouncer_server: PgBouncer) -> Iterator[tuple[str, str]]:
     drop_roles(pgbouncer_server.direct_url, roles)
 
 
+@pytest.mark.soak
 def test_replicas_work_through_a_pooler(
     tmp_path: Path, pooled_database: tuple[str, str], load_balancer: StartBalancer
 ) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 import psycopg
 import pytest
 from tests.acceptance.dealers import write_dealer
-from tests.acceptance.replicas import SOAK, loaded, platform
+from tests.acceptance.replicas import loaded, platform
 from tests.acceptance.running import Running, command_here, eventually, free_port, start
 from tests.servers.replication import Replicated, replicated_postgresql
+from tests.soak import SOAK
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, VAULT, storing
 from tests.storage.service_role import prepare
@@ -54,6 +55,7 @@ def address_of_service(cluster: Replicated) -> str:
     return f"postgresql://{ROLES.service}@{cluster.servers}/postgres"
 
 
+@pytest.mark.soak
 def test_no_answered_lead_is_lost_when_the_standby_takes_over(
     tmp_path: Path, cluster: Replicated, service_url: str, record_property: Any
 ) -> None:
@@ -118,6 +120,7 @@ def listening(store: Store, listens: threading.Event) -> None:
     asyncio.run(asyncio.wait_for(listen(), 240))
 
 
+@pytest.mark.soak
 def test_a_server_that_takes_no_writes_any_more_is_left_by_all_connections(
     cluster: Replicated, service_url: str
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_server_that_takes_no_writes_any_more_is_left_by_all_connections(
             listener.result(120)
 
 
+@pytest.mark.soak
 def test_the_service_starts_when_the_database_does(tmp_path: Path, cluster: Replicated, service_url: str) -> None:
     """Its port refuses connections, then the server is starting."""
     folder = write_dealer(tmp_path / "store")
@@ -168,6 +172,7 @@ def test_the_service_starts_when_the_database_does(tmp_path: Path, cluster: Repl
         running.kill_all()
 
 
+@pytest.mark.soak
 def test_the_start_waits_for_a_server_that_is_starting_or_not_promoted_yet(
     cluster: Replicated, service_url: str
 ) -> None:

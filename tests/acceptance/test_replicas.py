@@ -14,11 +14,12 @@ from typing import Any
 import httpx
 import pytest
 from tests.acceptance.asking import body, lead, refusal
-from tests.acceptance.replicas import CLIENTS, SOAK, loaded, platform
+from tests.acceptance.replicas import CLIENTS, loaded, platform
 from tests.acceptance.running import PATIENCE_SECONDS
 from tests.installation.marked_dealers import INSTALLATION, MarkedDealer
 from tests.servers.haproxy import StartBalancer
 from tests.servers.valkey import Valkey
+from tests.soak import SOAK
 from tests.storage.service_role import prepared_schema
 
 pytestmark = pytest.mark.outside_protocol("replicas of a service")
@@ -34,6 +35,7 @@ def database(postgresql_server: str) -> Iterator[tuple[str, str]]:
         yield urls
 
 
+@pytest.mark.soak
 def test_replicas_stop_die_and_join_under_load(
     tmp_path: Path, database: tuple[str, str], load_balancer: StartBalancer, record_property: Any
 ) -> None:
@@ -71,6 +73,7 @@ def test_replicas_stop_die_and_join_under_load(
     record_property("figure", f"{figure}{2 * ROUNDS} added; {len(load.lost)} requests lost at kills")
 
 
+@pytest.mark.soak
 def test_limits_hold_across_replicas(
     tmp_path: Path, database: tuple[str, str], load_balancer: StartBalancer, valkey_server: Valkey
 ) -> None:

@@ -59,13 +59,10 @@ def count_lines(machines: list[Running], event: str) -> list[int]:
     return [sum(line["event"] == event for line in machine.logged()) for machine in machines]
 
 
-def test_limits_hold_for_all_machines_together(machines: list[Running]) -> None:
-    assert statuses(machines, "inventory.search", 60) == {200: SEARCHES, 429: 60 - SEARCHES}
-    assert statuses(machines, "lead.submit", 12) == {200: LEADS, 429: 12 - LEADS}
+def test_limits_hold_for_all_machines_together_and_for_each_while_the_store_is_away(
+    machines: list[Running], valkey_server: Valkey
+) -> None:
     assert statuses(machines, "dealer.information", 12, token="dat_x_wrong") == {401: BAD_TOKENS, 429: 12 - BAD_TOKENS}
-
-
-def test_each_machine_keeps_the_limits_while_the_store_is_away(machines: list[Running], valkey_server: Valkey) -> None:
     assert statuses(machines, "lead.submit", 2) == {200: 2}
     valkey_server.kill()
     for machine in machines:

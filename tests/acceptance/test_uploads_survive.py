@@ -1,6 +1,6 @@
 """SIGKILL while a vendor uploads a feed: no half file is imported, and a file that is sent again is imported once.
 
-Twice in a normal run, `SOAK_KILLS` times in the long one.
+Only in `make soak`, `SOAK_KILLS` times in its long form.
 """
 
 import asyncio
@@ -17,10 +17,11 @@ from tests.acceptance.asking import asked
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, free_port, start, succeed_here
 from tests.feed_collection.uploading import PASSWORD, PASSWORD_HASH, USER
+from tests.soak import soak_count
 
 pytestmark = pytest.mark.outside_protocol("uploads of feeds by SFTP")
 
-KILLS = int(os.environ.get("SOAK_KILLS", "2"))
+KILLS = soak_count("SOAK_KILLS", 1)
 UNITS = 50
 
 
@@ -112,6 +113,7 @@ def is_empty(folder: Path) -> bool:
     return not any(folder.iterdir())
 
 
+@pytest.mark.soak
 def test_a_killed_upload_is_not_imported_and_the_file_that_is_sent_again_is_imported_once(tmp_path: Path) -> None:
     port = free_port()
     folder = receiving_dealer(tmp_path / "store", port)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import write_dealer
-from tests.acceptance.running import serving, succeed
+from tests.acceptance.running import serving, succeed_here
 
 pytestmark = pytest.mark.requirement("listing-member-types", "word-body", "word-driveline", "price-advertised")
 
@@ -28,7 +28,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[
     if not EXPORT.exists():
         pytest.skip("GAP: no vAuto export beside the project, so none was imported")
     folder = write_dealer(tmp_path_factory.mktemp("vauto"))
-    said = succeed("inventory", "import", EXPORT, "--dir", folder)
+    said = succeed_here("inventory", "import", EXPORT, "--dir", folder)
     with serving(folder) as running:
         page = asked(running.url, "inventory.search", pagination={"skip": 0, "limit": 100})
     assert page["total"] == len(page["vehicles"])

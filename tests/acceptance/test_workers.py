@@ -124,7 +124,7 @@ def test_readers_never_see_a_mixture_of_two_stocks(pair: Running) -> None:
     over = threading.Event()
 
     def read() -> None:
-        while not over.is_set():
+        while not over.wait(0.02):
             page = asked(pair.url, "inventory.search", pagination={"skip": 0, "limit": 100})
             markers = frozenset(vehicle["description"] for vehicle in page["vehicles"])
             seen.append((page["total"], len(page["vehicles"]), markers))

@@ -4,7 +4,6 @@ With SOAK in the environment the search is longer, and a stock of 100,000 is ask
 docs/reference/bounds.md.
 """
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +12,8 @@ from hypothesis import HealthCheck, Phase, given, settings, target
 from tests.cost.asking import KINDS, Genes
 from tests.cost.measuring import cost, dealer_with
 from tests.server.dealership import Dealership
+from tests.soak import SOAK
 
-SOAK = bool(os.environ.get("SOAK"))
 EXAMPLES = 500 if SOAK else 12
 MOST_MS = {1_000: 20.0, 100_000: 60.0} if SOAK else {1_000: 20.0}
 MARGIN = 1.0 if SOAK else 3.0

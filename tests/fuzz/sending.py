@@ -1,12 +1,13 @@
 """Requests as bytes on a socket, without an HTTP library that could change them."""
 
-import os
 import socket
 from collections.abc import Sequence
 from http.client import HTTPException, HTTPResponse
 from typing import NamedTuple
 
-REQUESTS = int(os.environ.get("SOAK_REQUESTS", "500"))
+from tests.soak import soak_count
+
+REQUESTS = soak_count("SOAK_REQUESTS", 500)
 """The least number of requests that the tests of this folder send together. Each test sends a share of it."""
 
 Headers = Sequence[tuple[bytes, bytes]]

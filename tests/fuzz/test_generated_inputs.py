@@ -4,7 +4,6 @@
 number of the input; `python -m tests.fuzz.inputs --seed SEED --only NUMBER` feeds and shows it again.
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -14,9 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 from tests.fuzz.inputs import REQUEST_KINDS, Report
+from tests.soak import soak_count, soak_seed
 
-INPUTS = int(os.environ.get("SOAK_INPUTS", "1000"))
-SEED = int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if INPUTS > 1_000 else 1)
+INPUTS = soak_count("SOAK_INPUTS", 1_000)
+SEED = soak_seed()
 """Every long run has new inputs. A short run always has the same."""
 
 PROCESSES = 2

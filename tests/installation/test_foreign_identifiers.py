@@ -1,11 +1,10 @@
 """No answer of a dealer contains data of another dealer, whatever identifiers of other dealers a request carries.
 
-3,000 requests in every run on each database, SOAK_FOREIGN requests in `make soak`. They go to the real command over
+1,000 requests in every run on each database, SOAK_FOREIGN requests in `make soak`. They go to the real command over
 HTTP. A failure names the seed and the number of the request.
 """
 
 import asyncio
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,11 +16,12 @@ import pytest
 from tests.acceptance.running import Running, serving
 from tests.installation.foreign_requests import KINDS, ForeignRequest, make_request
 from tests.installation.marked_dealers import DealerClient, MarkedDealer, learn, make_marked, marked_dealers
+from tests.soak import soak_count, soak_seed
 from tests.storage.current import make_current
 from tests.storage.service_role import prepared_schema
 
-REQUESTS = int(os.environ.get("SOAK_FOREIGN", "3000"))
-SEED = int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if REQUESTS > 3_000 else 1)
+REQUESTS = soak_count("SOAK_FOREIGN", 1_000)
+SEED = soak_seed()
 """Every long run has new requests. A short run always has the same."""
 CONNECTIONS = 16
 

@@ -4,7 +4,6 @@
 names the seed and the number of the request.
 """
 
-import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,11 +18,11 @@ from tests.published_versions.generating import Made, make
 from tests.published_versions.schemas import defects, needs_schemas, schemas
 from tests.published_versions.talking import VERSIONS, check_form, error_payload
 from tests.server.dealership import NO_LIMITS, run_dealership
+from tests.soak import SOAK, soak_count, soak_seed
 
-SOAK = bool(os.environ.get("SOAK"))
 MOST = 100_000
-REQUESTS = min(int(os.environ.get("SOAK_INPUTS", MOST)), MOST) if SOAK else 300
-SEED = int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if SOAK else 1)
+REQUESTS = min(soak_count("SOAK_INPUTS", MOST), MOST) if SOAK else 300
+SEED = soak_seed()
 """Every long run has new requests. A short run always has the same."""
 QUIET = '\n[logs]\nlevel = "error"\naccess = false\n'
 

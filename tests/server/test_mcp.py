@@ -2,13 +2,13 @@
 
 import gc
 import json
-import os
 from typing import Any
 
 import pytest
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import ACCORD, NO_LIMITS, Dealership
 from tests.server.mcp_calls import HANDSHAKE, NEW, call, post, text_of, use
+from tests.soak import SOAK
 
 pytestmark = pytest.mark.outside_protocol("MCP")
 
@@ -175,7 +175,7 @@ def test_requests_leave_nothing_behind(dealership: Dealership) -> None:
     from mcp.server.lowlevel import Server
     from mcp.server.streamable_http import StreamableHTTPServerTransport
 
-    for _ in range(5_000 if os.environ.get("SOAK") else 30):
+    for _ in range(5_000 if SOAK else 30):
         post(dealership, initialize("2025-11-25"))
         call(dealership, "server/discover")
     gc.collect()

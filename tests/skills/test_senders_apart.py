@@ -4,7 +4,6 @@ There are places enough here, and the test drives of others are with another veh
 somebody else. The link between leads that may be of one person is the only other thing that may differ.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from tests.leads.lead_views import confirmation_of
 from tests.skills.counter import TOKEN, Counter
 from tests.skills.shop import a_lead, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, at, rooftop, visit, windows
+from tests.soak import SOAK
 from tests.storage.calls import read, read_at
 
 from dealer_agent.dealers.profile import VisitRules
@@ -39,7 +39,7 @@ ROOM: Mapping[VisitKind, VisitRules] = {
 PLENTY = msgspec.structs.replace(PROFILE, rooftops=(rooftop("Ridgeline South", ROOM, "south"),))
 ULID = "[0-9A-HJKMNP-TV-Z]{26}"
 _dealers = count(1)
-EXAMPLES = 100 if os.environ.get("SOAK") else 30
+EXAMPLES = 100 if SOAK else 30
 
 EMAIL, PHONE = {"email": "sam@example.com"}, {"phone": "+12025550123"}
 POINTS = (EMAIL, PHONE, EMAIL | PHONE, {"email": "pat@example.com"}, PHONE | {"email": "pat@example.com"})

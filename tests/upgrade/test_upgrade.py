@@ -1,6 +1,5 @@
 """The previous release beside this version: on one PostgreSQL database, and one after the other on a SQLite file."""
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -13,13 +12,14 @@ from tests.acceptance.asking import asked, lead
 from tests.acceptance.dealers import FORD_VIN, stock_of_three, write_dealer, write_feed
 from tests.acceptance.running import Running, command, eventually, serving, succeed_here
 from tests.delivery.receivers import HttpReceiver, always, receiving_http
+from tests.soak import SOAK
 from tests.storage.databases import fresh_schema
 from tests.storage.service_role import as_role, drop_roles, roles_of
 from tests.upgrade.previous import PROGRAM, unpacked
 
 pytestmark = pytest.mark.outside_protocol("upgrades")
 
-LEADS = 200 if os.environ.get("SOAK") else 5
+LEADS = 200 if SOAK else 5
 
 
 @pytest.fixture(scope="module")

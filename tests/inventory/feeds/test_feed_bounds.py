@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
+from tests.soak import soak_count
 
 from dealer_agent.inventory.feeds import feed as limits
 from dealer_agent.inventory.feeds import json_records
@@ -138,7 +139,7 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=int(os.environ.get("SOAK_CASES", "300")) // 10)
+@settings(max_examples=soak_count("SOAK_CASES", 300) // 10)
 @given(st.sampled_from(_FIELDS), st.lists(_PIECES, min_size=1, max_size=3), st.lists(_PIECES, max_size=2))
 def test_no_repeated_text_in_a_cell_takes_more_than_linear_time(field: str, pieces: list[str], end: list[str]) -> None:
     piece, last = "".join(pieces), "".join(end)

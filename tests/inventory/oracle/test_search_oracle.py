@@ -4,7 +4,6 @@ A case is one stock, filter block, sort and page, for which the page, the total 
 `SOAK_CASES` in the environment asks for more than the 700 of every run.
 """
 
-import os
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -25,6 +24,7 @@ from tests.inventory.oracle.oracle import (
     oracle_search,
     split_words,
 )
+from tests.soak import soak_count
 
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit, sort_orders
 from dealer_agent.inventory.catalogue import Listing as CatalogueListing
@@ -34,7 +34,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 
 pytestmark = pytest.mark.requirement("whole-values", "ranges-inclusive", "total-order", "facets-matching-set")
 
-CASES = max(700, int(os.environ.get("SOAK_CASES", "0")))
+CASES = max(700, soak_count("SOAK_CASES", 0))
 CASES_A_STOCK = 20
 
 # Stocks are large on purpose, and an example is many cases.
