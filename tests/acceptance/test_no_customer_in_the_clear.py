@@ -1,7 +1,7 @@
 """What a customer said is in clear text nowhere: not in the database, not in a log, not in an error, not on a page.
 
 See docs/protocol.md#sealed-at-rest and 16 CFR 314.4(c)(3): customer information is encrypted at rest. A
-service with two workers takes, refuses and delivers leads full of strings that occur nowhere else, over both bindings;
+service takes, refuses and delivers leads full of strings that occur nowhere else, over both bindings;
 then everything that it keeps, wrote and answered is searched for them, in every form in which they might hide.
 """
 
@@ -321,7 +321,7 @@ def worked(folder: Path, url: str) -> Iterator[Afterwards]:
     with failing_crm() as (http_port, mail_port, received):
         channels = ROOFTOP.format(http=http_port, closed=NOBODY) + VISITS
         write_dealer_with(folder, channels, SETTINGS.format(smtp=mail_port), url)
-        running = start(folder, workers=2, DATABASE_URL=url)
+        running = start(folder, DATABASE_URL=url)
         try:
             send_everything(running, after)
             feed = write_feed(folder / "again.json", stock_of_three())

@@ -31,6 +31,7 @@ from lxml import etree
 from tests.acceptance.asking import ask, asked, lead
 from tests.acceptance.dealers import HONDA_VIN, stocked_dealer
 from tests.acceptance.running import COMMAND, Running, command_here, environment, eventually, serving
+from tests.published_files import ADF_DTD
 from tests.storage.databases import fresh_schema
 from tests.storage.samples import consent as sample_consent
 from tests.storage.samples import lead as sample_lead
@@ -495,9 +496,8 @@ def test_adf_is_one_valid_document_with_a_prospect_for_each_lead(shop: Shop) -> 
     assert ids == [row["lead_id"] for row in exported]
     assert lead_id in ids
     assert email in [element.text for element in document.iterfind("prospect/customer/contact/email")]
-    dtd = Path(__file__).parents[3] / "shared" / "data" / "adf" / "adf-1.0.dtd"
-    if dtd.exists():
-        with dtd.open("rb") as file:
+    if ADF_DTD.exists():
+        with ADF_DTD.open("rb") as file:
             etree.DTD(file).assertValid(document)
 
 

@@ -56,7 +56,7 @@ WARNINGS = ("inventory import", "no other machine can reach", "links in mails to
 
 @pytest.mark.parametrize("warned", [True, False])
 def test_serve_warns_of_what_is_missing_and_of_what_others_cannot_reach(tmp_path: Path, warned: bool) -> None:
-    """The service is well all the same. Without stock, as after a changed `id` in dealer.toml, it has nothing to sell."""
+    """It serves all the same. Without stock, as after a changed `id` in dealer.toml, it has nothing to sell."""
     if warned:
         folder = write_dealer(tmp_path / "store", f"{MAIL}confirm_appointments = true\n")
     else:

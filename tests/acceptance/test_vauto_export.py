@@ -2,17 +2,18 @@
 
 import csv
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import write_dealer
 from tests.acceptance.running import serving, succeed_here
+from tests.published_files import VAUTO_EXPORT, needs
 
-pytestmark = pytest.mark.requirement("listing-member-types", "word-body", "word-driveline", "price-advertised")
-
-EXPORT = Path(__file__).parents[3] / "shared" / "data" / "vauto" / "vauto_inventory.csv"
+pytestmark = [
+    needs(VAUTO_EXPORT),
+    pytest.mark.requirement("listing-member-types", "word-body", "word-driveline", "price-advertised"),
+]
 
 CANONICAL = {
     "body": {"sedan", "suv", "truck", "coupe", "hatchback", "wagon", "convertible", "minivan", "van"},
@@ -25,10 +26,8 @@ CANONICAL = {
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[str, Any]]]:
     """What the import said, and all listings that the service then has, by VIN."""
-    if not EXPORT.exists():
-        pytest.skip("GAP: no vAuto export beside the project, so none was imported")
     folder = write_dealer(tmp_path_factory.mktemp("vauto"))
-    said = succeed_here("inventory", "import", EXPORT, "--dir", folder)
+    said = succeed_here("inventory", "import", VAUTO_EXPORT, "--dir", folder)
     with serving(folder) as running:
         page = asked(running.url, "inventory.search", pagination={"skip": 0, "limit": 100})
     assert page["total"] == len(page["vehicles"])
@@ -37,7 +36,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, dict[str, str]]:
-    with EXPORT.open(encoding="utf-8", newline="") as file:
+    with VAUTO_EXPORT.open(encoding="utf-8", newline="") as file:
         return {row["VIN"]: row for row in csv.DictReader(file)}
 
 

@@ -22,7 +22,7 @@ from tests.catalogue_loading.mutation_results import (
     result_of,
     stock_of,
 )
-from tests.inventory.feeds.test_feed_layouts import REAL_VAUTO
+from tests.published_files import VAUTO_EXPORT, needs
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 
@@ -78,9 +78,9 @@ NOT_OF_THIS_FILE = ("rooftop", "addresses of photos", "one byte of Windows-1252"
 """The real file has one rooftop, other addresses and no word with an accent."""
 
 
-@pytest.mark.skipif(not REAL_VAUTO.exists(), reason=f"GAP: no real feed at {REAL_VAUTO}")
+@needs(VAUTO_EXPORT)
 def test_a_real_feed_passes_and_is_refused_or_warned_about_when_it_is_damaged() -> None:
-    original = REAL_VAUTO.read_bytes()
+    original = VAUTO_EXPORT.read_bytes()
     file = real_file(original)
 
     def damaged(mutations: tuple[Mutation, ...]) -> list[Mutation]:

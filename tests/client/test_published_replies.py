@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.published_files import SCHEMAS, absent
 
 from dealer_agent.client.lenient_types import decode_lenient
 from dealer_agent.protocol.skill import SKILLS, Skill
 
 pytestmark = pytest.mark.outside_protocol("the client library")
 
-PUBLISHED = Path(__file__).parents[3] / "shared" / "spec" / "aap"
 VERSIONS = ("v1.0", "v1.1", "v1.3")
-EXAMPLES = sorted(PUBLISHED.glob("v*/examples/*-response.*json"))
+EXAMPLES = sorted(SCHEMAS.glob("v*/examples/*-response.*json"))
 
 FORMATS = {
     "date-time": st.datetimes().map(lambda at: f"{at:%Y-%m-%dT%H:%M:%S}Z".rjust(20, "0")),
@@ -25,8 +25,8 @@ FORMATS = {
     "timezone": st.just("America/Chicago"),
 }
 
-if not PUBLISHED.exists():
-    pytest.skip("GAP: the published schemas are not here", allow_module_level=True)
+if not SCHEMAS.exists():
+    pytest.skip(absent(SCHEMAS), allow_module_level=True)
 
 
 @cache
@@ -84,7 +84,7 @@ def plain(kind: str, schema: Any, path: Path) -> st.SearchStrategy[Any]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
 def test_a_reply_that_a_published_schema_allows_is_decoded(skill: Skill, version: str) -> None:
-    path = PUBLISHED / version / "schemas" / f"{skill.stem}-response.schema.json"
+    path = SCHEMAS / version / "schemas" / f"{skill.stem}-response.schema.json"
 
     @settings(max_examples=10)
     @given(reply=instances(schema_file(path), path))

@@ -1,14 +1,10 @@
 """ADF documents read back, and what ADF 1.0 asks of every one of them."""
 
-from pathlib import Path
-
 from lxml import etree
 from lxml.etree import _Element as Element
 
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_view import LeadView
-
-DTD_FILE = Path(__file__).parents[3] / "shared" / "data" / "adf" / "adf-1.0.dtd"
 
 ORDER = {
     "adf": "prospect+",

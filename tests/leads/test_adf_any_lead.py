@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 from msgspec import UNSET
-from tests.leads.adf_documents import DTD_FILE, complaints, prospect_of, told
+from tests.leads.adf_documents import complaints, prospect_of, told
 from tests.leads.lead_views import LEAD_ID, NASTY, a_view, nasty, views
+from tests.published_files import ADF_DTD, needs
 
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_view import LeadView
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.outside_protocol("ADF")
 PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n<?adf version="1.0"?>\n<adf>'
 
 
-DTD = etree.DTD(str(DTD_FILE)) if DTD_FILE.is_file() else None
+DTD = etree.DTD(str(ADF_DTD)) if ADF_DTD.is_file() else None
 
 
 @given(view=views())
@@ -36,7 +37,7 @@ def test_every_lead_that_the_contract_admits_has_sound_adf(view: LeadView) -> No
     assert told(document[0], "id") == LEAD_ID
 
 
-@pytest.mark.skipif(DTD is None, reason="the DTD is not here")
+@needs(ADF_DTD)
 def test_the_dtd_finds_what_is_out_of_order() -> None:
     document = etree.fromstring(render_adf(a_view()))
     document[0].append(document[0][0])

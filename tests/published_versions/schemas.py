@@ -3,16 +3,12 @@
 import json
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import pytest
+from tests.published_files import SCHEMAS, needs
 
-PUBLISHED = Path(__file__).parents[3] / "shared" / "spec" / "aap"
-needs_schemas = pytest.mark.skipif(
-    not PUBLISHED.is_dir(), reason=f"GAP: the published schemas of the public protocol are not in {PUBLISHED}"
-)
+needs_schemas = needs(SCHEMAS)
 
 SCHEMAS_OF = {"1.0": "1.0", "1.1": "1.1", "1.2": "1.3", "1.3": "1.3", "next": "1.3"}
 """The published schemas that a version is compared with. 1.2 has those of 1.3 without fees."""
@@ -23,7 +19,7 @@ PRIMITIVE = "_primitives"
 
 def examples(version: str, kind: str) -> Iterator[tuple[str, Any]]:
     """The name and the content of each published example whose name contains `kind`."""
-    for path in sorted((PUBLISHED / f"v{version}" / "examples").glob(f"*{kind}*.json")):
+    for path in sorted((SCHEMAS / f"v{version}" / "examples").glob(f"*{kind}*.json")):
         yield path.name.removesuffix(".example.json"), json.loads(path.read_text("utf-8"))
 
 
@@ -31,7 +27,7 @@ def examples(version: str, kind: str) -> Iterator[tuple[str, Any]]:
 def schemas(version: str) -> dict[str, Any]:
     """The schemas that a version is compared with, by the names of their files."""
     found = {}
-    for path in (PUBLISHED / f"v{SCHEMAS_OF[version]}" / "schemas").rglob("*.json"):
+    for path in (SCHEMAS / f"v{SCHEMAS_OF[version]}" / "schemas").rglob("*.json"):
         found[path.name.removesuffix(".schema.json")] = json.loads(path.read_text("utf-8"))
     if version == "1.2":
         # A vehicle may have unknown members. `talking` looks for fees in replies.

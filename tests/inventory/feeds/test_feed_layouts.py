@@ -3,11 +3,11 @@
 import csv
 import io
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import UNSET
+from tests.published_files import VAUTO_EXPORT, needs
 
 from dealer_agent.inventory.feeds.feed import Feed, FeedError
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.outside_protocol("feeds")
 
 VIN = "1HGCM82633A004352"
 OTHER_VIN = "5YJ3E1EA7KF317000"
-REAL_VAUTO = Path(__file__).parents[4] / "shared" / "data" / "vauto" / "vauto_inventory.csv"
 
 
 def delimited(*rows: dict[str, str], delimiter: str = ",", quoting: Any = csv.QUOTE_ALL) -> bytes:
@@ -493,10 +492,10 @@ def test_what_a_unit_cost_is_never_read(row: dict[str, str], column: str) -> Non
     assert "98765" not in repr(tuple(feed.units))
 
 
-@pytest.mark.skipif(not REAL_VAUTO.exists(), reason="the real vAuto export is not at hand")
+@needs(VAUTO_EXPORT)
 def test_a_real_vauto_export_is_read_whole() -> None:
-    feed = read_feed(REAL_VAUTO.read_bytes())
-    raw = list(csv.DictReader(io.StringIO(REAL_VAUTO.read_text("utf-8-sig"))))
+    feed = read_feed(VAUTO_EXPORT.read_bytes())
+    raw = list(csv.DictReader(io.StringIO(VAUTO_EXPORT.read_text("utf-8-sig"))))
     units = [row.unit for row in feed.units]
     assert (feed.layout, feed.delimiter, feed.rows, len(units), feed.refused) == ("vauto", ",", 45, 45, ())
     assert [unit.vin for unit in units] == [row["VIN"] for row in raw]

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from collections.abc import Callable
 from datetime import datetime, time
 
 import openpyxl
@@ -69,75 +70,86 @@ DTD = "document type definition"
 BROKEN = "cannot be read"
 CELL = b'<c t="inlineStr"><is><t>%s</t></is></c>'
 
-HOSTILE: dict[str, tuple[dict[str, bytes], str]] = {
-    "entities in a sheet": ({"xl/sheet.xml": sheet(b"<row><c><v>" + b"&x;" * 5_000, before=ENTITY)}, DTD),
-    "attributes by default in a sheet": ({"xl/sheet.xml": sheet(b"<row>" + b"<c/>" * 50_000, before=DEFAULTS)}, DTD),
-    "a DTD of the texts": ({"xl/t.xml": texts(b"<si/>", before=ENTITY)}, DTD),
-    "a DTD of the styles": ({"xl/s.xml": styles(b"", before=ENTITY)}, DTD),
-    "a DTD of the relations": ({"xl/_rels/workbook.xml.rels": ENTITY + b"<Relationships/>"}, DTD),
-    "a DTD of the workbook": ({"xl/workbook.xml": ENTITY + b"<workbook/>"}, DTD),
-    "a DTD of a part that is not read": ({"docProps/core.xml": ENTITY + b"<x>&x;</x>"}, DTD),
-    "a DTD in UTF-16": (
-        {"docProps/core.xml": ENTITY.replace(b"<?xml version='1.0'?>", b"").decode().encode("utf-16")},
+HOSTILE: dict[str, tuple[Callable[[], dict[str, bytes]], str]] = {
+    "entities in a sheet": (lambda: {"xl/sheet.xml": sheet(b"<row><c><v>" + b"&x;" * 5_000, before=ENTITY)}, DTD),
+    "attributes by default in a sheet": (
+        lambda: {"xl/sheet.xml": sheet(b"<row>" + b"<c/>" * 50_000, before=DEFAULTS)},
         DTD,
     ),
-    "a DTD outside the computer": ({"docProps/core.xml": b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>'}, DTD),
-    "a row of empty cells": ({"xl/sheet.xml": sheet(b"<row>" + b"<c/>" * 5_000_000 + b"</row>")}, "columns"),
+    "a DTD of the texts": (lambda: {"xl/t.xml": texts(b"<si/>", before=ENTITY)}, DTD),
+    "a DTD of the styles": (lambda: {"xl/s.xml": styles(b"", before=ENTITY)}, DTD),
+    "a DTD of the relations": (lambda: {"xl/_rels/workbook.xml.rels": ENTITY + b"<Relationships/>"}, DTD),
+    "a DTD of the workbook": (lambda: {"xl/workbook.xml": ENTITY + b"<workbook/>"}, DTD),
+    "a DTD of a part that is not read": (lambda: {"docProps/core.xml": ENTITY + b"<x>&x;</x>"}, DTD),
+    "a DTD in UTF-16": (
+        lambda: {"docProps/core.xml": ENTITY.replace(b"<?xml version='1.0'?>", b"").decode().encode("utf-16")},
+        DTD,
+    ),
+    "a DTD outside the computer": (lambda: {"docProps/core.xml": b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>'}, DTD),
+    "a row of empty cells": (lambda: {"xl/sheet.xml": sheet(b"<row>" + b"<c/>" * 5_000_000 + b"</row>")}, "columns"),
     "empty cells in every row": (
-        {"xl/sheet.xml": sheet((b"<row>" + b"<c/>" * 10_000 + b"</row>") * 10 + b'<row r="9999999"/>')},
+        lambda: {"xl/sheet.xml": sheet((b"<row>" + b"<c/>" * 10_000 + b"</row>") * 10 + b'<row r="9999999"/>')},
         BROKEN,
     ),
     "a cell in the last corner": (
-        {"xl/sheet.xml": sheet(b'<row r="1000000"><c r="XFD1000000"><v>1</v></c></row>')},
+        lambda: {"xl/sheet.xml": sheet(b'<row r="1000000"><c r="XFD1000000"><v>1</v></c></row>')},
         "columns",
     ),
-    "a cell in the last row": ({"xl/sheet.xml": sheet(b'<row r="1048576"><c r="A1048576"><v>1</v></c></row>')}, "rows"),
+    "a cell in the last row": (
+        lambda: {"xl/sheet.xml": sheet(b'<row r="1048576"><c r="A1048576"><v>1</v></c></row>')},
+        "rows",
+    ),
     "a column that does not exist": (
-        {"xl/sheet.xml": sheet(b'<row><c r="' + b"A" * 9_000 + b'1"><v>1</v></c></row>')},
+        lambda: {"xl/sheet.xml": sheet(b'<row><c r="' + b"A" * 9_000 + b'1"><v>1</v></c></row>')},
         BROKEN,
     ),
-    "a row with a long number": ({"xl/sheet.xml": sheet(b'<row r="' + b"9" * 9_000 + b'"/>')}, BROKEN),
+    "a row with a long number": (lambda: {"xl/sheet.xml": sheet(b'<row r="' + b"9" * 9_000 + b'"/>')}, BROKEN),
     "one long text in many cells": (
-        {
+        lambda: {
             "xl/t.xml": texts(b"<si><t>" + b"A" * 130_000 + b"</t></si>"),
             "xl/sheet.xml": sheet((b"<row>" + b'<c t="s"><v>0</v></c>' * 1_000 + b"</row>") * 100),
         },
         f"{MOST_LINE:,} characters",
     ),
-    "one text without end": ({"xl/sheet.xml": sheet(b"<row>" + CELL % (b"A" * (40 << 20)) + b"</row>" + b"<")}, BROKEN),
+    "one text without end": (
+        lambda: {"xl/sheet.xml": sheet(b"<row>" + CELL % (b"A" * (40 << 20)) + b"</row>" + b"<")},
+        BROKEN,
+    ),
     "one text in many pieces": (
-        {
+        lambda: {
             "xl/sheet.xml": sheet(
                 b'<row><c t="inlineStr"><is>' + b"<t>%s</t>" % (b"A" * 100) * 200_000 + b"</is></c></row><"
             )
         },
         BROKEN,
     ),
-    "shared texts": ({"xl/t.xml": texts(b"<si>" + b" " * (MOST_TEXTS_MIB << 20))}, f"{MOST_TEXTS_MIB} MiB"),
+    "shared texts": (lambda: {"xl/t.xml": texts(b"<si>" + b" " * (MOST_TEXTS_MIB << 20))}, f"{MOST_TEXTS_MIB} MiB"),
     "many styles": (
-        {"xl/s.xml": styles(b"<cellXfs>" + b"<xf/>" * 2_000_000 + b"</cellXfs>")},
+        lambda: {"xl/s.xml": styles(b"<cellXfs>" + b"<xf/>" * 2_000_000 + b"</cellXfs>")},
         f"{MOST_STYLES:,} styles",
     ),
     "many formats": (
-        {"xl/s.xml": styles(b'<numFmt numFmtId="1" formatCode="d"/>' * 100_000)},
+        lambda: {"xl/s.xml": styles(b'<numFmt numFmtId="1" formatCode="d"/>' * 100_000)},
         f"{MOST_STYLES:,} styles",
     ),
-    "levels without end": ({"xl/sheet.xml": sheet(b"<a>" * 5_000_000)}, BROKEN),
-    "names without end": ({"xl/sheet.xml": sheet(b"".join(b"<a%x/>" % n for n in range(500_000)))}, BROKEN),
+    "levels without end": (lambda: {"xl/sheet.xml": sheet(b"<a>" * 5_000_000)}, BROKEN),
+    "names without end": (lambda: {"xl/sheet.xml": sheet(b"".join(b"<a%x/>" % n for n in range(500_000)))}, BROKEN),
     "attributes without end": (
-        {"xl/sheet.xml": sheet(b"<row " + b" ".join(b'a%x="1"' % n for n in range(500_000)) + b"/>")},
+        lambda: {"xl/sheet.xml": sheet(b"<row " + b" ".join(b'a%x="1"' % n for n in range(500_000)) + b"/>")},
         BROKEN,
     ),
-    "an attribute without end": ({"xl/sheet.xml": sheet(b'<row x="' + b"A" * (40 << 20) + b'"/>')}, BROKEN),
-    "a comment without end": ({"docProps/core.xml": b"<!--" + b"A" * (40 << 20) + b"--><x/>"}, BROKEN),
-    "an index of no text": ({"xl/sheet.xml": sheet(b'<row><c t="s"><v>-1</v></c></row>')}, BROKEN),
-    "an encoding that does not exist": ({"xl/sheet.xml": b"<?xml version='1.0' encoding='x'?><x/>"}, BROKEN),
+    "an attribute without end": (lambda: {"xl/sheet.xml": sheet(b'<row x="' + b"A" * (40 << 20) + b'"/>')}, BROKEN),
+    "a comment without end": (lambda: {"docProps/core.xml": b"<!--" + b"A" * (40 << 20) + b"--><x/>"}, BROKEN),
+    "an index of no text": (lambda: {"xl/sheet.xml": sheet(b'<row><c t="s"><v>-1</v></c></row>')}, BROKEN),
+    "an encoding that does not exist": (lambda: {"xl/sheet.xml": b"<?xml version='1.0' encoding='x'?><x/>"}, BROKEN),
 }
 
 
 @pytest.mark.parametrize(("parts", "words"), HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_workbook_is_refused_and_takes_little_memory(parts: dict[str, bytes], words: str) -> None:
-    made = book(parts=parts)
+def test_a_hostile_workbook_is_refused_and_takes_little_memory(
+    parts: Callable[[], dict[str, bytes]], words: str
+) -> None:
+    made = book(parts=parts())
     refusal, taken = cost_of(lambda: list(rows_of_workbook(made)))
     assert words in refusal
     assert taken < MOST_MIB
