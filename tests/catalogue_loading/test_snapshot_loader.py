@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.patching import replace_in
 from tests.server.dealership import LOT, set_up
 
 from dealer_agent.catalogue_loading import snapshot_loader, snapshot_process
@@ -74,7 +75,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         started.append(process.pid)
         return process
 
-    monkeypatch.setattr(subprocess, "Popen", start)
+    replace_in(monkeypatch, snapshot_loader, "subprocess", Popen=start)
 
     def the_process() -> int:
         deadline = time.monotonic() + 120
@@ -148,7 +149,7 @@ def test_the_file_is_its_owners_alone(shop: Shop) -> None:
 
 def test_a_second_worker_maps_what_the_first_one_had_made(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     first = shop.loader().load(NOW)
-    monkeypatch.setattr(subprocess, "Popen", None)
+    replace_in(monkeypatch, snapshot_loader, "subprocess", Popen=None)
     second = shop.loader().load(NOW)
     assert second.revision == first.revision
     assert second.catalogue.search(Filters(), 0, 5) == first.catalogue.search(Filters(), 0, 5)
@@ -195,7 +196,7 @@ def test_what_is_written_goes_to_the_disk_meanwhile_and_not_all_at_the_end(
         write_stock(*given)
 
     monkeypatch.setattr(snapshot_process, "_SYNC_SECONDS", 0.0)
-    monkeypatch.setattr(os, "fdatasync", sync)
+    replace_in(monkeypatch, snapshot_process, "os", fdatasync=sync)
     monkeypatch.setattr("dealer_agent.catalogue_loading.snapshot_process.write_stock", written)
     inputs = SnapshotInputs(listing_policy(shop.settings.dealer), 30)
     file = shop.folder / FILE

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.patching import replace_in
 
-from dealer_agent.config import SettingsError, load_settings
+from dealer_agent.config import SettingsError, keys, load_settings
 from dealer_agent.config.keys import KeyFile, changing, create_key_file, load_cipher, replace_key_file
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, render
 
@@ -258,7 +259,7 @@ def test_a_file_that_somebody_else_would_lose_is_left_as_it_is(key_file: Path, m
         raise PermissionError(1, "Operation not permitted")
 
     before = key_file.read_text()
-    monkeypatch.setattr(os, "chown", not_permitted)
+    replace_in(monkeypatch, keys, "os", chown=not_permitted)
     with pytest.raises(PermissionError):
         replace_key_file(key_file, Keyring((new_key(),)))
     assert key_file.read_text() == before

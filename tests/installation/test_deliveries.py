@@ -191,7 +191,8 @@ def test_a_dealer_with_a_missing_secret_delays_only_itself(
             eventually("other leads arrive", lambda: len(receivers[WORKS].taken) == 3)
             assert {(each["event"], each["dealer"]) for each in logged} == {("deliveries of a dealer wait", REFUSES)}
             assert variable in logged[0]["problem"]
-            assert len(logged) == 1
+            # Once, and once more where the changed settings are noticed only now: not at every attempt.
+            assert len(logged) <= 2
             assert states(store, REFUSES) == {"waiting"}
             right = dealer_toml(REFUSES, crm(receivers[REFUSES].url)).encode()
             write(store, REFUSES, change_settings, right, expected=2, actor="test")

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from tests.delivery.certificates import server_certificate
 from tests.delivery.receivers import HttpReceiver, always, receiving_http
+from tests.patching import replace_in
 
 from dealer_agent.outgoing import connections
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
@@ -45,7 +46,7 @@ class Resolver:
 def resolving(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resolver]:
     def install(*answers: list[str]) -> Resolver:
         resolver = Resolver(*answers)
-        monkeypatch.setattr(socket, "getaddrinfo", resolver.getaddrinfo)
+        replace_in(monkeypatch, connections, "socket", getaddrinfo=resolver.getaddrinfo)
         return resolver
 
     return install
@@ -178,7 +179,7 @@ def test_names_that_are_not_resolved_hold_no_thread_that_others_need(monkeypatch
         answers.wait(120)
         raise socket.gaierror
 
-    monkeypatch.setattr(socket, "getaddrinfo", no_answer)
+    replace_in(monkeypatch, connections, "socket", getaddrinfo=no_answer)
 
     async def run() -> int:
         waiting = [asyncio.create_task(connect(HOST, 443, RULE)) for _ in range(200)]

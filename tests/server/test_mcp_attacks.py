@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.patching import replace_in
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import NO_LIMITS, Dealership
 from tests.server.mcp_calls import FORM, JO, OLD, STATE_REFUSED, call, post, text_of, ticked, use
@@ -247,8 +248,10 @@ def test_a_host_that_changes_its_name_sends_no_second_lead(dealership: Dealershi
 
 
 def test_a_state_expires(dealership: Dealership, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mcp.server import request_state
+
     state, now = asked(dealership), time.time()
-    monkeypatch.setattr("mcp.server.request_state.time.time", lambda: now + 901)
+    replace_in(monkeypatch, request_state, "time", time=lambda: now + 901)
     assert (
         use(dealership, "lead_submit", LEAD, capabilities=FORM, state=state, answer=ticked(email=True)) == STATE_REFUSED
     )
