@@ -18,7 +18,7 @@ from tests.acceptance.asking import asked
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.key_files import LEADS, all_there, entries, ids_in, key_file, printed_key, refused, used, wanted
 from tests.acceptance.running import Running, command_here, environment, eventually, serving, succeed
-from tests.soak import SQLITE_FIRST
+from tests.soak import sqlite_first
 
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import KeyFile
@@ -248,7 +248,7 @@ def let_the_key_become_due(folder: Path, env: Mapping[str, str], monkeypatch: py
     assert len(ids_in(folder)) == 2
 
 
-@SQLITE_FIRST
+@sqlite_first()
 def test_a_running_service_takes_leads_and_finds_duplicates_while_it_changes_its_key(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

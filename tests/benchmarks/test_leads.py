@@ -44,6 +44,7 @@ def test_a_target_is_met_by_figures_within_its_bound() -> None:
     assert all(found.values())
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="GAP: wrk is not installed")
 def test_a_short_run_measures_both_databases(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"leads.DELIVERIES": 20, "leads.STEADY_RATE": 10, "leads.VEHICLES": 20, "leads.WORKERS": 1}

@@ -20,10 +20,12 @@ from tests.acceptance.running import (
 from tests.feed_collection.feed_server import feed_server
 from tests.feed_collection.feeding import FOLDER, feed_bytes, feed_dealer, states
 from tests.feed_collection.uploading import PASSWORD_HASH
+from tests.soak import sqlite_first
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
 
 
+@sqlite_first()
 def test_a_service_with_two_workers_imports_each_file_once(tmp_path: Path, database_url: str) -> None:
     with feed_server(feed_bytes(3)) as server:
         toml = server.toml() + FOLDER.replace("main", "second").replace("1", "2")
@@ -48,6 +50,7 @@ def test_a_service_with_two_workers_imports_each_file_once(tmp_path: Path, datab
                 running.kill_all()
 
 
+@sqlite_first()
 def test_two_processes_at_once_import_a_file_once(tmp_path: Path, database_url: str) -> None:
     with feed_dealer(tmp_path / "store", database_url=database_url) as dealer:
         dealer.upload(feed_bytes(400))

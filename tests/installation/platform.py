@@ -7,6 +7,7 @@ from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
 from tests.server.dealership import Dealership, lifespan
+from tests.storage.current import make_current
 from tests.storage.service_role import admin_of
 
 from dealer_agent.bootstrap import installation_application
@@ -15,7 +16,6 @@ from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.dealer_registry import add_dealer, add_host
-from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 
 PUBLIC_URL = "https://agents.example.com"
@@ -55,7 +55,7 @@ def make_installation(
     (directory / "installation.toml").write_text(toml, encoding="utf-8")
     create_key_file(directory)
     installation = load_installation(directory, env or {})
-    migrate(installation.database_url)
+    make_current(installation.database_url)
     return installation
 
 

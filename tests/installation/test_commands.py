@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import typer
-from tests.acceptance.running import command, command_here, succeed_here
+from tests.acceptance.running import command_here, succeed_here
 from tests.installation.platform import DEALERS, dealer_toml
 
 from dealer_agent.cli import app
@@ -123,14 +123,14 @@ def test_settings_are_edited_in_the_editor(platform: Path, tmp_path: Path) -> No
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i.old "s/North Motors/Polar Motors/" "$2"\n')
     editor.chmod(0o700)
-    done = command("dealers", "edit", NORTH, "--dir", platform, EDITOR=f"{editor} --wait")
+    done = command_here("dealers", "edit", NORTH, "--dir", platform, EDITOR=f"{editor} --wait")
     assert (done.returncode, "number 2" in done.stdout) == (0, True), done.stderr
-    again = command("dealers", "edit", NORTH, "--dir", platform, EDITOR=f"{editor} --wait")
+    again = command_here("dealers", "edit", NORTH, "--dir", platform, EDITOR=f"{editor} --wait")
     assert (again.returncode, "Nothing was changed" in again.stderr) == (1, True)
     editor.write_text('#!/bin/sh\necho nonsense > "$2"\n')
-    wrong = command("dealers", "edit", NORTH, "--dir", platform, EDITOR=f"{editor} --wait")
+    wrong = command_here("dealers", "edit", NORTH, "--dir", platform, EDITOR=f"{editor} --wait")
     assert (wrong.returncode, "is not TOML" in wrong.stderr, "Nothing was changed" in wrong.stderr) == (1, True, True)
-    missing = command("dealers", "edit", NORTH, "--dir", platform, EDITOR=str(tmp_path / "missing"))
+    missing = command_here("dealers", "edit", NORTH, "--dir", platform, EDITOR=str(tmp_path / "missing"))
     assert (missing.returncode, "Set EDITOR" in missing.stderr) == (1, True)
     assert listed(platform)[0]["settings"] == 2
 
@@ -169,7 +169,7 @@ def test_hosts_are_added_listed_and_removed(platform: Path) -> None:
 
 
 def test_a_dealer_is_removed_only_after_a_confirmation(platform: Path) -> None:
-    refused = command("dealers", "remove", NORTH, "--dir", platform)
+    refused = command_here("dealers", "remove", NORTH, "--dir", platform)
     assert (refused.returncode, "all leads" in refused.stderr) == (1, True)
     assert len(listed(platform)) == 2
     succeed_here("dealers", "remove", NORTH, "--yes", "--dir", platform)

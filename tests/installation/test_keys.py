@@ -21,6 +21,7 @@ from tests.acceptance.running import command_here, environment, succeed_here
 from tests.acceptance.searching import EMAIL, MARK, readable
 from tests.installation.platform import DEALERS, add, make_installation, run_installation
 from tests.server.dealership import message
+from tests.soak import sqlite_first
 from tests.storage.calls import read
 from tests.storage.samples import consent, lead
 from tests.storage.service_role import as_role, prepared_schema
@@ -142,6 +143,7 @@ def test_all_keys_are_replaced_by_age_and_the_old_ones_destroyed(installation: I
     assert run_due_steps(installation, 1) == []
 
 
+@sqlite_first("installation")
 def test_a_rotation_that_is_stopped_at_any_pause_loses_nothing_and_completes_later(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +218,7 @@ def rotate(installation: Installation, *options: str) -> str:
     return succeed_here(*words, DATABASE_URL=installation.database_url)
 
 
+@sqlite_first("installation")
 @pytest.mark.usefixtures("at_once")
 def test_a_rotation_of_the_installations_key_may_be_killed_at_each_step(installation: Installation) -> None:
     (first,), dealers = ids_in_file(installation), ids_of(installation)
@@ -231,6 +234,7 @@ def test_a_rotation_of_the_installations_key_may_be_killed_at_each_step(installa
     all_is_there(installation)
 
 
+@sqlite_first("installation")
 @pytest.mark.usefixtures("at_once")
 def test_a_rotation_of_one_dealers_key_may_be_killed_at_each_step_and_changes_no_other_key(
     installation: Installation,
@@ -380,6 +384,7 @@ def store_marked(installation: Installation, lead_id: str) -> None:
         writer.submit(NORTH, job, datetime.now(UTC)).result(60)
 
 
+@sqlite_first("installation")
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.skipif("TEST_DATABASE_URL" in os.environ, reason="the files of that server are not ours")
 def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_database(

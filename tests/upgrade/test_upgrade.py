@@ -62,6 +62,7 @@ def wanted(number: int) -> dict[str, Any]:
     return lead(number, idempotency_key=f"key-{number}", vehicle_of_interest={"vin": FORD_VIN})
 
 
+@pytest.mark.soak
 def test_both_versions_serve_one_database_while_the_machines_are_replaced(
     tmp_path: Path, admin: str, previous: dict[str, Any]
 ) -> None:
