@@ -54,10 +54,17 @@ def test_make_alone_lists_every_command() -> None:
     assert {"help", *COMMANDS} == set(re.findall(r"make ([a-z-]+)\t", listed))
 
 
-def test_the_continuous_integration_runs_check_docs_and_test() -> None:
+def test_the_continuous_integration_runs_check_docs_test_and_the_short_form_of_soak_once_each() -> None:
     run = ROOT / ".ci" / "run"
     assert run.stat().st_mode & stat.S_IXUSR
-    assert re.findall(r"^(?:if ! )?make (\w+)", run.read_text("utf-8"), re.MULTILINE) == ["check", "docs", "test"]
+    text = run.read_text("utf-8")
+    assert re.findall(r"\b(?:make|scripts/)[ /]?([a-z]+.*) \|\| failed=1", text) == [
+        "check",
+        "docs",
+        "test",
+        "soak short",
+    ]
+    assert "last-failed" not in text, "a failed test is not repeated"
 
 
 def test_the_workflow_of_the_public_host_runs_the_same_scripts() -> None:
