@@ -155,6 +155,7 @@ def rotation_stopped_after(times: int, name: str, folder: Path, **env: Any) -> I
         rotating.wait(120)
 
 
+@sqlite_first()
 def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_it(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

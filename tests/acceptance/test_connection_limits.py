@@ -87,7 +87,11 @@ def test_pipelined_requests_of_a_client_that_never_reads_use_bounded_memory(
 
 @pytest.mark.requirement("connection-pipelining")
 @pytest.mark.parametrize(
-    "one", [b"GET /nosuch HTTP/1.1\r\nHost:\r\n\r\n", head(f"Content-Length: {len(SEARCH)}") + SEARCH]
+    "one",
+    [
+        pytest.param(b"GET /nosuch HTTP/1.1\r\nHost:\r\n\r\n", marks=pytest.mark.soak, id="nothing there"),
+        pytest.param(head(f"Content-Length: {len(SEARCH)}") + SEARCH, id="a search"),
+    ],
 )
 def test_a_crowd_that_pipelines_is_answered_once_each_and_newcomers_at_once(tmp_path: Path, one: bytes) -> None:
     """60 KB on each of 1,000 connections."""

@@ -128,7 +128,7 @@ def test_a_broken_dealer_toml_is_told_whole_with_lines(tmp_path: Path, subcomman
         assert any(f"{line}" in said and word in said for said in told), (line, word, done.stderr)
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.soak)])
 def test_a_service_that_cannot_start_says_why_and_exits_with_1(tmp_path: Path, workers: str) -> None:
     folder = stocked_dealer(tmp_path / "store")
     (folder / "rate-limits.bin").write_text("this is something else")

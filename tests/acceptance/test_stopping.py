@@ -21,7 +21,7 @@ from dealer_agent.storage.store import Store
 pytestmark = pytest.mark.outside_protocol("how the service stops")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_what_was_begun_before_the_stop_is_answered_and_what_was_stored_was_answered(
     tmp_path: Path, workers: int
 ) -> None:

@@ -10,7 +10,6 @@ import pytest
 from tests.acceptance.asking import ask, lead
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import COMMAND, Running, command, eventually, serving
-from tests.soak import sqlite_first
 from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
@@ -42,7 +41,7 @@ def refused_to_delete(running: Running) -> bool:
     return any(re.search(r"\b(799|800) days", problem) for problem in problems)
 
 
-@sqlite_first()
+@pytest.mark.soak
 @pytest.mark.requirement("clock-doubtful")
 def test_a_service_whose_clock_is_wrong_keeps_every_lead_and_says_so_once(tmp_path: Path, database_url: str) -> None:
     """Behind, then ahead. After the clock is confirmed, the lead that is too old by it loses its customer."""

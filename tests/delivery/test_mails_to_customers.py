@@ -19,6 +19,7 @@ from tests.leads.lead_views import LINKS
 from tests.skills.counter import TOKEN, Counter, open_counter
 from tests.skills.shop import a_lead, consent, customer
 from tests.skills.visiting import LOT, PROFILE
+from tests.soak import sqlite_first
 
 from dealer_agent.dealers.profile import VisitRules
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
@@ -163,6 +164,7 @@ def decoded(receiver: MailReceiver) -> list[str]:
     return read
 
 
+@sqlite_first()
 @pytest.mark.parametrize("stock", ["S1", None])
 def test_no_words_of_a_sender_are_in_any_mail_to_a_customer(
     desk: Counter, receiver: MailReceiver, stock: str | None

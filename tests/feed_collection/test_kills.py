@@ -19,6 +19,7 @@ from sqlalchemy import update
 from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, environment, eventually, start
 from tests.feed_collection.feed_server import feed_server
 from tests.feed_collection.feeding import FeedDealer, feed_bytes, feed_dealer, states
+from tests.soak import sqlite_first
 
 from dealer_agent.storage.schema import feeds
 
@@ -42,6 +43,7 @@ def has_begun(dealer: FeedDealer, file_id: str) -> bool:
     return any(file.attempts for file in dealer.files() if file.file_id == file_id)
 
 
+@sqlite_first()
 def test_a_file_whose_import_is_killed_is_imported_once(tmp_path: Path, database_url: str) -> None:
     with feed_dealer(tmp_path / "store", database_url=database_url) as dealer:
         before = 0
@@ -64,6 +66,7 @@ def test_a_file_whose_import_is_killed_is_imported_once(tmp_path: Path, database
         assert (dealer.names_in("incoming"), len(dealer.names_in("kept"))) == ([], KILLS)
 
 
+@sqlite_first()
 def test_a_fetch_that_is_killed_is_repeated(tmp_path: Path, database_url: str) -> None:
     content = feed_bytes(50)
     released = threading.Event()

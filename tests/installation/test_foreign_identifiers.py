@@ -39,7 +39,7 @@ def database(kind: str, request: pytest.FixtureRequest) -> Iterator[dict[str, st
 
 
 @pytest.mark.requirement("dealer-addresses")
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.soak), "postgresql"])
 def test_no_answer_contains_data_of_another_dealer(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, record_property: Any
 ) -> None:
