@@ -82,6 +82,7 @@ def send_some(url: str) -> None:
     assert ask(url, "lead.submit", **lead()).status_code == 200
 
 
+@pytest.mark.soak
 def test_every_query_of_the_dashboard_has_data_and_every_rule_is_loaded(
     tmp_path: Path, start_prometheus: StartPrometheus
 ) -> None:

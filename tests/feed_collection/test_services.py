@@ -10,11 +10,10 @@ from tests.acceptance.dealers import write_dealer
 from tests.acceptance.running import (
     COMMAND,
     PATIENCE_SECONDS,
-    command,
+    command_here,
     environment,
     eventually,
     start,
-    succeed,
     succeed_here,
 )
 from tests.feed_collection.feed_server import feed_server
@@ -75,8 +74,8 @@ def test_the_commands_show_feeds_and_files(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with feed_dealer(folder) as dealer:
         dealer.upload(feed_bytes(3))
-        assert "upload.json: imported" in succeed("feeds", "run", "main", "--dir", folder)
-        assert "Nothing new." in succeed("feeds", "run", "main", "--dir", folder)
+        assert "upload.json: imported" in succeed_here("feeds", "run", "main", "--dir", folder)
+        assert "Nothing new." in succeed_here("feeds", "run", "main", "--dir", folder)
         (listed,) = json.loads(succeed_here("feeds", "list", "--dir", folder, "--json"))
         assert (listed["feed"], listed["source"], listed["state"], listed["problem"]) == ("main", "folder", "ok", None)
         (shown,) = json.loads(succeed_here("feeds", "show", "main", "--dir", folder, "--json"))
@@ -88,11 +87,11 @@ def test_the_commands_show_feeds_and_files(tmp_path: Path) -> None:
         assert entry["feed"] == "main"
 
         dealer.upload(feed_bytes(1))
-        done = command("feeds", "run", "main", "--dir", folder)
+        done = command_here("feeds", "run", "main", "--dir", folder)
         assert (done.returncode, "refused" in done.stdout) == (1, True)
         (listed,) = json.loads(succeed_here("feeds", "list", "--dir", folder, "--json"))
         assert listed["state"] == "problem"
-        unknown = command("feeds", "run", "other", "--dir", folder)
+        unknown = command_here("feeds", "run", "other", "--dir", folder)
         assert (unknown.returncode, "The feeds are: main." in unknown.stderr) == (2, True)
 
 

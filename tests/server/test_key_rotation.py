@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
+from tests.soak import sqlite_first
 from tests.storage.calls import read
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, KEYRING, MONDAY, storing
@@ -122,6 +123,7 @@ def test_a_key_is_replaced_by_age_and_the_old_one_destroyed(machine: Machine) ->
         store.check_keys(DEALER)
 
 
+@sqlite_first()
 def test_a_key_change_that_is_killed_at_any_step_loses_nothing_and_completes_later(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from dealer_agent.storage.stock import list_imports
 from dealer_agent.storage.store import Store
 
 ROOT = Path(__file__).parents[2]
-KILLS = int(os.environ.get("SOAK_KILLS", "3"))
+KILLS = int(os.environ.get("SOAK_KILLS", "1"))
 ROUNDS = 30
 
 
