@@ -50,7 +50,7 @@ def test_a_database_that_is_too_old_is_refused_with_the_way_to_upgrade_it(databa
     engine.dispose()
     for use in (Store.open, migrate):
         with pytest.raises(
-            SchemaOutdated, match="schema 0008, from before the first release, .*: start with a new database"
+            SchemaOutdated, match=r"schema 0008, from before the first release, .*: start with a new database"
         ):
             use(database_url)
 

@@ -111,10 +111,7 @@ INSTALLATION_TABLES = (
     "dealer_hosts",
     "dealer_keys",
     "revisions",
-    "upkeep",
-    "feeds",
-    "feed_dealers",
-    "alert_checks",
+    "jobs",
 )
 """The tables whose rows of all dealers a transaction of the installation may read."""
 
@@ -311,15 +308,12 @@ def _make_tables_of_stock() -> None:
     _table(
         "feeds",
         "name",
-        text="name source lease fetch_problem file_problem",
-        numbers="since next_at leased_until checked_at succeeded_at new_at imported_at",
-        counts="late_hours failures",
+        text="name source fetch_problem file_problem",
+        numbers="since checked_at succeeded_at new_at imported_at",
+        counts="late_hours",
         data="digest seen imported_hash",
-        nullable="lease leased_until seen imported_hash checked_at succeeded_at new_at imported_at fetch_problem "
-        "file_problem",
-        defaults={"failures": "0"},
+        nullable="seen imported_hash checked_at succeeded_at new_at imported_at fetch_problem file_problem",
     )
-    _table("feed_dealers", "", numbers="settings_number")
     _table(
         "feed_files",
         "feed file_id",
@@ -454,12 +448,20 @@ def _make_tables_of_jobs() -> None:
         "CREATE INDEX ix_outbox_due ON outbox (dealer_id, (COALESCE(NULLIF(due_at, created_at), 0))) "
         "WHERE state = 'waiting'"
     )
-    _table("upkeep", "", numbers="due_at heads_at", nullable="heads_at")
-    _table("monthly_reports", "month", text="month", counts="attempts", numbers="due_at sent_at", nullable="sent_at")
+    _table(
+        "jobs",
+        "kind subject",
+        text="kind subject lease result",
+        numbers="due_at leased_until",
+        counts="attempts",
+        nullable="lease leased_until result",
+    )
+    # The due jobs of all dealers.
+    op.create_index("ix_jobs_kind_due_at", "jobs", ["kind", "due_at"])
     _table(
         "alert_checks",
         "",
-        numbers="due_at digest_at lead_failed_at",
+        numbers="digest_at lead_failed_at",
         counts="failed_leads",
         nullable="digest_at lead_failed_at",
     )
@@ -476,7 +478,7 @@ def _make_tables_of_jobs() -> None:
         "alert_messages",
         "message_id receiver",
         text="message_id receiver kind state problem",
-        numbers="created_at due_at settled_at",
+        numbers="created_at settled_at",
         counts="attempts",
         data="document",
         nullable="settled_at problem",
