@@ -14,6 +14,11 @@ def soak_count(name: str, few: int) -> int:
     return int(os.environ.get(name, few))
 
 
+def examples(many: int) -> int:
+    """How many examples Hypothesis generates for a test: a quarter of `many` in a short run, which repeats the same."""
+    return many if SOAK else max(10, many // 4)
+
+
 def soak_seed() -> int:
     """The seed of generated cases: another one in every long run, always the same in a short one."""
     return int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if SOAK else 1)

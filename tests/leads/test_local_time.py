@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.leads.opening_oracle import DAY, open_steps
 from tests.leads.visiting import CHICAGO, Spans, hours, hours_of, week
+from tests.soak import examples
 
 from dealer_agent.leads.local_time import Hours, current_or_next_span
 
@@ -56,7 +57,7 @@ def a_case(chance: Random) -> Case:
 
 
 @pytest.mark.requirement("confirm-in-hours")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(case=st.randoms(use_true_random=True).map(a_case))
 def test_a_walk_along_the_clock_finds_the_same_opening_and_closing(case: Case) -> None:
     opening, zone, now = case

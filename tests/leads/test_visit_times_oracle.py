@@ -11,6 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from tests.leads.opening_oracle import open_steps
 from tests.leads.visiting import hours, hours_of, minutes
+from tests.soak import examples
 
 from dealer_agent.leads.visit_times import RequestedTimes, Slot, VisitPlan, bookable_span, choose_time, quarters_of
 
@@ -178,7 +179,7 @@ cases = st.randoms(use_true_random=True).map(a_case)
 
 
 @pytest.mark.requirement("confirm-in-hours", "confirm-notice", "propose-three")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(case=cases)
 def test_the_earliest_fitting_visit_is_confirmed_else_the_nearest_three_are_proposed(
     case: Case,
@@ -196,7 +197,7 @@ def test_the_earliest_fitting_visit_is_confirmed_else_the_nearest_three_are_prop
             assert moment.utcoffset() == moment.astimezone(ZoneInfo(plan.zone)).utcoffset()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(case=cases, noise=st.integers(0, 3))
 def test_what_is_busy_outside_the_span_changes_nothing(case: Case, noise: int) -> None:
     asked, plan, busy, now = case
@@ -212,7 +213,7 @@ def test_what_is_busy_outside_the_span_changes_nothing(case: Case, noise: int) -
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(case=cases)
 def test_booking_one_after_the_other_fills_every_place_and_no_more(
     case: Case,
@@ -236,7 +237,7 @@ def test_booking_one_after_the_other_fills_every_place_and_no_more(
 
 
 @given(case=cases, zone=st.sampled_from(ZONES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_offset_in_which_times_are_given_changes_nothing(case: Case, zone: str) -> None:
     asked, plan, busy, now = case
     there = ZoneInfo(zone)

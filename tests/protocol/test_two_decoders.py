@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.protocol.bodies import STEMS, VIN, WIRE, body, call
+from tests.soak import examples
 
 from dealer_agent.protocol import envelope, json_rpc
 from dealer_agent.protocol.envelope import Request, check_request, decode_request, plain_request
@@ -162,13 +163,13 @@ def test_a_valid_request_is_accepted_and_a_reading_one_is_decoded_fast(document:
     assert (decoded_fast(raw) is None) is (slow.skill.id == "lead.submit")
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=examples(800), deadline=None)
 @given(damaged())
 def test_a_request_that_is_decoded_fast_passes_the_full_check_with_the_same_result(document: dict[str, Any]) -> None:
     agrees(json.dumps(document).encode())
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=examples(800), deadline=None)
 @given(damaged())
 @pytest.mark.requirement("all-problems-at-once", "missing-or-unknown-named")
 def test_a_damaged_request_is_accepted_or_refused_with_a_pointer_to_each_problem(document: dict[str, Any]) -> None:
@@ -188,7 +189,7 @@ def test_a_damaged_request_is_accepted_or_refused_with_a_pointer_to_each_problem
 BREAKAGE = [b"", b"{", b"]", b'"', b"\\ud800", b"\xff", b"NaN", b"1e999", b"-", b"\x00", b",", b"null"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(damaged(), st.data())
 @pytest.mark.requirement("not-json")
 def test_bytes_damaged_anywhere_raise_nothing_but_protocol_errors(
@@ -203,7 +204,7 @@ def test_bytes_damaged_anywhere_raise_nothing_but_protocol_errors(
     decode_call(b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":' + bytes(raw) + b"}", WIRE)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(damaged())
 @pytest.mark.requirement("rpc-result")
 def test_both_bindings_come_to_one_verdict(document: dict[str, Any]) -> None:

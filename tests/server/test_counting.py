@@ -16,6 +16,7 @@ from sqlalchemy import text
 from tests.inventory.oracle import worlds
 from tests.inventory.oracle.oracle import FilterBlock, Listing, matches
 from tests.server.dealership import ACCORD, LEAF, NO_LIMITS, Dealership, message, run_dealership, set_up
+from tests.soak import examples
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, MONDAY, VAULT
 from tests.storage.service_role import prepared_schema
@@ -127,7 +128,7 @@ def oracle(listings: Sequence[Listing], blocks: Sequence[FilterBlock]) -> dict[S
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_counts_of_few_searches_equal_those_of_an_oracle(sqlite_store: Store, data: st.DataObject) -> None:
     listings = data.draw(worlds.stocks(most=20))
     blocks = data.draw(st.lists(worlds.filter_blocks(), min_size=1, max_size=6))

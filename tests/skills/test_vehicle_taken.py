@@ -15,6 +15,7 @@ from tests.skills.shop import customer
 from tests.skills.test_cancellation import OpenCounter, id_of
 from tests.skills.test_customer_actions import cancel, move, see
 from tests.skills.visiting import LOT, NOW, asking, at, listing, rooftop, visit, windows
+from tests.soak import examples
 from tests.storage.calls import lock_at
 
 from dealer_agent.dealers.profile import Profile, VisitRules
@@ -191,7 +192,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(steps, min_size=4, max_size=14))
 def test_whatever_buyers_customers_and_staff_do_no_vehicle_has_two_visits_at_once(
     desk: Counter, steps: list[tuple[str, str, Any, int]]

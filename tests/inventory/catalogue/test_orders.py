@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.inventory.catalogue.conftest import Lot, made
+from tests.soak import examples
 
 from dealer_agent.inventory.catalogue import Catalogue, Listing
 from dealer_agent.protocol.requests import Filters, Sort, SortField
@@ -201,7 +202,7 @@ UNIT = st.fixed_dictionaries(
     sort=st.just(UNSET) | st.builds(Sort, st.sampled_from(FIELDS), st.sampled_from(["asc", "desc"])),
     size=st.integers(1, 7),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_pages_neither_repeat_nor_drop_a_unit(units: list[Any], filters: dict[str, Any], sort: Any, size: int) -> None:
     stock = Lot({f"v{n:02}": unit for n, unit in enumerate(units)})
     whole = stock.page(sort=sort, **filters)
@@ -213,7 +214,7 @@ def test_pages_neither_repeat_nor_drop_a_unit(units: list[Any], filters: dict[st
 
 @pytest.mark.requirement("total-order")
 @given(units=st.lists(UNIT, max_size=20), seed=st.randoms(use_true_random=False), data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_an_order_does_not_depend_on_the_order_of_the_listings(units: list[Any], seed: Any, data: Any) -> None:
     """Every order is total."""
     named = {f"v{n:02}": unit for n, unit in enumerate(units)}

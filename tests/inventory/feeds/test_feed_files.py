@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.soak import examples
 
 from dealer_agent.inventory.feeds.feed import Feed, FeedError
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
@@ -322,7 +323,7 @@ VALID = (
     + VINS[0].encode()
     + b'","offers":[{"price":"1e9"}],"image":{"url":1}}',
 )
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @quick

@@ -1,7 +1,7 @@
 """The catalogue against the oracle: equal for random stocks, filters, sorts and pages (docs/protocol.md).
 
 A case is one stock, filter block, sort and page, for which the page, the total and the facets are compared.
-`SOAK_CASES` in the environment asks for more than the 700 of every run.
+`SOAK_CASES` in the environment asks for more than the 300 of every run.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from tests.inventory.oracle.oracle import (
     oracle_search,
     split_words,
 )
-from tests.soak import soak_count
+from tests.soak import examples, soak_count
 
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit, sort_orders
 from dealer_agent.inventory.catalogue import Listing as CatalogueListing
@@ -34,7 +34,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 
 pytestmark = pytest.mark.requirement("whole-values", "ranges-inclusive", "total-order", "facets-matching-set")
 
-CASES = max(700, soak_count("SOAK_CASES", 0))
+CASES = max(300, soak_count("SOAK_CASES", 0))
 CASES_A_STOCK = 20
 
 # Stocks are large on purpose, and an example is many cases.
@@ -173,7 +173,7 @@ def _compare_random_cases(cases: int) -> None:
     assert parted >= cases // 10
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=_LARGE)
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=_LARGE)
 @given(worlds.stocks(most=25), worlds.filter_blocks(), worlds.sorts(), st.integers(1, 7))
 def test_the_pages_together_are_the_matching_set_without_repeats(
     listings: list[Listing], filters: FilterBlock, sort: tuple[str, str] | None, limit: int
@@ -187,7 +187,7 @@ def test_the_pages_together_are_the_matching_set_without_repeats(
     assert sorted(walked) == sorted(matching)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=_LARGE)
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=_LARGE)
 @given(worlds.stocks(most=25), worlds.filter_blocks(), worlds.sorts(), st.randoms())
 def test_the_order_of_a_feed_changes_no_answer(
     listings: list[Listing], filters: FilterBlock, sort: tuple[str, str] | None, random: Any
@@ -197,7 +197,7 @@ def test_the_order_of_a_feed_changes_no_answer(
     assert _search(_catalogue(listings), filters, 0, 100, sort) == _search(_catalogue(shuffled), filters, 0, 100, sort)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=_LARGE)
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=_LARGE)
 @given(worlds.stocks(most=12), worlds.gone_units(), st.data())
 def test_a_unit_is_found_by_the_first_identifier_that_matches(
     listings: list[Listing], gone: list[Listing], data: st.DataObject
@@ -262,7 +262,7 @@ def _invented_stock(draw: st.DrawFn) -> list[Listing]:
     return units
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=_LARGE)
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=_LARGE)
 @given(_invented_stock(), st.lists(st.sampled_from([*INVENTED, "zor", "QUIL", "rambolt", "a", "the"]), min_size=1))
 def test_each_word_of_a_query_is_found_as_a_word_or_prefix_in_searched_members(
     listings: list[Listing], query: list[str]
@@ -281,7 +281,7 @@ def test_each_word_of_a_query_is_found_as_a_word_or_prefix_in_searched_members(
 NAMED = ("make", "model", "trim")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=_LARGE)
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=_LARGE)
 @given(_invented_stock(), st.sampled_from(INVENTED))
 def test_a_name_ranks_above_prose(listings: list[Listing], word: str) -> None:
     """Make, model and trim weigh more than prose."""
