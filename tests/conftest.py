@@ -6,6 +6,7 @@ the program.
 """
 
 import gc
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,8 +26,16 @@ settings.register_profile("repeat", settings.get_profile("explore"), derandomize
 settings.register_profile("fast", settings.get_profile("repeat"), max_examples=10)
 settings.load_profile("explore" if SOAK else "repeat")
 
-# Collecting makes a million objects that live as long as the process. No collection of garbage looks at them.
-gc.disable()
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collecting makes a million objects that live as long as the process. The garbage collector ignores them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
@@ -38,8 +47,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
-
-
-def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
