@@ -78,6 +78,9 @@ def table(document: str, heading: str) -> list[list[str]]:
     raise LookupError(f"no table has a column {heading}")
 
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
 class Mark(NamedTuple):
     """One argument of a `pytest.mark.requirement`. `case` is None for an argument that is not a plain string.
 
@@ -92,7 +95,10 @@ class Mark(NamedTuple):
 def marks_in(source: str, name: str) -> Iterator[Mark]:
     """Every `pytest.mark.requirement(...)` of a module: on a test, on a case, or in `pytestmark`."""
     module = ast.parse(source, name)
-    soak = {inner for node in ast.walk(module) if _is_soak(node) for inner in ast.walk(node)}
+    tests = [node for node in ast.walk(module) if isinstance(node, Function) and node.name.startswith("test_")]
+    # A mark of the module counts if one of its tests is in `make test`.
+    long = [module] if tests and all(map(_is_soak, tests)) else filter(_is_soak, tests)
+    soak = {inner for node in long for inner in ast.walk(node)}
     for node in ast.walk(module):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.requirement":
             for argument in node.args or [node]:
@@ -100,11 +106,9 @@ def marks_in(source: str, name: str) -> Iterator[Mark]:
                 yield Mark(value if isinstance(value, str) else None, f"{name}:{node.lineno}", node in soak)
 
 
-def _is_soak(node: ast.AST) -> bool:
+def _is_soak(test: Function) -> bool:
     """Whether a test has the mark `soak`."""
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
-        ast.unparse(decorator) == "pytest.mark.soak" for decorator in node.decorator_list
-    )
+    return any(ast.unparse(decorator) == "pytest.mark.soak" for decorator in test.decorator_list)
 
 
 def marks() -> list[Mark]:

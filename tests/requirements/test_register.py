@@ -72,6 +72,8 @@ def test_for_long(): ...
     assert sorted(filter(None, found)) == ["case", "first", "long", "module", "second"]
     assert found.count(None) == 2
     assert [mark.case for mark in marked if mark.soak] == ["long"]
+    only_long = source[source.index("@pytest.mark.soak") :] + "pytestmark = pytest.mark.requirement('module')"
+    assert all(mark.soak for mark in marks_in(only_long, "test_x.py"))
 
 
 def test_every_test_file_of_the_protocol_cites_a_rule() -> None:
