@@ -37,6 +37,12 @@ def test_the_import_law_names_every_package(tree: list[Path]) -> None:
     assert packages - {"__init__", "__main__", "py"} <= layers
 
 
+def test_no_test_replaces_a_part_of_the_standard_library_for_its_whole_process(tree: list[Path]) -> None:
+    """Other tasks and threads of the process would use it too. `replace_in` replaces it for one module."""
+    pattern = re.compile(r"\.setattr\((asyncio|os|socket|subprocess|threading|time), ")
+    assert [path for path in python_of(tree, "tests") if pattern.search(read(path))] == []
+
+
 def test_every_folder_with_python_in_it_is_type_checked(tree: list[Path]) -> None:
     with_python = {path.parts[0] for path in tree if path.suffix == ".py" and len(path.parts) > 1}
     assert with_python <= set(PYPROJECT["tool"]["mypy"]["files"])
