@@ -123,6 +123,7 @@ def test_three_times_the_capacity_is_answered_soon_or_refused_at_once(
         assert found["refused_ms"]["p99"] <= found["accepted_ms"]["p99"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("connections", BUSY)
 @pytest.mark.requirement("overload")
 def test_new_connections_are_answered_beside_busy_ones(

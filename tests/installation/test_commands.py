@@ -225,7 +225,7 @@ def arguments(words: tuple[str, ...], folder: Path) -> list[str]:
     return needed
 
 
-@pytest.mark.parametrize("words", commands_of_a_dealer(), ids=" ".join)
+@pytest.mark.parametrize("words", [*commands_of_a_dealer()], ids=" ".join)
 def test_every_command_of_a_dealer_can_choose_it(platform: Path, words: tuple[str, ...]) -> None:
     wanted = [*words, *arguments(words, platform), "--dir", str(platform)]
     without = command_here(*wanted)
