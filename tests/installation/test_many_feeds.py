@@ -117,7 +117,7 @@ def test_a_dealer_with_many_files_has_one_place_in_the_queue_of_imports(installa
                 incoming.mkdir(parents=True)
                 part = part_file(incoming)
                 part.write_bytes(feed_bytes(1))
-                finish_file(part, "stock.json")
+                finish_file(part, "stock.json", incoming)
                 group.create_task(collection.collect(settings[dealer_id], feed, fetches=False))
                 while not read(store, dealer_id, list_files, feed, 1):
                     await asyncio.sleep(0.01)

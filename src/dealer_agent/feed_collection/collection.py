@@ -11,7 +11,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ from msgspec import UNSET
 
 from dealer_agent.catalogue_loading.child_processes import refusal_of
 from dealer_agent.config import Settings
-from dealer_agent.config.feeds import FeedSettings
+from dealer_agent.config.feeds import FeedSettings, FolderSource
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.feed_collection import import_process
 from dealer_agent.feed_collection.feed_folder import (
@@ -34,12 +34,14 @@ from dealer_agent.feed_collection.feed_folder import (
     delete_surplus,
     fair_share,
     keep,
+    uploads_folder,
     waiting_bytes,
     waiting_files,
 )
+from dealer_agent.feed_collection.folder_source import WatchedFolder
 from dealer_agent.feed_collection.import_process import LONGEST_PROBLEM, ImportJob
-from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, incoming_folder
-from dealer_agent.feed_collection.sources import source_of
+from dealer_agent.feed_collection.source import Arrivals, FeedSource, FeedSourceError, incoming_folder
+from dealer_agent.feed_collection.url_source import FeedUrl
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import LeaseLost, StorageError
@@ -72,6 +74,8 @@ MOST_ATTEMPTS = 5
 """An import that was interrupted this often is given up: the file itself may be the reason."""
 FIRST_RETRY = timedelta(minutes=5)
 LONGEST_RETRY = timedelta(hours=6)
+UPLOAD_SECONDS = 5
+"""How long an upload stays in its folder: its client checks size and time of the file when it has sent it."""
 MOST_ROWS = 1000
 """The newest files of a feed whose results the database keeps."""
 _FETCH_SECONDS = 7200
@@ -125,6 +129,26 @@ def zone_of(feed: FeedSettings, settings: Settings) -> ZoneInfo:
     return ZoneInfo(first.timezone)
 
 
+def source_of(feed: FeedSettings, settings: Settings, secrets: Mapping[str, str]) -> FeedSource:
+    """What fetches the files of a feed. `secrets` are the environment variables. Raises OSError.
+
+    In an installation, a folder must be inside the dealer's own. Our SFTP server puts its files into a folder, too.
+    """
+    own = settings.directory
+    if feed.folder is not UNSET:
+        return WatchedFolder(feed.folder, own, None if settings.installation is None else own)
+    if feed.url is not UNSET:
+        return FeedUrl(feed.url, secrets, settings.address_rule, settings.service.address_rule)
+    if feed.sftp is not UNSET:
+        # Imported here: few feeds need it.
+        from dealer_agent.feed_collection.sftp_source import SftpServer
+
+        return SftpServer(feed.sftp, own, secrets, settings.address_rule)
+    uploads = uploads_folder(incoming_folder(own, feed.name).parent)
+    uploads.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return WatchedFolder(FolderSource(path=str(uploads), settle_seconds=UPLOAD_SECONDS), own, own)
+
+
 class FeedCollection:
     """Collects the feeds of a process, which runs one import at a time: each takes a processor.
 
@@ -142,8 +166,8 @@ class FeedCollection:
     ) -> Collected:
         """Collects a feed now, or with `if_due` only if it is due. Raises StorageError and OSError.
 
-        Without `fetches`, only the files that wait are imported. With `again`, a file is fetched and imported also if
-        it has not changed.
+        Without `fetches`, only the files that wait on this machine are imported. With `again`, a file is fetched and
+        imported also if it has not changed.
         """
         feed = next((each for each in settings.feeds if each.name == name), None)
         if feed is None:
@@ -157,7 +181,7 @@ class FeedCollection:
         renewing = asyncio.create_task(work.renew())
         due_at = None
         try:
-            if fetches:
+            if fetches or feed.upload is not UNSET:
                 await work.fetch()
             await work.import_waiting()
             if fetches:
@@ -217,8 +241,6 @@ class _Work:
     async def fetch(self) -> None:
         """Asks the source for new files."""
         source = source_of(self.feed, self.settings, os.environ)
-        if source is None:
-            return
         try:
             async with asyncio.timeout(_FETCH_SECONDS):
                 arrivals = await asyncio.to_thread(self._arrivals)
@@ -235,8 +257,11 @@ class _Work:
         bounds = self.settings.feed_files
         incoming = incoming_folder(self.settings.directory, self.feed.name)
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.feed.upload is not UNSET:
+            # Their bytes are counted already.
+            return Arrivals(incoming, sys.maxsize, sys.maxsize, least_free=0)
         left = bytes_left(self.settings.directory, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
-        waiting = waiting_bytes(incoming)
+        waiting = waiting_bytes(incoming.parent)
         arrivals = Arrivals(
             incoming, self.feed.most_bytes, fair_share(waiting, left.of_dealer) - waiting, bounds.least_free_mib << 20
         )

@@ -5,7 +5,6 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,6 @@ from dealer_agent.config import Settings, SettingsError
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.feed_collection.collection import FeedCollection, feed_rows, import_in_process
 from dealer_agent.feed_collection.feed_folder import feeds_with_files
-from dealer_agent.feed_collection.source import LOOK_SECONDS
 from dealer_agent.storage.dealer_registry import find_dealer
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.feeds import find_all_due, find_changed, find_due, put_feeds
@@ -25,6 +23,8 @@ from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
 
+LOOK_SECONDS = 5.0
+"""How often a process looks for feeds that are due, and into the folders of its machine."""
 MOST_AT_ONCE = 16
 """The feeds that a process collects at the same time. Most of the time, a collection waits for a server."""
 MOST_OF_DEALER = 4
@@ -130,23 +130,9 @@ class Collector:
         self._collection = FeedCollection(feeds.store, import_in_process)
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._rests: dict[tuple[str, str], float] = {}
-        self._received: set[tuple[str, str]] = set()
-        self._wake = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-
-    def receive(self, dealer_id: str, feed: str, _file: Path) -> None:
-        """Announces an uploaded file (`source.Receive`)."""
-
-        def note() -> None:
-            self._received.add((dealer_id, feed))
-            self._rests.pop((dealer_id, feed), None)
-            self._wake.set()
-
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(note)
 
     async def run(self) -> None:
-        """Looks for work every LOOK_SECONDS and when a file is received. Cancel its task to stop."""
+        """Looks for work every LOOK_SECONDS. Cancel its task to stop."""
         is_failing = False
         try:
             while True:
@@ -158,13 +144,8 @@ class Collector:
                     is_failing, found = True, []
                 else:
                     is_failing = False
-                received = [Work(*feed, fetches=False) for feed in self._received]
-                self._received.clear()
-                self._start([*received, *found])
-                self._wake.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
-                        await self._wake.wait()
+                self._start(found)
+                await asyncio.sleep(LOOK_SECONDS)
         finally:
             for task in self._running.values():
                 task.cancel()

@@ -7,6 +7,7 @@ docs/how-to/receive-feeds.md#bounds.
 import asyncio
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -36,8 +37,6 @@ REFUSAL_SECONDS = 1.0
 """A wrong password is answered after this time, so that the time does not tell whether the account exists."""
 LOOKUP_SECONDS = 0.2
 """To look up an account takes at least this long, whether it exists or not."""
-HELD_SECONDS = 3600.0
-"""How long a complete file with a temporary name waits for its final name after the last session of its account."""
 SWEEP_SECONDS = 1.0
 LONGEST_PASSWORD = 1024
 _PASSWORD_THREADS = 2
@@ -70,13 +69,6 @@ FindAccount = Callable[[str], Account | None]
 """The account with this user name. It blocks. It logs its own failures and then returns None."""
 
 
-@dataclass(slots=True)
-class _Folder:
-    folder: UploadFolder
-    connections: int = 0
-    expiry: asyncio.TimerHandle | None = None
-
-
 @dataclass(eq=False)
 class UploadServer:
     """The server, in the running event loop. The collector finds the complete files in the incoming folders."""
@@ -86,7 +78,8 @@ class UploadServer:
     find_account: FindAccount
     limits: "ConnectionLimits[Client]" = field(init=False)
     threads: ThreadPoolExecutor = field(init=False)
-    _folders: dict[tuple[str, str], _Folder] = field(default_factory=dict)
+    _folders: dict[tuple[str, str], UploadFolder] = field(default_factory=dict)
+    _connections: Counter[tuple[str, str]] = field(default_factory=Counter)
     _clients: "set[Client]" = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -126,8 +119,8 @@ class UploadServer:
         for client in list(self._clients):
             client.abort()
         await asyncio.gather(*(client.wait_closed() for client in list(self._clients)))
-        for each in self._folders.values():
-            await self._in_thread(each.folder.end)
+        for folder in self._folders.values():
+            folder.end()
         for threads in (self.threads, self._lookups, self._passwords):
             threads.shutdown(cancel_futures=True)
 
@@ -164,28 +157,20 @@ class UploadServer:
     def enter(self, account: Account) -> UploadFolder | None:
         """The folder of an account, for one more connection. None if it has too many."""
         key = (account.dealer_id, account.feed)
-        found = self._folders.get(key)
-        if found is None:
-            found = self._folders[key] = _Folder(UploadFolder(account.incoming, account.limits, partial(_log, account)))
-        if found.connections >= MOST_CONNECTIONS_OF_ACCOUNT:
+        if self._connections[key] >= MOST_CONNECTIONS_OF_ACCOUNT:
             return None
-        found.connections += 1
-        if found.expiry is not None:
-            found.expiry.cancel()
-            found.expiry = None
-        return found.folder
+        self._connections[key] += 1
+        if key not in self._folders:
+            self._folders[key] = UploadFolder(account.incoming, account.limits, partial(_log, account))
+        return self._folders[key]
 
     def leave(self, account: Account) -> None:
-        """A connection of the account is closed. After the last one, files wait a while for their final name."""
-        found = self._folders[account.dealer_id, account.feed]
-        found.connections -= 1
-        if not found.connections:
-            seconds = HELD_SECONDS if found.folder.has_unfinished else 0.0
-            found.expiry = asyncio.get_running_loop().call_later(seconds, self._forget, account)
-
-    def _forget(self, account: Account) -> None:
-        found = self._folders.pop((account.dealer_id, account.feed))
-        self.threads.submit(found.folder.end)
+        """A connection of the account is closed."""
+        key = (account.dealer_id, account.feed)
+        self._connections[key] -= 1
+        if not self._connections[key]:
+            del self._connections[key]
+            self.threads.submit(self._folders.pop(key).end)
 
     async def _sweep(self) -> None:
         """Closes idle connections."""
@@ -195,9 +180,6 @@ class UploadServer:
             for client in list(self._clients):
                 if client.has_to_go(now, self.settings.idle_seconds):
                     client.abort()
-
-    async def _in_thread(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
 
 def _log(account: Account, size: int) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import posixpath
 import socket
 import stat
+from asyncio import sleep
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
@@ -111,7 +112,7 @@ class SftpServer:
     async def _complete(self, client: asyncssh.SFTPClient, found: _Remote) -> _Remote:
         """The file, as soon as it does not change between two looks. Raises FeedSourceError and asyncssh.Error."""
         for _ in range(MOST_LOOKS):
-            await asyncio.sleep(self._settings.settle_seconds)
+            await sleep(self._settings.settle_seconds)
             again = _remote(found.path, await client.stat(found.path))
             if again == found:
                 return found
@@ -243,7 +244,7 @@ async def _download(client: asyncssh.SFTPClient, found: _Remote, arrivals: Arriv
                     await asyncio.to_thread(file.write, piece)
         if size != found.size or _remote(found.path, await client.stat(found.path)) != found:
             raise FeedSourceError("the file changed while it was fetched: the next fetch tries again")
-        return await asyncio.to_thread(finish_file, part, posixpath.basename(found.path))
+        return await asyncio.to_thread(finish_file, part, posixpath.basename(found.path), arrivals.incoming)
     except OSError as error:
         raise FeedSourceError(f"the file cannot be stored: {error.strerror}") from None
     finally:

@@ -1,15 +1,15 @@
 """Where the files of a feed come from, and how a file arrives in the feed's incoming folder.
 
-A source fetches files (`FeedSource`). A server that receives uploads writes them itself and then calls `Receive`.
-Both write a file below a temporary name (`part_file`) and then give it its final name (`finish_file`). From then on it
-is complete, and the collector takes it, also after a kill. The collector never reads a file with a temporary name.
+A source fetches files (`FeedSource`). It writes a file below a temporary name (`part_file`) and then gives it its final
+name (`finish_file`). From then on it is complete, and the collector takes it, also after a kill. The collector never
+reads a file with a temporary name.
 """
 
 import os
 import secrets
 import time
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -91,17 +91,6 @@ class FeedSource(Protocol):
         ...
 
 
-Receive = Callable[[str, str, Path], None]
-"""Announces a file that was uploaded: the dealer's id, the feed's name, and the path that `finish_file` returned.
-
-Any thread may call it, and it never raises. It only makes the collector look at once. Without it, the collector finds
-the file within LOOK_SECONDS.
-"""
-
-LOOK_SECONDS = 5.0
-"""How often a process looks into the incoming folders of its machine."""
-
-
 def incoming_folder(directory: Path, feed: str) -> Path:
     """The folder of a feed's files that wait for their import. `directory` is `Settings.directory` of the dealer."""
     return directory / "feeds" / feed / "incoming"
@@ -113,22 +102,27 @@ def part_file(incoming: Path) -> Path:
     return incoming / f".{secrets.token_hex(8)}.part"
 
 
-def finish_file(part: Path, name: str) -> Path:
-    """Stores a temporary file durably under its final name, and returns the path. `name` is its name at the source.
+def finish_file(file: Path, name: str, incoming: Path) -> Path:
+    """Moves a file into the incoming folder durably, under its final name. Returns the path.
 
-    The final name begins with the time, so that files sort by their arrival and none replaces another. Blocks for the
-    disk. Raises OSError.
+    `name` is its name at the source. The final name begins with the time, so that files sort by their arrival and none
+    replaces another. Blocks for the disk. Raises OSError, also if the file is on another file system.
     """
-    with part.open("rb") as written:
+    with file.open("rb") as written:
         os.fsync(written.fileno())
-    final = part.with_name(f"{time.time_ns():020}-{secrets.token_hex(2)}-{safe_name(name)}")
-    part.rename(final)
-    folder = os.open(part.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    final = incoming / f"{time.time_ns():020}-{secrets.token_hex(2)}-{safe_name(name)}"
+    file.rename(final)
+    sync_folder(incoming)
     return final
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names of the files in a folder durable. Blocks for the disk. Raises OSError."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def name_at_source(file: Path) -> str:

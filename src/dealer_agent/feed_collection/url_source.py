@@ -136,7 +136,7 @@ async def _store(response: httpx.Response, arrivals: Arrivals, name: str) -> Pat
         if unpack is not None and not unpack.eof:
             raise FeedSourceError("the compressed file ends too early: the next fetch tries again")
         with _disk_errors():
-            return await asyncio.to_thread(finish_file, part, name)
+            return await asyncio.to_thread(finish_file, part, name, arrivals.incoming)
     finally:
         part.unlink(missing_ok=True)
 
