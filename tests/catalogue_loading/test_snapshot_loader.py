@@ -277,7 +277,7 @@ def test_the_process_ends_with_the_service_that_started_it(shop: Shop) -> None:
     unfinished = shop.folder / "catalogue-snapshot.part"
     os.mkfifo(unfinished)
     job = SnapshotJob(shop.settings.database_url, loader._inputs, NOW, str(unfinished), str(shop.folder / FILE))
-    command = [sys.executable, "-P", "-m", "dealer_agent.catalogue_loading"]
+    command = [sys.executable, "-P", "-m", "dealer_agent.catalogue_loading.snapshot_process"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as maker:
         assert maker.stdin is not None
         maker.stdin.write(msgspec.json.encode(job) + b"\n")

@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 import os
 import secrets
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -22,7 +21,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import UNSET
 
-from dealer_agent.catalogue_loading.child_processes import refusal_of
+from dealer_agent.catalogue_loading.child_processes import UNEXPECTED, ChildJob, refusal_of
 from dealer_agent.config import Settings
 from dealer_agent.config.feeds import FeedSettings, FolderSource
 from dealer_agent.dealers.profile import Profile
@@ -362,36 +361,17 @@ class _Work:
 
 async def import_in_process(job: ImportJob) -> None:
     """Imports a file in a process of its own, which has limits. See ImportRunner."""
-    # A new session, so that Ctrl-C reaches only the service. `-P` keeps the current folder out of the import path.
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        "dealer_agent.feed_collection",
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdin is not None
-    assert process.stderr is not None
+    child = ChildJob()
     try:
-        # The pipe stays open: when it closes, the process ends.
-        with suppress(BrokenPipeError, ConnectionResetError):
-            process.stdin.write(msgspec.json.encode(job) + b"\n")
-            await process.stdin.drain()
         async with asyncio.timeout(_IMPORT_SECONDS):
-            said = (await process.stderr.read()).decode(errors="replace").strip()
-            code = await process.wait()
+            code, said = await asyncio.to_thread(child.run, "dealer_agent.feed_collection.import_process", job)
     except TimeoutError:
         raise ImportInterrupted("the database did not take the import in time", is_in_file=False) from None
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        child.end()
     if (refusal := refusal_of(code)) is not None:
         raise refusal
     if code < 0:
         raise ImportInterrupted(f"the import was ended by signal {-code}: is there enough memory?", is_in_file=True)
     if code > 0:
-        is_in_file = code == import_process.UNEXPECTED
-        raise ImportInterrupted(said.rpartition("\n")[2][:LONGEST_PROBLEM], is_in_file=is_in_file)
+        raise ImportInterrupted(said[:LONGEST_PROBLEM], is_in_file=code == UNEXPECTED)
