@@ -51,6 +51,7 @@ def test_uploads_are_imported_in_the_order_of_their_arrival_also_when_the_disk_i
     toml = f'\n[[feeds]]\nname = "main"\n[feeds.upload]\npassword_hash = "{PASSWORD_HASH}"\n'
     with feed_dealer(tmp_path / "store", f"{toml}\n[feed_files]\nleast_free_mib = 1048576\n") as dealer:
         assert (dealer.collect().problem, feeds_with_files(dealer.folder)) == (None, [])
+        assert dealer.state().checked_at is None
         uploads = dealer.folder / "feeds" / "main" / "uploads"
         for number, name in enumerate(("b.json", "a.json", "half.json.tmp")):
             (uploads / name).write_bytes(feed_bytes(3 + number))

@@ -249,7 +249,9 @@ class _Work:
             self.collected.problem = words
             await self.write(note_fetch_problem, self.claimed, words)
         else:
-            await self.write(note_fetch, self.claimed, fetched.seen)
+            # Nobody is asked for uploads, so a look that finds none is no answer.
+            if fetched.files or self.feed.upload is UNSET:
+                await self.write(note_fetch, self.claimed, fetched.seen)
 
     def _arrivals(self) -> Arrivals:
         """The incoming folder with its bounds. Raises FeedSourceError if nothing may arrive now."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 import structlog
 
+from dealer_agent.catalogue_loading.child_processes import line_of
 from dealer_agent.config import Settings, SettingsError
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.feed_collection.collection import FeedCollection, feed_rows, import_in_process
@@ -183,9 +183,8 @@ class Collector:
                 log.warning("feed must wait", **feed, problem=done.problem)
             rests = done.problem is not None
         except Exception as fault:  # noqa: BLE001 - the boundary: one feed must not stop the others.
-            # The message of another package's exception may contain a secret.
             ours = isinstance(fault, StorageError | SettingsError | EncryptionError)
-            cause = str(fault) if ours else _place(fault)
+            cause = str(fault) if ours else line_of(fault)
             log.error(
                 "feed not collected",
                 dealer=work.dealer_id,
@@ -196,8 +195,3 @@ class Collector:
             rests = True
         if rests:
             self._rests[work.dealer_id, work.feed] = time.monotonic() + REST_SECONDS
-
-
-def _place(fault: BaseException) -> str:
-    frame = traceback.extract_tb(fault.__traceback__)[-1]
-    return f"{Path(frame.filename).name}:{frame.lineno}"

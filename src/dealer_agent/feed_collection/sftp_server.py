@@ -40,7 +40,6 @@ LOOKUP_SECONDS = 0.2
 SWEEP_SECONDS = 1.0
 LONGEST_PASSWORD = 1024
 _PASSWORD_THREADS = 2
-_FILE_THREADS = 8
 
 KEY_EXCHANGES = (
     "curve25519-sha256",
@@ -71,13 +70,12 @@ FindAccount = Callable[[str], Account | None]
 
 @dataclass(eq=False)
 class UploadServer:
-    """The server, in the running event loop. The collector finds the complete files in the incoming folders."""
+    """The server, in the running event loop. The collector takes the complete files from their folders."""
 
     settings: SftpSettings
     key: asyncssh.SSHKey
     find_account: FindAccount
     limits: "ConnectionLimits[Client]" = field(init=False)
-    threads: ThreadPoolExecutor = field(init=False)
     _folders: dict[tuple[str, str], UploadFolder] = field(default_factory=dict)
     _connections: Counter[tuple[str, str]] = field(default_factory=Counter)
     _clients: "set[Client]" = field(default_factory=set)
@@ -86,7 +84,6 @@ class UploadServer:
         """Prepares the threads. A password takes a tenth of a second and 64 MiB, so few are checked at once."""
         each = self.settings
         self.limits = ConnectionLimits(each.max_connections, each.max_connections_per_address, each.failed_logins)
-        self.threads = ThreadPoolExecutor(_FILE_THREADS, "upload")
         self._lookups = ThreadPoolExecutor(_PASSWORD_THREADS, "account")
         self._passwords = ThreadPoolExecutor(_PASSWORD_THREADS, "password")
 
@@ -120,8 +117,8 @@ class UploadServer:
             client.abort()
         await asyncio.gather(*(client.wait_closed() for client in list(self._clients)))
         for folder in self._folders.values():
-            folder.end()
-        for threads in (self.threads, self._lookups, self._passwords):
+            await asyncio.to_thread(folder.end)
+        for threads in (self._lookups, self._passwords):
             threads.shutdown(cancel_futures=True)
 
     def add(self, client: "Client") -> None:
@@ -170,7 +167,7 @@ class UploadServer:
         self._connections[key] -= 1
         if not self._connections[key]:
             del self._connections[key]
-            self.threads.submit(self._folders.pop(key).end)
+            asyncio.get_running_loop().run_in_executor(None, self._folders.pop(key).end)
 
     async def _sweep(self) -> None:
         """Closes idle connections."""
@@ -233,10 +230,6 @@ class Client(asyncssh.SSHServer):
         is_idle = self._folder is not None and now - self._active > idle_seconds
         return is_idle or any(stream.variables > MOST_VARIABLES for stream in self._streams)
 
-    def begin_auth(self, username: str) -> bool:  # noqa: ARG002
-        """Every client must log in."""
-        return True
-
     def password_auth_supported(self) -> bool:
         """Accounts may have a password."""
         return True
@@ -290,9 +283,7 @@ class Client(asyncssh.SSHServer):
         """A channel for an SFTP session; False at the bound."""
         if self._folder is None or len(self._streams) >= MOST_SESSIONS:
             return False
-        stream = UploadStream(
-            self._folder, self._server.threads, self._note_activity, lambda: self._streams.discard(stream)
-        )
+        stream = UploadStream(self._folder, self._note_activity, lambda: self._streams.discard(stream))
         self._streams.add(stream)
         return stream
 

@@ -5,11 +5,13 @@ name (`finish_file`). From then on it is complete, and the collector takes it, a
 reads a file with a temporary name.
 """
 
+import asyncio
 import os
 import secrets
 import time
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -82,13 +84,47 @@ class FeedSource(Protocol):
     """A place that the collector fetches files from. It is made from the settings of one feed, with its secrets."""
 
     async def fetch(self, seen: Seen, arrivals: Arrivals, /) -> Fetched:
-        """Fetches the new complete files into the incoming folder, each with `part_file` and `finish_file`.
+        """Fetches the new complete files into the incoming folder, each with `store` or `finish_file`.
 
         `seen` is the result of the last fetch that ended well; at first it is empty. The source calls `arrivals.check`
         while it reads, and stops at a bound. Raises FeedSourceError. Files that arrived before the error stay. The task
         may be cancelled. It then deletes its temporary file.
         """
         ...
+
+
+@asynccontextmanager
+async def time_limit(seconds: int) -> AsyncIterator[None]:
+    """Ends a fetch after this time. Raises FeedSourceError."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise FeedSourceError(
+            f"the server did not send the file within {seconds:,} seconds: raise timeout_seconds, or ask the server's "
+            "owner"
+        ) from None
+
+
+async def store(pieces: AsyncGenerator[bytes, None], name: str, arrivals: Arrivals) -> Path:
+    """Stores the pieces of a file in the incoming folder, and returns its path. Raises FeedSourceError at a bound.
+
+    Errors of `pieces` pass through. They leave nothing in the folder.
+    """
+    part = await asyncio.to_thread(part_file, arrivals.incoming)
+    size = 0
+    try:
+        with part.open("xb") as file:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    size += len(piece)
+                    arrivals.check(size)
+                    await asyncio.to_thread(file.write, piece)
+        return await asyncio.to_thread(finish_file, part, name, arrivals.incoming)
+    except OSError as error:
+        raise FeedSourceError(f"the file cannot be stored: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def incoming_folder(directory: Path, feed: str) -> Path:

@@ -10,8 +10,7 @@ import os
 import posixpath
 import unicodedata
 from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn
 
 import asyncssh
 from asyncssh.packet import SSHPacket
@@ -27,9 +26,6 @@ MOST_UNREAD_BYTES = 1 << 20
 LONGEST_PATH = 1024
 LONGEST_NAME = 150
 """Both in bytes."""
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
 
 def file_name(path: bytes) -> str:
@@ -60,11 +56,10 @@ def _refused(words: str) -> Callable[..., NoReturn]:
 class UploadSession(asyncssh.SFTPServer):
     """The SFTP session of a client that has logged in. The methods of the base see only the folder of the account."""
 
-    def __init__(self, chan: "asyncssh.SSHServerChannel[bytes]", folder: UploadFolder, threads: Executor) -> None:
+    def __init__(self, chan: "asyncssh.SSHServerChannel[bytes]", folder: UploadFolder) -> None:
         folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         super().__init__(chan, os.fsencode(folder.path))
         self._folder = folder
-        self._threads = threads
         self.is_answering = False
 
     read = _refused("Files cannot be read here")
@@ -84,22 +79,22 @@ class UploadSession(asyncssh.SFTPServer):
             raise asyncssh.SFTPPermissionDenied("Files cannot be read here")
         if pflags & asyncssh.FXF_APPEND:
             raise asyncssh.SFTPOpUnsupported("A file cannot be continued: send the whole file again")
-        return await self._in_thread(self._folder.begin, _some_name(path))
+        return await asyncio.to_thread(self._folder.begin, _some_name(path))
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
         """Writes bytes of an open file."""
-        await self._in_thread(self._folder.write, _upload(file_obj), offset, data)
+        await asyncio.to_thread(self._folder.write, _upload(file_obj), offset, data)
         return len(data)
 
     async def close(self, file_obj: object) -> None:
         """Ends a file. asyncssh also calls this for the open files of a client that has gone: then it is deleted."""
         done = self._folder.close if self.is_answering else self._folder.drop
-        await self._in_thread(done, _upload(file_obj))
+        await asyncio.to_thread(done, _upload(file_obj))
 
     async def fsetstat(self, file_obj: object, attrs: asyncssh.SFTPAttrs) -> None:
         """Sets the time. A client may also cut an open file. The rest has no effect."""
         if attrs.size is not None:
-            await self._in_thread(self._folder.truncate, _upload(file_obj), attrs.size)
+            await asyncio.to_thread(self._folder.truncate, _upload(file_obj), attrs.size)
         super().fsetstat(file_obj, _times(attrs))
 
     def setstat(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
@@ -112,13 +107,13 @@ class UploadSession(asyncssh.SFTPServer):
 
     async def rename(self, oldpath: bytes, newpath: bytes) -> None:
         """Gives a file its final name, also that of an older file."""
-        await self._in_thread(self._folder.rename, _some_name(oldpath), _some_name(newpath))
+        await asyncio.to_thread(self._folder.rename, _some_name(oldpath), _some_name(newpath))
 
     posix_rename = rename
 
     async def remove(self, path: bytes) -> None:
         """Deletes a file. A complete file is imported all the same."""
-        await self._in_thread(self._folder.remove, _some_name(path))
+        await asyncio.to_thread(self._folder.remove, _some_name(path))
 
     def fsync(self, file_obj: object) -> None:
         """The close syncs the file."""
@@ -126,11 +121,6 @@ class UploadSession(asyncssh.SFTPServer):
     def exit(self) -> None:
         """Ends the session. Without an exit status, `scp` of OpenSSH reports a failure."""
         self.channel.exit(0)
-
-    async def _in_thread(
-        self, work: Callable[Arguments, Result], *arguments: Arguments.args, **_: Arguments.kwargs
-    ) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
 
 class UploadHandler(SFTPServerHandler):
@@ -161,12 +151,9 @@ class UploadHandler(SFTPServerHandler):
 class UploadStream(SSHServerStreamSession[bytes]):
     """A channel of a client that has logged in. Only the subsystem `sftp` can be started on it."""
 
-    def __init__(
-        self, folder: UploadFolder, threads: Executor, on_request: Callable[[], None], on_end: Callable[[], None]
-    ) -> None:
+    def __init__(self, folder: UploadFolder, on_request: Callable[[], None], on_end: Callable[[], None]) -> None:
         super().__init__(None)
         self._folder = folder
-        self._threads = threads
         self._on_request = on_request
         self._on_end = on_end
 
@@ -186,7 +173,7 @@ class UploadStream(SSHServerStreamSession[bytes]):
         assert self._conn is not None
         channel: Any = self._chan
         reader, writer = SSHReader[bytes](self, self._chan), SSHWriter[bytes](self, self._chan)
-        session = UploadSession(channel, self._folder, self._threads)
+        session = UploadSession(channel, self._folder)
         self._conn.create_task(UploadHandler(session, reader, writer, self._on_request).run(), reader.logger)
 
     def connection_lost(self, exc: Exception | None) -> None:
