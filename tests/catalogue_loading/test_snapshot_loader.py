@@ -22,7 +22,7 @@ from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotError, 
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob
 from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, listing_policy, write_stock
 from dealer_agent.config import Settings, load_settings
-from dealer_agent.inventory.feed_checks import EVERY_CHECK
+from dealer_agent.inventory.feeds.checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.protocol.requests import Filters
 from dealer_agent.storage.store import Store

@@ -27,8 +27,8 @@ from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.inventory.feed_checks import FeedChecks
 from dealer_agent.inventory.feeds.archives import unpack
+from dealer_agent.inventory.feeds.checks import FeedChecks
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.errors import FeedRefused, StorageError

@@ -76,9 +76,9 @@ class UploadServer:
     key: asyncssh.SSHKey
     find_account: FindAccount
     limits: "ConnectionLimits[Client]" = field(init=False)
+    clients: "set[Client]" = field(default_factory=set)
     _folders: dict[tuple[str, str], UploadFolder] = field(default_factory=dict)
     _connections: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _clients: "set[Client]" = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Prepares the threads. A password takes a tenth of a second and 64 MiB, so few are checked at once."""
@@ -113,22 +113,13 @@ class UploadServer:
         """Stops at once. Files that are not complete are deleted, and their vendors send them again."""
         self._sweeping.cancel()
         self._acceptor.close()
-        for client in list(self._clients):
+        for client in list(self.clients):
             client.abort()
-        await asyncio.gather(*(client.wait_closed() for client in list(self._clients)))
+        await asyncio.gather(*(client.wait_closed() for client in list(self.clients)))
         for folder in self._folders.values():
             await asyncio.to_thread(folder.end)
         for threads in (self._lookups, self._passwords):
             threads.shutdown(cancel_futures=True)
-
-    def add(self, client: "Client") -> None:
-        """Adds a new connection."""
-        self._clients.add(client)
-
-    def remove(self, client: "Client") -> None:
-        """Removes a closed connection."""
-        self._clients.discard(client)
-        self.limits.remove(client)
 
     async def look_up(self, user: str) -> Account | None:
         """The account of this name, after a time that does not tell whether it exists."""
@@ -174,7 +165,7 @@ class UploadServer:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now = time.monotonic()
-            for client in list(self._clients):
+            for client in list(self.clients):
                 if client.has_to_go(now, self.settings.idle_seconds):
                     client.abort()
 
@@ -199,7 +190,7 @@ class Client(asyncssh.SSHServer):
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         """Admits a connection, or closes it or another one."""
         self._connection = conn
-        self._server.add(self)
+        self._server.clients.add(self)
         peer = conn.get_extra_info("peername")
         closed = self._server.limits.admit(self, peer[0] if peer else "", time.monotonic())
         if closed is not None:
@@ -207,7 +198,8 @@ class Client(asyncssh.SSHServer):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as the base has it
         """The connection is closed."""
-        self._server.remove(self)
+        self._server.clients.discard(self)
+        self._server.limits.remove(self)
         if self._lookup is not None:
             self._lookup[1].cancel()
         if self._folder is not None:

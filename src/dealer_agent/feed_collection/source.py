@@ -19,11 +19,8 @@ from typing import Protocol
 Seen = Mapping[str, str]
 """What a source remembers of earlier fetches, such as the ETag of a URL, or size and time of each file of a server.
 
-The collector stores it without reading it: at most MOST_SEEN entries, of at most 1,000 characters each (key and value
-together).
+The collector stores it without reading it. A source keeps it short: its text may come from a server.
 """
-
-MOST_SEEN = 1000
 
 TEMPORARY_SUFFIXES = (".part", ".tmp", ".filepart", ".crdownload")
 """The ends of the names of files that somebody still writes. Names that begin with a dot are temporary too."""

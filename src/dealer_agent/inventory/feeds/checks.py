@@ -1,6 +1,6 @@
 """The checks of a feed before it replaces the stock: their settings, and what each of them says. Pure.
 
-`CHECKS` has one row for each check. `inventory.feed_counts` counts what they judge. docs/explanation/feed-checks.md
+`CHECKS` has one row for each check. `inventory.feeds.counts` counts what they judge. docs/explanation/feed-checks.md
 explains them.
 """
 
