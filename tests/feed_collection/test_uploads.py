@@ -72,6 +72,12 @@ def test_a_file_is_complete_when_every_byte_was_written(
     assert completed == [10] * is_whole
 
 
+def test_an_empty_file_is_not_taken(folder: UploadFolder, completed: list[int]) -> None:
+    with pytest.raises(asyncssh.SFTPError, match="empty"):
+        folder.close(folder.begin("feed.csv"))
+    assert (completed, list(folder.path.iterdir())) == ([], [])
+
+
 def test_a_file_with_too_many_gaps_is_refused(
     folder: UploadFolder, completed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

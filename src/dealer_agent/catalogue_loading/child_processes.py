@@ -118,14 +118,9 @@ def run_job(
     except expected as problem:
         sys.exit(words_of(problem))
     except Exception as fault:  # noqa: BLE001 - the boundary of the process. The parent shows the message.
-        print(f"{type(fault).__qualname__} at {line_of(fault)}", file=sys.stderr)  # noqa: T201
+        frame = traceback.extract_tb(fault.__traceback__)[-1]
+        print(f"{type(fault).__qualname__} at {Path(frame.filename).name}:{frame.lineno}", file=sys.stderr)  # noqa: T201
         sys.exit(UNEXPECTED)
-
-
-def line_of(fault: BaseException) -> str:
-    """The file and the line that raised an exception. Its message may contain a secret or data of a customer."""
-    frame = traceback.extract_tb(fault.__traceback__)[-1]
-    return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
 def refusal_of(code: int) -> FeedError | None:
