@@ -11,7 +11,6 @@ from typing import Any
 import asyncssh
 import pytest
 from msgspec import UNSET, convert
-from tests.patching import replace_in
 
 from dealer_agent.config.sftp import SftpSource
 from dealer_agent.feed_collection import sftp_source
@@ -223,7 +222,7 @@ async def test_a_file_that_somebody_writes_is_not_fetched(tmp_path: Path, monkey
             with path.open("ab") as file:
                 file.write(b"x")
 
-        replace_in(monkeypatch, sftp_source, "asyncio", sleep=write)
+        monkeypatch.setattr(sftp_source, "sleep", write)
         assert "still writes" in await server.problem(server.source())
         assert looks == sftp_source.MOST_LOOKS
 

@@ -230,4 +230,5 @@ def test_strangers_choose_no_kind_of_line_and_no_document(open_dealership: OpenD
     once = kept()
     for number in range(1, 40):
         send_round(number)
-    assert kept() == once
+    # Another service of this process may log an event meanwhile. 39 strangers would leave more.
+    assert all(now < before + 10 for now, before in zip(kept(), once, strict=True))
