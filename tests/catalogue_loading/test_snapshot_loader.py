@@ -17,7 +17,7 @@ import pytest
 from tests.patching import replace_in
 from tests.server.dealership import LOT, set_up
 
-from dealer_agent.catalogue_loading import snapshot_loader, snapshot_process
+from dealer_agent.catalogue_loading import child_processes, snapshot_loader, snapshot_process
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotError, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob
@@ -75,7 +75,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         started.append(process.pid)
         return process
 
-    replace_in(monkeypatch, snapshot_loader, "subprocess", Popen=start)
+    replace_in(monkeypatch, child_processes, "subprocess", Popen=start)
 
     def the_process() -> int:
         deadline = time.monotonic() + 120
@@ -149,7 +149,7 @@ def test_the_file_is_its_owners_alone(shop: Shop) -> None:
 
 def test_a_second_worker_maps_what_the_first_one_had_made(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     first = shop.loader().load(NOW)
-    replace_in(monkeypatch, snapshot_loader, "subprocess", Popen=None)
+    replace_in(monkeypatch, child_processes, "subprocess", Popen=None)
     second = shop.loader().load(NOW)
     assert second.revision == first.revision
     assert second.catalogue.search(Filters(), 0, 5) == first.catalogue.search(Filters(), 0, 5)
