@@ -8,6 +8,9 @@ from typing import Any
 from tests.checker.agents import small_stock
 from tests.checker.breaking import Agent, Answer, Breaking, Call, Change
 
+from dealer_agent.protocol.schemas import request_schema, response_schema
+from dealer_agent.protocol.skill import SKILL_BY_ID
+
 Members = Mapping[str, Any]
 """The members of a payload beside `type`."""
 
@@ -17,10 +20,30 @@ SEARCH, FACETS, VEHICLE, INFORMATION = "inventory.search", "inventory.facets", "
 NOBODY = "Qzxvwk"
 """A word that no listing has."""
 
+_FILTERS = request_schema(SKILL_BY_ID[SEARCH])["$defs"]["Filters"]["properties"]
+LISTS = [name for name, schema in _FILTERS.items() if schema["type"] == "array"]
+"""The filters that are lists of words, as the honest agent publishes them."""
+ENDS = [name for name in _FILTERS if name.endswith(("_min", "_max"))]
+OTHERS = [name for name in _FILTERS if name not in (*LISTS, *ENDS)]
+FACET_NAMES = list(response_schema(SKILL_BY_ID[FACETS])["properties"]["data"]["properties"])
+MEMBERS = list(response_schema(SKILL_BY_ID[SEARCH])["$defs"]["Vehicle"]["properties"])
+"""The members of a listing, as the honest agent publishes them."""
+SORTS = request_schema(SKILL_BY_ID[SEARCH])["$defs"]["Sort"]["properties"]["field"]["enum"]
+
 STOCK = list(csv.DictReader(io.StringIO(small_stock().decode())))
 """The rows of the honest agent's feed. An absent value is empty."""
 
 VIN = next(row["vin"] for row in STOCK if row["status"] == "available")
+
+
+def member_of(end: str) -> str:
+    """The member that an end of a range is about."""
+    return end.removesuffix("_min").removesuffix("_max")
+
+
+def id_of(name: str) -> str:
+    """The name of a filter, a facet or a member as a part of an id."""
+    return name.replace("_", "-")
 
 
 def values_of(column: str) -> set[str]:

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import httpx
 import pytest
 
-from dealer_agent.checker.check import Check, Failed, NotChecked, Skipped
+from dealer_agent.checker.check import Check
 from dealer_agent.checker.events import CheckStarted, Event, Exchanged, RunEnded, RunStarted, Verdict
 from dealer_agent.checker.exchange import read_json
+from dealer_agent.checker.outcome import Failed, NotChecked, Skipped
 from dealer_agent.checker.requirement import requirements
 from dealer_agent.checker.runner import Options, run_checks
 from dealer_agent.checker.target import Target

@@ -1,14 +1,17 @@
 """How a check is written, and all checks by the id of their requirement.
 
     @check("search.skip-past-end")
-    async def skip_past_end(target: Target) -> None:
-        listings = await target.material.listings()
-        page = await target.ask("inventory.search", pagination={"skip": len(listings) + 10})
-        expect(page.get("vehicles") == [], "A skip beyond the last result gives an empty page.", target)
+    async def _(target: Target) -> None:
+        page = await search(target, skip=10_000_000, limit=10)
+        expect(not page.vehicles, "A skip beyond the last vehicle returns vehicles.")
 
 A check is an async function in a module of `checks/`. It returns if the requirement is fulfilled. It raises `Failed` if
 not, most easily through `expect`, and `Skipped` if the target has nothing to check it with. Any other exception means
-that the check could not be done: a lost connection, or a defect of the check. That is never the target's fault.
+that the check could not be done: a lost connection, or a defect of the check. That is never the target's fault. The
+function has no name of its own: the id is its name, and the requirement says what it checks.
+
+Checks that look at the same thing are rows of a table (`each_of`). A request that must be refused or answered is a row
+of the requirements, and needs nothing here.
 
 A check fails for one reason only. What other requirements say is read leniently: `Target.ask` accepts a reply with a
 wrong content type, because another check fails for it. A negative control (tests/checker/) proves this for each check.
@@ -17,35 +20,19 @@ With `last=True`, a check runs after all others of its target, and judges their 
 """
 
 import pkgutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.outcome import Failed, expect
+from dealer_agent.checker.requirement import Requirement, requirements
+from dealer_agent.checker.target import Target
 
-if TYPE_CHECKING:
-    from dealer_agent.checker.target import Target
-
-CheckFunction = Callable[["Target"], Awaitable[None]]
-
-
-class Failed(Exception):  # noqa: N818 - a verdict, not an error of the program.
-    """The target breaks the requirement. `sentence` says how, and `exchange` shows it."""
-
-    def __init__(self, sentence: str, exchange: Exchange | None = None) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.exchange = exchange
-
-
-class Skipped(Exception):  # noqa: N818 - a verdict, not an error of the program.
-    """The target has nothing to check the requirement with. The argument is the reason, a sentence."""
-
-
-class NotChecked(Exception):  # noqa: N818 - a verdict, not an error of the program.
-    """The run failed, for a reason that is not the target's fault. The argument is the reason, a sentence."""
+CheckFunction = Callable[[Target], Awaitable[None]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -72,13 +59,27 @@ def check(requirement_id: str, *, last: bool = False) -> Callable[[CheckFunction
     return register
 
 
-def expect(condition: object, sentence: str, shown: "Target | Exchange | None" = None) -> None:
-    """Raises Failed with the sentence unless the condition is true.
+def each_of(
+    things: Callable[[Target], Awaitable[Iterable[tuple[T, Exchange | None]]]],
+    rows: Mapping[str, Callable[[T], bool | str]],
+    *,
+    last: bool = False,
+) -> None:
+    """Registers checks that judge the same things, each with the exchange that shows it.
 
-    `shown` is the exchange for the report. A target stands for its latest exchange.
+    A judgement is True, or the sentence that says what is wrong.
     """
-    if not condition:
-        raise Failed(sentence, shown if isinstance(shown, Exchange) or shown is None else shown.latest)
+
+    def register(requirement_id: str, judge: Callable[[T], bool | str]) -> None:
+        @check(requirement_id, last=last)
+        async def _(target: Target) -> None:
+            for thing, exchange in await things(target):
+                judgement = judge(thing)
+                if judgement is not True:
+                    raise Failed(str(judgement), exchange)
+
+    for requirement_id, judge in rows.items():
+        register(requirement_id, judge)
 
 
 @cache
@@ -87,4 +88,27 @@ def checks() -> dict[str, Check]:
     package = import_module(f"{__package__}.checks")
     for module in pkgutil.iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
+    for requirement in requirements().values():
+        if requirement.refused is not None or requirement.accepted is not None:
+            check(requirement.id)(_of_request(requirement))
     return _registered
+
+
+def _of_request(requirement: Requirement) -> CheckFunction:
+    async def run(target: Target) -> None:
+        if requirement.refused is None:
+            await target.ask(requirement.skills[0], **requirement.accepted or {})
+        else:
+            await expect_refused(target, requirement.skills[0], **requirement.refused)
+
+    return run
+
+
+async def expect_refused(target: Target, skill: str = "inventory.search", **members: Any) -> None:
+    """A request with a defect is refused, and not by a failure of the agent. `errors` has the checks of the codes."""
+    refusal = await target.refuse(target.payload(skill, **members))
+    expect(
+        refusal.code != "INTERNAL_ERROR" and refusal.status < 500 and refusal.number != -32603,
+        f"A wrong request gets a failure of the agent ({refusal.code or refusal.number}), and not a refusal.",
+        refusal.exchange,
+    )

@@ -10,8 +10,8 @@ from typing import Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from dealer_agent.checker.check import Failed, Skipped
 from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.outcome import Failed, Skipped, skip_if_failed
 from dealer_agent.checker.target import Refusal, Target
 from dealer_agent.checker.wire import Wire
 
@@ -127,22 +127,19 @@ async def accepted(target: Target, *leads: Lead) -> Exchange:
 
     The first leads have more in them than the check is about, because other checks need them too.
     """
-    exchange = None
-    for each in leads:
+    for each in leads[:-1]:
         exchange = await submit(target, each)
         if is_accepted(target, exchange):
             return exchange
-    assert exchange is not None
+    exchange = await submit(target, leads[-1])
     target.answer(exchange)
-    raise Failed("The lead is refused.", exchange)
+    return exchange
 
 
 async def reply_or_skip(target: Target, *leads: Lead) -> tuple[Exchange, Lead]:
     """The `data` of the reply to the first of these leads that is accepted. Skips the check if none is."""
-    try:
+    with skip_if_failed():
         exchange = await accepted(target, *leads)
-    except Failed as failure:
-        raise Skipped(failure.sentence) from None
     return exchange, target.answer(exchange)
 
 

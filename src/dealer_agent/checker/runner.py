@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import httpx
 
-from dealer_agent.checker.check import Check, Failed, NotChecked, Skipped, checks
+from dealer_agent.checker.check import Check, checks
 from dealer_agent.checker.discovery import find_cards, notes_about, targets_of
 from dealer_agent.checker.events import CheckStarted, Event, Exchanged, Outcome, Place, RunEnded, RunStarted, Verdict
 from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.outcome import Failed, NotChecked, Skipped
 from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.target import Target
 from dealer_agent.checker.wire import REQUEST_SECONDS, Wire

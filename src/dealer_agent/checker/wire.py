@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import httpx
 
-from dealer_agent.checker.check import NotChecked
 from dealer_agent.checker.exchange import Exchange, Headers
+from dealer_agent.checker.outcome import NotChecked
 
 RESPONSE_LIMIT = 16 * 2**20
 """Bytes of the largest response that is read."""

@@ -133,8 +133,8 @@ def _known(only: Sequence[str] | None, revisions: Sequence[str] | None, bindings
 
 async def _run(result: "Result", options: object) -> None:
     """Runs the checks, with a bar that moves."""
-    from dealer_agent.checker.check import NotChecked
     from dealer_agent.checker.events import CheckStarted, RunStarted, Verdict
+    from dealer_agent.checker.outcome import NotChecked
     from dealer_agent.checker.runner import Options, open_client, run_checks
 
     assert isinstance(options, Options)

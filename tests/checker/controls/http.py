@@ -5,8 +5,6 @@ from dataclasses import replace
 
 from tests.checker.breaking import Agent, Answer, Breaking, Call, broken
 
-from dealer_agent.checker.checks.http import BODIES
-
 CallTest = Callable[[Call], object]
 
 
@@ -86,12 +84,17 @@ broken("http.status")(
 )
 
 
-def _is_body(requirement_id: str) -> CallTest:
-    return lambda call: is_post(call) and call.path.endswith("/message:send") and call.body == BODIES[requirement_id]
+def _is_body(test: Callable[[bytes], object]) -> CallTest:
+    return lambda call: is_post(call) and call.path.endswith("/message:send") and test(call.body)
 
 
-for _id in BODIES:
-    broken(_id)(_changes_answers(_is_body(_id), lambda answer: answer.with_status(400)))
+for _id, _test in {
+    "http.not-json": lambda body: body == b'{"message": ',
+    "http.empty-body": lambda body: not body,
+    "http.not-an-object": lambda body: body.startswith(b"[") and b"message" in body,
+    "http.not-utf8": lambda body: b"\xff" in body,
+}.items():
+    broken(_id)(_changes_answers(_is_body(_test), lambda answer: answer.with_status(400)))
 
 broken("http.deep-json")(
     _changes_answers(lambda call: call.body.startswith(b"[[[["), lambda answer: answer.with_status(500))

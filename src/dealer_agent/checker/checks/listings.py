@@ -1,58 +1,14 @@
 """The members of listings: their forms, and what they mean."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import CheckFunction, Failed, Skipped, check, expect
-from dealer_agent.checker.forms import Form
-from dealer_agent.checker.searches import Listing, key_of, number_of, search
-from dealer_agent.checker.target import Target
-
-MEMBERS: Mapping[str, tuple[Form, str]] = {
-    "vehicle_id": (forms.name, "a string that is not empty"),
-    "status": (forms.one_of("available", "intransit", "pending"), "available, intransit or pending"),
-    "rooftop": (forms.name, "a string that is not empty"),
-    "updated_at": (forms.moment, "a timestamp with an offset"),
-    "changed_at": (forms.moment, "a timestamp with an offset"),
-    "dealer_id": (forms.text, "a string"),
-    "vehicle_type": (forms.one_of("car", "motorcycle", "trailer", "rv", "other"), "a type of the protocol"),
-    "condition": (forms.one_of("new", "used", "cpo"), "new, used or cpo"),
-    "vin": (forms.vin, "a VIN"),
-    "stock": (forms.text, "a string"),
-    "year": (forms.year, "a year from 1900 to 2100"),
-    "make": (forms.text, "a string"),
-    "model": (forms.text, "a string"),
-    "trim": (forms.text, "a string"),
-    "price": (forms.whole, "whole dollars"),
-    "list_price": (forms.whole, "whole dollars"),
-    "msrp": (forms.whole, "whole dollars"),
-    "fees": (forms.array_of(forms.fee), "an array of {name, amount}"),
-    "mileage": (forms.whole, "whole miles"),
-    "body": (forms.text, "a string"),
-    "transmission": (forms.text, "a string"),
-    "driveline": (forms.text, "a string"),
-    "engine": (forms.text, "a string"),
-    "fuel": (forms.text, "a string"),
-    "charge_port": (forms.text, "a string"),
-    "displacement_cc": (forms.whole, "a whole number"),
-    "city_mpg": (forms.whole, "a whole number"),
-    "highway_mpg": (forms.whole, "a whole number"),
-    "electric_range_mi": (forms.number, "a number that is not negative"),
-    "battery_kwh": (forms.number, "a number that is not negative"),
-    "motor_power_hp": (forms.number, "a number that is not negative"),
-    "dc_fast_charge": (forms.truth, "true or false"),
-    "exterior_color": (forms.text, "a string"),
-    "interior_color": (forms.text, "a string"),
-    "features": (forms.array_of(forms.text), "an array of strings"),
-    "photos": (forms.array_of(forms.url), "an array of absolute URLs"),
-    "vdp_url": (forms.url, "an absolute URL"),
-    "description": (forms.text, "a string"),
-    "notes": (forms.text, "a string"),
-    "other_attributes": (forms.scalars, "an object of strings, numbers and booleans"),
-    "inventory_date": (forms.day, "a date"),
-}
-"""The members of a listing, with the form of each."""
+from dealer_agent.checker.check import CheckFunction, check
+from dealer_agent.checker.exchange import dicts
+from dealer_agent.checker.fields import MEMBERS, id_of
+from dealer_agent.checker.outcome import Failed, Skipped, expect
+from dealer_agent.checker.searches import key_of, number_of, search
+from dealer_agent.checker.target import Listing, Target
 
 
 def _form(member: str) -> CheckFunction:
@@ -78,7 +34,7 @@ def _once(member: str) -> CheckFunction:
     async def run(target: Target) -> None:
         values = [each[member] for each in await target.material.having(member) if isinstance(each[member], str)]
         twice = next((value for value in set(values) if values.count(value) > 1), None)
-        expect(twice is None, f"Two listings have the {member} {twice}.", target)
+        expect(twice is None, f"Two listings have the {member} {twice}.")
 
     return run
 
@@ -87,20 +43,19 @@ async def _failed(target: Target, listing: Listing, sentence: str) -> Failed:
     """The failure for a listing. Its exchange is a small one that shows the listing, if there is one."""
     if isinstance(listing.get("vin"), str) and forms.vin(listing["vin"]):
         await search(target, filters={"vin": listing["vin"]})
-    return Failed(f"{key_of(listing)[:100]}: {sentence}", target.latest)
+    return Failed(f"{key_of(listing)[:100]}: {sentence}")
 
 
 for _member in MEMBERS:
-    check(f"listing.{_member.replace('_', '-')}")(_form(_member))
+    check(f"listing.{id_of(_member)}")(_form(_member))
 for _member in ("vehicle_id", "status", "rooftop", "updated_at"):
-    check(f"listing.has-{_member.replace('_', '-')}")(_present(_member))
+    check(f"listing.has-{id_of(_member)}")(_present(_member))
 for _member in ("vehicle_id", "vin"):
-    check(f"listing.one-{_member.replace('_', '-')}")(_once(_member))
+    check(f"listing.one-{id_of(_member)}")(_once(_member))
 
 
 @check("listing.no-null")
-async def no_null(target: Target) -> None:
-    """An unknown member is absent."""
+async def _(target: Target) -> None:
     for each in await target.material.some_listings():
         for member in MEMBERS:
             if member in each and each[member] is None:
@@ -108,10 +63,8 @@ async def no_null(target: Target) -> None:
 
 
 @check("listing.rooftop-known")
-async def rooftop_known(target: Target) -> None:
-    """The rooftop is one of the dealer's."""
-    rooftops = (await target.material.information()).get("rooftops")
-    names = {each.get("name") for each in rooftops if isinstance(each, dict)} if isinstance(rooftops, list) else set()
+async def _(target: Target) -> None:
+    names = {each.get("name") for each in dicts((await target.material.information()).get("rooftops"))}
     if not names:
         raise Skipped("dealer.information has no rooftops.")
     for each in await target.material.having("rooftop"):
@@ -120,8 +73,7 @@ async def rooftop_known(target: Target) -> None:
 
 
 @check("listing.fees-inside-price")
-async def fees_inside_price(target: Target) -> None:
-    """The price includes the fees."""
+async def _(target: Target) -> None:
     for each in await target.material.having("fees"):
         price, fees = number_of(each, "price"), _sum(each["fees"])
         if price is not None and fees > price:
@@ -129,15 +81,12 @@ async def fees_inside_price(target: Target) -> None:
 
 
 @check("listing.fee-names")
-async def fee_names(target: Target) -> None:
-    """A charge is listed once."""
+async def _(target: Target) -> None:
     for each in await target.material.having("fees"):
-        fees = each["fees"] if isinstance(each["fees"], list) else []
-        names = [fee.get("name") for fee in fees if isinstance(fee, dict)]
-        if len(set(map(str, names))) < len(names):
+        names = [str(fee.get("name")) for fee in dicts(each["fees"])]
+        if len(set(names)) < len(names):
             raise await _failed(target, each, "Two fees of a listing have one name.")
 
 
 def _sum(fees: Any) -> int:
-    amounts: list[Any] = [fee.get("amount") for fee in fees if isinstance(fee, dict)] if isinstance(fees, list) else []
-    return sum(int(amount) for amount in amounts if forms.whole(amount))
+    return sum(int(fee["amount"]) for fee in dicts(fees) if forms.whole(fee.get("amount")))
