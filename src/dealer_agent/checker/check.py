@@ -10,8 +10,8 @@ not, most easily through `expect`, and `Skipped` if the target has nothing to ch
 that the check could not be done: a lost connection, or a defect of the check. That is never the target's fault. The
 function has no name of its own: the id is its name, and the requirement says what it checks.
 
-Checks that look at the same thing are rows of a table (`each_of`). A request that must be refused or answered is a row
-of the requirements, and needs nothing here.
+Checks that differ in a value, or that look at the same thing, are rows of a table (`check_each`, `each_of`). A request
+that must be refused or answered is a row of the requirements, and needs nothing here.
 
 A check fails for one reason only. What other requirements say is read leniently: `Target.ask` accepts a reply with a
 wrong content type, because another check fails for it. A negative control (tests/checker/) proves this for each check.
@@ -22,12 +22,12 @@ With `last=True`, a check runs after all others of its target, and judges their 
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, TypeVar
 
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Failed, expect
+from dealer_agent.checker.outcome import expect, judge
 from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.target import Target
 
@@ -59,6 +59,24 @@ def check(requirement_id: str, *, last: bool = False) -> Callable[[CheckFunction
     return register
 
 
+def check_each(rows: Mapping[str, Any], *, last: bool = False) -> Callable[[Callable[..., Awaitable[None]]], None]:
+    """Registers a function as the check of several requirements, which differ in its further arguments.
+
+    `rows` has the argument of each requirement. A tuple has several.
+    """
+
+    def register(function: Callable[..., Awaitable[None]]) -> None:
+        for requirement_id, row in rows.items():
+            arguments = row if isinstance(row, tuple) else (row,)
+            check(requirement_id, last=last)(partial(_run, function, arguments))
+
+    return register
+
+
+async def _run(function: Callable[..., Awaitable[None]], arguments: tuple[Any, ...], target: Target) -> None:
+    await function(target, *arguments)
+
+
 def each_of(
     things: Callable[[Target], Awaitable[Iterable[tuple[T, Exchange | None]]]],
     rows: Mapping[str, Callable[[T], bool | str]],
@@ -70,16 +88,10 @@ def each_of(
     A judgement is True, or the sentence that says what is wrong.
     """
 
-    def register(requirement_id: str, judge: Callable[[T], bool | str]) -> None:
-        @check(requirement_id, last=last)
-        async def _(target: Target) -> None:
-            for thing, exchange in await things(target):
-                judgement = judge(thing)
-                if judgement is not True:
-                    raise Failed(str(judgement), exchange)
-
-    for requirement_id, judge in rows.items():
-        register(requirement_id, judge)
+    @check_each(rows, last=last)
+    async def _(target: Target, judgement: Callable[[T], bool | str]) -> None:
+        for thing, exchange in await things(target):
+            judge(judgement(thing), exchange)
 
 
 @cache
@@ -88,20 +100,16 @@ def checks() -> dict[str, Check]:
     package = import_module(f"{__package__}.checks")
     for module in pkgutil.iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
-    for requirement in requirements().values():
-        if requirement.refused is not None or requirement.accepted is not None:
-            check(requirement.id)(_of_request(requirement))
+    rows = requirements().values()
+    check_each({row.id: row for row in rows if row.refused is not None or row.accepted is not None})(_of_request)
     return _registered
 
 
-def _of_request(requirement: Requirement) -> CheckFunction:
-    async def run(target: Target) -> None:
-        if requirement.refused is None:
-            await target.ask(requirement.skills[0], **requirement.accepted or {})
-        else:
-            await expect_refused(target, requirement.skills[0], **requirement.refused)
-
-    return run
+async def _of_request(target: Target, row: Requirement) -> None:
+    if row.refused is None:
+        await target.ask(row.skills[0], **row.accepted or {})
+    else:
+        await expect_refused(target, row.skills[0], **row.refused)
 
 
 async def expect_refused(target: Target, skill: str = "inventory.search", **members: Any) -> None:

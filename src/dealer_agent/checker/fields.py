@@ -4,7 +4,7 @@ A new field has its requirements and checks without further code. One whose type
 the requirements are read, so the build fails.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import Any, get_args
 
@@ -84,6 +84,11 @@ RANGES = {
 """The facets that are ranges."""
 
 SORTS = [name for name, field in FIELDS.items() if field.field.sort]
+
+
+def by_id(subject: str, names: Iterable[str]) -> dict[str, str]:
+    """These names by the ids of their requirements, for `check_each`."""
+    return {f"{subject}.{id_of(name)}": name for name in names}
 
 
 def id_of(name: str) -> str:

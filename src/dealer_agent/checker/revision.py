@@ -4,7 +4,7 @@
 Auto Agent Protocol. The revision of a card follows from its extension URIs and from the spelling of its members.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Binding = Literal["JSONRPC", "HTTP+JSON"]
@@ -45,16 +45,10 @@ class Revision:
     """The form of `error.data` in JSON-RPC: the error payload alone, or the array of details."""
     problem_members: tuple[str, str] = ("instancePath", "message")
     """In an entry of `details.errors`: the member with the pointer, and that with the text."""
-    all_problems: Literal["MUST", "MAY"] = "MUST"
-    """Whether one error lists all problems of a request."""
     condition_code: str = "SCHEMA_VALIDATION_FAILED"
     """The code for a condition from the wrong list."""
-    auth_code: str | None = "AUTH_REQUIRED"
-    """The code of a missing token. None if the revision has plain HTTP 401."""
     needs_version_header: bool = False
     """A request without `A2A-Version` or `A2A-Extensions` is refused."""
-    numbers: dict[str, int] = field(default_factory=dict)
-    """JSON-RPC numbers of error codes that differ from those of the vocabulary."""
 
     @property
     def is_published(self) -> bool:
@@ -74,7 +68,6 @@ def _published(name: str, extension: str, **differences: Any) -> Revision:
         "error_data": "payload",
         "problem_members": _ITEMS,
         "condition_code": "INVALID_CONDITION",
-        "auth_code": None,
     }
     return Revision(name, (extension,), **(common | differences))
 
@@ -89,7 +82,6 @@ REVISIONS: dict[str, Revision] = {
             OF_1_0,
             bindings=("JSONRPC", "HTTP+JSON"),
             left_out=_NOT_IN_1_1,
-            all_problems="MAY",
         ),
         _published("aap/1.1", f"{PUBLISHED}aap/v1.1", left_out=_NOT_IN_1_1),
         _published("aap/1.2", f"{PUBLISHED}aap/v1.2", left_out=_NOT_IN_1_2),
@@ -99,7 +91,6 @@ REVISIONS: dict[str, Revision] = {
             DRAFT,
             error_data="details",
             needs_version_header=True,
-            numbers={"UNSUPPORTED_SKILL": -32004, "RATE_LIMITED": -32000},
         ),
     )
 }

@@ -8,7 +8,7 @@ from typing import Any
 from dealer_agent.checker.card import Card, Interface
 from dealer_agent.checker.exchange import Exchange, Headers, dicts
 from dealer_agent.checker.forms import whole_number
-from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, skip_if_failed
+from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, expect, skip_if_failed
 from dealer_agent.checker.revision import Binding, Revision
 from dealer_agent.checker.wire import Wire
 from dealer_agent.protocol.card import A2A_VERSION
@@ -59,6 +59,15 @@ class Refusal:
         """The `details` of the error payload."""
         details = self.payload.get("details")
         return details if isinstance(details, dict) else {}
+
+    def expect_code(self, *codes: str) -> None:
+        """Raises Failed unless the error has one of these codes."""
+        expect(self.code in codes, f"The code is {self.code or 'absent'}, not {' or '.join(codes)}.", self.exchange)
+
+    def expect_number(self, *numbers: int) -> None:
+        """Raises Failed unless `error.code` is one of these numbers."""
+        wanted = " or ".join(map(str, numbers))
+        expect(self.number in numbers, f"`error.code` is {self.number!r}, not {wanted}.", self.exchange)
 
     def problems(self, revision: Revision) -> list[tuple[str, str]]:
         """Pointer and keyword of each entry of `details.errors`."""
@@ -112,15 +121,8 @@ class Material:
 
     async def information(self) -> dict[str, Any]:
         """The dealer's information. Skips the check if it cannot be read."""
-        return await self._ask("dealer.information")
-
-    async def facets(self) -> dict[str, Any]:
-        """The facets of the whole stock. Skips the check if they cannot be read."""
-        return await self._ask("inventory.facets")
-
-    async def _ask(self, skill: str) -> dict[str, Any]:
-        with skip_if_failed(f"{skill} cannot be read: "):
-            return await self._bound().ask(skill)
+        with skip_if_failed("dealer.information cannot be read: "):
+            return await self._bound().ask("dealer.information")
 
     def _bound(self) -> "Target":
         assert self._target is not None

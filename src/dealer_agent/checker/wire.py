@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import httpx
 
@@ -37,21 +36,12 @@ class Wire:
     `rate` is the most requests in a second, and `deadline` the time of `time.monotonic` at which the run ends. A
     request that is equal to an earlier one, byte for byte, is not sent again unless it is `fresh`: its exchange is
     shared.
-    `on_exchange` is called with each exchange that was sent.
     """
 
-    def __init__(
-        self,
-        client: httpx.AsyncClient,
-        *,
-        rate: float,
-        deadline: float,
-        on_exchange: Callable[[Exchange], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, client: httpx.AsyncClient, *, rate: float, deadline: float) -> None:
         self._client = client
         self._pause = 1 / rate
         self._deadline = deadline
-        self._on_exchange = on_exchange
         self._next = 0.0
         self._kept: dict[tuple[str, str, bytes, tuple[tuple[str, str], ...]], Exchange] = {}
         self._kept_bytes = 0
@@ -130,7 +120,6 @@ class Wire:
             time.perf_counter() - began,
         )
         self.sent += 1
-        self._on_exchange(exchange)
         return exchange
 
 

@@ -73,9 +73,8 @@ def check(
     The checks need nothing but the address: they find cards, interfaces and vehicles themselves. They submit no lead
     without --leads.
     """
-    from dealer_agent.checker.expected import read_expected
     from dealer_agent.checker.reports import REPORTS
-    from dealer_agent.checker.result import Result
+    from dealer_agent.checker.result import Result, read_expected
     from dealer_agent.checker.runner import Options
 
     reports = report or []

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dealer_agent.checker.card import Card
-from dealer_agent.checker.check import check
+from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.checks.cards import profile_extensions
 from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.outcome import Skipped, expect, expect_status
@@ -54,8 +54,7 @@ async def _(target: Target) -> None:
 
 @check("authentication.missing-code")
 async def _(target: Target) -> None:
-    error = target.refusal(await _refused_without(target))
-    expect(error.code == "AUTH_REQUIRED", f"The code is {error.code or 'absent'}, not AUTH_REQUIRED.", error.exchange)
+    target.refusal(await _refused_without(target)).expect_code("AUTH_REQUIRED")
 
 
 @check("authentication.challenge")
@@ -78,16 +77,15 @@ async def _with(target: Target, authorization: str, skill_id: str | None = None)
     return await _without_token(target, skill_id or await _guarded_skill(target), ("Authorization", authorization))
 
 
-@check("authentication.wrong-scheme")
-async def _(target: Target) -> None:
+@check_each(
+    {
+        "authentication.wrong-scheme": "Basic Y2hlY2tlcjpjaGVja2Vy",
+        "authentication.wrong-token": f"Bearer {WRONG_TOKEN}",
+    }
+)
+async def _(target: Target, authorization: str) -> None:
     await _refused_without(target)
-    expect_status(await _with(target, "Basic Y2hlY2tlcjpjaGVja2Vy"), UNAUTHORIZED)
-
-
-@check("authentication.wrong-token")
-async def _(target: Target) -> None:
-    await _refused_without(target)
-    expect_status(await _with(target, f"Bearer {WRONG_TOKEN}"), UNAUTHORIZED)
+    expect_status(await _with(target, authorization), UNAUTHORIZED)
 
 
 @check("authentication.wrong-token-open")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, each_of
+from dealer_agent.checker.check import check, check_each, each_of
 from dealer_agent.checker.checks.operations import expect_a2a_error
 from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.outcome import expect
@@ -196,60 +196,62 @@ REFUSED: Mapping[str, tuple[Change, str]] = {
 }
 """A change of a request, and the code that it gets."""
 
-ALLOWED: Mapping[str, Change] = {
-    "envelope.configuration-required": lambda request: request.pop("configuration"),
-    "envelope.modes-required": lambda request: request.update(configuration={}),
-}
-"""A change of a request that an agent may allow on purpose. Else it is refused like the others."""
 
-LIMITS_REFUSED: Mapping[str, str] = {
-    "envelope.numbers.fraction": "2.5",
-    "envelope.numbers.text": '"2"',
-    "envelope.numbers.boolean": "true",
-    "envelope.numbers.too-large": "100000000000000000000002",
-    "envelope.null": "null",
-}
-"""The limit of a page that is refused: as JSON text, because a JSON writer would make some of them equal."""
+@check_each(REFUSED)
+async def _(target: Target, change: Change, code: str) -> None:
+    (await _refusal_of(target, change)).expect_code(code)
 
 
-def _expect_code(refusal: Refusal, code: str) -> None:
-    expect(refusal.code == code, f"The code is {refusal.code or 'absent'}. Expected: {code}.", refusal.exchange)
+# An agent may allow these on purpose.
+@check_each(
+    {
+        "envelope.configuration-required": lambda request: request.pop("configuration"),
+        "envelope.modes-required": lambda request: request.update(configuration={}),
+    }
+)
+async def _(target: Target, change: Change) -> None:
+    exchange = await target.send_message(changed(target, change))
+    if isinstance(exchange.json, dict) and "error" in exchange.json:
+        target.refusal(exchange).expect_code(MISSING)
+    else:
+        target.answer(exchange)
 
 
 async def _with_limit(target: Target, limit: str) -> Exchange:
-    """The exchange of a search with this JSON text as the limit of the page."""
+    """The exchange of a search with this JSON text as the limit of the page.
+
+    A text, because a JSON writer would make some of them equal.
+    """
     body = target.body(target.message(target.payload("inventory.search", pagination={"limit": "check-place"})))
     return await target.post(body.replace(b'"check-place"', limit.encode()))
 
 
-def _refuses(requirement_id: str, change: Change, code: str) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        _expect_code(await _refusal_of(target, change), code)
+@check_each(
+    {
+        "envelope.numbers.fraction": "2.5",
+        "envelope.numbers.text": '"2"',
+        "envelope.numbers.boolean": "true",
+        "envelope.numbers.too-large": "100000000000000000000002",
+        "envelope.null": "null",
+    }
+)
+async def _(target: Target, limit: str) -> None:
+    target.refusal(await _with_limit(target, limit)).expect_code(WRONG)
 
 
-def _refuses_or_allows(requirement_id: str, change: Change) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        exchange = await target.send_message(changed(target, change))
-        if isinstance(exchange.json, dict) and "error" in exchange.json:
-            _expect_code(target.refusal(exchange), MISSING)
-        else:
-            target.answer(exchange)
-
-
-def _refuses_limit(requirement_id: str, text: str) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        _expect_code(target.refusal(await _with_limit(target, text)), WRONG)
-
-
-for _id, (_change, _code) in REFUSED.items():
-    _refuses(_id, _change, _code)
-for _id, _change in ALLOWED.items():
-    _refuses_or_allows(_id, _change)
-for _id, _text in LIMITS_REFUSED.items():
-    _refuses_limit(_id, _text)
+@check_each(
+    {
+        "envelope.numbers.zero-fraction": "2.0",
+        "envelope.numbers.exponent": "2e0",
+        "envelope.duplicate-member": '1,"limit":2',
+    }
+)
+async def _(target: Target, text: str) -> None:
+    # A dealer may allow only one vehicle on a page.
+    two = target.answer(await _with_limit(target, "2")).get("limit")
+    exchange = await _with_limit(target, text)
+    limit = target.answer(exchange).get("limit")
+    expect(limit == two, f"The limit {text} gives the limit {limit!r}, and the limit 2 gives {two!r}.", exchange)
 
 
 @check("envelope.pointer")
@@ -290,22 +292,20 @@ async def _(target: Target) -> None:
 
 @check("envelope.payload-type-required")
 async def _(target: Target) -> None:
-    refusal = await _refusal_of(target, lambda request: part(request)["data"].pop("type"))
-    expect(refusal.code in (MISSING, WRONG), f"The code is {refusal.code or 'absent'}.", refusal.exchange)
+    (await _refusal_of(target, lambda request: part(request)["data"].pop("type"))).expect_code(MISSING, WRONG)
 
 
 @check("envelope.payload-type-unknown")
 async def _(target: Target) -> None:
     change = _of_part(data={"type": "inventory.astrology.request"})
-    _expect_code(await _refusal_of(target, change), "UNSUPPORTED_SKILL")
+    (await _refusal_of(target, change)).expect_code("UNSUPPORTED_SKILL")
 
 
 @check("envelope.modes-mismatch")
 async def _(target: Target) -> None:
     refusal = await _refusal_of(target, _modes("text/plain"))
-    allowed = (WRONG, "CONTENT_TYPE_NOT_SUPPORTED", "UNSUPPORTED_MEDIA_TYPE")
-    if refusal.code not in allowed and refusal.number != -32005:
-        _expect_code(refusal, WRONG)
+    if refusal.number != -32005:
+        refusal.expect_code(WRONG, "CONTENT_TYPE_NOT_SUPPORTED", "UNSUPPORTED_MEDIA_TYPE")
 
 
 @check("envelope.modes-expected")
@@ -323,48 +323,20 @@ def _add_unknown_members(request: Request) -> None:
         node["futureMember"] = {"of": "A2A"}
 
 
-ACCEPTED: Mapping[str, tuple[Change, ...]] = {
-    "envelope.text-beside-data": (
-        lambda request: request["message"]["parts"].insert(0, {"text": "Please tell me who you are."}),
-    ),
-    "envelope.media-type-case": (_media_type(str.upper),),
-    "envelope.media-type-parameters": (_media_type(lambda found: f"{found}; charset=utf-8"),),
-    "envelope.modes-json": (_modes("application/json"),),
-    "envelope.modes-wildcard": (_modes("application/*"), _modes("*/*")),
-    "envelope.unknown-members": (_add_unknown_members,),
-    "envelope.metadata": (_of_message(metadata={"trace": "1"}, extensions=["https://example.com/x"]),),
-}
-"""Changes of a request that get a normal reply."""
-
-LIMITS_ACCEPTED: Mapping[str, str] = {
-    "envelope.numbers.zero-fraction": "2.0",
-    "envelope.numbers.exponent": "2e0",
-    "envelope.duplicate-member": '1,"limit":2',
-}
-"""The limit of a page that means 2, as JSON text."""
-
-
-def _accepts(requirement_id: str, changes: tuple[Change, ...]) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        for change in changes:
-            target.answer(await target.send_message(changed(target, change)))
-
-
-def _accepts_limit(requirement_id: str, text: str) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        # A dealer may allow only one vehicle on a page.
-        two = target.answer(await _with_limit(target, "2")).get("limit")
-        exchange = await _with_limit(target, text)
-        limit = target.answer(exchange).get("limit")
-        expect(limit == two, f"The limit {text} gives the limit {limit!r}, and the limit 2 gives {two!r}.", exchange)
-
-
-for _id, _changes in ACCEPTED.items():
-    _accepts(_id, _changes)
-for _id, _text in LIMITS_ACCEPTED.items():
-    _accepts_limit(_id, _text)
+@check_each(
+    {
+        "envelope.text-beside-data": lambda request: request["message"]["parts"].insert(0, {"text": "Who are you?"}),
+        "envelope.media-type-case": _media_type(str.upper),
+        "envelope.media-type-parameters": _media_type(lambda found: f"{found}; charset=utf-8"),
+        "envelope.modes-json": _modes("application/json"),
+        "envelope.modes-wildcard": (_modes("application/*"), _modes("*/*")),
+        "envelope.unknown-members": _add_unknown_members,
+        "envelope.metadata": _of_message(metadata={"trace": "1"}, extensions=["https://example.com/x"]),
+    }
+)
+async def _(target: Target, *changes: Change) -> None:
+    for change in changes:
+        target.answer(await target.send_message(changed(target, change)))
 
 
 # Tasks and push notifications

@@ -6,7 +6,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, each_of
+from dealer_agent.checker.check import check, check_each, each_of
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Failed, Skipped, expect, expect_status
 from dealer_agent.checker.target import Refusal, Target
@@ -209,20 +209,14 @@ _OF_PAYLOADS: Mapping[str, tuple[Predicate, str]] = {
 """What each error with an error payload has. `errors.payload` fails for others."""
 
 
-def _each_error(requirement_id: str, fulfils: Predicate, sentence: str) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        refusals = await _provoked(target)
-        if requirement_id in _OF_PAYLOADS:
-            refusals = [each for each in refusals if each.payload]
-            if not refusals:
-                raise Skipped("No error has an error payload.")
-        for refusal in refusals:
-            expect(fulfils(refusal, target), sentence, refusal.exchange)
-
-
-for _id, _row in {**_OF_ERRORS, **_OF_PAYLOADS}.items():
-    _each_error(_id, *_row)
+@check_each({**_OF_ERRORS, **_OF_PAYLOADS})
+async def _(target: Target, fulfils: Predicate, sentence: str) -> None:
+    of_payload = (fulfils, sentence) in _OF_PAYLOADS.values()
+    refusals = [each for each in await _provoked(target) if each.payload or not of_payload]
+    if not refusals:
+        raise Skipped("No error has an error payload.")
+    for refusal in refusals:
+        expect(fulfils(refusal, target), sentence, refusal.exchange)
 
 
 @check("errors.body")
@@ -267,62 +261,51 @@ def _date_of(exchange: Exchange) -> datetime | None:
 
 @check("errors.known-code")
 async def _(target: Target) -> None:
-    error = await target.refused(target.payload("inventory.search", sort={"field": 7, "order": 7}))
-    expect(error.code in PUBLISHED_CODES, f"The code {error.code!r} is not one of the published codes.", error.exchange)
+    payload = target.payload("inventory.search", sort={"field": 7, "order": 7})
+    (await target.refused(payload)).expect_code(*PUBLISHED_CODES)
 
 
 # Which code, status and number answers which mistake
 
-CODES: Mapping[str, tuple[Payload, str]] = {
-    "errors.unknown-member": (UNKNOWN_MEMBER, "SCHEMA_VALIDATION_FAILED"),
-    "errors.wrong-type": (WRONG_TYPE, "SCHEMA_VALIDATION_FAILED"),
-    "errors.missing-member": (MISSING_MEMBER, "MISSING_REQUIRED_FIELD"),
-    "errors.missing-and-wrong": (SEVERAL, "SCHEMA_VALIDATION_FAILED"),
-    "errors.unknown-skill": (UNKNOWN_TYPE, "UNSUPPORTED_SKILL"),
-    "errors.unknown-vehicle": (UNKNOWN_VEHICLE, "VEHICLE_NOT_FOUND"),
-}
-STATUSES: Mapping[str, tuple[Payload, int]] = {
-    "errors.unknown-member-status": (UNKNOWN_MEMBER, 422),
-    "errors.missing-member-status": (MISSING_MEMBER, 422),
-    "errors.unknown-skill-status": (UNKNOWN_TYPE, 404),
-    "errors.unknown-vehicle-status": (UNKNOWN_VEHICLE, 404),
-}
-NUMBERS: Mapping[str, tuple[Payload, int]] = {
-    "errors.rpc-invalid-params": (UNKNOWN_MEMBER, -32602),
-    "errors.rpc-missing-member": (MISSING_MEMBER, -32602),
-    "errors.rpc-unknown-vehicle": (UNKNOWN_VEHICLE, -32000),
-    "errors.rpc-unknown-skill-a2a": (UNKNOWN_TYPE, -32004),
-    "errors.rpc-unknown-skill": (UNKNOWN_TYPE, -32601),
-    "errors.rpc-unknown-skill-next": (UNKNOWN_TYPE, -32004),
-}
+
+@check_each(
+    {
+        "errors.unknown-member": (UNKNOWN_MEMBER, "SCHEMA_VALIDATION_FAILED"),
+        "errors.wrong-type": (WRONG_TYPE, "SCHEMA_VALIDATION_FAILED"),
+        "errors.missing-member": (MISSING_MEMBER, "MISSING_REQUIRED_FIELD"),
+        "errors.missing-and-wrong": (SEVERAL, "SCHEMA_VALIDATION_FAILED"),
+        "errors.unknown-skill": (UNKNOWN_TYPE, "UNSUPPORTED_SKILL"),
+        "errors.unknown-vehicle": (UNKNOWN_VEHICLE, "VEHICLE_NOT_FOUND"),
+    }
+)
+async def _(target: Target, payload: Payload, code: str) -> None:
+    (await target.refuse(payload)).expect_code(code)
 
 
-def _has_code(requirement_id: str, payload: Payload, code: str) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        error = await target.refuse(payload)
-        expect(error.code == code, f"The code is {error.code or 'absent'}, not {code}.", error.exchange)
+@check_each(
+    {
+        "errors.unknown-member-status": (UNKNOWN_MEMBER, 422),
+        "errors.missing-member-status": (MISSING_MEMBER, 422),
+        "errors.unknown-skill-status": (UNKNOWN_TYPE, 404),
+        "errors.unknown-vehicle-status": (UNKNOWN_VEHICLE, 404),
+    }
+)
+async def _(target: Target, payload: Payload, status: int) -> None:
+    expect_status((await target.refused(payload)).exchange, status)
 
 
-def _has_status(requirement_id: str, payload: Payload, status: int) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        expect_status((await target.refused(payload)).exchange, status)
-
-
-def _has_number(requirement_id: str, payload: Payload, number: int) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        error = await target.refused(payload)
-        expect(error.number == number, f"`error.code` is {error.number!r}, not {number}.", error.exchange)
-
-
-for _id, _expected in CODES.items():
-    _has_code(_id, *_expected)
-for _id, _status in STATUSES.items():
-    _has_status(_id, *_status)
-for _id, _number in NUMBERS.items():
-    _has_number(_id, *_number)
+@check_each(
+    {
+        "errors.rpc-invalid-params": (UNKNOWN_MEMBER, -32602),
+        "errors.rpc-missing-member": (MISSING_MEMBER, -32602),
+        "errors.rpc-unknown-vehicle": (UNKNOWN_VEHICLE, -32000),
+        "errors.rpc-unknown-skill-a2a": (UNKNOWN_TYPE, -32004),
+        "errors.rpc-unknown-skill": (UNKNOWN_TYPE, -32601),
+        "errors.rpc-unknown-skill-next": (UNKNOWN_TYPE, -32004),
+    }
+)
+async def _(target: Target, payload: Payload, number: int) -> None:
+    (await target.refused(payload)).expect_number(number)
 
 
 def _has(name: str, value: str, *, of: str = "details") -> Callable[[Refusal], bool | str]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dealer_agent.checker.check import CheckFunction, check
+from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.checks.filters import end_of, range_matches, word_matches, word_of
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import (
@@ -15,7 +15,7 @@ from dealer_agent.checker.fields import (
     RANGES,
     TRUE_FILTERS,
     WORD_FILTERS,
-    id_of,
+    by_id,
 )
 from dealer_agent.checker.forms import whole_number
 from dealer_agent.checker.outcome import Skipped, expect, skip_if_failed
@@ -52,50 +52,44 @@ async def _facet(target: Target, name: str) -> Any:
     return facet
 
 
-def _counts(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        member = COUNTED[name]
-        listings = await _whole_stock(target, member)
-        counts = counts_of(await _facet(target, name))
-        if counts is None:
-            raise Skipped(f"{name} is malformed.")
-        default = FIELDS[member].field.absent_means
-        values = [each.get(member, default) for each in listings]
-        expected = Counter(_text(value) for value in values if value is not None)
-        for value in sorted(expected.keys() | counts.keys()):
-            count = counts.get(value, 0)
-            expect(
-                count == expected[value],
-                f"{name} counts {count} of {value}, and the listings have {expected[value]}.",
-            )
-
-    return run
+@check_each(by_id("facet", COUNTED))
+async def _(target: Target, name: str) -> None:
+    member = COUNTED[name]
+    listings = await _whole_stock(target, member)
+    counts = counts_of(await _facet(target, name))
+    if counts is None:
+        raise Skipped(f"{name} is malformed.")
+    default = FIELDS[member].field.absent_means
+    values = [each.get(member, default) for each in listings]
+    expected = Counter(_text(value) for value in values if value is not None)
+    for value in sorted(expected.keys() | counts.keys()):
+        count = counts.get(value, 0)
+        expect(
+            count == expected[value],
+            f"{name} counts {count} of {value}, and the listings have {expected[value]}.",
+        )
 
 
-def _range(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        listings = await _whole_stock(target, RANGES[name])
-        facet = await _facet(target, name)
-        if not isinstance(facet, dict):
-            raise Skipped(f"{name} is malformed.")
-        values = numbers(listings, RANGES[name])
-        expect(values, f"{name} is there although no listing has {RANGES[name]}.")
-        for end, value in {"min": min(values), "max": max(values)}.items():
-            expect(facet.get(end) == value, f"{name} has {end} {facet.get(end)!r}, and the listings have {value}.")
-
-    return run
+@check_each(by_id("facet", RANGES))
+async def _(target: Target, name: str) -> None:
+    listings = await _whole_stock(target, RANGES[name])
+    facet = await _facet(target, name)
+    if not isinstance(facet, dict):
+        raise Skipped(f"{name} is malformed.")
+    values = numbers(listings, RANGES[name])
+    expect(values, f"{name} is there although no listing has {RANGES[name]}.")
+    for end, value in {"min": min(values), "max": max(values)}.items():
+        expect(facet.get(end) == value, f"{name} has {end} {facet.get(end)!r}, and the listings have {value}.")
 
 
-def _filtered(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        filters, matches = await _filter(target, name)
-        facet = await _facet_of_all(target)
-        counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
-        if counts is None:
-            raise Skipped(f"{facet} is malformed.")
-        await expect_number(target, sum(counts.values()), filters, matches)
-
-    return run
+@check_each(by_id("facets-filter", (*WORD_FILTERS, *RANGE_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS, "query")))
+async def _(target: Target, name: str) -> None:
+    filters, matches = await _filter(target, name)
+    facet = await _facet_of_all(target)
+    counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
+    if counts is None:
+        raise Skipped(f"{facet} is malformed.")
+    await expect_number(target, sum(counts.values()), filters, matches)
 
 
 async def _filter(target: Target, name: str) -> tuple[dict[str, Any], Matches]:
@@ -146,14 +140,6 @@ async def _facet_of_all(target: Target) -> str:
     raise Skipped("No facet counts all vehicles.")
 
 
-for _name in COUNTED:
-    check(f"facet.{id_of(_name)}")(_counts(_name))
-for _name in RANGES:
-    check(f"facet.{id_of(_name)}")(_range(_name))
-for _name in (*WORD_FILTERS, *RANGE_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS, "query"):
-    check(f"facets-filter.{id_of(_name)}")(_filtered(_name))
-
-
 @check("facets.some")
 async def _(target: Target) -> None:
     await target.material.some_listings()
@@ -169,19 +155,6 @@ def _is_entry(entry: Any) -> bool:
     )
 
 
-def _each_facet(requirement_id: str, names: Iterable[str], judge: Callable[[Any], object], sentence: str) -> None:
-    """Registers a check of each of these facets that the reply has. `sentence` begins with its name."""
-
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        facets = await _facets(target)
-        found = [name for name in names if facets.get(name) is not None]
-        if not found:
-            raise Skipped("The reply has none of these facets.")
-        for name in found:
-            expect(judge(facets[name]), f"{name} {sentence}.")
-
-
 def _has_values_once(facet: Any) -> bool:
     values = [_text(each.get("value")) for each in dicts(facet)]
     return len(set(values)) == len(values)
@@ -192,32 +165,39 @@ def _begins_with_highest(facet: Any) -> bool:
     return counts == sorted(counts, reverse=True)
 
 
-_each_facet(
-    "facets.entries",
-    COUNTED,
-    lambda facet: isinstance(facet, list) and all(map(_is_entry, facet)),
-    "is no array of {value, count}",
+@check_each(
+    {
+        "facets.entries": (
+            COUNTED,
+            lambda facet: isinstance(facet, list) and all(map(_is_entry, facet)),
+            "is no array of {value, count}",
+        ),
+        "facets.entry-members": (
+            COUNTED,
+            lambda facet: all(each.keys() <= {"value", "count"} for each in dicts(facet)),
+            "has an entry with an unknown member",
+        ),
+        "facets.range-form": (
+            RANGES,
+            lambda facet: isinstance(facet, dict) and all(number_of(facet, end) is not None for end in ("min", "max")),
+            "is not {min, max}",
+        ),
+        "facets.range-members": (
+            RANGES,
+            lambda facet: not isinstance(facet, dict) or facet.keys() <= {"min", "max"},
+            "has an unknown member",
+        ),
+        "facets.values-once": (COUNTED, _has_values_once, "has a value twice"),
+        "facets.highest-first": (COUNTED, _begins_with_highest, "does not begin with the highest count"),
+    }
 )
-_each_facet(
-    "facets.entry-members",
-    COUNTED,
-    lambda facet: all(each.keys() <= {"value", "count"} for each in dicts(facet)),
-    "has an entry with an unknown member",
-)
-_each_facet(
-    "facets.range-form",
-    RANGES,
-    lambda facet: isinstance(facet, dict) and all(number_of(facet, end) is not None for end in ("min", "max")),
-    "is not {min, max}",
-)
-_each_facet(
-    "facets.range-members",
-    RANGES,
-    lambda facet: not isinstance(facet, dict) or facet.keys() <= {"min", "max"},
-    "has an unknown member",
-)
-_each_facet("facets.values-once", COUNTED, _has_values_once, "has a value twice")
-_each_facet("facets.highest-first", COUNTED, _begins_with_highest, "does not begin with the highest count")
+async def _(target: Target, names: Iterable[str], judge: Callable[[Any], object], fault: str) -> None:
+    facets = await _facets(target)
+    found = [name for name in names if facets.get(name) is not None]
+    if not found:
+        raise Skipped("The reply has none of these facets.")
+    for name in found:
+        expect(judge(facets[name]), f"{name} {fault}.")
 
 
 @check("facets.years")

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import CheckFunction, check, expect_refused
+from dealer_agent.checker.check import check, check_each, expect_refused
 from dealer_agent.checker.differences import clearly_different, typical_value
-from dealer_agent.checker.fields import RANGE_FILTERS, WORD_FILTERS, id_of, may_be_unknown
+from dealer_agent.checker.fields import RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS, by_id, may_be_unknown
 from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_if_failed
 from dealer_agent.checker.searches import (
     expect_matching,
@@ -64,59 +64,42 @@ async def end_of(target: Target, name: str) -> int:
     return inner[len(inner) // 2]
 
 
-def _word_filter(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        word = await word_of(target, name)
-        await expect_matching(target, {name: [word]}, lambda each: word_matches(WORD_FILTERS[name], [word], each))
-
-    return run
+@check_each(by_id("filter", WORD_FILTERS))
+async def _(target: Target, name: str) -> None:
+    word = await word_of(target, name)
+    await expect_matching(target, {name: [word]}, lambda each: word_matches(WORD_FILTERS[name], [word], each))
 
 
-def _two_words(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        member = WORD_FILTERS[name]
-        first = await word_of(target, name, PAGE // 2)
-        others = [
-            each
-            for each in await target.material.listings()
-            if isinstance(each.get(member), str) and clearly_different(member, each[member], first)
-        ]
-        second = typical_value(member, others, PAGE // 2) or str(others[0][member])
-        words = [first, second]
-        await expect_matching(target, {name: words}, lambda each: word_matches(member, words, each))
-
-    return run
+@check_each(by_id("filter-list", WORD_FILTERS))
+async def _(target: Target, name: str) -> None:
+    member = WORD_FILTERS[name]
+    first = await word_of(target, name, PAGE // 2)
+    others = [
+        each
+        for each in await target.material.listings()
+        if isinstance(each.get(member), str) and clearly_different(member, each[member], first)
+    ]
+    second = typical_value(member, others, PAGE // 2) or str(others[0][member])
+    words = [first, second]
+    await expect_matching(target, {name: words}, lambda each: word_matches(member, words, each))
 
 
-def _range_filter(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        end = await end_of(target, name)
-        await expect_matching(target, {name: end}, lambda each: range_matches(name, end, each))
-
-    return run
+@check_each(by_id("range", RANGE_FILTERS))
+async def _(target: Target, name: str) -> None:
+    end = await end_of(target, name)
+    await expect_matching(target, {name: end}, lambda each: range_matches(name, end, each))
 
 
-def _absent_from_range(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        member = RANGE_FILTERS[name]
-        end = await end_of(target, name)
-        if all(each.get(member) is not None for each in await target.material.listings()):
-            raise Skipped(f"Each listing has {member}.")
-        with skip_if_failed():
-            page = await filtered(target, {name: end})
-        absent = next((each for each in page.vehicles if each.get(member) is None), None)
-        expect(absent is None, f"{absent and key_of(absent)} has no {member}, and matches {shown({name: end})}.")
-
-    return run
-
-
-for _name in WORD_FILTERS:
-    check(f"filter.{id_of(_name)}")(_word_filter(_name))
-    check(f"filter-list.{id_of(_name)}")(_two_words(_name))
-for _name in RANGE_FILTERS:
-    check(f"range.{id_of(_name)}")(_range_filter(_name))
-    if may_be_unknown(RANGE_FILTERS[_name]):
-        check(f"range-absent.{id_of(_name)}")(_absent_from_range(_name))
+@check_each(by_id("range-absent", (name for name, member in RANGE_FILTERS.items() if may_be_unknown(member))))
+async def _(target: Target, name: str) -> None:
+    member = RANGE_FILTERS[name]
+    end = await end_of(target, name)
+    if all(each.get(member) is not None for each in await target.material.listings()):
+        raise Skipped(f"Each listing has {member}.")
+    with skip_if_failed():
+        page = await filtered(target, {name: end})
+    absent = next((each for each in page.vehicles if each.get(member) is None), None)
+    expect(absent is None, f"{absent and key_of(absent)} has no {member}, and matches {shown({name: end})}.")
 
 
 @check("filter.condition-exact")
@@ -140,11 +123,11 @@ async def _(target: Target) -> None:
     expect((page.total or 0) >= cars, f"vehicle_type car finds {page.total} vehicles, and not all {cars}.")
 
 
-@check("filter.dc-fast-charge")
-async def _(target: Target) -> None:
-    if not any(each.get("dc_fast_charge") is True for each in await target.material.some_listings()):
-        raise Skipped("No listing has dc_fast_charge.")
-    await expect_matching(target, {"dc_fast_charge": True}, lambda each: each.get("dc_fast_charge") is True)
+@check_each(by_id("filter", TRUE_FILTERS))
+async def _(target: Target, name: str) -> None:
+    if not any(each.get(name) is True for each in await target.material.some_listings()):
+        raise Skipped(f"No listing has {name}.")
+    await expect_matching(target, {name: True}, lambda each: each.get(name) is True)
 
 
 async def middle_of(target: Target, member: str) -> str:
@@ -205,20 +188,14 @@ SYNONYMS = {
 """Values of listings, with another name of each."""
 
 
-def _synonym(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        values = {str(each.get(name)) for each in await target.material.some_listings()}
-        for value, synonym in SYNONYMS[name]:
-            if value in values:
-                await _expect_same(target, {name: [value]}, {name: [synonym]}, at_least=True)
-                return
-        raise Skipped(f"No listing has a {name} for which the check knows another name.")
-
-    return run
-
-
-for _name in SYNONYMS:
-    check(f"filter.synonym-{_name}")(_synonym(_name))
+@check_each({f"filter.synonym-{each}": each for each in SYNONYMS})
+async def _(target: Target, name: str) -> None:
+    values = {str(each.get(name)) for each in await target.material.some_listings()}
+    for value, synonym in SYNONYMS[name]:
+        if value in values:
+            await _expect_same(target, {name: [value]}, {name: [synonym]}, at_least=True)
+            return
+    raise Skipped(f"No listing has a {name} for which the check knows another name.")
 
 
 @check("range.both-ends")
@@ -314,23 +291,21 @@ async def _expect_same(
         raise Failed(f"{shown(others)} finds {other.total} vehicles, and {shown(filters)} {page.total}.")
 
 
-def _no_constraint(requirement_id: str, **members: Any) -> None:
-    """Registers the check that these members of a search exclude no vehicle."""
-
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        page = await search(target, **members)
-        await target.material.listings()
-        whole = target.material.total
-        expect(page.total == whole, f"{shown(members)} finds {page.total} of {whole}, although it is no constraint.")
-
-
-_no_constraint("filter.dc-fast-charge-false", filters={"dc_fast_charge": False})
-_no_constraint("filter.empty-list", filters={"make": []})
-_no_constraint("query.empty", filters={"query": ""})
-_no_constraint("search.empty-filters", filters={})
-_no_constraint("search.empty-pagination", pagination={})
-_no_constraint("search.empty-privacy", privacy={})
+@check_each(
+    {
+        "filter.dc-fast-charge-false": {"filters": {"dc_fast_charge": False}},
+        "filter.empty-list": {"filters": {"make": []}},
+        "query.empty": {"filters": {"query": ""}},
+        "search.empty-filters": {"filters": {}},
+        "search.empty-pagination": {"pagination": {}},
+        "search.empty-privacy": {"privacy": {}},
+    }
+)
+async def _(target: Target, members: dict[str, Any]) -> None:
+    page = await search(target, **members)
+    await target.material.listings()
+    whole = target.material.total
+    expect(page.total == whole, f"{shown(members)} finds {page.total} of {whole}, although it is no constraint.")
 
 
 @check("strict.filter-null")

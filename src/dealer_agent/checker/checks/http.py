@@ -1,13 +1,15 @@
 """HTTP: content types, methods, headers, bodies that are no JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 
-from dealer_agent.checker.check import check, each_of
+from dealer_agent.checker.check import check, check_each, each_of
 from dealer_agent.checker.exchange import Exchange, Headers
 from dealer_agent.checker.outcome import Skipped, expect, expect_status
 from dealer_agent.checker.target import JSON_HEADERS, Target
 
 SKILL = "dealer.information"
+
+Request = Callable[[Target], Awaitable[Exchange]]
 
 
 async def _information(target: Target, headers: Headers = JSON_HEADERS, **options: bool) -> Exchange:
@@ -15,10 +17,10 @@ async def _information(target: Target, headers: Headers = JSON_HEADERS, **option
     return await target.send(target.payload(SKILL), headers, **options)
 
 
-def _replaced(name: str, value: str | None) -> Headers:
+def _replaced(name: str, value: str | None) -> tuple[tuple[str, str], ...]:
     """The headers of a normal request, with another value of one; None for none."""
-    others = [each for each in JSON_HEADERS if each[0] != name]
-    return others if value is None else [(name, value), *others]
+    others = tuple(each for each in JSON_HEADERS if each[0] != name)
+    return others if value is None else ((name, value), *others)
 
 
 def _expect_type(exchange: Exchange, wanted: str) -> None:
@@ -26,13 +28,70 @@ def _expect_type(exchange: Exchange, wanted: str) -> None:
     expect(exchange.media_type == wanted, found, exchange)
 
 
-# Content types
-
-
 @check("http.content-type")
 async def _(target: Target) -> None:
     for exchange in (await _information(target), await target.send(target.payload(SKILL, unknown="check"))):
         _expect_type(exchange, "application/json")
+
+
+@check("http.content-type-a2a")
+async def _(target: Target) -> None:
+    exchange = await _information(target, _replaced("Content-Type", "application/a2a+json"))
+    target.answer(exchange)
+    _expect_type(exchange, "application/a2a+json")
+
+
+async def _get(target: Target) -> Exchange:
+    return await target.request("GET", target.interface.endpoint)
+
+
+def _with(name: str, value: str | None) -> Request:
+    return lambda target: _information(target, _replaced(name, value))
+
+
+def _to(suffix: str) -> Request:
+    """A valid request to the endpoint with this suffix of its URL."""
+
+    async def send(target: Target) -> Exchange:
+        body = target.body(target.message(target.payload(SKILL)))
+        return await target.request("POST", f"{target.interface.endpoint}{suffix}", body, JSON_HEADERS)
+
+    return send
+
+
+@check_each(
+    {
+        "http.content-type-charset": _with("Content-Type", "application/json; charset=utf-8"),
+        "http.content-type-case": _with("Content-Type", "Application/JSON"),
+        "http.unknown-accept": _with("Accept", None),
+        "http.query-ignored": _to("?utm_source=check"),
+        "http.trailing-slash": _to("/"),
+    }
+)
+async def _(target: Target, request: Request) -> None:
+    target.answer(await request(target))
+
+
+@check_each(
+    {
+        # A form could be sent by any page.
+        "http.content-type-other": (_with("Content-Type", "text/plain"), 415),
+        "http.content-type-missing": (_with("Content-Type", None), 415),
+        "http.method-not-allowed": (_get, 405),
+        "http.status": (_information, 200),
+    }
+)
+async def _(target: Target, request: Request, status: int) -> None:
+    expect_status(await request(target), status)
+
+
+@check("http.allow")
+async def _(target: Target) -> None:
+    exchange = await _get(target)
+    if exchange.status != 405:
+        raise Skipped(f"GET is not answered with 405, but with {exchange.status}.")
+    allowed = [each.strip().upper() for each in (exchange.header("allow") or "").split(",")]
+    expect("POST" in allowed, f"Allow is {exchange.header('allow')!r}.", exchange)
 
 
 @check("http.content-type-utf8")
@@ -43,113 +102,29 @@ async def _(target: Target) -> None:
     expect(charset in ("", "utf-8"), f"The content type is {exchange.header('content-type')!r}.", exchange)
 
 
-@check("http.content-type-a2a")
-async def _(target: Target) -> None:
-    exchange = await _information(target, _replaced("Content-Type", "application/a2a+json"))
-    target.answer(exchange)
-    _expect_type(exchange, "application/a2a+json")
-
-
-ANSWERED: Mapping[str, Headers] = {
-    "http.content-type-charset": _replaced("Content-Type", "application/json; charset=utf-8"),
-    "http.content-type-case": _replaced("Content-Type", "Application/JSON"),
-    "http.unknown-accept": _replaced("Accept", None),
-}
-REFUSED: Mapping[str, Headers] = {
-    # A form could be sent by any page.
-    "http.content-type-other": _replaced("Content-Type", "text/plain"),
-    "http.content-type-missing": _replaced("Content-Type", None),
-}
-
-
-def _answers(requirement_id: str, headers: Headers) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        target.answer(await _information(target, headers))
-
-
-def _refuses(requirement_id: str, headers: Headers) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        expect_status(await _information(target, headers), 415)
-
-
-for _id, _headers in ANSWERED.items():
-    _answers(_id, _headers)
-for _id, _headers in REFUSED.items():
-    _refuses(_id, _headers)
-
-# Methods and URLs
-
-
-@check("http.method-not-allowed")
-async def _(target: Target) -> None:
-    expect_status(await target.request("GET", target.interface.endpoint), 405)
-
-
-@check("http.allow")
-async def _(target: Target) -> None:
-    exchange = await target.request("GET", target.interface.endpoint)
-    if exchange.status != 405:
-        raise Skipped(f"GET is not answered with 405, but with {exchange.status}.")
-    allowed = [each.strip().upper() for each in (exchange.header("allow") or "").split(",")]
-    expect("POST" in allowed, f"Allow is {exchange.header('allow')!r}.", exchange)
-
-
-async def _post_to(target: Target, url: str) -> Exchange:
-    body = target.body(target.message(target.payload(SKILL)))
-    return await target.request("POST", url, body, JSON_HEADERS)
-
-
-@check("http.query-ignored")
-async def _(target: Target) -> None:
-    target.answer(await _post_to(target, f"{target.interface.endpoint}?utm_source=check"))
-
-
-@check("http.trailing-slash")
-async def _(target: Target) -> None:
-    exchange = await _post_to(target, f"{target.interface.endpoint}/")
-    expect(exchange.status < 300, f"The status is {exchange.status}.", exchange)
-    target.answer(exchange)
-
-
-@check("http.status")
-async def _(target: Target) -> None:
-    exchange = await _information(target)
-    target.answer(exchange)
-    expect_status(exchange, 200)
-
-
 @check("http.unknown-path")
 async def _(target: Target) -> None:
-    exchange = await _post_to(target, f"{target.interface.url}/check-no-such-path")
+    body = target.body(target.message(target.payload(SKILL)))
+    exchange = await target.request("POST", f"{target.interface.url}/check-no-such-path", body, JSON_HEADERS)
     expect_status(exchange, 404)
-    refusal = target.refusal(exchange)
-    expect(refusal.number == 404, f"error.code is {refusal.number!r}. Expected: 404.", exchange)
+    target.refusal(exchange).expect_number(404)
 
 
 # Bodies
 
-BODIES: Mapping[str, bytes] = {
-    "http.not-json": b'{"message": ',
-    "http.empty-body": b"",
-    "http.not-an-object": b'["message"]',
-    "http.not-utf8": b'{"message": "\xff\xfe"}',
-}
-"""A body that is refused, by requirement."""
 
-
-def _refuses_body(requirement_id: str, body: bytes) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        exchange = await target.post(body)
-        expect_status(exchange, 422)
-        code = target.refusal(exchange).code
-        expect(code == "SCHEMA_VALIDATION_FAILED", f"The code is {code or 'absent'}.", exchange)
-
-
-for _id, _body in BODIES.items():
-    _refuses_body(_id, _body)
+@check_each(
+    {
+        "http.not-json": b'{"message": ',
+        "http.empty-body": b"",
+        "http.not-an-object": b'["message"]',
+        "http.not-utf8": b'{"message": "\xff\xfe"}',
+    }
+)
+async def _(target: Target, body: bytes) -> None:
+    exchange = await target.post(body)
+    expect_status(exchange, 422)
+    target.refusal(exchange).expect_code("SCHEMA_VALIDATION_FAILED")
 
 
 @check("http.deep-json")
@@ -159,8 +134,7 @@ async def _(target: Target) -> None:
     status = 200 if target.is_rpc else 400
     expect(status <= exchange.status < 500, f"The status is {exchange.status}.", exchange)
     if target.is_rpc and exchange.status != 413:
-        number = target.refusal(exchange).number
-        expect(number in (-32700, -32600), f"The number of the error is {number!r}.", exchange)
+        target.refusal(exchange).expect_number(-32700, -32600)
 
 
 # Headers

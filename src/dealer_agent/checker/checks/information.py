@@ -1,16 +1,18 @@
 """dealer.information: the dealer and its rooftops."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import CheckFunction, check
+from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.exchange import dicts
-from dealer_agent.checker.fields import id_of
+from dealer_agent.checker.fields import by_id
 from dealer_agent.checker.forms import Form
-from dealer_agent.checker.outcome import Skipped, expect
+from dealer_agent.checker.outcome import Skipped, expect, judge
 from dealer_agent.checker.target import Target
+
+Judgement = Callable[[dict[str, Any]], bool | str]
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ADDRESS = ("address_line_1", "address_line_2", "city", "state", "zip", "country")
@@ -82,44 +84,54 @@ async def _values(target: Target, name: str) -> list[Any]:
     return found
 
 
-def _member(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        form, words = ROOFTOP_MEMBERS[name]
-        for value in await _values(target, name):
-            expect(form(value), f"{name} is {value!r:.300}, and not {words}.")
-
-    return run
+@check_each(by_id("information", ROOFTOP_MEMBERS))
+async def _(target: Target, name: str) -> None:
+    form, words = ROOFTOP_MEMBERS[name]
+    for value in await _values(target, name):
+        expect(form(value), f"{name} is {value!r:.300}, and not {words}.")
 
 
-for _name in ROOFTOP_MEMBERS:
-    check(f"information.{id_of(_name)}")(_member(_name))
+def _has_rooftops(data: dict[str, Any]) -> bool | str:
+    found = data.get("rooftops")
+    good = isinstance(found, list) and found != [] and all(isinstance(each, dict) for each in found)
+    return good or "rooftops is no array of at least one object."
 
 
-@check("information.name")
-async def _(target: Target) -> None:
-    name = (await _dealer(target)).get("name")
-    expect(forms.name(name), f"name is {name!r:.200}.")
-
-
-@check("information.welcome-message")
-async def _(target: Target) -> None:
-    message = (await _dealer(target)).get("welcome_message")
+def _has_welcome(data: dict[str, Any]) -> bool | str:
+    message = data.get("welcome_message")
     if message is None:
         raise Skipped("The reply has no welcome_message.")
-    expect(isinstance(message, str), f"welcome_message is {message!r:.200}.")
+    return isinstance(message, str) or f"welcome_message is {message!r:.200}."
 
 
-@check("information.rooftops")
-async def _(target: Target) -> None:
-    found = (await _dealer(target)).get("rooftops")
-    good = isinstance(found, list) and found and all(isinstance(each, dict) for each in found)
-    expect(good, "rooftops is no array of at least one object.")
+def _knows(*names: str) -> Callable[[dict[str, Any]], bool | str]:
+    return lambda node: node.keys() <= {*names} or f"The member {min(node.keys() - {*names})} is unknown."
 
 
-@check("information.rooftop-name")
-async def _(target: Target) -> None:
+@check_each(
+    {
+        "information.name": lambda data: forms.name(data.get("name")) or f"name is {data.get('name')!r:.200}.",
+        "information.welcome-message": _has_welcome,
+        "information.rooftops": _has_rooftops,
+        "information.known-members": _knows("name", "welcome_message", "rooftops"),
+    }
+)
+async def _(target: Target, judgement: Judgement) -> None:
+    judge(judgement(await _dealer(target)))
+
+
+@check_each(
+    {
+        "information.rooftop-name": lambda each: (
+            forms.name(each.get("name")) or f"The name of a rooftop is {each.get('name')!r:.200}."
+        ),
+        "information.known-rooftop-members": _knows("name", *ROOFTOP_MEMBERS),
+        "information.fees-unknown": lambda each: "fees" not in each or "A rooftop has fees, which are unknown here.",
+    }
+)
+async def _(target: Target, judgement: Judgement) -> None:
     for each in await _rooftops(target):
-        expect(forms.name(each.get("name")), f"The name of a rooftop is {each.get('name')!r:.200}.")
+        judge(judgement(each))
 
 
 @check("information.rooftop-names-differ")
@@ -156,22 +168,3 @@ async def _(target: Target) -> None:
     for node in (await _dealer(target), *await _rooftops(target)):
         null = next((name for name, value in node.items() if value is None), None)
         expect(null is None, f"{null} is null.")
-
-
-@check("information.known-members")
-async def _(target: Target) -> None:
-    more = (await _dealer(target)).keys() - {"name", "welcome_message", "rooftops"}
-    expect(not more, f"The reply has the unknown member {min(more, default='')}.")
-
-
-@check("information.known-rooftop-members")
-async def _(target: Target) -> None:
-    for each in await _rooftops(target):
-        more = each.keys() - ROOFTOP_MEMBERS.keys() - {"name"}
-        expect(not more, f"A rooftop has the unknown member {min(more, default='')}.")
-
-
-@check("information.fees-unknown")
-async def _(target: Target) -> None:
-    for each in await _rooftops(target):
-        expect("fees" not in each, f"{target.revision.name} does not know fees, and a rooftop has them.")

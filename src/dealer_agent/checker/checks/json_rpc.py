@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, each_of
+from dealer_agent.checker.check import check, check_each, each_of
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import expect
+from dealer_agent.checker.outcome import expect, expect_status
 from dealer_agent.checker.target import Refusal, Target
 
 SKILL = "dealer.information"
@@ -93,8 +93,7 @@ async def _(target: Target) -> None:
 
 @check("json-rpc.http-status")
 async def _(target: Target) -> None:
-    refusal = await _refused_skill(target)
-    expect(refusal.status == 200, f"The HTTP status is {refusal.status}.", refusal.exchange)
+    expect_status((await _refused_skill(target)).exchange, 200)
 
 
 # Ids
@@ -112,18 +111,13 @@ IDS: Mapping[str, Any] = {
 """An id that is repeated, by requirement. The large one is the first integer that a double cannot hold."""
 
 
-def _repeats(requirement_id: str, rpc_id: Any) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        exchange = await _post(target, call(target, id=rpc_id))
-        target.answer(exchange)
-        found = exchange.json.get("id", "absent")
-        same = found == rpc_id and isinstance(found, type(rpc_id))
-        expect(same, f"The call has the id {rpc_id!r}, the answer {found!r}.", exchange)
-
-
-for _id, _value in IDS.items():
-    _repeats(_id, _value)
+@check_each(IDS)
+async def _(target: Target, rpc_id: Any) -> None:
+    exchange = await _post(target, call(target, id=rpc_id))
+    target.answer(exchange)
+    found = exchange.json.get("id", "absent")
+    same = found == rpc_id and isinstance(found, type(rpc_id))
+    expect(same, f"The call has the id {rpc_id!r}, the answer {found!r}.", exchange)
 
 
 @check("json-rpc.id-in-errors")
@@ -168,17 +162,11 @@ REFUSED: Mapping[str, tuple[Document, int]] = {
 """A call, or the bytes of a body, and the number that it gets."""
 
 
-def _refuses(requirement_id: str, document: Document, number: int) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        content = document(target)
-        exchange = await (target.post(content) if isinstance(content, bytes) else _post(target, content))
-        found = target.refusal(exchange).number
-        expect(found == number, f"The number of the error is {found!r}. Expected: {number}.", exchange)
-
-
-for _id, (_document, _number) in REFUSED.items():
-    _refuses(_id, _document, _number)
+@check_each(REFUSED)
+async def _(target: Target, document: Document, number: int) -> None:
+    content = document(target)
+    exchange = await (target.post(content) if isinstance(content, bytes) else _post(target, content))
+    target.refusal(exchange).expect_number(number)
 
 
 @check("json-rpc.method-legacy-explained")

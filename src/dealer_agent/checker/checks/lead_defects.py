@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from dealer_agent.checker.check import check
+from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.lead_requests import Lead, lead, refused, submit, time_at, visit_time
-from dealer_agent.checker.outcome import Failed, expect, skip_if_failed
+from dealer_agent.checker.outcome import Failed, expect, expect_status, skip_if_failed
 from dealer_agent.checker.requirement import requirements
 from dealer_agent.checker.target import Refusal, Target
 
@@ -137,15 +137,10 @@ async def _error_of(target: Target, *defects: Defect) -> Refusal:
     return await refused(target, made)
 
 
-def _malformed(requirement_id: str, row: Row) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        if row.group is None or row.pointer not in (await _group(target, row.group))[1]:
-            await _error_of(target, row.defect)
-
-
-for _id, _row in OF_LEADS.items():
-    _malformed(_id, _row)
+@check_each(OF_LEADS)
+async def _(target: Target, pointer: str, defect: Defect, group: int | None) -> None:
+    if group is None or pointer not in (await _group(target, group))[1]:
+        await _error_of(target, defect)
 
 
 async def _group_error(target: Target) -> Refusal:
@@ -155,13 +150,9 @@ async def _group_error(target: Target) -> Refusal:
         return target.refusal(exchange)
 
 
-def _expect_code(error: Refusal, *codes: str) -> None:
-    expect(error.code in codes, f"The code is {error.code or 'absent'}, not {' or '.join(codes)}.", error.exchange)
-
-
 @check("leads.refusal-code")
 async def _(target: Target) -> None:
-    _expect_code(await _group_error(target), *VALIDATION_CODES, target.revision.condition_code)
+    (await _group_error(target)).expect_code(*VALIDATION_CODES, target.revision.condition_code)
 
 
 @check("leads.personal-data")
@@ -174,7 +165,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     with skip_if_failed():
         error = await _error_of(target, OF_LEADS["leads.trade-in-condition"].defect)
-    _expect_code(error, target.revision.condition_code)
+    error.expect_code(target.revision.condition_code)
 
 
 def _of_consent(**members: Any) -> Defect:
@@ -195,45 +186,37 @@ def _cannot_be_reached(made: Lead, _: Target) -> None:
     made["consent"]["allowed_channels"] = ["phone"]
 
 
-OF_CONSENTS: Mapping[str, tuple[Defect, tuple[str, ...]]] = {
-    "consent.missing": (_without("consent"), (REQUIRED,)),
-    "consent.scope": (_of_consent(scope=["marketing"]), (REQUIRED,)),
-    "consent.scope-published": (_of_consent(scope=["marketing"]), (INVALID,)),
-    "consent.expired": (_at("expires_at", -1), (INVALID,)),
-    "consent.granted-at-malformed": (_of_consent(granted_at="yesterday"), (INVALID,)),
-    "consent.granted-at-missing": (_without("granted_at", of="consent"), (INVALID, REQUIRED)),
-    "consent.future": (_at("granted_at", 2), (INVALID,)),
-    "consent.text-empty": (_of_consent(consent_text=""), (INVALID,)),
-    "consent.text-missing": (_without("consent_text", of="consent"), (INVALID, REQUIRED)),
-    "consent.no-channels": (_of_consent(allowed_channels=[]), (INVALID, REQUIRED)),
-    "consent.unknown-channel": (_of_consent(allowed_channels=["email", "pigeon"]), (INVALID,)),
-    "consent.channel-type": (_of_consent(allowed_channels="email"), (INVALID,)),
-    "consent.unknown-member": (_of_consent(only_on_sundays=True), (INVALID,)),
-    "consent.not-an-object": (_set("consent", value=True), (INVALID,)),
-    "consent.preferred-channel": (_prefers_phone, (REQUIRED,)),
-    "consent.unreachable": (_cannot_be_reached, (REQUIRED,)),
+OF_CONSENTS: Mapping[str, tuple[Defect, *tuple[str, ...]]] = {
+    "consent.missing": (_without("consent"), REQUIRED),
+    "consent.scope": (_of_consent(scope=["marketing"]), REQUIRED),
+    "consent.scope-published": (_of_consent(scope=["marketing"]), INVALID),
+    "consent.expired": (_at("expires_at", -1), INVALID),
+    "consent.granted-at-malformed": (_of_consent(granted_at="yesterday"), INVALID),
+    "consent.granted-at-missing": (_without("granted_at", of="consent"), INVALID, REQUIRED),
+    "consent.future": (_at("granted_at", 2), INVALID),
+    "consent.text-empty": (_of_consent(consent_text=""), INVALID),
+    "consent.text-missing": (_without("consent_text", of="consent"), INVALID, REQUIRED),
+    "consent.no-channels": (_of_consent(allowed_channels=[]), INVALID, REQUIRED),
+    "consent.unknown-channel": (_of_consent(allowed_channels=["email", "pigeon"]), INVALID),
+    "consent.channel-type": (_of_consent(allowed_channels="email"), INVALID),
+    "consent.unknown-member": (_of_consent(only_on_sundays=True), INVALID),
+    "consent.not-an-object": (_set("consent", value=True), INVALID),
+    "consent.preferred-channel": (_prefers_phone, REQUIRED),
+    "consent.unreachable": (_cannot_be_reached, REQUIRED),
 }
 """What makes the consent of a lead wrong, and the codes that may answer it."""
 
 
-def _wrong_consent(requirement_id: str, defect: Defect, codes: tuple[str, ...]) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        _expect_code(await _error_of(target, defect), *codes)
+@check_each(OF_CONSENTS)
+async def _(target: Target, defect: Defect, *codes: str) -> None:
+    (await _error_of(target, defect)).expect_code(*codes)
 
 
-def _forbidden(requirement_id: str, defect: Defect) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        with skip_if_failed():
-            error = await _error_of(target, defect)
-        expect(error.status == FORBIDDEN, f"The status is {error.status}, not 403.", error.exchange)
-
-
-for _id, (_defect, _codes) in OF_CONSENTS.items():
-    _wrong_consent(_id, _defect, _codes)
-_forbidden("consent.missing-status", OF_CONSENTS["consent.missing"][0])
-_forbidden("consent.invalid-status", OF_CONSENTS["consent.expired"][0])
+@check_each({"consent.missing-status": "consent.missing", "consent.invalid-status": "consent.expired"})
+async def _(target: Target, defect: str) -> None:
+    with skip_if_failed():
+        error = await _error_of(target, OF_CONSENTS[defect][0])
+    expect_status(error.exchange, FORBIDDEN)
 
 
 @check("consent.other-defects-first")

@@ -3,10 +3,8 @@
 `lead_defects.py` has the leads that are refused for a defect.
 """
 
-from typing import Any
-
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, each_of
+from dealer_agent.checker.check import check, check_each, each_of
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.lead_requests import (
     EXTRA_MEMBERS,
@@ -30,7 +28,7 @@ from dealer_agent.checker.lead_requests import (
     unknown_vehicle,
     with_members,
 )
-from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_if_failed
+from dealer_agent.checker.outcome import Failed, Skipped, expect, expect_status, skip_if_failed
 from dealer_agent.checker.target import Refusal, Target
 
 VALIDATION_CODES = ("MISSING_REQUIRED_FIELD", "SCHEMA_VALIDATION_FAILED")
@@ -137,19 +135,15 @@ async def _(target: Target) -> None:
     expect(target.reply_payload(exchange).get("message"), "The reply has no `message`.", exchange)
 
 
-def _test_drive(requirement_id: str, code: str, **members: Any) -> None:
-    """Registers the check that a test drive with these members of the lead is refused with a code."""
-
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        error = await refused(
-            target, lead(target, with_members(appointment={"appointment_type": "test_drive"}, **members))
-        )
-        expect(error.code == code, f"The code is {error.code}, not {code}.", error.exchange)
-
-
-_test_drive("leads.test-drive-unknown", "VEHICLE_NOT_FOUND", vehicle_of_interest={"vin": UNKNOWN_VIN})
-_test_drive("leads.test-drive-missing-vehicle", "MISSING_REQUIRED_FIELD")
+@check_each(
+    {
+        "leads.test-drive-unknown": ("VEHICLE_NOT_FOUND", {"vehicle_of_interest": {"vin": UNKNOWN_VIN}}),
+        "leads.test-drive-missing-vehicle": ("MISSING_REQUIRED_FIELD", {}),
+    }
+)
+async def _(target: Target, code: str, members: Lead) -> None:
+    visit = with_members(appointment={"appointment_type": "test_drive"}, **members)
+    (await refused(target, lead(target, visit))).expect_code(code)
 
 
 # Idempotency keys
@@ -254,12 +248,11 @@ async def _conflict(target: Target) -> Refusal:
 
 @check("idempotency.conflict")
 async def _(target: Target) -> None:
-    error = await _conflict(target)
-    expect(error.code == "IDEMPOTENCY_CONFLICT", f"The code is {error.code or 'absent'}.", error.exchange)
+    (await _conflict(target)).expect_code("IDEMPOTENCY_CONFLICT")
 
 
 @check("idempotency.conflict-status")
 async def _(target: Target) -> None:
     with skip_if_failed():
         error = await _conflict(target)
-    expect(error.status == 409, f"The status is {error.status}, not 409.", error.exchange)
+    expect_status(error.exchange, 409)

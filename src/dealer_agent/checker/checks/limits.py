@@ -1,9 +1,9 @@
 """Large and odd requests: the agent refuses or answers them, and goes on. No check tries to reach a rate limit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from dealer_agent.checker.check import check, each_of
+from dealer_agent.checker.check import check, check_each, each_of
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Failed, Skipped, expect, expect_status
 from dealer_agent.checker.target import JSON_HEADERS, Refusal, Target
@@ -33,21 +33,6 @@ def _information(target: Target, **members: Any) -> dict[str, Any]:
 
 NULL = {"message": {"messageId": None, "role": None, "parts": [None]}, "configuration": None}
 
-HARMLESS: Mapping[str, Body] = {
-    "limits.long-message-id": lambda target: target.body(_information(target, messageId="m" * LONG)),
-    "limits.long-id": lambda target: target.body(_information(target), rpc_id="i" * LONG),
-    "limits.long-filter": _filters(make=["f" * LONG]),
-    "limits.many-values": _filters(model=[f"model {number}" for number in range(2_000)]),
-    "limits.huge-number": _query(b'"x", "price_max": ' + b"9" * 400),
-    # No double can hold this number.
-    "limits.infinite-number": _query(b'"x", "price_max": 1e999'),
-    "limits.lone-surrogate": _query(b'"\\ud800"'),
-    "limits.nul": _query(b'"a\\u0000b"'),
-    "limits.not-utf-8": _query(b'"caf\xe9"'),
-    "limits.null-members": lambda target: target.body(NULL),
-}
-"""Bodies that do no harm."""
-
 
 def _expect_no_server_error(exchange: Exchange) -> None:
     expect(exchange.status < 500, f"The request gets HTTP {exchange.status}.", exchange)
@@ -57,14 +42,23 @@ def _expect_no_server_error(exchange: Exchange) -> None:
     expect(number != -32603, "The call gets the number -32603 (internal error).", exchange)
 
 
-def _does_no_harm(requirement_id: str, body: Body) -> None:
-    @check(requirement_id)
-    async def _(target: Target) -> None:
-        _expect_no_server_error(await target.post(body(target)))
-
-
-for _id, _body in HARMLESS.items():
-    _does_no_harm(_id, _body)
+@check_each(
+    {
+        "limits.long-message-id": lambda target: target.body(_information(target, messageId="m" * LONG)),
+        "limits.long-id": lambda target: target.body(_information(target), rpc_id="i" * LONG),
+        "limits.long-filter": _filters(make=["f" * LONG]),
+        "limits.many-values": _filters(model=[f"model {number}" for number in range(2_000)]),
+        "limits.huge-number": _query(b'"x", "price_max": ' + b"9" * 400),
+        # No double can hold this number.
+        "limits.infinite-number": _query(b'"x", "price_max": 1e999'),
+        "limits.lone-surrogate": _query(b'"\\ud800"'),
+        "limits.nul": _query(b'"a\\u0000b"'),
+        "limits.not-utf-8": _query(b'"caf\xe9"'),
+        "limits.null-members": lambda target: target.body(NULL),
+    }
+)
+async def _(target: Target, body: Body) -> None:
+    _expect_no_server_error(await target.post(body(target)))
 
 
 @check("limits.long-header")

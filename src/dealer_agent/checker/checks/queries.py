@@ -1,6 +1,6 @@
 """Free text in inventory.search. The specification leaves open how it is matched."""
 
-from dealer_agent.checker.check import CheckFunction, check, expect_refused
+from dealer_agent.checker.check import check, check_each, expect_refused
 from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, tokens
 from dealer_agent.checker.outcome import Skipped, expect
 from dealer_agent.checker.searches import expect_matching, filtered, identified, number_of, numbers
@@ -29,28 +29,16 @@ async def _finds(target: Target, query: str, member: str, value: str, other: boo
     await expect_matching(target, {"query": query}, lambda each: True if each.get(member) == value else other)
 
 
-def _word(member: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        word = await _one_word(target, member)
-        await _finds(target, word, member, word)
-
-    return run
+@check_each({"query.make": "make", "query.model": "model"})
+async def _(target: Target, member: str) -> None:
+    word = await _one_word(target, member)
+    await _finds(target, word, member, word)
 
 
-for _member in ("make", "model"):
-    check(f"query.{_member}")(_word(_member))
-
-
-@check("query.vin")
-async def _(target: Target) -> None:
-    wanted = str((await identified(target, "vin"))[0]["vin"])
-    await _finds(target, wanted, "vin", wanted, other=False)
-
-
-@check("query.stock")
-async def _(target: Target) -> None:
-    wanted = str((await identified(target, "stock"))[0]["stock"])
-    await _finds(target, wanted, "stock", wanted)
+@check_each({"query.vin": ("vin", False), "query.stock": ("stock", None)})
+async def _(target: Target, member: str, other: bool | None) -> None:
+    wanted = str((await identified(target, member))[0][member])
+    await _finds(target, wanted, member, wanted, other)
 
 
 @check("query.every-word")

@@ -1,12 +1,13 @@
-"""inventory.vehicle: one vehicle by VIN, stock number or id."""
+"""The members of listings, and inventory.vehicle: one vehicle by VIN, stock number or id."""
 
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import CheckFunction, check, expect_refused
-from dealer_agent.checker.fields import id_of
-from dealer_agent.checker.outcome import Skipped, expect, skip_if_failed
-from dealer_agent.checker.searches import identified, key_of
+from dealer_agent.checker.check import check, check_each, expect_refused
+from dealer_agent.checker.exchange import dicts
+from dealer_agent.checker.fields import MEMBERS, by_id, id_of
+from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_if_failed
+from dealer_agent.checker.searches import identified, key_of, number_of, search
 from dealer_agent.checker.target import Listing, Target
 
 _SKILL = "inventory.vehicle"
@@ -31,29 +32,19 @@ async def _listing_and_detail(target: Target) -> tuple[Listing, Listing]:
     return listing, await target.ask(_SKILL, vin=listing["vin"])
 
 
-def _by(member: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        listing = await _one(target, member)
-        found = await target.ask(_SKILL, **{member: listing[member]})
-        expect(found.get(member) == listing[member], f"The reply has {member} {found.get(member)!r}.")
-
-    return run
+@check_each({f"vehicle.by-{id_of(each)}": each for each in _UNKNOWN})
+async def _(target: Target, member: str) -> None:
+    listing = await _one(target, member)
+    found = await target.ask(_SKILL, **{member: listing[member]})
+    expect(found.get(member) == listing[member], f"The reply has {member} {found.get(member)!r}.")
 
 
-def _unknown(member: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        refusal = await target.refuse(target.payload(_SKILL, **{member: _UNKNOWN[member]}))
-        found = refusal.code or refusal.number
-        expect(found == "VEHICLE_NOT_FOUND", f"An unknown {member} is {found}, and not VEHICLE_NOT_FOUND.")
-
-    return run
-
-
-for _member in _UNKNOWN:
-    check(f"vehicle.by-{id_of(_member)}")(_by(_member))
-    if _member != "vin":
-        # `errors.unknown-vehicle` is the check of an unknown VIN.
-        check(f"vehicle.unknown-{id_of(_member)}")(_unknown(_member))
+# `errors.unknown-vehicle` is the check of an unknown VIN.
+@check_each({"vehicle.unknown-stock": "stock", "vehicle.unknown-vehicle-id": "vehicle_id"})
+async def _(target: Target, member: str) -> None:
+    refusal = await target.refuse(target.payload(_SKILL, **{member: _UNKNOWN[member]}))
+    found = refusal.code or refusal.number
+    expect(found == "VEHICLE_NOT_FOUND", f"An unknown {member} is {found}, and not VEHICLE_NOT_FOUND.")
 
 
 @check("vehicle.same-listing")
@@ -71,19 +62,13 @@ async def _(target: Target) -> None:
     expect(not less, f"The detail lacks {min(less, default='')}, which the search has.")
 
 
-def _with_status(status: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        for each in await identified(target, "vin"):
-            if each.get("status") == status:
-                await target.ask(_SKILL, vin=each["vin"])
-                return
-        raise Skipped(f"No listing has the status {status}.")
-
-    return run
-
-
-for _status in ("pending", "intransit"):
-    check(f"vehicle.{_status}")(_with_status(_status))
+@check_each({"vehicle.pending": "pending", "vehicle.intransit": "intransit"})
+async def _(target: Target, status: str) -> None:
+    for each in await identified(target, "vin"):
+        if each.get("status") == status:
+            await target.ask(_SKILL, vin=each["vin"])
+            return
+    raise Skipped(f"No listing has the status {status}.")
 
 
 @check("vehicle.vin-case")
@@ -168,3 +153,73 @@ async def _(target: Target) -> None:
 @check("vehicle.zip-unknown")
 async def _(target: Target) -> None:
     await expect_refused(target, _SKILL, vin=(await _one(target, "vin"))["vin"], zip=_ZIP)
+
+
+# The members of listings
+
+
+@check_each(by_id("listing", MEMBERS))
+async def _(target: Target, member: str) -> None:
+    form, words = MEMBERS[member]
+    for each in await target.material.having(member):
+        if not form(each[member]):
+            raise await _failed(target, each, f"{member} is {each[member]!r:.200}, and not {words}.")
+
+
+@check_each({f"listing.has-{id_of(each)}": each for each in ("vehicle_id", "status", "rooftop", "updated_at")})
+async def _(target: Target, member: str) -> None:
+    for each in await target.material.some_listings():
+        if member not in each:
+            raise await _failed(target, each, f"A listing has no {member}.")
+
+
+@check_each({"listing.one-vehicle-id": "vehicle_id", "listing.one-vin": "vin"})
+async def _(target: Target, member: str) -> None:
+    values = [each[member] for each in await target.material.having(member) if isinstance(each[member], str)]
+    twice = next((value for value in set(values) if values.count(value) > 1), None)
+    expect(twice is None, f"Two listings have the {member} {twice}.")
+
+
+async def _failed(target: Target, listing: Listing, sentence: str) -> Failed:
+    """The failure for a listing. Its exchange is a small one that shows the listing, if there is one."""
+    if isinstance(listing.get("vin"), str) and forms.vin(listing["vin"]):
+        await search(target, filters={"vin": listing["vin"]})
+    return Failed(f"{key_of(listing)[:100]}: {sentence}")
+
+
+@check("listing.no-null")
+async def _(target: Target) -> None:
+    for each in await target.material.some_listings():
+        for member in MEMBERS:
+            if member in each and each[member] is None:
+                raise await _failed(target, each, f"{member} is null.")
+
+
+@check("listing.rooftop-known")
+async def _(target: Target) -> None:
+    names = {each.get("name") for each in dicts((await target.material.information()).get("rooftops"))}
+    if not names:
+        raise Skipped("dealer.information has no rooftops.")
+    for each in await target.material.having("rooftop"):
+        if isinstance(each["rooftop"], str) and each["rooftop"] not in names:
+            raise await _failed(target, each, f"{each['rooftop']} is no rooftop of dealer.information.")
+
+
+@check("listing.fees-inside-price")
+async def _(target: Target) -> None:
+    for each in await target.material.having("fees"):
+        price, fees = number_of(each, "price"), _sum(each["fees"])
+        if price is not None and fees > price:
+            raise await _failed(target, each, f"The fees of {fees} dollars are more than the price of {price}.")
+
+
+@check("listing.fee-names")
+async def _(target: Target) -> None:
+    for each in await target.material.having("fees"):
+        names = [str(fee.get("name")) for fee in dicts(each["fees"])]
+        if len(set(names)) < len(names):
+            raise await _failed(target, each, "Two fees of a listing have one name.")
+
+
+def _sum(fees: Any) -> int:
+    return sum(int(fee["amount"]) for fee in dicts(fees) if forms.whole(fee.get("amount")))
