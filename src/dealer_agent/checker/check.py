@@ -27,7 +27,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import expect, judge
+from dealer_agent.checker.outcome import conclude, expect
 from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.target import Target
 
@@ -91,7 +91,7 @@ def each_of(
     @check_each(rows, last=last)
     async def _(target: Target, judgement: Callable[[T], bool | str]) -> None:
         for thing, exchange in await things(target):
-            judge(judgement(thing), exchange)
+            conclude(judgement(thing), exchange)
 
 
 @cache

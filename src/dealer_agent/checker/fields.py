@@ -41,7 +41,8 @@ _OF_FIELD: Mapping[str, tuple[Form, str]] = {
 """Forms that the type of a field does not tell."""
 
 
-def _form_of(name: str, value_type: Any) -> tuple[Form, str]:
+def form_of(name: str, value_type: Any) -> tuple[Form, str]:
+    """The form of a field's values, and its name. Raises KeyError for a type that is not known here."""
     if name in _OF_FIELD:
         return _OF_FIELD[name]
     if words := [each for each in get_args(value_type) if isinstance(each, str)]:
@@ -49,7 +50,7 @@ def _form_of(name: str, value_type: Any) -> tuple[Form, str]:
     return _OF_TYPE[value_type]
 
 
-MEMBERS: Mapping[str, tuple[Form, str]] = {name: _form_of(name, field.value_type) for name, field in FIELDS.items()}
+MEMBERS: Mapping[str, tuple[Form, str]] = {name: form_of(name, field.value_type) for name, field in FIELDS.items()}
 """The members of a listing, with the form of each and its name."""
 
 _FILTERED = [field for field in FIELDS.values() if field.filter]

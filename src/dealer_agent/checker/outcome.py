@@ -35,7 +35,7 @@ def expect_status(exchange: Exchange, *statuses: int) -> None:
     expect(exchange.status in statuses, f"The status is {exchange.status}, not {wanted}.", exchange)
 
 
-def judge(judgement: bool | str, exchange: Exchange | None = None) -> None:
+def conclude(judgement: bool | str, exchange: Exchange | None = None) -> None:
     """Raises Failed unless the judgement is True. Else it is the sentence that says what is wrong."""
     if judgement is not True:
         raise Failed(str(judgement), exchange)

@@ -19,12 +19,12 @@ above it. The table `[all]` has members that the others of its file share. The o
 - `leads = true`: the check submits leads, and runs only with `--leads`.
 - `refused` or `accepted`: the members of a request of the first skill that must be refused, or answered. Such a row
   needs no check in Python.
-- `each`: the table is a template, with one requirement for each of `fields.PARAMETERS` of this name. A later table with
-  the id of a generated requirement replaces members of it (its level: `level`).
+- `each`: the table is a template, with one requirement for each of these parameters: an array, or the name of those in
+  `fields.PARAMETERS`. A later table with the id of such a requirement replaces members of it (its level: `level`).
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -72,17 +72,24 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def requirements() -> dict[str, Requirement]:
-    """All rows by id, in the order of the files' names and of their rows.
+    """All rows by id, in the order of the files' names and of their rows."""
+    folder = sorted(files(__package__).joinpath("requirements").iterdir(), key=lambda each: each.name)
+    return read_rows({file.name: file.read_text("utf-8") for file in folder})
 
-    Raises ValueError for an id that occurs twice, and msgspec.ValidationError for a wrong row.
+
+def read_rows(texts: Mapping[str, str]) -> dict[str, Requirement]:
+    """The rows of these files by id.
+
+    Raises ValueError for an id that occurs twice, KeyError for members of a row that does not exist, and
+    msgspec.ValidationError for a wrong row.
     """
     found: dict[str, dict[str, Any]] = {}
-    for file in sorted(files(__package__).joinpath("requirements").iterdir(), key=lambda each: each.name):
-        for row in _rows(tomllib.loads(file.read_text("utf-8"))):
+    for name, text in texts.items():
+        for row in _rows(tomllib.loads(text)):
             if "says" not in row:
                 found[row["id"]].update(row)
             elif row["id"] in found:
-                raise ValueError(f"{file.name}: the id {row['id']} occurs twice")
+                raise ValueError(f"{name}: the id {row['id']} occurs twice")
             else:
                 found[row["id"]] = row
     return {name: msgspec.convert(row, Requirement) for name, row in found.items()}
@@ -100,7 +107,10 @@ def _rows(document: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
         row = {**common, **above, "id": name, "level": level, "says": table.pop(level), **table}
         above = {"link": row["link"], "advice": row["advice"]}
         if "each" in row:
-            yield from (_filled(row, parameters) for parameters in PARAMETERS[row.pop("each")])
+            each = row.pop("each")
+            yield from (
+                _filled(row, parameters) for parameters in (PARAMETERS[each] if isinstance(each, str) else each)
+            )
         else:
             yield row
 

@@ -9,7 +9,7 @@ from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import by_id
 from dealer_agent.checker.forms import Form
-from dealer_agent.checker.outcome import Skipped, expect, judge
+from dealer_agent.checker.outcome import Skipped, conclude, expect
 from dealer_agent.checker.target import Target
 
 Judgement = Callable[[dict[str, Any]], bool | str]
@@ -117,7 +117,7 @@ def _knows(*names: str) -> Callable[[dict[str, Any]], bool | str]:
     }
 )
 async def _(target: Target, judgement: Judgement) -> None:
-    judge(judgement(await _dealer(target)))
+    conclude(judgement(await _dealer(target)))
 
 
 @check_each(
@@ -131,7 +131,7 @@ async def _(target: Target, judgement: Judgement) -> None:
 )
 async def _(target: Target, judgement: Judgement) -> None:
     for each in await _rooftops(target):
-        judge(judgement(each))
+        conclude(judgement(each))
 
 
 @check("information.rooftop-names-differ")

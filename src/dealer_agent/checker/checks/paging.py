@@ -6,7 +6,7 @@ from typing import Any
 from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.forms import whole
-from dealer_agent.checker.outcome import Skipped, expect, judge
+from dealer_agent.checker.outcome import Skipped, conclude, expect
 from dealer_agent.checker.searches import Page, key_of, search, shown
 from dealer_agent.checker.target import PAGE, Target
 
@@ -78,7 +78,7 @@ def _has_at_most(most: Callable[[Page], int]) -> Callable[[Page], bool | str]:
     }
 )
 async def _(target: Target, members: dict[str, Any], judgement: Callable[[Page], bool | str]) -> None:
-    judge(judgement(await search(target, **members)))
+    conclude(judgement(await search(target, **members)))
 
 
 @check_each(
