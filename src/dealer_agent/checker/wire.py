@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from datetime import UTC, datetime
+from uuid import uuid4
 
 import httpx
 
@@ -47,6 +49,9 @@ class Wire:
         self._kept_bytes = 0
         self._received_bytes = 0
         self.sent = 0
+        # The leads of a run depend on its day only, so that equal leads stay equal.
+        self.run_id = uuid4().hex
+        self.noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 
     async def request(
         self,

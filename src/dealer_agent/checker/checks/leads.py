@@ -3,6 +3,8 @@
 `lead_defects.py` has the leads that are refused for a defect.
 """
 
+from collections.abc import Awaitable, Callable
+
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of
 from dealer_agent.checker.exchange import Exchange
@@ -59,14 +61,38 @@ each_of(
 )
 
 
-@check("leads.accepted")
-async def _(target: Target) -> None:
-    await accepted(target, keyed(target), plain(target))
+async def _for_a_vehicle(target: Target) -> list[Lead]:
+    single = lead(target, with_members(vehicle_of_interest={"vin": await a_vin(target)}))
+    return [await full(target), single]
+
+
+async def _with_trade_in(target: Target) -> list[Lead]:
+    return [await full(target), lead(target, with_members(trade_in=dict(TRADE_IN)))]
+
+
+async def _simple(target: Target) -> list[Lead]:
+    return [keyed(target), plain(target)]
+
+
+async def _for_an_unknown_vehicle(target: Target) -> list[Lead]:
+    return [of_no_time(target), unknown_vehicle(target)]
+
+
+@check_each(
+    {
+        "leads.accepted": _simple,
+        "leads.vehicle": _for_a_vehicle,
+        "leads.trade-in": _with_trade_in,
+        "leads.vehicle-unknown": _for_an_unknown_vehicle,
+    }
+)
+async def _(target: Target, leads: Callable[[Target], Awaitable[list[Lead]]]) -> None:
+    await accepted(target, *await leads(target))
 
 
 async def _reply(target: Target) -> list[tuple[Lead, Exchange]]:
     """The payload of the reply to a lead of a customer who wants to be called."""
-    exchange, _ = await reply_or_skip(target, keyed(target), plain(target))
+    exchange, _ = await reply_or_skip(target, *await _simple(target))
     return [(target.reply_payload(exchange), exchange)]
 
 
@@ -97,22 +123,11 @@ each_of(
 @check("leads.two-ids")
 async def _(target: Target) -> None:
     [(first, _)] = await _reply(target)
-    exchange, second = await reply_or_skip(target, of_no_time(target), unknown_vehicle(target))
+    exchange, second = await reply_or_skip(target, *await _for_an_unknown_vehicle(target))
     if "lead_id" not in first["data"] or "lead_id" not in second:
         raise Skipped("A reply has no `lead_id`.")
     same = first["data"]["lead_id"] == second["lead_id"]
     expect(not same, "Two leads for different vehicles have one id.", exchange)
-
-
-@check("leads.vehicle")
-async def _(target: Target) -> None:
-    single = lead(target, with_members(vehicle_of_interest={"vin": await a_vin(target)}))
-    await accepted(target, await full(target), single)
-
-
-@check("leads.trade-in")
-async def _(target: Target) -> None:
-    await accepted(target, await full(target), lead(target, with_members(trade_in=dict(TRADE_IN))))
 
 
 @check("leads.vehicle-extra-members")
@@ -124,14 +139,9 @@ async def _(target: Target) -> None:
     expect(code in ("", "VEHICLE_NOT_FOUND"), f"A vehicle with unknown members is refused: {code}.")
 
 
-@check("leads.vehicle-unknown")
-async def _(target: Target) -> None:
-    await accepted(target, of_no_time(target), unknown_vehicle(target))
-
-
 @check("leads.vehicle-unknown-message")
 async def _(target: Target) -> None:
-    exchange, _ = await reply_or_skip(target, of_no_time(target), unknown_vehicle(target))
+    exchange, _ = await reply_or_skip(target, *await _for_an_unknown_vehicle(target))
     expect(target.reply_payload(exchange).get("message"), "The reply has no `message`.", exchange)
 
 

@@ -1,5 +1,6 @@
 """The members of listings, and inventory.vehicle: one vehicle by VIN, stock number or id."""
 
+from collections.abc import Callable
 from typing import Any
 
 from dealer_agent.checker import forms
@@ -32,11 +33,20 @@ async def _listing_and_detail(target: Target) -> tuple[Listing, Listing]:
     return listing, await target.ask(_SKILL, vin=listing["vin"])
 
 
-@check_each({f"vehicle.by-{id_of(each)}": each for each in _UNKNOWN})
-async def _(target: Target, member: str) -> None:
+@check_each(
+    {
+        "vehicle.by-vin": ("vin", lambda listing: {"vin": listing["vin"]}),
+        "vehicle.by-stock": ("stock", lambda listing: {"stock": listing["stock"]}),
+        "vehicle.by-vehicle-id": ("vehicle_id", lambda listing: {"vehicle_id": listing["vehicle_id"]}),
+        "vehicle.vin-case": ("vin", lambda listing: {"vin": listing["vin"].lower()}),
+        "vehicle.next-identifier": ("stock", lambda listing: {"vin": _UNKNOWN["vin"], "stock": listing["stock"]}),
+        "vehicle.zip": ("vin", lambda listing: {"vin": listing["vin"], "zip": _ZIP}),
+    }
+)
+async def _(target: Target, member: str, members: Callable[[Listing], Listing]) -> None:
     listing = await _one(target, member)
-    found = await target.ask(_SKILL, **{member: listing[member]})
-    expect(found.get(member) == listing[member], f"The reply has {member} {found.get(member)!r}.")
+    found = (await target.ask(_SKILL, **members(listing))).get(member)
+    expect(found == listing[member], f"The reply has {member} {found!r}.")
 
 
 # `errors.unknown-vehicle` is the check of an unknown VIN.
@@ -71,13 +81,6 @@ async def _(target: Target, status: str) -> None:
     raise Skipped(f"No listing has the status {status}.")
 
 
-@check("vehicle.vin-case")
-async def _(target: Target) -> None:
-    listing = await _one(target, "vin")
-    found = await target.ask(_SKILL, vin=listing["vin"].lower())
-    expect(found.get("vin") == listing["vin"], f"The reply has the VIN {found.get('vin')!r}.")
-
-
 @check("vehicle.no-identifier-code")
 async def _(target: Target) -> None:
     refusal = await target.refused(target.payload(_SKILL))
@@ -96,22 +99,10 @@ async def _(target: Target) -> None:
     raise Skipped("No two listings have stock numbers.")
 
 
-@check("vehicle.next-identifier")
-async def _(target: Target) -> None:
-    listing = await _one(target, "stock")
-    found = await target.ask(_SKILL, vin=_UNKNOWN["vin"], stock=listing["stock"])
-    expect(found.get("stock") == listing["stock"], f"The reply has the stock number {found.get('stock')!r}.")
-
-
 async def _with_zip(target: Target, vin: str) -> Listing:
     """The reply to a request with a ZIP code. `vehicle.zip` fails if it is refused."""
     with skip_if_failed("There is no reply with a ZIP code: "):
         return await target.ask(_SKILL, vin=vin, zip=_ZIP)
-
-
-@check("vehicle.zip")
-async def _(target: Target) -> None:
-    await target.ask(_SKILL, vin=(await _one(target, "vin"))["vin"], zip=_ZIP)
 
 
 @check("vehicle.zip-echo")
