@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.checker.agents import small_stock
-from tests.checker.breaking import Agent, Answer, Breaking, Call, Change
+from tests.checker.breaking import Agent, Breaking, Call, Change
+from tests.checker.changing import When, changes_answers, changes_calls
 
 from dealer_agent.protocol.schemas import request_schema, response_schema
 from dealer_agent.protocol.skill import SKILL_BY_ID
@@ -79,18 +80,16 @@ def exactly(expected: Members) -> Chosen:
 def reads(skill: str, chosen: Chosen, otherwise: Callable[[dict[str, Any]], Members]) -> Breaking:
     """An agent that reads chosen requests of a skill as others."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
-        members = members_of(call, skill)
-        if members is None or not chosen(members):
-            return await agent(call)
+    def change(payload: dict[str, Any]) -> None:
+        members = otherwise({name: payload.pop(name) for name in list(payload) if name != "type"})
+        payload.update(members)
 
-        def change(payload: dict[str, Any]) -> None:
-            payload.clear()
-            payload.update({"type": f"{skill}.request", **otherwise(members)})
+    return changes_calls(_of(skill, chosen), lambda call: call.with_payload(change))
 
-        return await agent(call.with_payload(change))
 
-    return answer
+def _of(skill: str, chosen: Chosen) -> When:
+    """The chosen requests of a skill."""
+    return lambda call: (members := members_of(call, skill)) is not None and chosen(members)
 
 
 def reads_filters(chosen: Chosen, otherwise: Callable[[dict[str, Any]], Members]) -> Breaking:
@@ -110,13 +109,7 @@ def refuses(skill: str, chosen: Chosen) -> Breaking:
 
 def changes(skill: str, chosen: Chosen, change: Change) -> Breaking:
     """An agent that changes the `data` of its replies to chosen requests of a skill."""
-
-    async def answer(call: Call, agent: Agent) -> Answer:
-        members = members_of(call, skill)
-        honest = await agent(call)
-        return honest if members is None or not chosen(members) else honest.with_data(change)
-
-    return answer
+    return changes_answers(_of(skill, chosen), lambda answer: answer.with_data(change))
 
 
 def anything(_: Members) -> bool:

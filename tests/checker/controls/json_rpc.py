@@ -1,28 +1,19 @@
 """Broken JSON-RPC."""
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.checker.breaking import Agent, Answer, Breaking, Call, Change, broken
+from tests.checker.changing import When, changes_answers, changes_calls
 
 NOT_JSON = b'{"jsonrpc": "2.0", "id": 1, "method": '
 
-CallTest = Callable[[Call], object]
+
+def _answers(wanted: When, change: Change) -> Breaking:
+    return changes_answers(wanted, lambda answer: answer.with_document(change))
 
 
-def _answers(wanted: CallTest, change: Change) -> Breaking:
-    async def answer(call: Call, agent: Agent) -> Answer:
-        honest = await agent(call)
-        return honest.with_document(change) if wanted(call) else honest
-
-    return answer
-
-
-def _calls(wanted: CallTest, change: Change) -> Breaking:
-    async def answer(call: Call, agent: Agent) -> Answer:
-        return await agent(call.with_document(change) if wanted(call) else call)
-
-    return answer
+def _calls(wanted: When, change: Change) -> Breaking:
+    return changes_calls(wanted, lambda call: call.with_document(change))
 
 
 def member(call: Call, name: str) -> Any:
@@ -61,7 +52,7 @@ async def answers_422(call: Call, agent: Agent) -> Answer:
     return answer.with_status(422) if is_wrong_payload(call) and member(call, "id") == 1 else answer
 
 
-def _is_id(rpc_id: Any) -> CallTest:
+def _is_id(rpc_id: Any) -> When:
     return lambda call: call.is_rpc and member(call, "id") == rpc_id and type(member(call, "id")) is type(rpc_id)
 
 

@@ -325,7 +325,9 @@ def _add_unknown_members(request: Request) -> None:
 
 @check_each(
     {
-        "envelope.text-beside-data": lambda request: request["message"]["parts"].insert(0, {"text": "Who are you?"}),
+        "envelope.text-beside-data": lambda request: request["message"]["parts"].insert(
+            0, {"text": "Please tell me who you are."}
+        ),
         "envelope.media-type-case": _media_type(str.upper),
         "envelope.media-type-parameters": _media_type(lambda found: f"{found}; charset=utf-8"),
         "envelope.modes-json": _modes("application/json"),
