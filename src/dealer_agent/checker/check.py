@@ -2,7 +2,7 @@
 
     @check("search.skip-past-end")
     async def _(target: Target) -> None:
-        page = await search(target, skip=10_000_000, limit=10)
+        page = await search(target, pagination={"skip": 10_000_000, "limit": 10})
         expect(not page.vehicles, "A skip beyond the last vehicle returns vehicles.")
 
 A check is an async function in a module of `checks/`. It returns if the requirement is fulfilled. It raises `Failed` if

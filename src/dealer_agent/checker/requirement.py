@@ -108,9 +108,8 @@ def _rows(document: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
         above = {"link": row["link"], "advice": row["advice"]}
         if "each" in row:
             each = row.pop("each")
-            yield from (
-                _filled(row, parameters) for parameters in (PARAMETERS[each] if isinstance(each, str) else each)
-            )
+            for parameters in PARAMETERS[each] if isinstance(each, str) else each:
+                yield _filled(row, parameters)
         else:
             yield row
 

@@ -77,11 +77,17 @@ async def _(target: Target) -> None:
 
 
 async def _message(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
-    """The message of a reply, with the first data part as `part`."""
+    """The message of a reply, with the first data part as `part`, and the media type that it must have as `wanted`."""
     exchange = await _reply(target)
     message = target.reply_message(exchange)
-    data_parts = [each for each in dicts(message.get("parts")) if "data" in each]
-    return [({**message, "part": data_parts[0] if data_parts else {}}, exchange)]
+    data_part = next((each for each in dicts(message.get("parts")) if "data" in each), {})
+    return [({**message, "part": data_part, "wanted": target.response_media_type(SKILL)}, exchange)]
+
+
+def _has_type(message: dict[str, Any]) -> bool | str:
+    payload = message["part"].get("data")
+    found = payload.get("type") if isinstance(payload, dict) else None
+    return found == f"{SKILL}.response" or f"The type of the payload is {found!r}."
 
 
 def _has_one_part(message: dict[str, Any]) -> bool | str:
@@ -97,6 +103,11 @@ each_of(
             message.get("role") == "ROLE_AGENT" or f"The role of the reply is {message.get('role')!r}."
         ),
         "envelope.reply.one-part": _has_one_part,
+        "envelope.reply.media-type": lambda message: (
+            message["part"].get("mediaType") == message["wanted"]
+            or f"The mediaType of the reply is {message['part'].get('mediaType')!r}. Expected: {message['wanted']}."
+        ),
+        "envelope.reply.type": _has_type,
         "envelope.reply.no-kind": lambda message: (
             ("kind" not in message and "kind" not in message["part"]) or "The message or the part has a kind."
         ),
@@ -119,20 +130,6 @@ async def _(target: Target) -> None:
     first = target.reply_message(await target.send_message(request)).get("messageId")
     second = target.reply_message(await target.send_message(request, fresh=True)).get("messageId")
     expect(first != second or first is None, f"Two replies have the messageId {first!r}.")
-
-
-@check("envelope.reply.media-type")
-async def _(target: Target) -> None:
-    [(message, exchange)] = await _message(target)
-    found, wanted = message["part"].get("mediaType"), target.response_media_type(SKILL)
-    expect(found == wanted, f"The mediaType of the reply is {found!r}. Expected: {wanted}.", exchange)
-
-
-@check("envelope.reply.type")
-async def _(target: Target) -> None:
-    exchange = await _reply(target)
-    found = target.reply_payload(exchange).get("type")
-    expect(found == f"{SKILL}.response", f"The type of the payload is {found!r}.", exchange)
 
 
 @check("envelope.reply.data")
