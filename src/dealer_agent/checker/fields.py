@@ -109,7 +109,7 @@ def _revisions(member: str) -> list[str]:
 
 def _without(member: str) -> list[str]:
     """The published versions that do not know the filter and the facet of a member."""
-    return [name for name, revision in REVISIONS.items() if member in revision.left_out]
+    return [name for name, revision in REVISIONS.items() if member in revision.unsearchable]
 
 
 def _value(name: str) -> Any:

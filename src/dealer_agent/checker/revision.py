@@ -7,40 +7,29 @@ Auto Agent Protocol. The revision of a card follows from its extension URIs and 
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, PublishedVersion
+
 Binding = Literal["JSONRPC", "HTTP+JSON"]
-
-PUBLISHED = "https://autoagentprotocol.org/extensions/"
-DRAFT = "https://draft.autoagentprotocol.invalid/extensions/aap/latest"
-"""The URI of the draft of the next major version, which is not released."""
-OF_1_0 = f"{PUBLISHED}a2a-automotive-retail/v1.0"
-
-FOUND_AT_1_2 = (
-    "vehicle_type",
-    "displacement_cc",
-    "electric_range_mi",
-    "dc_fast_charge",
-    "charge_port",
-)
-"""Members of a listing, with their filters and facets, that the published versions know from 1.2 on."""
 
 
 @dataclass(frozen=True)
 class Revision:
     """How one revision differs from the others. The defaults are those of revision 1.0.0.
 
-    `name` is what `--revision` and the tables of requirements call it. `extensions` are its extension URIs.
+    `name` is what `--revision` and the tables of requirements call it. `extension` is its extension URI, if it is a
+    published version.
     """
 
     name: str
-    extensions: tuple[str, ...] = ()
+    extension: str | None = None
     snake_case: bool = False
     """The members of the card are in snake_case."""
     bindings: tuple[Binding, ...] = ("JSONRPC", "HTTP+JSON")
     """The bindings that the revision has."""
     only_vocabulary: str | None = None
     """The one vocabulary of the revision; None if it has more."""
-    left_out: frozenset[str] = frozenset()
-    """Members without filters, facets and sorts in the revision. Listings do not have them, but for the range."""
+    unsearchable: frozenset[str] = frozenset()
+    """Fields of a vehicle without filters and facets in the revision."""
     error_data: Literal["of the vocabulary", "payload", "details"] = "of the vocabulary"
     """The form of `error.data` in JSON-RPC: the error payload alone, or the array of details."""
     problem_members: tuple[str, str] = ("instancePath", "message")
@@ -56,20 +45,18 @@ class Revision:
         return self.name.startswith("aap/")
 
 
-_NOT_IN_1_2 = frozenset({"fees"})
-_NOT_IN_1_1 = frozenset({*FOUND_AT_1_2, "battery_kwh", "motor_power_hp", "other_attributes", "fees"})
-_ITEMS = ("instanceLocation", "error")
-
-
-def _published(name: str, extension: str, **differences: Any) -> Revision:
-    common: dict[str, Any] = {
-        "bindings": ("JSONRPC",),
-        "only_vocabulary": "autoagent",
-        "error_data": "payload",
-        "problem_members": _ITEMS,
-        "condition_code": "INVALID_CONDITION",
-    }
-    return Revision(name, (extension,), **(common | differences))
+def _published(version: PublishedVersion) -> Revision:
+    return Revision(
+        f"aap/{version.name}",
+        version.extension_uri,
+        bindings=("JSONRPC", "HTTP+JSON") if version.has_http_json else ("JSONRPC",),
+        only_vocabulary="autoagent",
+        unsearchable=version.unsearchable,
+        error_data="details" if version.has_a2a_errors else "payload",
+        problem_members=("instanceLocation", "error"),
+        condition_code="INVALID_CONDITION",
+        needs_version_header=version.needs_headers,
+    )
 
 
 REVISIONS: dict[str, Revision] = {
@@ -77,21 +64,7 @@ REVISIONS: dict[str, Revision] = {
     for each in (
         Revision("0.1.0", snake_case=True),
         Revision("1.0.0"),
-        _published(
-            "aap/1.0",
-            OF_1_0,
-            bindings=("JSONRPC", "HTTP+JSON"),
-            left_out=_NOT_IN_1_1,
-        ),
-        _published("aap/1.1", f"{PUBLISHED}aap/v1.1", left_out=_NOT_IN_1_1),
-        _published("aap/1.2", f"{PUBLISHED}aap/v1.2", left_out=_NOT_IN_1_2),
-        _published("aap/1.3", f"{PUBLISHED}aap/v1.3"),
-        _published(
-            "aap/next",
-            DRAFT,
-            error_data="details",
-            needs_version_header=True,
-        ),
+        *map(_published, PUBLISHED_VERSIONS.values()),
     )
 }
 
@@ -105,6 +78,6 @@ def revision_of(card: dict[str, Any], uris: list[str]) -> Revision:
         return REVISIONS["0.1.0"]
     if len(uris) == 1:
         for revision in REVISIONS.values():
-            if uris[0] in revision.extensions:
+            if uris[0] == revision.extension:
                 return revision
     return REVISIONS["1.0.0"]

@@ -244,6 +244,6 @@ async def _(target: Target) -> None:
 
 @check("facets.by-revision")
 async def _(target: Target) -> None:
-    names = {name for name, member in (COUNTED | RANGES).items() if member in target.revision.left_out}
+    names = {name for name, member in (COUNTED | RANGES).items() if member in target.revision.unsearchable}
     more = (await _facets(target)).keys() & names
     expect(not more, f"{target.revision.name} does not know the facet {min(more, default='')}.")
