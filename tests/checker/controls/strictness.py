@@ -92,11 +92,14 @@ REFUSED: Mapping[str, tuple[str, Any]] = {
 
 
 def _has(path: str, value: Any) -> Chosen:
-    """Requests that have this value at a path, and no other type that is equal to it."""
+    """Requests that have this value at a path, of the same type, and no other member but a VIN."""
+    names = path.split(".")
 
     def chosen(members: Members) -> bool:
         node: Any = members
-        for name in path.split("."):
+        if not set(members) <= {names[0], "vin"}:
+            return False
+        for name in names:
             if not isinstance(node, dict) or name not in node:
                 return False
             node = node[name]
