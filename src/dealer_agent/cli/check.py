@@ -73,9 +73,8 @@ def check(
     The checks need nothing but the address: they find cards, interfaces and vehicles themselves. They submit no lead
     without --leads.
     """
-    from dealer_agent.checker.expected import read_expected
     from dealer_agent.checker.reports import REPORTS
-    from dealer_agent.checker.result import Result
+    from dealer_agent.checker.result import Result, read_expected
     from dealer_agent.checker.runner import Options
 
     reports = report or []
@@ -133,8 +132,8 @@ def _known(only: Sequence[str] | None, revisions: Sequence[str] | None, bindings
 
 async def _run(result: "Result", options: object) -> None:
     """Runs the checks, with a bar that moves."""
-    from dealer_agent.checker.check import NotChecked
     from dealer_agent.checker.events import CheckStarted, RunStarted, Verdict
+    from dealer_agent.checker.outcome import NotChecked
     from dealer_agent.checker.runner import Options, open_client, run_checks
 
     assert isinstance(options, Options)
