@@ -16,10 +16,12 @@ from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, 
 from dealer_agent import __version__
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.config.installation import installation_of
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Deliver, HttpChannel
 from dealer_agent.feed_collection.collection import feed_rows
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations import database_checks as checks
 from dealer_agent.operations.checks import Finding
 from dealer_agent.operations.local_checks import check_time_zones
@@ -102,7 +104,8 @@ def test_every_zone_has_the_same_rules_in_both_databases_or_is_named(settings: S
 
 
 def test_machines_with_other_settings_or_another_version_are_named(settings: Settings) -> None:
-    dealer_id, own = settings.dealer.id, settings_hash(settings)
+    served = installation_of(settings, {})
+    dealer_id, own = settings.dealer.id, settings_hash(served)
     now = datetime.now(UTC) + timedelta(hours=1)
 
     def found(**machines: tuple[str, str]) -> list[Finding]:
@@ -112,7 +115,7 @@ def test_machines_with_other_settings_or_another_version_are_named(settings: Set
             for machine, (version, hashed) in machines.items():
                 with store.write(dealer_id, now) as tx:
                     record_replica(tx, machine, version, hashed)
-            return list(checks.check_replicas(store, dealer_id, settings, now))
+            return list(checks.check_replicas(OpenInstallation(served, store), now))
 
     assert statuses(found()) == ["skipped"]
     assert statuses(found(one=(__version__, own), two=(__version__, own))) == ["ok"]

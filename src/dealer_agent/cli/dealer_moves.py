@@ -11,14 +11,13 @@ from typing import Annotated
 import typer
 
 from dealer_agent.cli.customer_data import actor
-from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
+from dealer_agent.cli.open_dealer import FolderOption, open_installation, require_keys
 from dealer_agent.cli.terminal import counted, err, fail, out, progress
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.installation import DEALERS
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME, read_text
-from dealer_agent.server.dealer_settings import load_dealer_settings
-from dealer_agent.server.removed_dealers import delete_files_of_removed
+from dealer_agent.open_installation import OpenInstallation, delete_files_of_removed
 from dealer_agent.storage.dealer_copy import COPIED, copy_dealer, count_rows, damage, require_removed
 from dealer_agent.storage.dealer_keys import change_keyring
 from dealer_agent.storage.dealer_registry import add_dealer, find_dealer, read_settings, remove_dealer, set_state
@@ -48,7 +47,7 @@ def export(
     """
     with open_installation(folder, for_changes=True) as opened:
         require_keys(opened.installation)
-        settings = load_dealer_settings(opened.installation, opened.store, dealer_id)
+        settings = opened.settings_of(dealer_id)
         if move:
             with opened.store.write(dealer_id) as tx:
                 set_state(tx, enabled=False)

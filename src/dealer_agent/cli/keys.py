@@ -15,13 +15,12 @@ from dealer_agent.cli.open_dealer import (
     DirOption,
     OpenDealer,
     find_settings,
-    is_installation,
     open_installation,
     opened,
 )
 from dealer_agent.cli.terminal import Cell, JsonOption, fail, out, print_json, print_table, progress
 from dealer_agent.config import Settings
-from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.installation import Installation, is_installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.server.key_rotation import KeyPlace, KeyRotation, KeyTable, changeable_key_file

@@ -5,16 +5,17 @@ import os
 from collections.abc import Iterator
 from datetime import datetime
 
-from dealer_agent.bootstrap.dealer_service import customer_links
-from dealer_agent.bootstrap.deliveries import dealer_outlets, http_client
 from dealer_agent.config import Settings
 from dealer_agent.dealers.routing import CUSTOMER
+from dealer_agent.delivery.dealer_outlets import dealer_outlets
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.lease import lease_outside_queue
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.encryption import Cipher
 from dealer_agent.leads.lead_view import LeadView, rooftop_view
+from dealer_agent.open_installation import customer_links
 from dealer_agent.operations.checks import Finding
+from dealer_agent.outgoing.connections import http_client
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import Customer, SourceAgent
 from dealer_agent.storage.outbox import DueDelivery, Receiver
