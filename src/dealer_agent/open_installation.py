@@ -93,7 +93,12 @@ class OpenInstallation:
 
     def customer_links(self, settings: Settings, cipher: Cipher) -> CustomerLinks:
         """The links in the mails to a dealer's customers."""
-        return customer_links(settings, self.installation.listens_at, cipher)
+        return CustomerLinks(
+            dealer_id=settings.dealer.id,
+            base_url=settings.base_url(self.installation.listens_at),
+            key=cipher.lasting_key("customer links"),
+            valid=timedelta(days=settings.mail.links_valid_days),
+        )
 
 
 def open_store(installation: Installation) -> Store:
@@ -101,16 +106,6 @@ def open_store(installation: Installation) -> Store:
     most = installation.file.installation.database_connections - LISTENING_CONNECTIONS
     many = installation.only is None
     return Store.open(installation.database_url, installation.cipher, many_dealers=many, most_connections=most)
-
-
-def customer_links(settings: Settings, listens_at: str, cipher: Cipher) -> CustomerLinks:
-    """The links in the mails to a dealer's customers. Without a `public_url`, they begin with `listens_at`."""
-    return CustomerLinks(
-        dealer_id=settings.dealer.id,
-        base_url=settings.base_url(listens_at),
-        key=cipher.lasting_key("customer links"),
-        valid=timedelta(days=settings.mail.links_valid_days),
-    )
 
 
 def delete_files_of_removed(store: Store, directory: Path, served: Container[str] = frozenset()) -> None:

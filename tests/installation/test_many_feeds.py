@@ -87,9 +87,8 @@ def test_many_due_feeds_of_one_dealer_do_not_hide_those_of_others(installation: 
     with Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store:
         for dealer_id, count in ((SLOW, 50), (OTHER, 2)):
             add(installation, dealer_id, more=uploads(count))
-            write(
-                store, dealer_id, put_feeds, feed_rows(OpenInstallation(installation, store).settings_of(dealer_id)), 1
-            )
+            settings = OpenInstallation(installation, store).settings_of(dealer_id)
+            write(store, dealer_id, put_feeds, feed_rows(settings), 1)
         with store.installation() as tx:
             found = find_all_due(tx, MOST_AT_ONCE, MOST_OF_DEALER)
     assert [(each.dealer_id, each.name) for each in found] == [

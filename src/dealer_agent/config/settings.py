@@ -36,6 +36,7 @@ from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.published_versions import VersionName
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
 from dealer_agent.protocol.vocabulary import PROTO_EXTENSION_0_1_0, Vocabulary, proto
+from dealer_agent.protocol.well_known import CARD_PATH
 
 _PROTO = proto()
 
@@ -392,6 +393,12 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     def address_rule(self) -> AddressRule:
         """Which IP addresses the addresses in these settings may have. In a folder, the operator has written them."""
         return ANY_ADDRESS if self.installation is None else self.service.address_rule
+
+    @property
+    def card_url(self) -> str:
+        """The URL of the agent card; empty without a `public_url`. That of a folder's dealer is at its site's root."""
+        url = self.service.public_url
+        return "" if not url else (url if self.installation is None else self.base_url("")) + CARD_PATH
 
     @cached_property
     def token_skills(self) -> frozenset[str]:

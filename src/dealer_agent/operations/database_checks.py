@@ -1,15 +1,15 @@
 """Checks of the database and of what it says: keys, clock, feeds, deliveries."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
 
 from dealer_agent import __version__
-from dealer_agent.config import Settings
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.keys import KEY_FILE_NAME
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.file_permissions import is_open_to_others
 from dealer_agent.open_installation import OpenInstallation
@@ -132,11 +132,12 @@ def clock_finding(difference: timedelta, other: str, alerts: AlertSettings) -> F
     return Finding("ok", says)
 
 
-def check_feeds(store: Store, settings: Settings, now: datetime) -> Iterator[Finding]:
-    """Automatic feeds arrive and are imported. Each rooftop's stock was confirmed by a recent import."""
-    rooftops, names = settings.dealer.rooftops, [feed.name for feed in settings.feeds]
-    late = timedelta(hours=settings.alerts.feed_late_hours)
-    with store.read(settings.dealer.id, now) as tx:
+def check_feeds(
+    store: Store, dealer: Profile, names: Collection[str], alerts: AlertSettings, now: datetime
+) -> Iterator[Finding]:
+    """The automatic feeds `names` arrive and are imported. Each rooftop's stock was confirmed by a recent import."""
+    rooftops, late = dealer.rooftops, timedelta(hours=alerts.feed_late_hours)
+    with store.read(dealer.id, now) as tx:
         newest = list_imports(tx, 1)
         confirmed = read_stock(tx, 0)
         states = [state for state in feed_states(tx) if state.name in names]

@@ -1,12 +1,13 @@
 """Chooses the checks of `dealer-agent doctor`: for a dealer, and for an installation."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.config import Settings, SettingsError
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.installation import Installation
@@ -22,7 +23,7 @@ from dealer_agent.operations.database_checks import (
     check_the_keys,
     check_withdrawals,
 )
-from dealer_agent.operations.local_checks import check_disk, check_folder, check_settings, check_time_zones
+from dealer_agent.operations.local_checks import check_disk, check_folder, check_time_zones
 from dealer_agent.operations.marked_leads import send_marked_leads
 from dealer_agent.operations.outside_checks import (
     check_address,
@@ -89,7 +90,8 @@ def examine(examined: Examined) -> list[CheckResult]:
 
 def _of_dealer(examined: Examined, settings: Settings, store: Store | None) -> list[Check]:
     now, env, dealer, installation = examined.now, examined.env, settings.dealer, examined.installation
-    zone = dealer.rooftops[0].timezone
+    base = settings.base_url("")
+    zone, feeds = dealer.rooftops[0].timezone, [feed.name for feed in settings.feeds]
     folders = {
         channel.name: settings.directory / channel.path
         for rooftop in dealer.rooftops
@@ -99,7 +101,7 @@ def _of_dealer(examined: Examined, settings: Settings, store: Store | None) -> l
     keys = (dealer.id, settings.cipher, settings.installation or settings.directory, dealer.privacy.rotate_keys_days)
     checks = [
         Check("settings", lambda: check_settings(settings, env)),
-        Check("time zones", lambda: check_time_zones(settings, now)),
+        Check("time zones", lambda: check_time_zones(dealer, now)),
         Check(
             "keys",
             with_store(lambda opened: check_the_keys(opened, *keys, zone, now, has_copy=settings.installation is None)),
@@ -108,20 +110,44 @@ def _of_dealer(examined: Examined, settings: Settings, store: Store | None) -> l
         Check("disk", lambda: check_disk(settings.directory, settings.alerts)),
         Check("clock", with_store(lambda opened: check_clock(opened, dealer.id, settings.alerts, now))),
         Check("replicas", with_store(lambda opened: check_replicas(OpenInstallation(installation, opened), now))),
-        Check("feeds", with_store(lambda opened: check_feeds(opened, settings, now))),
+        Check("feeds", with_store(lambda opened: check_feeds(opened, dealer, feeds, settings.alerts, now))),
         Check("deliveries", with_store(lambda opened: check_deliveries(opened, dealer.id, settings.alerts, zone, now))),
         Check("withdrawals", with_store(lambda opened: check_withdrawals(opened, dealer.id, now))),
         Check("mail", lambda: check_mail(settings.mail, env)),
-        Check("channels", lambda: check_channels(settings)),
-        Check("public address", lambda: check_address(settings, now)),
+        Check("channels", lambda: check_channels(dealer, settings.address_rule)),
+        Check("public address", lambda: check_address(settings.card_url, base, zone, settings.alerts, now)),
         Check("rate limits", lambda: check_limit_store(installation.rate_limit_url)),
         Check("sftp server", lambda: check_sftp_server(installation.file.sftp)),
         Check("metrics", lambda: check_metrics(installation.file.metrics)),
     ]
     if examined.send:
-        send = with_store(lambda opened: send_marked_leads(settings, opened.check_keys(dealer.id), now))
+        send = with_store(lambda opened: send_marked_leads(OpenInstallation(installation, opened), dealer.id, now))
         checks = [Check("channels", send) if check.name == "channels" else check for check in checks]
     return checks
+
+
+def check_settings(settings: Settings, env: Mapping[str, str]) -> Iterator[Finding]:
+    """The channels have what they need, and leads have a receiver."""
+    channel_secrets(settings, env)
+    watch_of_dealer(settings, env)
+    dealer = settings.dealer
+    if settings.installation is None and not settings.alerts.has_receivers:
+        yield Finding("warning", "nobody gets alerts", "write mail or webhook_url under [alerts]")
+    without = [
+        rooftop.name for rooftop in dealer.rooftops if not rooftop.deliver.channels and not rooftop.deliver.notify
+    ]
+    if without:
+        yield Finding(
+            "warning",
+            f"nobody receives the leads of {without[0]}{f' and {len(without) - 1} more' if len(without) > 1 else ''}",
+            "add a channel or notify under [rooftops.deliver]",
+        )
+    else:
+        yield Finding("ok", f"{dealer.id}: the settings of {_counted(dealer.rooftops, 'rooftop')} are valid")
+
+
+def _counted(things: Collection[object], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _of_installation(examined: Examined, installation: Installation, store: Store | None) -> list[Check]:
