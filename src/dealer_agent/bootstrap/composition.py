@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
@@ -14,9 +15,10 @@ from dealer_agent.alerts.checking import Watch
 from dealer_agent.alerts.loop import AlertLoop
 from dealer_agent.alerts.watches import watch_of_dealer, watch_of_machine
 from dealer_agent.bootstrap.monthly_mail import send_monthly_report
-from dealer_agent.bootstrap.traces import open_traces
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.config.installation import SNAPSHOTS, Installation
+from dealer_agent.config.settings import TracesSettings
+from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.delivery.dealer_outlets import OutletMaker, Sending
 from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
 from dealer_agent.feed_collection.collector import Collector, FolderFeeds, InstallationFeeds
@@ -42,6 +44,11 @@ from dealer_agent.server.shared_limits import LimitStore
 from dealer_agent.server.stored_metrics import UNKNOWN_CHANNEL, StoredMetrics, channel_kinds
 from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
 
+if TYPE_CHECKING:
+    # Only with the extra `traces`.
+    from dealer_agent.server.traces import Traces
+
+TRACES_MISSING = "[traces] needs more packages: pip install 'dealer-agent[traces]', or remove endpoint under [traces]"
 RATE_LIMITS_FILE = "rate-limits.bin"
 BUSIEST_FILE = "busiest-dealers.json"
 HTTP_CONNECTIONS = httpx.Limits(max_connections=PROCESS_CONCURRENCY, max_keepalive_connections=20)
@@ -107,6 +114,32 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         ):
             closing.push_async_callback(_cancel, asyncio.create_task(work))
         yield dealers
+
+
+def check_traces(settings: TracesSettings) -> None:
+    """Raises SettingsError if traces are on and their packages are missing."""
+    if settings.endpoint:
+        try:
+            # Imported here: the packages are an extra.
+            import dealer_agent.server.traces  # noqa: F401
+        except ModuleNotFoundError:
+            raise SettingsError(TRACES_MISSING) from None
+
+
+@asynccontextmanager
+async def open_traces(settings: TracesSettings) -> AsyncIterator["Traces | None"]:
+    """The traces of this process for an `async with` block. None if they are off."""
+    if not settings.endpoint:
+        yield None
+        return
+    check_traces(settings)
+    from dealer_agent.server.traces import Traces
+
+    traces = Traces(settings)
+    try:
+        yield traces
+    finally:
+        await asyncio.to_thread(traces.close)
 
 
 def _keys(opened: OpenInstallation, stopped: threading.Event) -> InstallationKeys | None:

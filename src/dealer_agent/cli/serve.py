@@ -58,7 +58,7 @@ def serve_installation(
     """Serves an installation. An option that is None has the value of its settings."""
     # Imported here: the server takes a second, and `serve --help` does not need it.
     from dealer_agent.alerts.watches import watch_of_machine
-    from dealer_agent.bootstrap.traces import check_traces
+    from dealer_agent.bootstrap.composition import check_traces
     from dealer_agent.cli.upload_supervisor import receiving_uploads
     from dealer_agent.cli.uvicorn_server import listen, run
 
