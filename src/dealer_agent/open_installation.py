@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -82,6 +82,15 @@ class OpenInstallation:
             document = read_document(tx, find_dealer(tx).settings_number)
             hosts = tuple(list_hosts(tx))
         return self.installation.dealer_settings(document.decode(), hosts)
+
+    def feed_folders(self) -> Iterator[tuple[str, Path]]:
+        """The dealers that may have feeds with files on this machine, and their folders."""
+        installation = self.installation
+        if installation.only is not None:
+            yield installation.only.dealer.id, installation.directory
+        else:
+            for folder in installation.directory.glob(f"{DEALERS}/[!.]*/feeds"):
+                yield folder.parent.name, folder.parent
 
     def dealers_with_due(self) -> list[str]:
         """The enabled dealers that may have due deliveries, the longest waiting first. Raises StorageError."""

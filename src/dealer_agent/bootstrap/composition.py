@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from dealer_agent.alerts.checking import Watch
-from dealer_agent.alerts.loop import AlertLoop
-from dealer_agent.alerts.watches import watch_of_dealer, watch_of_machine
-from dealer_agent.bootstrap.monthly_mail import send_monthly_report
+from dealer_agent.alerts.machine import MachineAlerts
+from dealer_agent.alerts.watches import watch_of_machine
+from dealer_agent.bootstrap.jobs import jobs_of
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.config.installation import SNAPSHOTS, Installation
 from dealer_agent.config.settings import TracesSettings
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.delivery.dealer_outlets import OutletMaker, Sending
 from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
-from dealer_agent.feed_collection.collector import Collector, FolderFeeds, InstallationFeeds
 from dealer_agent.open_installation import OpenInstallation, delete_files_of_removed, open_store
 from dealer_agent.outgoing.connections import http_client
 from dealer_agent.protocol.vocabulary import vocabularies_of
@@ -42,7 +40,6 @@ from dealer_agent.server.served_dealers import ServedDealers, read_addresses
 from dealer_agent.server.service import Process
 from dealer_agent.server.shared_limits import LimitStore
 from dealer_agent.server.stored_metrics import UNKNOWN_CHANNEL, StoredMetrics, channel_kinds
-from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
 
 if TYPE_CHECKING:
     # Only with the extra `traces`.
@@ -100,14 +97,14 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
             state = WorkerState(metrics, dealers, writer, StoredMetrics(opened))
             await closing.enter_async_context(answering_collector(Path(os.environ[FOLDER_VARIABLE]), state))
         closing.callback(stopped.set)
+        alerts = MachineAlerts(opened.store, process.failed_leads, watch)
         steps = RepeatedSteps()
         for work in (
             Refresher(opened, writer, dealers, deliveries.forget).run(steps),
             *([] if memory is None else [memory.run(dealers, steps)]),
             *([] if keys is None else [keys.run(steps)]),
-            _upkeep(opened).run(steps),
-            _alerts(opened, process, watch).run(steps),
-            Collector(_feeds(opened)).run(),
+            *([] if watch is None and only is not None else [alerts.run(steps)]),
+            jobs_of(opened, watch, keys).run(),
             replica.run(steps),
             counting.run(steps),
             flush_logs(lines),
@@ -190,35 +187,6 @@ def _memory(opened: OpenInstallation, snapshots: SnapshotFolder) -> DealerMemory
 
     budget = memory_budget(installation.file.installation.snapshot_memory_mib)
     return DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, delete_files)
-
-
-def _feeds(opened: OpenInstallation) -> FolderFeeds | InstallationFeeds:
-    only = opened.installation.only
-    if only is not None:
-        return FolderFeeds(opened.store, only)
-    return InstallationFeeds(opened.store, opened.installation.directory, opened.settings_of)
-
-
-def _upkeep(opened: OpenInstallation) -> Upkeep | UpkeepOfMany:
-    if opened.installation.only is not None:
-        return _upkeep_of(opened, opened.owner)
-    return UpkeepOfMany(opened.store, opened.count, partial(_upkeep_of, opened))
-
-
-def _upkeep_of(opened: OpenInstallation, dealer_id: str) -> Upkeep:
-    settings = opened.settings_of(dealer_id)
-    settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    send_report = partial(send_monthly_report, opened.store, settings, os.environ)
-    return Upkeep(opened.store, settings.dealer, settings.heads_file, send_report)
-
-
-def _alerts(opened: OpenInstallation, process: Process, watch: Watch | None) -> AlertLoop:
-    find_watch = None if opened.installation.only is not None else partial(_watch_of, opened)
-    return AlertLoop(opened.store, process.failed_leads, watch, find_watch, opened.count)
-
-
-def _watch_of(opened: OpenInstallation, dealer_id: str) -> Watch | None:
-    return watch_of_dealer(opened.settings_of(dealer_id))
 
 
 def _count_delivery(metrics: WorkerMetrics | None, sending: Sending, result: str) -> None:
