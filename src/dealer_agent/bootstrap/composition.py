@@ -102,11 +102,8 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         steps = RepeatedSteps()
         for work in (
             Refresher(opened, writer, dealers, deliveries.forget).run(steps),
-            *(
-                []
-                if snapshots is None
-                else [memory.run(dealers, steps), delete_removed_files(opened, snapshots, steps)]
-            ),
+            *([] if only is not None else [memory.run(dealers, steps)]),
+            *([] if snapshots is None else [delete_removed_files(opened, snapshots, steps)]),
             *([] if keys is None else [keys.run(steps)]),
             *([] if watch is None and only is not None else [alerts.run(steps)]),
             jobs_of(opened, watch, keys).run(),
