@@ -29,8 +29,7 @@ from dealer_agent.server.installation_keys import InstallationKeys
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import BLOCKS, INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import BufferedLines, configure_logs, end_interval
-from dealer_agent.server.metric_families import DELIVERIES
-from dealer_agent.server.metrics import FOLDER_VARIABLE, WorkerMetrics
+from dealer_agent.server.metrics import DELIVERIES, FOLDER_VARIABLE, WorkerMetrics
 from dealer_agent.server.metrics_socket import WorkerState, answering_collector
 from dealer_agent.server.opening import DealerOpener
 from dealer_agent.server.refresh import Refresher, flush_logs
