@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -16,10 +17,12 @@ from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, 
 from dealer_agent import __version__
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.config.installation import installation_of
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Deliver, HttpChannel
 from dealer_agent.feed_collection.collection import feed_rows
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations import database_checks as checks
 from dealer_agent.operations.checks import Finding
 from dealer_agent.operations.local_checks import check_time_zones
@@ -43,10 +46,14 @@ def statuses(found: list[Finding]) -> list[str]:
     return [finding.status for finding in found]
 
 
+def feeds_found(store: Store, settings: Settings, now: datetime) -> Iterator[Finding]:
+    return checks.check_feeds(store, settings.dealer, [feed.name for feed in settings.feeds], settings.alerts, now)
+
+
 @pytest.mark.parametrize(("days", "status"), [(0, "ok"), (1, "ok"), (2, "warning"), (8, "problem")])
 def test_a_feed_is_late_after_a_day_and_old_after_a_week(settings: Settings, days: int, status: str) -> None:
     with Store.open(settings.database_url, settings.cipher) as store:
-        found = list(checks.check_feeds(store, settings, datetime.now(UTC) + timedelta(days=days)))
+        found = list(feeds_found(store, settings, datetime.now(UTC) + timedelta(days=days)))
     assert set(statuses(found)) == {status}
     zones = [("EST", "EDT"), ("CST", "CDT")] if status != "ok" else [("EST", "EDT")]
     for finding, names in zip(found, zones, strict=True):
@@ -61,8 +68,8 @@ def test_an_automatic_feed_that_is_late_is_named(tmp_path: Path) -> None:
     with Store.open(settings.database_url, settings.cipher) as store:
         with store.write(settings.dealer.id, now) as tx:
             put_feeds(tx, feed_rows(settings))
-        assert statuses(list(checks.check_feeds(store, settings, now))) == ["ok"]
-        (late,) = checks.check_feeds(store, settings, now + timedelta(hours=6))
+        assert statuses(list(feeds_found(store, settings, now))) == ["ok"]
+        (late,) = feeds_found(store, settings, now + timedelta(hours=6))
     assert (late.status, late.says) == ("warning", "vendor: no file has arrived")
     assert late.advice == "dealer-agent feeds show vendor"
 
@@ -96,13 +103,14 @@ def test_a_clock_long_before_the_last_run_is_a_problem(settings: Settings) -> No
 
 
 def test_every_zone_has_the_same_rules_in_both_databases_or_is_named(settings: Settings) -> None:
-    found = list(check_time_zones(settings, datetime.now(UTC)))
+    found = list(check_time_zones(settings.dealer, datetime.now(UTC)))
     assert found
     assert all("America/" in finding.says for finding in found)
 
 
 def test_machines_with_other_settings_or_another_version_are_named(settings: Settings) -> None:
-    dealer_id, own = settings.dealer.id, settings_hash(settings)
+    served = installation_of(settings, {})
+    dealer_id, own = settings.dealer.id, settings_hash(served)
     now = datetime.now(UTC) + timedelta(hours=1)
 
     def found(**machines: tuple[str, str]) -> list[Finding]:
@@ -112,7 +120,7 @@ def test_machines_with_other_settings_or_another_version_are_named(settings: Set
             for machine, (version, hashed) in machines.items():
                 with store.write(dealer_id, now) as tx:
                     record_replica(tx, machine, version, hashed)
-            return list(checks.check_replicas(store, dealer_id, settings, now))
+            return list(checks.check_replicas(OpenInstallation(served, store), now))
 
     assert statuses(found()) == ["skipped"]
     assert statuses(found(one=(__version__, own), two=(__version__, own))) == ["ok"]
@@ -130,9 +138,9 @@ def card(base: str, version: str = __version__) -> bytes:
     return f"HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
-def at(settings: Settings, url: str) -> Settings:
-    service = msgspec.structs.replace(settings.service, public_url=url)
-    return msgspec.structs.replace(settings, service=service)
+def address_found(settings: Settings, url: str, now: datetime) -> Iterator[Finding]:
+    zone = settings.dealer.rooftops[0].timezone
+    return check_address(f"{url}/.well-known/agent-card.json", url, zone, settings.alerts, now)
 
 
 def test_the_certificate_of_the_public_address_is_checked(
@@ -143,14 +151,14 @@ def test_the_certificate_of_the_public_address_is_checked(
     with receiving_http(HttpReceiver(always("take")), context) as receiver:
         url = f"https://127.0.0.1:{receiver.port}"
         receiver.answer = card(url)
-        (untrusted,) = check_address(at(settings, url), datetime.now(UTC))
+        (untrusted,) = address_found(settings, url, datetime.now(UTC))
         assert (untrusted.status, "certificate is not valid" in untrusted.says) == ("problem", True), untrusted
         monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
         now = datetime.now(UTC)
-        soon, _, names = check_address(at(settings, url), now)
+        soon, _, names = address_found(settings, url, now)
         assert (soon.status, names.status) == ("warning", "ok")
         receiver.answer = card(url)
-        later, *_ = check_address(at(settings, url), now - timedelta(days=20))
+        later, *_ = address_found(settings, url, now - timedelta(days=20))
         assert later.status == "ok"
 
 
@@ -169,7 +177,7 @@ def test_the_certificate_of_the_public_address_is_checked(
 def test_another_answer_than_the_card_is_a_problem(settings: Settings, answer: bytes, status: str, says: str) -> None:
     with receiving_http(HttpReceiver(always("take"))) as receiver:
         receiver.answer = answer
-        found = list(check_address(at(settings, f"http://127.0.0.1:{receiver.port}"), datetime.now(UTC)))
+        found = list(address_found(settings, f"http://127.0.0.1:{receiver.port}", datetime.now(UTC)))
     assert (found[-1].status, says in found[-1].says) == (status, True), found
 
 
@@ -177,7 +185,7 @@ def test_an_older_version_behind_the_public_address_gets_a_warning(settings: Set
     with receiving_http(HttpReceiver(always("take"))) as receiver:
         url = f"http://127.0.0.1:{receiver.port}"
         receiver.answer = card(url, "0.0.1")
-        found = list(check_address(at(settings, url), datetime.now(UTC)))
+        found = list(address_found(settings, url, datetime.now(UTC)))
     assert (found[-1].status, "0.0.1" in found[-1].says) == ("warning", True)
 
 
@@ -192,8 +200,8 @@ def test_a_channel_of_a_dealer_of_an_installation_needs_an_allowed_address(
         dealer = msgspec.structs.replace(settings.dealer, rooftops=(rooftop,))
         of_folder = msgspec.structs.replace(settings, dealer=dealer)
         of_installation = msgspec.structs.replace(of_folder, installation=tmp_path)
-        (accepted,) = check_channels(of_folder)
-        (refused,) = check_channels(of_installation)
+        (accepted,) = check_channels(of_folder.dealer, of_folder.address_rule)
+        (refused,) = check_channels(of_installation.dealer, of_installation.address_rule)
     assert (accepted.status, refused.status) == ("ok", "problem")
     assert "private_networks" in refused.advice
 

@@ -10,17 +10,9 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from dealer_agent.cli.open_dealer import (
-    HERE,
-    DealerFolder,
-    DirOption,
-    find_settings,
-    is_installation,
-    open_installation,
-    opened,
-)
+from dealer_agent.cli.open_dealer import HERE, DealerFolder, DirOption, find_settings, open_installation, opened
 from dealer_agent.cli.terminal import JsonOption, fail, limited, out, print_table
-from dealer_agent.config.installation import load_installation
+from dealer_agent.config.installation import is_installation, load_installation
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.store import Store
 

@@ -11,14 +11,13 @@ from typing import Annotated
 import typer
 
 from dealer_agent.cli.customer_data import actor
-from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
+from dealer_agent.cli.open_dealer import FolderOption, open_installation, require_keys
 from dealer_agent.cli.terminal import counted, err, fail, out, progress
-from dealer_agent.config import Settings, load_settings
+from dealer_agent.config import load_settings
 from dealer_agent.config.installation import DEALERS
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME, read_text
-from dealer_agent.server.dealer_settings import load_dealer_settings
-from dealer_agent.server.removed_dealers import delete_files_of_removed
+from dealer_agent.open_installation import OpenInstallation, delete_files_of_removed
 from dealer_agent.storage.dealer_copy import COPIED, copy_dealer, count_rows, damage, require_removed
 from dealer_agent.storage.dealer_keys import change_keyring
 from dealer_agent.storage.dealer_registry import add_dealer, find_dealer, read_settings, remove_dealer, set_state
@@ -48,13 +47,13 @@ def export(
     """
     with open_installation(folder, for_changes=True) as opened:
         require_keys(opened.installation)
-        settings = load_dealer_settings(opened.installation, opened.store, dealer_id)
+        settings = opened.settings_of(dealer_id)
         if move:
             with opened.store.write(dealer_id) as tx:
                 set_state(tx, enabled=False)
             time.sleep(SECONDS_TO_NOTICE)
         with _new_folder(target):
-            rows = _export(opened, settings, target)
+            rows = _export(opened, dealer_id, settings.heads_file, target)
             if move and settings.directory.is_dir():
                 shutil.copytree(settings.directory, target, dirs_exist_ok=True)
         out.print(f"The dealer {dealer_id} is in {target}: {counted(rows, 'row')}, all verified.")
@@ -112,7 +111,7 @@ def import_(
             except BaseException:
                 remove_dealer(opened.store, dealer_id)
                 raise
-        _copy_heads(single, settings)
+        _copy_heads(single.heads_file, settings.heads_file)
         with opened.store.write(dealer_id) as tx:
             set_state(tx, enabled=True)
     out.print(f"The dealer {dealer_id} is in the installation: {counted(rows, 'row')}, all verified.")
@@ -128,8 +127,7 @@ def delete_files(opened: OpenInstallation) -> None:
         err.print(f"Some files of the dealer are still in {where}: {os.strerror(problem.errno or 0)}. Delete them.")
 
 
-def _export(opened: OpenInstallation, settings: Settings, target: Path) -> int:
-    dealer_id = settings.dealer.id
+def _export(opened: OpenInstallation, dealer_id: str, heads_file: Path, target: Path) -> int:
     _require_whole(opened.store, dealer_id, "in the installation")
     with opened.store.read(dealer_id) as tx:
         document = read_settings(tx, find_dealer(tx).settings_number)
@@ -140,7 +138,7 @@ def _export(opened: OpenInstallation, settings: Settings, target: Path) -> int:
     with Store.open(single.database_url, single.cipher) as store:
         rows = _copied(opened.store, store, dealer_id)
         _require_whole(store, dealer_id, f"in {target}")
-    _copy_heads(settings, single)
+    _copy_heads(heads_file, single.heads_file)
     return rows
 
 
@@ -179,8 +177,8 @@ def _require_whole(store: Store, dealer_id: str, where: str) -> None:
         fail(f"The dealer cannot be copied, because {where} {problem}")
 
 
-def _copy_heads(source: Settings, target: Settings) -> None:
+def _copy_heads(source: Path, target: Path) -> None:
     """Copies the file with the recorded heads of the dealer's chains."""
-    if source.heads_file.exists():
-        target.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copy2(source.heads_file, target.heads_file)
+    if source.exists():
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copy2(source, target)

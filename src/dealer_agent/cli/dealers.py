@@ -12,7 +12,7 @@ import typer
 
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.dealer_moves import delete_files, export, import_
-from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
+from dealer_agent.cli.open_dealer import FolderOption, open_installation, require_keys
 from dealer_agent.cli.terminal import (
     JsonOption,
     counted,
@@ -28,6 +28,7 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.config.loading import read_text
 from dealer_agent.config.settings_problems import SettingsError
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.dealer_copy import count_rows, require_removed
 from dealer_agent.storage.dealer_registry import (
     RegisteredDealer,

@@ -5,10 +5,9 @@ import sys
 from getpass import getpass
 from pathlib import Path
 
-from dealer_agent.cli.open_dealer import FolderOption, is_installation
+from dealer_agent.cli.open_dealer import FolderOption
 from dealer_agent.cli.terminal import JsonOption, fail, out, print_table, section
-from dealer_agent.config import load_settings
-from dealer_agent.config.installation import load_installation
+from dealer_agent.config.installation import load_served
 from dealer_agent.encryption.passwords import check_new_password, hash_password
 
 
@@ -31,13 +30,8 @@ def host_key(folder: FolderOption = Path(), as_json: JsonOption = False) -> None
     from dealer_agent.feed_collection.host_key import fingerprint
     from dealer_agent.feed_collection.host_key import host_key as read_host_key
 
-    if is_installation(folder):
-        installation = load_installation(folder, os.environ)
-        directory, settings = installation.directory, installation.file.sftp
-    else:
-        of_dealer = load_settings(folder, os.environ)
-        directory, settings = of_dealer.directory, of_dealer.sftp
-    path = directory / settings.host_key_file
+    installation = load_served(folder, os.environ)
+    path = installation.directory / installation.file.sftp.host_key_file
     key = read_host_key(path)
     public_key = " ".join(key.export_public_key().decode().split()[:2])
     columns, values = ("Fingerprint", "Public key", "File"), (fingerprint(key), public_key, str(path))

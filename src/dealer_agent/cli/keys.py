@@ -15,13 +15,11 @@ from dealer_agent.cli.open_dealer import (
     DirOption,
     OpenDealer,
     find_settings,
-    is_installation,
     open_installation,
     opened,
 )
 from dealer_agent.cli.terminal import Cell, JsonOption, fail, out, print_json, print_table, progress
-from dealer_agent.config import Settings
-from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.installation import Installation, installation_of, is_installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.server.key_rotation import KeyPlace, KeyRotation, KeyTable, changeable_key_file
@@ -55,16 +53,14 @@ def create(
             print_json({"variable": KEYS_VARIABLE, "value": value})
         return
     if is_installation(directory.path):
-        owner: Settings | Installation = load_installation(directory.path, os.environ)
-        dealer_id = ALL_DEALERS
+        owner = load_installation(directory.path, os.environ)
     else:
-        owner = settings = find_settings(directory)
-        dealer_id = settings.dealer.id
+        owner = installation_of(find_settings(directory), os.environ)
     if from_environment(os.environ):
         fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
     if owner.cipher is not None:
         fail(f"{owner.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
-    _drop_lost_key(owner.database_url, dealer_id)
+    _drop_lost_key(owner.database_url, ALL_DEALERS if owner.only is None else owner.only.dealer.id)
     path = create_key_file(owner.directory)
     out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
     if as_json:
@@ -172,7 +168,7 @@ def rotations_of(dealer: OpenDealer) -> Iterator[list[KeyRotation]]:
     days, folder = dealer.profile.privacy.rotate_keys_days, settings.directory
     with _with_progress() as on_progress:
         if settings.installation is None:
-            place, cipher = _key_file(folder), _cipher_of(settings)
+            place, cipher = _key_file(folder), _existing(settings.cipher)
             yield [KeyRotation(store, cipher, dealer_id, place, days, on_progress=on_progress)]
             return
         table, cipher = KeyTable(store, dealer_id, folder), store.check_keys(dealer_id)
@@ -186,7 +182,7 @@ def rotations_of(dealer: OpenDealer) -> Iterator[list[KeyRotation]]:
 def opened_with_keys(folder: DealerFolder) -> AbstractContextManager[OpenDealer]:
     """The dealer in a folder. Ends the command without keys."""
     settings = find_settings(folder)
-    _cipher_of(settings)
+    _existing(settings.cipher)
     return opened(settings, customers=True)
 
 
@@ -276,13 +272,13 @@ def _has_lasting_secret(env: Mapping[str, str]) -> bool:
         return False
 
 
-def _cipher_of(settings: Settings) -> Cipher:
-    if settings.cipher is None:
+def _existing(cipher: Cipher | None) -> Cipher:
+    if cipher is None:
         fail(
             f"There is no key: put {KEY_FILE_NAME} back from your backup or set {KEYS_VARIABLE}; "
             "for a dealer that has no leads yet, dealer-agent keys create makes a key"
         )
-    return settings.cipher
+    return cipher
 
 
 def _drop_lost_key(database_url: str, dealer_id: str) -> None:

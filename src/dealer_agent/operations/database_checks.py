@@ -1,18 +1,18 @@
 """Checks of the database and of what it says: keys, clock, feeds, deliveries."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
 
 from dealer_agent import __version__
-from dealer_agent.config import Settings
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.installation import Installation
 from dealer_agent.config.keys import KEY_FILE_NAME
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.file_permissions import is_open_to_others
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import Finding, Status, age_words, local, parts_of
 from dealer_agent.server.replica_record import SEEN_WITHIN, settings_hash
 from dealer_agent.storage.alerts import confirmed_copies
@@ -132,11 +132,12 @@ def clock_finding(difference: timedelta, other: str, alerts: AlertSettings) -> F
     return Finding("ok", says)
 
 
-def check_feeds(store: Store, settings: Settings, now: datetime) -> Iterator[Finding]:
-    """Automatic feeds arrive and are imported. Each rooftop's stock was confirmed by a recent import."""
-    rooftops, names = settings.dealer.rooftops, [feed.name for feed in settings.feeds]
-    late = timedelta(hours=settings.alerts.feed_late_hours)
-    with store.read(settings.dealer.id, now) as tx:
+def check_feeds(
+    store: Store, dealer: Profile, names: Collection[str], alerts: AlertSettings, now: datetime
+) -> Iterator[Finding]:
+    """The automatic feeds `names` arrive and are imported. Each rooftop's stock was confirmed by a recent import."""
+    rooftops, late = dealer.rooftops, timedelta(hours=alerts.feed_late_hours)
+    with store.read(dealer.id, now) as tx:
         newest = list_imports(tx, 1)
         confirmed = read_stock(tx, 0)
         states = [state for state in feed_states(tx) if state.name in names]
@@ -173,14 +174,14 @@ def _newest(at: datetime, zone: str) -> str:
     return f"the newest file is of {local(at, zone)}"
 
 
-def check_replicas(store: Store, dealer_id: str, served: Settings | Installation, now: datetime) -> Iterator[Finding]:
+def check_replicas(served: OpenInstallation, now: datetime) -> Iterator[Finding]:
     """The machines that serve now have the same settings and version, which are those of this folder."""
-    with store.read(dealer_id, now) as tx:
+    with served.store.read(served.owner, now) as tx:
         running = [replica for replica in list_replicas(tx) if now - replica.seen_at <= SEEN_WITHIN]
     if not running:
         yield Finding("skipped", "no machine serves now: dealer-agent serve")
         return
-    expected = settings_hash(served)
+    expected = settings_hash(served.installation)
     different = [replica for replica in running if replica.settings != expected]
     for replica in different[:MOST_NAMED]:
         yield Finding(

@@ -3,17 +3,15 @@
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from dealer_agent.alerts.watches import watch_of_dealer
-from dealer_agent.config import Settings
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.channels import channel_secrets
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption.file_permissions import is_open_to_others
 from dealer_agent.operations.checks import Finding, local
 
@@ -21,33 +19,9 @@ ZONE_DAYS = 400
 """How far ahead the rules of a time zone are compared."""
 
 
-def check_settings(settings: Settings, env: Mapping[str, str]) -> Iterator[Finding]:
-    """The channels have what they need, and leads have a receiver."""
-    channel_secrets(settings, env)
-    watch_of_dealer(settings, env)
-    dealer = settings.dealer
-    if settings.installation is None and not settings.alerts.has_receivers:
-        yield Finding("warning", "nobody gets alerts", "write mail or webhook_url under [alerts]")
-    without = [
-        rooftop.name for rooftop in dealer.rooftops if not rooftop.deliver.channels and not rooftop.deliver.notify
-    ]
-    if without:
-        yield Finding(
-            "warning",
-            f"nobody receives the leads of {without[0]}{f' and {len(without) - 1} more' if len(without) > 1 else ''}",
-            "add a channel or notify under [rooftops.deliver]",
-        )
-    else:
-        yield Finding("ok", f"{dealer.id}: the settings of {_counted(dealer.rooftops, 'rooftop')} are valid")
-
-
-def _counted(things: Collection[object], name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
-
-
-def check_time_zones(settings: Settings, now: datetime) -> Iterator[Finding]:
+def check_time_zones(dealer: Profile, now: datetime) -> Iterator[Finding]:
     """The zones of the rooftops have the same rules in the system's database and in the package `tzdata`."""
-    zones = sorted({rooftop.timezone for rooftop in settings.dealer.rooftops})
+    zones = sorted({rooftop.timezone for rooftop in dealer.rooftops})
     different = [zone for zone in zones if not _rules_agree(zone, now)]
     for zone in different:
         yield Finding(

@@ -15,19 +15,18 @@ import httpx
 import msgspec
 
 from dealer_agent import __version__
-from dealer_agent.config import Settings
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.settings import MailSettings, MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.hosts import is_this_machine
-from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.dealers.profile import HttpChannel, Profile
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.operations.checks import Finding, local
 from dealer_agent.operations.database_checks import clock_finding
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import connect, trusted
-from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH
+from dealer_agent.protocol.well_known import ARD_PATH
 from dealer_agent.server.service import RPC
 
 ADDRESS_SECONDS = 20.0
@@ -37,18 +36,17 @@ CONNECT_SECONDS = 10.0
 _PROXY_ADVICE = "check the service, the proxy and the name in DNS; dealer-agent serve shows what it listens on"
 
 
-def check_address(settings: Settings, now: datetime) -> Iterator[Finding]:
-    """The public address of a dealer answers with a card that has the URLs of the settings."""
-    service = settings.service
-    if not service.public_url:
+def check_address(url: str, base: str, zone: str, alerts: AlertSettings, now: datetime) -> Iterator[Finding]:
+    """The public address of a dealer answers with a card that has the URLs of the settings.
+
+    `url` is that of the card; it is empty without a public URL. `base` is the URL of the service.
+    """
+    if not url:
         yield Finding("warning", "public_url is not set: only this machine can use the card", "set it under [service]")
         return
-    # The card of a dealer with a folder of its own is at the root of its site.
-    url = (service.public_url if settings.installation is None else settings.base_url("")) + CARD_PATH
-    body = yield from _fetched(url, now, settings.dealer.rooftops[0].timezone, settings.alerts)
+    body = yield from _fetched(url, now, zone, alerts)
     if body is None:
         return
-    base = settings.base_url("")
     expected = {base, base + RPC}
     card = _members(body)
     interfaces = card.get("supportedInterfaces", card.get("supported_interfaces", ()))
@@ -163,15 +161,15 @@ def check_mail(mail: MailSettings, env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("ok", f"{mail.host}:{mail.port} accepts mail ({mail.security}), {login}")
 
 
-def check_channels(settings: Settings) -> Iterator[Finding]:
+def check_channels(dealer: Profile, rule: AddressRule) -> Iterator[Finding]:
     """The servers of HTTP channels accept connections, and folders can be written. Nothing is sent."""
     found = False
-    for rooftop in settings.dealer.rooftops:
+    for rooftop in dealer.rooftops:
         for name, channel in rooftop.deliver.channels.items():
             found = True
             where = f"{rooftop.name}, {name}"
             if isinstance(channel, HttpChannel):
-                yield _connection_to(channel.url, where, settings.address_rule)
+                yield _connection_to(channel.url, where, rule)
             else:
                 yield Finding("ok", f"{where}: its settings are complete; --send delivers a test lead")
     if not found:
