@@ -20,9 +20,9 @@ from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Deliver, HttpChannel
 from dealer_agent.feed_collection.collection import feed_rows
-from dealer_agent.operations import database_checks as checks
+from dealer_agent.operations import inside_checks as checks
 from dealer_agent.operations.checks import Finding
-from dealer_agent.operations.local_checks import check_time_zones
+from dealer_agent.operations.inside_checks import check_time_zones
 from dealer_agent.operations.outside_checks import check_address, check_channels, check_metrics, check_sftp_server
 from dealer_agent.server.replica_record import settings_hash
 from dealer_agent.storage.alerts import confirm_copy

@@ -1,20 +1,31 @@
-"""One run of `dealer-agent ask`: the connection, exit codes and messages, and what `--wire` prints."""
+"""One run of `dealer-agent ask`: its options, the connection, exit codes and messages, and what `--wire` prints.
 
+The options of a search are made from the filters of the protocol, which are made from the table of the fields.
+"""
+
+import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Literal, NoReturn, TypeVar
+from enum import IntEnum, StrEnum
+from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar
 
 import anyio
+import msgspec
 import typer
 
-from dealer_agent.cli.terminal import err, fail, plain
+from dealer_agent.cli.command import Opening
+from dealer_agent.cli.terminal import err, fail, out, plain
 from dealer_agent.client import DealerAgent, DealerAgentError, Exchange
 from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Refused, Unreachable
+from dealer_agent.protocol.card import TOKEN_VARIABLE
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
+from dealer_agent.protocol.requests import FILTER_MEANINGS, FILTERED, Filters, filter_members
+from dealer_agent.protocol.skill import Skill
 
 Answer = TypeVar("Answer")
+Data = TypeVar("Data", bound=msgspec.Struct)
 
 
 class Exit(IntEnum):
@@ -35,13 +46,13 @@ EXIT_CODES = (
 
 @dataclass(frozen=True)
 class Session:
-    """The options of a command that asks the dealer at `url`."""
+    """The options of a command that asks the dealer at `url`. `filters` has those that were given, as JSON values."""
 
     url: str
+    filters: dict[str, Any]
     token: str | None
     wire: bool
     binding: Literal["JSONRPC", "HTTP+JSON"] | None
-    as_json: bool
 
     def run(self, asked: Callable[[DealerAgent], Awaitable[Answer]], again: str = "") -> Answer:
         """What the function returns for the dealer's agent. An error ends the command with its exit code.
@@ -64,6 +75,117 @@ class Session:
             return anyio.run(connected)
         except DealerAgentError as error:
             _fail(error, again)
+
+    def ask(self, skill: Skill, members: Mapping[str, Any], kind: type[Data], show: Callable[[Data], None]) -> Any:
+        """Asks, and shows the answer to people. Returns its data as they were received, for `--json`."""
+
+        async def asked(agent: DealerAgent) -> tuple[Any, Data | None]:
+            reply = await agent.ask(skill, members)
+            return reply.data, None if out.quiet else reply.typed(kind)
+
+        data, typed = self.run(asked)
+        if typed is not None:
+            show(typed)
+        return data
+
+    def with_filters(self, **members: Any) -> dict[str, Any]:
+        """The members of a request, with the filters if there are any."""
+        return ({"filters": self.filters} if self.filters else {}) | members
+
+
+_ROWS = {name: row for row in FILTERED for name in filter_members(row)}
+
+
+def _filter_option(field: msgspec.structs.FieldInfo) -> Any:
+    """The annotation of the option for a filter, from the type of the filter."""
+    kind = msgspec.inspect.type_info(field.type)
+    option: dict[str, Any] = {"help": _meaning(field.name), "metavar": "TEXT"}
+    python: Any = str
+    match kind:
+        case msgspec.inspect.ListType(item_type=item):
+            python = list[str]
+            if isinstance(item, msgspec.inspect.LiteralType):
+                # Typer has no list of literals.
+                python = list[StrEnum(field.name, {str(word): str(word) for word in item.values})]  # type: ignore[misc]
+                # The words are in the help: a metavar of all words would leave no room for the names of the options.
+                option |= {"metavar": "WORD", "help": f"{option['help']} One of {', '.join(map(str, item.values))}."}
+        case msgspec.inspect.IntType():
+            python = int
+            option |= {"min": kind.ge, "metavar": "NUMBER"}
+        case msgspec.inspect.BoolType():
+            # False is no constraint, so the option has no negative form.
+            python = bool
+            del option["metavar"]
+    return Annotated[
+        python | None, typer.Option(f"--{_dashed(field.name)}", rich_help_panel="Filters", show_default=False, **option)
+    ]
+
+
+def _meaning(name: str) -> str:
+    """The label of the field, and what the published schema says of the filter."""
+    row = _ROWS.get(name)
+    end = {"_min": ", at least", "_max": ", at most"}.get(name[-4:], "")
+    label = f"{row.field.label}{end}." if row else ""
+    meaning = FILTER_MEANINGS.get(name, "")
+    return label if label and label.startswith(meaning.rstrip(".")) else f"{label} {meaning}".strip()
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar=TOKEN_VARIABLE,
+        metavar="TOKEN",
+        help="The bearer token of the dealer. Other users of the machine can see options, but not the environment.",
+    ),
+]
+WireOption = Annotated[
+    bool,
+    typer.Option("--wire", help="Print each request and response to the standard error. Tokens are left out."),
+]
+BindingOption = Annotated[
+    Literal["JSONRPC", "HTTP+JSON"] | None,
+    typer.Option("--binding", help="The binding. By default JSON-RPC, if the card has it."),
+]
+_COMMON: Final = {
+    "context": (typer.Context, inspect.Parameter.empty),
+    "token": (TokenOption, None),
+    "wire": (WireOption, False),
+    "binding": (BindingOption, None),
+}
+_FILTER_OPTIONS: Final = {field.name: (_filter_option(field), None) for field in msgspec.structs.fields(Filters)}
+
+
+def _session(
+    context: typer.Context, token: str | None, wire: bool, binding: Any, **filters: Any
+) -> nullcontext[Session]:
+    return nullcontext(Session(context.obj, _checked(filters), token, wire, binding))
+
+
+def _checked(filters: dict[str, Any]) -> dict[str, Any]:
+    """The filters that were given, as JSON values. Raises BadParameter."""
+    given: dict[str, Any] = msgspec.to_builtins({name: value for name, value in filters.items() if _is_given(value)})
+    try:
+        msgspec.convert(given, Filters)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$.")
+        name = path.rstrip("`").partition("[")[0]
+        raise typer.BadParameter(reason, param_hint=f"--{_dashed(name)}") from None
+    return given
+
+
+def _is_given(value: object) -> bool:
+    """Whether an option was given: 0 and the empty text are values."""
+    return value is not None and value != []
+
+
+SESSION = Opening(_COMMON, _session)
+SEARCH = Opening(_FILTER_OPTIONS | _COMMON, _session)
+"""A session with an option for each filter of the protocol."""
 
 
 def _fail(error: DealerAgentError, again: str) -> NoReturn:

@@ -1,6 +1,5 @@
 """`dealer-agent doctor`: checks what a service needs, and says what to do."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -12,8 +11,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from dealer_agent.cli.open_dealer import DealerFolder, FolderOption, find_settings, is_installation
-from dealer_agent.cli.terminal import JsonOption, counted, out, plain, terminal_width
+from dealer_agent.cli.command import FolderOption, JsonOption
+from dealer_agent.cli.open_dealer import DealerFolder, find_settings, is_installation
+from dealer_agent.cli.terminal import counted, out, plain, print_json, terminal_width
 from dealer_agent.config import Settings, SettingsError
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.server.dealer_settings import load_dealer_settings
@@ -55,7 +55,7 @@ def doctor(
     else:
         results = examine(Examined(os.environ, datetime.now(UTC), settings, installation, send))
     if as_json:
-        typer.echo(json.dumps([result._asdict() for result in results], indent=2))
+        print_json([result._asdict() for result in results])
     else:
         _show(results)
     if any(result.status == "problem" for result in results):

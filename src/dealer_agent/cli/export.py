@@ -8,13 +8,13 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, BinaryIO, Literal
 
 import msgspec
 import typer
 
-from dealer_agent.cli.customer_data import OutOption, private_file, record_access
-from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
+from dealer_agent.cli.customer_data import OutOption, day_option, private_file, record_access
+from dealer_agent.cli.open_dealer import OpenDealer
 from dealer_agent.cli.terminal import counted, err, fail, progress
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView, lead_view
@@ -25,17 +25,13 @@ from dealer_agent.storage.leads import list_leads
 Format = Literal["csv", "json", "adf"]
 
 
-def _day(meaning: str) -> Any:
-    return typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help=meaning)
-
-
 def export(
-    directory: DirOption = HERE,
+    dealer: OpenDealer,
     form: Annotated[
         Format, typer.Option("--format", help="csv for a spreadsheet, json for a program, adf for a CRM.")
     ] = "csv",
-    since: Annotated[datetime | None, _day("Leads received on this day (UTC) or later.")] = None,
-    until: Annotated[datetime | None, _day("Leads received on this day (UTC) or earlier.")] = None,
+    since: Annotated[datetime | None, day_option("Leads received on this day (UTC) or later.")] = None,
+    until: Annotated[datetime | None, day_option("Leads received on this day (UTC) or earlier.")] = None,
     file: OutOption = None,
 ) -> None:
     """Write leads, oldest first, as one document: CSV with a header, a JSON array, or ADF with one prospect per lead.
@@ -47,18 +43,17 @@ def export(
     end = None if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
     if first is not None and end is not None and first >= end:
         raise typer.BadParameter("--since is later than --until")
-    with open_dealer(directory, customers=True) as dealer:
-        chosen, erased = _chosen(dealer, first, end)
-        if form == "adf" and not chosen:
-            fail("There is no lead to export, and an ADF document needs one")
-        record_access(dealer, f"leads export --format {form}", leads=len(chosen))
-        # On a terminal the leads themselves show the progress.
-        views = _views(dealer, chosen, quiet=file is None and sys.stdout.isatty())
-        with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
-            if form == "csv" and file is not None:
-                document.write(BOM_UTF8)  # Tells Excel that a file is UTF-8.
-            WRITERS[form](views, document)
-            document.flush()
+    chosen, erased = _chosen(dealer, first, end)
+    if form == "adf" and not chosen:
+        fail("There is no lead to export, and an ADF document needs one")
+    record_access(dealer, f"leads export --format {form}", leads=len(chosen))
+    # On a terminal the leads themselves show the progress.
+    views = _views(dealer, chosen, quiet=file is None and sys.stdout.isatty())
+    with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
+        if form == "csv" and file is not None:
+            document.write(BOM_UTF8)  # Tells Excel that a file is UTF-8.
+        WRITERS[form](views, document)
+        document.flush()
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"
     err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.")

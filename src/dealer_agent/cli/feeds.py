@@ -1,21 +1,27 @@
 """`dealer-agent feeds`: the feeds that are imported without a person."""
 
 import asyncio
+import os
+import sys
 from datetime import datetime
-from typing import Annotated
+from getpass import getpass
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from msgspec import UNSET, to_builtins
 
-from dealer_agent.cli.feed_accounts import host_key, password
-from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
-from dealer_agent.cli.terminal import JsonOption, fail, limited, out, plain, print_table, section
+from dealer_agent.cli.command import DEALER, FolderOption, command
+from dealer_agent.cli.open_dealer import OpenDealer, is_installation
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import fail, limited, out, plain, section
+from dealer_agent.config import load_settings
 from dealer_agent.config.feeds import FeedSettings
+from dealer_agent.config.installation import load_installation
+from dealer_agent.encryption.passwords import check_new_password, hash_password
 from dealer_agent.storage.feeds import FeedState, feed_states, list_files, put_feeds
 
 app = typer.Typer(no_args_is_help=True)
-app.command("password")(password)
-app.command("host-key")(host_key)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a feed, from `feeds list`.")]
 LimitOption = Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")]
@@ -26,12 +32,9 @@ REFUSED = (
 NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with its source below it, such as [feeds.folder]."
 
 
-@app.command("list")
-def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
+@command(app, "list", DEALER)
+def list_(dealer: OpenDealer) -> Table:
     """List the feeds: state, last file, last import, next fetch, and the last problem."""
-    with open_dealer(directory) as dealer:
-        states = _states(dealer)
-        names = [feed.name for feed in dealer.settings.feeds]
     columns = ("Feed", "Source", "State", "Newest file", "Imported", "Next", "Waiting", "Problem")
     rows = [
         (
@@ -39,17 +42,16 @@ def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
             *map(dealer.local, (each.new_at, each.imported_at, _next_fetch(each))),
             *(each.waiting, each.problem),
         )
-        for each in (states[name] for name in names)
+        for each in _states(dealer).values()
     ]
-    print_table("Feeds", columns, rows, empty=NO_FEEDS, as_json=as_json)
+    return Table("Feeds", columns, rows, empty=NO_FEEDS)
 
 
-@app.command("show")
-def show(name: NameArgument, directory: DirOption = HERE, as_json: JsonOption = False) -> None:
+@command(app, "show", DEALER)
+def show(dealer: OpenDealer, name: NameArgument) -> list[dict[str, Any]]:
     """Show the settings and the state of a feed."""
-    with open_dealer(directory) as dealer:
-        feed = feed_named(dealer, name)
-        state = _states(dealer)[name]
+    feed = feed_named(dealer, name)
+    state = _states(dealer)[name]
     columns = (
         *("Feed", "Source", "State", "In settings since", "Checked", "Answered"),
         *("Newest file", "Imported", "Next", "Waiting", "Problem"),
@@ -60,30 +62,26 @@ def show(name: NameArgument, directory: DirOption = HERE, as_json: JsonOption = 
         *map(dealer.local, (state.new_at, state.imported_at, _next_fetch(state))),
         *(state.waiting, state.problem),
     )
-    if as_json:
-        print_table("", columns, [values], as_json=True)
-        return
     section(f"Feed {name}", dict(zip(columns, values, strict=True)))
     settings = to_builtins(feed)
     if feed.upload is not UNSET:
         settings["upload"].pop("password_hash", None)
     section("Settings", {key: value for key, value in settings.items() if value not in ([], {})})
+    return Table("", columns, [values]).document
 
 
-@app.command("files")
+@command(app, "files", DEALER)
 def files(
+    dealer: OpenDealer,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only the files of this feed.")] = None,
-    directory: DirOption = HERE,
     limit: LimitOption = 20,
-    as_json: JsonOption = False,
-) -> None:
+) -> Table:
     """List the files of the feeds: when each arrived, its result, and why it was refused."""
-    with open_dealer(directory) as dealer:
-        if name is not None:
-            feed_named(dealer, name)
-        with dealer.read() as tx:
-            found = limited(list_files(tx, name, limit + 1), limit)
-        folder = dealer.settings.directory / "feeds"
+    if name is not None:
+        feed_named(dealer, name)
+    with dealer.read() as tx:
+        found = limited(list_files(tx, name, limit + 1), limit)
+    folder = dealer.settings.directory / "feeds"
     columns = ("Feed", "Received", "Name", "Bytes", "State", "Finished", "Revision", "Problem", "Id")
     rows = [
         (
@@ -92,17 +90,15 @@ def files(
         )
         for each in found
     ]
-    print_table("Files", columns, rows, empty="No file has arrived yet.", as_json=as_json)
-    if rows and not as_json:
-        out.print(f"Files are in {plain(str(folder))}/NAME/kept and NAME/refused. Their names begin with the id.")
-    if not as_json and any(each.state == "refused" for each in found):
-        out.print(plain(REFUSED))
+    notes = [f"Files are in {folder}/NAME/kept and NAME/refused. Their names begin with the id."] if rows else []
+    notes += [REFUSED] if any(each.state == "refused" for each in found) else []
+    return Table("Files", columns, rows, empty="No file has arrived yet.", notes=notes)
 
 
-@app.command("run")
+@command(app, "run", DEALER)
 def run(
+    dealer: OpenDealer,
     name: NameArgument,
-    directory: DirOption = HERE,
     again: Annotated[
         bool, typer.Option("--again", help="Fetch and import the file also if it has not changed.")
     ] = False,
@@ -111,25 +107,59 @@ def run(
     # Imported here: the HTTP client takes a moment.
     from dealer_agent.feed_collection.collection import FeedCollection, feed_rows, import_in_process
 
-    with open_dealer(directory) as dealer:
-        feed_named(dealer, name)
-        with dealer.write() as tx:
-            put_feeds(tx, feed_rows(dealer.settings))
+    feed_named(dealer, name)
+    with dealer.write() as tx:
+        put_feeds(tx, feed_rows(dealer.settings))
 
-        async def collect() -> None:
-            done = await FeedCollection(dealer.store, import_in_process).collect(dealer.settings, name, again=again)
-            if done.outcome == "busy":
-                fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
-            for file in done.files:
-                out.print(f"{plain(file.name)}: {file.state}{f'. {plain(file.problem)}' if file.problem else ''}")
-            if done.problem is not None:
-                fail(f"The feed {name}: {done.problem}")
-            if not done.files:
-                out.print("Nothing new.")
-            if any(file.state in ("refused", "failed") for file in done.files):
-                raise typer.Exit(1)
+    async def collect() -> None:
+        done = await FeedCollection(dealer.store, import_in_process).collect(dealer.settings, name, again=again)
+        if done.outcome == "busy":
+            fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
+        for file in done.files:
+            out.print(f"{plain(file.name)}: {file.state}{f'. {plain(file.problem)}' if file.problem else ''}")
+        if done.problem is not None:
+            fail(f"The feed {name}: {done.problem}")
+        if not done.files:
+            out.print("Nothing new.")
+        if any(file.state in ("refused", "failed") for file in done.files):
+            raise typer.Exit(1)
 
-        asyncio.run(collect())
+    asyncio.run(collect())
+
+
+@command(app, "password")
+def password() -> None:
+    """Ask for a password, and print its hash for the upload section of a feed.
+
+    Without a terminal, the first line of the input is the password. Nothing is stored.
+    """
+    chosen = _asked_password() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    try:
+        check_new_password(chosen)
+    except ValueError as problem:
+        fail(str(problem))
+    out.print(f'password_hash = "{hash_password(chosen)}"', soft_wrap=True)
+
+
+@command(app, "host-key")
+def host_key(folder: FolderOption = Path()) -> list[dict[str, Any]]:
+    """Show the host key of the SFTP server, and its fingerprint for vendors. A missing key is made."""
+    # Imported here: asyncssh takes a moment.
+    from dealer_agent.feed_collection.host_key import fingerprint
+    from dealer_agent.feed_collection.host_key import host_key as read_host_key
+
+    if is_installation(folder):
+        installation = load_installation(folder, os.environ)
+        directory, settings = installation.directory, installation.file.sftp
+    else:
+        of_dealer = load_settings(folder, os.environ)
+        directory, settings = of_dealer.directory, of_dealer.sftp
+    path = directory / settings.host_key_file
+    key = read_host_key(path)
+    public_key = " ".join(key.export_public_key().decode().split()[:2])
+    columns, values = ("Fingerprint", "Public key", "File"), (fingerprint(key), public_key, str(path))
+    section("Host key", dict(zip(columns, values, strict=True)))
+    return Table("", columns, [values]).document
 
 
 def feed_named(dealer: OpenDealer, name: str, option: str = "NAME") -> FeedSettings:
@@ -163,3 +193,10 @@ def _word(state: FeedState) -> str:
     if state.is_late:
         return "late"
     return "ok" if state.checked_at or state.new_at else "new"
+
+
+def _asked_password() -> str:
+    chosen = getpass("Password: ")
+    if getpass("Again: ") != chosen:
+        fail("The two passwords differ: try again")
+    return chosen

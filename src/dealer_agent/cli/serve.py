@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 import typer
 from msgspec import UNSET
 
+from dealer_agent.cli.command import FolderOption
 from dealer_agent.cli.open_dealer import (
     DealerFolder,
-    FolderOption,
     find_settings,
     is_installation,
     open_installation,

@@ -8,16 +8,19 @@ The place and the form of an error differ between bindings and versions. All of 
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from dealer_agent.client.card import Card
 from dealer_agent.client.errors import REFUSALS, MalformedReply, Problem, Refused, Unreachable
+from dealer_agent.client.lenient_types import decode_lenient
 from dealer_agent.client.transport import Received
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.skill import Skill
+
+Answer = TypeVar("Answer", bound=Struct)
 
 GATEWAY_STATUSES = {502: True, 503: False, 504: True}
 """Statuses of gateways, and whether the request may have arrived at the agent."""
@@ -45,6 +48,13 @@ class Reply(Struct, frozen=True):
 
     data: dict[str, Any]
     message: str | None = None
+
+    def typed(self, kind: type[Answer]) -> Answer:
+        """The data as a type of the protocol. Raises MalformedReply."""
+        try:
+            return decode_lenient(self.data, kind)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise MalformedReply(f"The reply has another form than {kind.__name__}: {error}", http_status=200) from None
 
 
 def request_body(card: Card, skill: Skill, members: Mapping[str, Any], message_id: str) -> bytes:

@@ -17,10 +17,17 @@ from dealer_agent.config.installation import load_installation
 from dealer_agent.config.keys import sync_directory
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.encryption import Cipher
-from dealer_agent.operations.backup_file import FORMAT, TABLES_FOLDER, Manifest, Progress, is_portable, write_backup
-from dealer_agent.operations.backup_key import seal_keys
+from dealer_agent.operations import OperationError
+from dealer_agent.operations.backup_file import (
+    FORMAT,
+    TABLES_FOLDER,
+    Manifest,
+    Progress,
+    is_portable,
+    seal_keys,
+    write_backup,
+)
 from dealer_agent.operations.database_copy import copy_database
-from dealer_agent.operations.errors import OperationError
 from dealer_agent.storage.chain_heads import MOST_CHARACTERS, Head
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 from dealer_agent.storage.database_url import is_sqlite

@@ -35,6 +35,10 @@ class CheckResult(NamedTuple):
     advice: str
 
 
+class NoDatabase(Exception):  # noqa: N818 - it only ends a check
+    """A check needs the database, which does not answer."""
+
+
 class Check(NamedTuple):
     """A check. `run` blocks. Its own errors have advice, so StorageError and SettingsError become problems."""
 
@@ -70,6 +74,8 @@ def run_checks(checks: Sequence[Check], seconds: float) -> list[CheckResult]:
 def _findings(check: Check) -> list[Finding]:
     try:
         return list(check.run())
+    except NoDatabase:
+        return [Finding("skipped", "the database does not answer")]
     except SettingsError as error:
         return [Finding("problem", line, "correct it, and restart the service") for line in str(error).splitlines()]
     except (StorageError, EncryptionError) as error:

@@ -1,4 +1,4 @@
-"""Chooses the checks of `dealer-agent doctor`: for a dealer, and for an installation."""
+"""`dealer-agent doctor`: the table of its checks, of a dealer and of an installation."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -6,24 +6,27 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from dealer_agent.config import Settings, SettingsError
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.settings import Sections
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.operations.checks import CHECK_SECONDS, Check, CheckResult, Finding, local, run_checks
-from dealer_agent.operations.database_checks import (
+from dealer_agent.operations.checks import CHECK_SECONDS, Check, CheckResult, Finding, NoDatabase, local, run_checks
+from dealer_agent.operations.inside_checks import (
     check_clock,
     check_database,
     check_deliveries,
+    check_disk,
     check_feeds,
+    check_folder,
     check_replicas,
+    check_settings,
     check_the_keys,
+    check_time_zones,
     check_withdrawals,
 )
-from dealer_agent.operations.local_checks import check_disk, check_folder, check_settings, check_time_zones
-from dealer_agent.operations.marked_leads import send_marked_leads
 from dealer_agent.operations.outside_checks import (
     check_address,
     check_channels,
@@ -32,6 +35,7 @@ from dealer_agent.operations.outside_checks import (
     check_mail,
     check_metrics,
     check_sftp_server,
+    send_marked_leads,
 )
 from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.database_url import database_url, is_sqlite
@@ -47,14 +51,14 @@ MOST_DEALERS = 1000
 MOST_NAMED = 10
 """The most dealers with a problem that are named."""
 
-NEEDS_DATABASE = Finding("skipped", "the database does not answer")
 
-
-@dataclass(frozen=True)
+@dataclass
 class Examined:
-    """What is checked. `settings` are those of one dealer, else the summary of an installation is made.
+    """What is checked. `settings` are those of one dealer, else the installation is checked as a whole.
 
-    `send`: deliver a marked test lead to each channel. `now` is the time of this machine.
+    `send`: deliver a marked test lead to each channel. `now` is the time of this machine. `opened` is the database, if
+    it answers. `owner` has the database, the keys and the folder. `machine` has the sections about the machine, and
+    `service` is what one service serves. `dealer_id` is ALL_DEALERS for an installation. Times are shown in `zone`.
     """
 
     env: Mapping[str, str]
@@ -62,99 +66,120 @@ class Examined:
     settings: Settings | None = None
     installation: Installation | None = None
     send: bool = False
+    opened: Store | None = None
+
+    def __post_init__(self) -> None:
+        """Derives the rest from the settings."""
+        self.owner: Settings | Installation
+        self.service: Settings | Installation
+        self.machine: Sections
+        if self.settings is not None:
+            self.owner = self.service = self.machine = self.settings
+            self.dealer_id = self.serving = self.settings.dealer.id
+            self.zone, self.alerts = self.settings.dealer.rooftops[0].timezone, self.settings.alerts
+        if self.installation is not None:
+            self.service, self.machine, self.serving = self.installation, self.installation.file, ALL_DEALERS
+            if self.settings is None:
+                self.owner, self.dealer_id, self.zone = self.installation, ALL_DEALERS, "UTC"
+                self.alerts = self.installation.file.installation.alerts
+
+    @property
+    def store(self) -> Store:
+        """The database. Raises NoDatabase."""
+        if self.opened is None:
+            raise NoDatabase
+        return self.opened
+
+    @property
+    def dealer(self) -> Settings:
+        """The settings of the one dealer."""
+        assert self.settings is not None, "this check is of a dealer"
+        return self.settings
+
+    @property
+    def whole(self) -> Installation:
+        """The installation that is checked as a whole."""
+        assert self.installation is not None, "this check is of an installation"
+        return self.installation
+
+
+class Row(NamedTuple):
+    """A check, and whether it is one of a dealer, of an installation, or of both."""
+
+    name: str
+    of: Literal["dealer", "installation", "both"]
+    run: Callable[[Examined], Iterable[Finding]]
+
+
+def _check_keys(of: Examined) -> Iterator[Finding]:
+    if of.settings is None:
+        folder, days, has_copy = of.whole.directory, of.whole.file.installation.rotate_keys_days, True
+    else:
+        folder, days = of.settings.installation or of.settings.directory, of.settings.dealer.privacy.rotate_keys_days
+        has_copy = of.settings.installation is None
+    cipher = of.owner.cipher
+    return check_the_keys(of.store, of.dealer_id, cipher, folder, days, of.zone, of.now, has_copy=has_copy)
+
+
+def _check_folder(of: Examined) -> Iterator[Finding]:
+    rooftops = () if of.settings is None else of.settings.dealer.rooftops
+    channels = [channel for rooftop in rooftops for channel in rooftop.deliver.directory]
+    return check_folder(of.owner.directory, {each.name: of.owner.directory / each.path for each in channels})
+
+
+def _check_channels(of: Examined) -> Iterator[Finding]:
+    if not of.send:
+        return check_channels(of.dealer)
+    return send_marked_leads(of.dealer, of.store.check_keys(of.dealer_id), of.now)
+
+
+CHECKS = (
+    Row("dealers", "installation", lambda of: _check_dealers(of.store, of.whole, of)),
+    Row("settings", "dealer", lambda of: check_settings(of.dealer, of.env)),
+    Row("time zones", "dealer", lambda of: check_time_zones(of.dealer, of.now)),
+    Row("keys", "both", _check_keys),
+    Row("folder", "both", _check_folder),
+    Row("disk", "both", lambda of: check_disk(of.owner.directory, of.alerts)),
+    Row("clock", "both", lambda of: check_clock(of.store, of.dealer_id, of.alerts, of.now)),
+    Row("replicas", "both", lambda of: check_replicas(of.store, of.serving, of.service, of.now)),
+    Row("feeds", "dealer", lambda of: check_feeds(of.store, of.dealer, of.now)),
+    Row("deliveries", "dealer", lambda of: check_deliveries(of.store, of.dealer_id, of.alerts, of.zone, of.now)),
+    Row("withdrawals", "dealer", lambda of: check_withdrawals(of.store, of.dealer_id, of.now)),
+    Row("mail", "both", lambda of: check_mail((of.settings or of.machine).mail, of.env)),
+    Row("channels", "dealer", _check_channels),
+    Row("public address", "dealer", lambda of: check_address(of.dealer, of.now)),
+    Row(
+        "public address",
+        "installation",
+        lambda of: check_installation_address(of.whole.public_url, of.alerts, of.now),
+    ),
+    Row("rate limits", "both", lambda of: check_limit_store(of.service.rate_limit_url)),
+    Row("sftp server", "both", lambda of: check_sftp_server(of.machine.sftp)),
+    Row("metrics", "both", lambda of: check_metrics(of.machine.metrics)),
+)
+"""All checks but that of the database, in the order of the report."""
 
 
 def examine(examined: Examined) -> list[CheckResult]:
     """Runs all checks. The database is first, because many others need it."""
-    settings, installation = examined.settings, examined.installation
+    owner, many = examined.owner, examined.installation is not None
     with ExitStack() as closing:
-        stores: list[Store] = []
 
         def open_store() -> Iterator[Finding]:
-            url = settings.database_url if settings is not None else installation.database_url if installation else ""
-            cipher = settings.cipher if settings is not None else installation.cipher if installation else None
-            many = installation is not None
+            url = owner.database_url
             if is_sqlite(url) and not Path(str(database_url(url).database)).exists():
                 yield Finding("problem", "there is no database yet", "dealer-agent inventory import FILE makes it")
                 return
-            stores.append(Store.open(url, cipher, many_dealers=many))
-            closing.callback(stores[0].close)
-            yield from check_database(stores[0], many_dealers=many)
+            examined.opened = Store.open(url, owner.cipher, many_dealers=many)
+            closing.callback(examined.opened.close)
+            yield from check_database(examined.opened, many_dealers=many)
 
-        first = run_checks([Check("database", open_store)], CHECK_SECONDS)
-        store = stores[0] if stores and first[0].status != "problem" else None
-        if settings is not None:
-            others = _of_dealer(examined, settings, store)
-        else:
-            assert installation is not None, "a dealer or an installation is examined"
-            others = _of_installation(examined, installation, store)
-        return first + run_checks(others, CHECK_SECONDS)
-
-
-def _of_dealer(examined: Examined, settings: Settings, store: Store | None) -> list[Check]:
-    now, env, dealer = examined.now, examined.env, settings.dealer
-    zone = dealer.rooftops[0].timezone
-    folders = {
-        channel.name: settings.directory / channel.path
-        for rooftop in dealer.rooftops
-        for channel in rooftop.deliver.directory
-    }
-    with_store = partial(_with_store, store)
-    machine: Sections = settings if examined.installation is None else examined.installation.file
-    served, serving = (settings, dealer.id) if examined.installation is None else (examined.installation, ALL_DEALERS)
-    keys = (dealer.id, settings.cipher, settings.installation or settings.directory, dealer.privacy.rotate_keys_days)
-    checks = [
-        Check("settings", lambda: check_settings(settings, env)),
-        Check("time zones", lambda: check_time_zones(settings, now)),
-        Check(
-            "keys",
-            with_store(lambda opened: check_the_keys(opened, *keys, zone, now, has_copy=settings.installation is None)),
-        ),
-        Check("folder", lambda: check_folder(settings.directory, folders)),
-        Check("disk", lambda: check_disk(settings.directory, settings.alerts)),
-        Check("clock", with_store(lambda opened: check_clock(opened, dealer.id, settings.alerts, now))),
-        Check("replicas", with_store(lambda opened: check_replicas(opened, serving, served, now))),
-        Check("feeds", with_store(lambda opened: check_feeds(opened, settings, now))),
-        Check("deliveries", with_store(lambda opened: check_deliveries(opened, dealer.id, settings.alerts, zone, now))),
-        Check("withdrawals", with_store(lambda opened: check_withdrawals(opened, dealer.id, now))),
-        Check("mail", lambda: check_mail(settings.mail, env)),
-        Check("channels", lambda: check_channels(settings)),
-        Check("public address", lambda: check_address(settings, now)),
-        Check("rate limits", lambda: check_limit_store(_limit_url(examined, settings))),
-        Check("sftp server", lambda: check_sftp_server(machine.sftp)),
-        Check("metrics", lambda: check_metrics(machine.metrics)),
-    ]
-    if examined.send:
-        send = with_store(lambda opened: send_marked_leads(settings, opened.check_keys(dealer.id), now))
-        checks = [Check("channels", send) if check.name == "channels" else check for check in checks]
-    return checks
-
-
-def _limit_url(examined: Examined, settings: Settings) -> str:
-    return settings.rate_limit_url if examined.installation is None else examined.installation.rate_limit_url
-
-
-def _of_installation(examined: Examined, installation: Installation, store: Store | None) -> list[Check]:
-    now, section = examined.now, installation.file.installation
-    with_store = partial(_with_store, store)
-    keys = (ALL_DEALERS, installation.cipher, installation.directory, section.rotate_keys_days, "UTC", now)
-    return [
-        Check("dealers", with_store(lambda opened: _check_dealers(opened, installation, examined))),
-        Check("keys", with_store(lambda opened: check_the_keys(opened, *keys))),
-        Check("folder", lambda: check_folder(installation.directory, {})),
-        Check("disk", lambda: check_disk(installation.directory, section.alerts)),
-        Check("clock", with_store(lambda opened: check_clock(opened, ALL_DEALERS, section.alerts, now))),
-        Check("replicas", with_store(lambda opened: check_replicas(opened, ALL_DEALERS, installation, now))),
-        Check("mail", lambda: check_mail(installation.file.mail, examined.env)),
-        Check("public address", lambda: check_installation_address(installation.public_url, section.alerts, now)),
-        Check("rate limits", lambda: check_limit_store(installation.rate_limit_url)),
-        Check("sftp server", lambda: check_sftp_server(installation.file.sftp)),
-        Check("metrics", lambda: check_metrics(installation.file.metrics)),
-    ]
-
-
-def _with_store(store: Store | None, check: Callable[[Store], Iterable[Finding]]) -> Callable[[], Iterable[Finding]]:
-    return lambda: [NEEDS_DATABASE] if store is None else check(store)
+        found = run_checks([Check("database", open_store)], CHECK_SECONDS)
+        if found[0].status == "problem":
+            examined.opened = None
+        kinds = ("both", "installation" if examined.settings is None else "dealer")
+        checks = [Check(row.name, partial(row.run, examined)) for row in CHECKS if row.of in kinds]
+        return found + run_checks(checks, CHECK_SECONDS)
 
 
 def _check_dealers(store: Store, installation: Installation, examined: Examined) -> Iterator[Finding]:

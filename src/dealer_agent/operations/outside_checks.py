@@ -15,20 +15,30 @@ import httpx
 import msgspec
 
 from dealer_agent import __version__
+from dealer_agent.bootstrap.dealer_service import customer_links
+from dealer_agent.bootstrap.deliveries import dealer_outlets, http_client
 from dealer_agent.config import Settings
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.settings import MailSettings, MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.dealers.routing import CUSTOMER
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.lease import lease_outside_queue
 from dealer_agent.delivery.mail_server import MailServer
+from dealer_agent.delivery.outlet import Outlet
+from dealer_agent.encryption import Cipher
+from dealer_agent.leads.lead_view import LeadView, rooftop_view
 from dealer_agent.operations.checks import Finding, local
-from dealer_agent.operations.database_checks import clock_finding
+from dealer_agent.operations.inside_checks import clock_finding
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import connect, trusted
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.requests import Customer, SourceAgent
 from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH
 from dealer_agent.server.service import RPC
+from dealer_agent.storage.outbox import DueDelivery, Receiver
 
 ADDRESS_SECONDS = 20.0
 MOST_BYTES = 2**20
@@ -262,3 +272,57 @@ def check_metrics(metrics: MetricsSettings) -> Iterator[Finding]:
 def _address_of(host: str) -> str:
     """The address at which this machine reaches a server that listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+
+
+SEND_SECONDS = 40.0
+"""How long one channel may take."""
+
+MESSAGE = "TEST LEAD. Nobody wants a vehicle: dealer-agent doctor tests whether leads arrive. Please delete this lead."
+
+
+def marked_lead(settings: Settings, rooftop: str, lead_id: str, now: datetime) -> LeadView:
+    """A lead of an invented customer. Its name, its message and its id say that it is a test."""
+    return LeadView(
+        lead_id=lead_id,
+        dealer_id=settings.dealer.id,
+        dealer_name=settings.dealer.name,
+        rooftop=rooftop_view(settings.dealer, rooftop),
+        received_at=now,
+        agent=SourceAgent("dealer-agent doctor"),
+        customer=Customer("TEST", "Please Ignore", email="test@example.com"),
+        channels=("email",),
+        messages=(MESSAGE,),
+    )
+
+
+def send_marked_leads(settings: Settings, cipher: Cipher, now: datetime) -> Iterator[Finding]:
+    """Sends the leads, and names the channels that accepted one. Customers get no mail. Raises SettingsError."""
+    return iter(asyncio.run(_send_all(settings, cipher, now)))
+
+
+async def _send_all(settings: Settings, cipher: Cipher, now: datetime) -> list[Finding]:
+    async with http_client(settings.address_rule) as client:
+        outlets = dealer_outlets(settings, customer_links(settings, "", cipher), client).outlets
+        chosen = {receiver: outlet for receiver, outlet in outlets.items() if receiver[1] != CUSTOMER}
+        sending = (_send(settings, receiver, outlet, now) for receiver, outlet in chosen.items())
+        return list(await asyncio.gather(*sending)) or [Finding("skipped", "there are no channels")]
+
+
+async def _send(settings: Settings, receiver: Receiver, outlet: Outlet, now: datetime) -> Finding:
+    rooftop, channel = receiver
+    where = f"{rooftop}, {channel}"
+    lead_id = f"TEST-{new_ulid()}"
+    delivery = DueDelivery(lead_id, lead_id, None, "lead", rooftop, channel, now, 1, "", None)
+    document = await asyncio.to_thread(outlet.render, delivery, marked_lead(settings, rooftop, lead_id, now))
+    try:
+        async with asyncio.timeout(SEND_SECONDS):
+            note = await outlet.send(delivery, document, lease_outside_queue(delivery))
+    except NotDelivered as problem:
+        return Finding("problem", f"{where}: {problem}", "correct the channel, then try again")
+    except TimeoutError:
+        return Finding("problem", f"{where}: no answer within {SEND_SECONDS:g} s", "ask the receiver's support")
+    except OSError as error:
+        return Finding("problem", f"{where}: {os.strerror(error.errno or 0)}", "correct the channel, then try again")
+    if note is not None:
+        return Finding("warning", f"{where}: the test lead {lead_id} has arrived, but {note}", "correct the addresses")
+    return Finding("ok", f"{where}: the test lead {lead_id} was accepted. Delete it there")

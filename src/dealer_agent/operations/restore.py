@@ -27,11 +27,10 @@ from dealer_agent.config.keys import (
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
+from dealer_agent.operations import BackupUnreadable, OperationError
 from dealer_agent.operations.backup import has_heads
-from dealer_agent.operations.backup_file import TABLES_FOLDER, Manifest, Progress, unpack, verify
-from dealer_agent.operations.backup_key import open_keys
+from dealer_agent.operations.backup_file import TABLES_FOLDER, Manifest, Progress, open_keys, unpack, verify
 from dealer_agent.operations.database_copy import restore_database
-from dealer_agent.operations.errors import BackupUnreadable, OperationError
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 from dealer_agent.storage.migrate import known_revisions, migrate_connection
 from dealer_agent.storage.outbox import hold_deliveries

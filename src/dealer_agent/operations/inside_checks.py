@@ -1,14 +1,22 @@
-"""Checks of the database and of what it says: keys, clock, feeds, deliveries."""
+"""Checks of this machine and of the database: settings, time zones, folders, disk, keys, clock, feeds, deliveries."""
 
+import os
+import shutil
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from statistics import median
+from zoneinfo import ZoneInfo
 
 from dealer_agent import __version__
+from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.config import Settings
 from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.keys import KEY_FILE_NAME
 from dealer_agent.encryption import Cipher
@@ -26,6 +34,98 @@ from dealer_agent.storage.schema import SCHEMA_REVISION
 from dealer_agent.storage.stock import list_imports, read_stock
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.withdrawals_check import RESTORE_COMMAND, compare_withdrawals
+
+ZONE_DAYS = 400
+"""How far ahead the rules of a time zone are compared."""
+
+
+def check_settings(settings: Settings, env: Mapping[str, str]) -> Iterator[Finding]:
+    """The channels have what they need, and leads have a receiver."""
+    channel_secrets(settings, env)
+    watch_of_dealer(settings, env)
+    dealer = settings.dealer
+    if settings.installation is None and not settings.alerts.has_receivers:
+        yield Finding("warning", "nobody gets alerts", "write mail or webhook_url under [alerts]")
+    without = [
+        rooftop.name for rooftop in dealer.rooftops if not rooftop.deliver.channels and not rooftop.deliver.notify
+    ]
+    if without:
+        yield Finding(
+            "warning",
+            f"nobody receives the leads of {without[0]}{f' and {len(without) - 1} more' if len(without) > 1 else ''}",
+            "add a channel or notify under [rooftops.deliver]",
+        )
+    else:
+        yield Finding("ok", f"{dealer.id}: the settings of {_counted(dealer.rooftops, 'rooftop')} are valid")
+
+
+def _counted(things: Collection[object], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
+def check_time_zones(settings: Settings, now: datetime) -> Iterator[Finding]:
+    """The zones of the rooftops have the same rules in the system's database and in the package `tzdata`."""
+    zones = sorted({rooftop.timezone for rooftop in settings.dealer.rooftops})
+    different = [zone for zone in zones if not _rules_agree(zone, now)]
+    for zone in different:
+        yield Finding(
+            "warning",
+            f"{zone}: this system and the Python package tzdata have different rules",
+            "update the system's package tzdata, so that visits have the right time",
+        )
+    if not different:
+        yield Finding("ok", ", ".join(f"{zone} (now {local(now, zone)})" for zone in zones[:5]))
+
+
+def _rules_agree(zone: str, now: datetime) -> bool:
+    packaged = _packaged_zone(zone)
+    system = ZoneInfo(zone)
+    moments = (now + timedelta(days=day) for day in range(ZONE_DAYS))
+    return packaged is None or all(
+        moment.astimezone(system).utcoffset() == moment.astimezone(packaged).utcoffset() for moment in moments
+    )
+
+
+@cache
+def _packaged_zone(zone: str) -> ZoneInfo | None:
+    path = files("tzdata").joinpath("zoneinfo", *zone.split("/"))
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return ZoneInfo.from_file(file, zone)
+
+
+def check_folder(directory: Path, channels: Mapping[str, Path]) -> Iterator[Finding]:
+    """Only the user of the service has access to the folder, and can write. `channels` are folders for leads."""
+    state = directory.stat()
+    if is_open_to_others(state.st_mode):
+        yield Finding("problem", f"other users have access to {directory}", f"chmod 700 {directory}")
+    elif not os.access(directory, os.W_OK | os.X_OK):
+        yield Finding("problem", f"this user may not write to {directory}", "run the service as the folder's owner")
+    elif os.geteuid() not in (0, state.st_uid):
+        yield Finding("warning", f"{directory} belongs to another user", "run this command as the service's user")
+    else:
+        yield Finding("ok", f"{directory} is private ({stat.S_IMODE(state.st_mode):o})")
+    for name, path in channels.items():
+        if path.is_dir() and is_open_to_others(path.stat().st_mode):
+            yield Finding(
+                "warning",
+                f"other users have access to the folder of channel {name}",
+                f"chmod 700 {path}, if the CRM's program runs as the same user",
+            )
+
+
+def check_disk(directory: Path, alerts: AlertSettings) -> Iterator[Finding]:
+    """The disk has as much space as `disk_free_mib`. A tenth of it is a problem."""
+    usage, least = shutil.disk_usage(directory), alerts.disk_free_mib * 2**20
+    free = f"{usage.free / 2**30:,.1f} GiB free of {usage.total / 2**30:,.1f} GiB"
+    if usage.free < least // 10:
+        yield Finding("problem", free, "make room: without it no lead can be stored")
+    elif usage.free < least:
+        yield Finding("warning", free, "make room on the disk of this folder")
+    else:
+        yield Finding("ok", free)
+
 
 SLOW_SECONDS = 0.1
 """A database whose median answer takes longer gets a warning."""

@@ -1,13 +1,19 @@
-"""How a table fits the width of a terminal. Pure.
+"""Tables: a result of a command for people and as JSON, and how a table fits the width of a terminal.
 
 A table that is too wide gets columns with several cells, one below the other. If that is not enough, the longest cells
 are cut and end with an ellipsis. An id is never cut. A column with sentences is wrapped between words.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
 
+from rich import table as rich_table
 from rich.cells import cell_len
+from rich.text import Text
+
+from dealer_agent.cli.terminal import Cell, cell_text, minute, out, plain, terminal_width
 
 SENTENCE_LENGTH, SENTENCE_WORDS = 40, 6
 """A column has sentences if a cell has more characters than this, and at least so many words."""
@@ -16,6 +22,59 @@ MOST_STACKED = 4
 """The most cells one below the other."""
 PADDING, DIVIDER = 2, 1
 """Characters beside a column, and between two."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: one row is one line, unless a terminal is too narrow. `empty` replaces a table without rows.
+
+    A time is shown in its own zone, as `time` formats it, with the zone's abbreviation. `notes` are lines below the
+    table. The JSON document is an array of objects with a member for each column; those of `only_json` have no column
+    for people, and are the last cells of a row.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    empty: str = ""
+    time: Callable[[datetime], str] = minute
+    notes: Sequence[str] = ()
+    only_json: Sequence[str] = ()
+
+    @property
+    def document(self) -> list[dict[str, Any]]:
+        """The rows as JSON objects."""
+        names = [column.replace(" ", "_").lower() for column in (*self.columns, *self.only_json)]
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
+    def show(self) -> None:
+        """Prints the table. On a terminal, it fits its width. Cells are no markup."""
+        if self.rows or not self.empty:
+            self._show_rows()
+        else:
+            out.print(self.empty)
+        for note in self.notes:
+            out.print(plain(note))
+
+    def _show_rows(self) -> None:
+        rows: list[Sequence[Cell]] = [row[: len(self.columns)] for row in self.rows]
+        texts = [[" ".join(plain(cell_text(cell, self.time)).splitlines()) for cell in row] for row in rows]
+        groups = lay_out(self.columns, texts, terminal_width())
+        stacked = any(len(group.members) > 1 for group in groups)
+        shown = rich_table.Table(header_style="bold", show_edge=False, show_lines=stacked)
+        for group in groups:
+            is_number = not stacked and rows and isinstance(rows[0][group.members[0]], int)
+            shown.add_column(
+                "\n".join(self.columns[number] for number in group.members),
+                justify="right" if is_number else "left",
+                width=group.width,
+                no_wrap=not group.wraps,
+                overflow="fold" if group.wraps else "ellipsis",
+            )
+        for row in texts:
+            shown.add_row(*(Text("\n".join(row[number] for number in group.members)) for group in groups))
+        out.print(Text(self.title, style="bold"))
+        out.print(shown, width=table_width([group.width for group in groups]), soft_wrap=False)
 
 
 class Group(NamedTuple):
