@@ -12,7 +12,7 @@ import typer
 
 from dealer_agent.cli.command import FOLDER, command
 from dealer_agent.cli.open_dealer import DealerFolder, find_settings, is_installation, open_installation, opened
-from dealer_agent.cli.tables import Table
+from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import fail, limited, out
 from dealer_agent.config.installation import load_installation
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -45,19 +45,15 @@ def list_(folder: DealerFolder) -> Table:
     with _opened(folder) as owner, owner.store.read(owner.id) as tx:
         states = [state for state in read_alerts(tx) if state.started_at is not None]
     states.sort(key=lambda state: (not state.is_open, -(state.ended_at or tx.now).timestamp()))
-    rows = [
-        (
-            "open" if state.is_open else "ended",
-            state.condition,
-            state.subject,
-            owner.local(state.started_at),
-            owner.local(state.ended_at),
-            sentence_of(state, owner.zone),
-        )
-        for state in states
-    ]
-    columns = ("State", "Condition", "Subject", "Started", "Ended", "Meaning")
-    return Table("Alerts", columns, rows, empty="No alerts.")
+    columns: Columns = {
+        "State": lambda state: "open" if state.is_open else "ended",
+        "Condition": "condition",
+        "Subject": "subject",
+        "Started": "started_at",
+        "Ended": "ended_at",
+        "Meaning": lambda state: sentence_of(state, owner.zone),
+    }
+    return Table.of("Alerts", columns, states, owner.local, empty="No alerts.")
 
 
 @command(app, "history", FOLDER)
@@ -73,20 +69,9 @@ def history(
 
     with _opened(folder) as owner, owner.store.read(owner.id) as tx:
         records = limited(list_messages(tx, limit + 1), limit)
-    rows = [
-        (
-            each.message_id,
-            each.kind,
-            each.receiver,
-            each.state,
-            owner.local(each.created_at),
-            each.attempts,
-            each.problem,
-        )
-        for each in records
-    ]
-    columns = ("Id", "Kind", "To", "State", "At", "Tries", "Problem")
-    return Table("Messages about alerts", columns, rows, empty="No messages yet.")
+    columns = {"Id": "message_id", "Kind": "kind", "To": "receiver", "State": "state", "At": "created_at"}
+    columns |= {"Tries": "attempts", "Problem": "problem"}
+    return Table.of("Messages about alerts", columns, records, owner.local, empty="No messages yet.")
 
 
 @command(app, "test", FOLDER)

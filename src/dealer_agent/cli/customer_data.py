@@ -39,9 +39,9 @@ def list_(
     """List the newest entries of the access log: when, who, by which command, and how many leads."""
     with dealer.read() as tx:
         found = limited(list_accesses(tx, limit + 1), limit)
-    rows = [(dealer.local(each.at), each.actor, each.action, each.lead_id, each.leads) for each in found]
-    columns = ("At", "Who", "What", "Lead Id", "Leads")
-    return Table("Access log", columns, rows, empty="Nobody looked at customer data yet.", time=moment)
+    columns = {"At": "at", "Who": "actor", "What": "action", "Lead Id": "lead_id", "Leads": "leads"}
+    empty = "Nobody looked at customer data yet."
+    return Table.of("Access log", columns, found, dealer.local, empty=empty, time=moment)
 
 
 def record_access(

@@ -184,9 +184,8 @@ def history(
                 typer.echo(document, nl=False)
             return {"number": number, "document": document}
         records = list_settings(tx)
-    columns = ("Number", "At", "Who", "Note")
-    rows = [(each.number, each.at, each.actor, each.note) for each in records]
-    return Table(f"Settings of {dealer_id}", columns, rows, time=moment)
+    columns = {"Number": "number", "At": "at", "Who": "actor", "Note": "note"}
+    return Table.of(f"Settings of {dealer_id}", columns, records, time=moment)
 
 
 @command(app, "disable", CHANGES)

@@ -7,7 +7,7 @@ import typer
 
 from dealer_agent.cli.command import CUSTOMERS, DEALER, command
 from dealer_agent.cli.open_dealer import OpenDealer
-from dealer_agent.cli.tables import Table
+from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import err, fail, limited, out, plain, section
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY, TO_CUSTOMER
 from dealer_agent.protocol.did_you_mean import did_you_mean
@@ -38,16 +38,22 @@ def list_(
     """List deliveries: the lead, the channel, the state and the last problem."""
     with dealer.read() as tx:
         found = list_deliveries(tx, limit + 1, state=state, channel=channel, lead_id=lead)
-    columns = ("Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries", "At", "Problem")
-    rows = []
-    for record in limited(list(found), limit):
-        where = record.delivery_id, record.lead_id, record.kind, record.rooftop, record.channel
-        at = dealer.local(record.settled_at or record.due_at, record.rooftop)
-        rows.append((*where, _state(record, tx.now), record.attempts, at, record.problem))
-    if channel is not None and not rows:
+    records = limited(list(found), limit)
+    columns: Columns = {
+        "Id": "delivery_id",
+        "Lead Id": "lead_id",
+        "Kind": "kind",
+        "Rooftop": "rooftop",
+        "Channel": "channel",
+        "State": lambda each: _state(each, tx.now),
+        "Tries": "attempts",
+        "At": lambda each: dealer.local(each.settled_at or each.due_at, each.rooftop),
+        "Problem": "problem",
+    }
+    if channel is not None and not records:
         _check_channel(dealer, channel)
     empty = "No such deliveries." if state or channel or lead else "No deliveries yet."
-    return Table("Deliveries", columns, rows, empty=empty)
+    return Table.of("Deliveries", columns, records, empty=empty)
 
 
 @command(app, "show", DEALER)

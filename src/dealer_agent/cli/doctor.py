@@ -43,8 +43,8 @@ def doctor(
 
     Ends with code 1 if there is a problem.
     """
-    from dealer_agent.operations.checks import CHECK_SECONDS, run_checks, settings_check
-    from dealer_agent.operations.doctor import Examined, examine
+    from dealer_agent.operations.checks import CHECK_SECONDS, Examined, run_checks, settings_check
+    from dealer_agent.operations.doctor import examine
 
     if send and dealer is None and is_installation(folder):
         raise typer.BadParameter("choose the dealer of the test leads with --dealer", param_hint="--send")

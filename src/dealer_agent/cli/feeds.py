@@ -13,7 +13,7 @@ from msgspec import UNSET, to_builtins
 
 from dealer_agent.cli.command import DEALER, FolderOption, command
 from dealer_agent.cli.open_dealer import OpenDealer, is_installation
-from dealer_agent.cli.tables import Table
+from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import fail, limited, out, plain, section
 from dealer_agent.config import load_settings
 from dealer_agent.config.feeds import FeedSettings
@@ -35,16 +35,8 @@ NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with its source 
 @command(app, "list", DEALER)
 def list_(dealer: OpenDealer) -> Table:
     """List the feeds: state, last file, last import, next fetch, and the last problem."""
-    columns = ("Feed", "Source", "State", "Newest file", "Imported", "Next", "Waiting", "Problem")
-    rows = [
-        (
-            *(each.name, each.source, _word(each)),
-            *map(dealer.local, (each.new_at, each.imported_at, _next_fetch(each))),
-            *(each.waiting, each.problem),
-        )
-        for each in _states(dealer).values()
-    ]
-    return Table("Feeds", columns, rows, empty=NO_FEEDS)
+    columns: Columns = {"Feed": "name", "Source": "source", "State": _word, **_NEWEST}
+    return Table.of("Feeds", columns, _states(dealer).values(), dealer.local, empty=NO_FEEDS)
 
 
 @command(app, "show", DEALER)
@@ -52,22 +44,15 @@ def show(dealer: OpenDealer, name: NameArgument) -> list[dict[str, Any]]:
     """Show the settings and the state of a feed."""
     feed = feed_named(dealer, name)
     state = _states(dealer)[name]
-    columns = (
-        *("Feed", "Source", "State", "In settings since", "Checked", "Answered"),
-        *("Newest file", "Imported", "Next", "Waiting", "Problem"),
-    )
-    values = (
-        *(state.name, state.source, _word(state)),
-        *map(dealer.local, (state.since, state.checked_at, state.succeeded_at)),
-        *map(dealer.local, (state.new_at, state.imported_at, _next_fetch(state))),
-        *(state.waiting, state.problem),
-    )
-    section(f"Feed {name}", dict(zip(columns, values, strict=True)))
+    since = {"In settings since": "since", "Checked": "checked_at", "Answered": "succeeded_at"}
+    columns: Columns = {"Feed": "name", "Source": "source", "State": _word, **since, **_NEWEST}
+    shown = Table.of("", columns, [state], dealer.local)
+    section(f"Feed {name}", shown.facts)
     settings = to_builtins(feed)
     if feed.upload is not UNSET:
         settings["upload"].pop("password_hash", None)
     section("Settings", {key: value for key, value in settings.items() if value not in ([], {})})
-    return Table("", columns, [values]).document
+    return shown.document
 
 
 @command(app, "files", DEALER)
@@ -82,17 +67,11 @@ def files(
     with dealer.read() as tx:
         found = limited(list_files(tx, name, limit + 1), limit)
     folder = dealer.settings.directory / "feeds"
-    columns = ("Feed", "Received", "Name", "Bytes", "State", "Finished", "Revision", "Problem", "Id")
-    rows = [
-        (
-            *(each.feed, dealer.local(each.received_at), each.name, each.size, each.state),
-            *(dealer.local(each.finished_at), each.revision, each.problem, each.file_id),
-        )
-        for each in found
-    ]
-    notes = [f"Files are in {folder}/NAME/kept and NAME/refused. Their names begin with the id."] if rows else []
+    columns = {"Feed": "feed", "Received": "received_at", "Name": "name", "Bytes": "size", "State": "state"}
+    columns |= {"Finished": "finished_at", "Revision": "revision", "Problem": "problem", "Id": "file_id"}
+    notes = [f"Files are in {folder}/NAME/kept and NAME/refused. Their names begin with the id."] if found else []
     notes += [REFUSED] if any(each.state == "refused" for each in found) else []
-    return Table("Files", columns, rows, empty="No file has arrived yet.", notes=notes)
+    return Table.of("Files", columns, found, dealer.local, empty="No file has arrived yet.", notes=notes)
 
 
 @command(app, "run", DEALER)
@@ -157,9 +136,9 @@ def host_key(folder: FolderOption = Path()) -> list[dict[str, Any]]:
     path = directory / settings.host_key_file
     key = read_host_key(path)
     public_key = " ".join(key.export_public_key().decode().split()[:2])
-    columns, values = ("Fingerprint", "Public key", "File"), (fingerprint(key), public_key, str(path))
-    section("Host key", dict(zip(columns, values, strict=True)))
-    return Table("", columns, [values]).document
+    shown = Table("", ("Fingerprint", "Public key", "File"), [(fingerprint(key), public_key, str(path))])
+    section("Host key", shown.facts)
+    return shown.document
 
 
 def feed_named(dealer: OpenDealer, name: str, option: str = "NAME") -> FeedSettings:
@@ -193,6 +172,16 @@ def _word(state: FeedState) -> str:
     if state.is_late:
         return "late"
     return "ok" if state.checked_at or state.new_at else "new"
+
+
+_NEWEST: Columns = {
+    "Newest file": "new_at",
+    "Imported": "imported_at",
+    "Next": _next_fetch,
+    "Waiting": "waiting",
+    "Problem": "problem",
+}
+"""The columns about the newest file of a feed."""
 
 
 def _asked_password() -> str:

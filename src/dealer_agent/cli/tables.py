@@ -4,10 +4,11 @@ A table that is too wide gets columns with several cells, one below the other. I
 are cut and end with an ellipsis. An id is never cut. A column with sentences is wrapped between words.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple, Self
 
 from rich import table as rich_table
 from rich.cells import cell_len
@@ -22,6 +23,10 @@ MOST_STACKED = 4
 """The most cells one below the other."""
 PADDING, DIVIDER = 2, 1
 """Characters beside a column, and between two."""
+
+
+Columns = Mapping[str, str | Callable[[Any], Any]]
+"""The columns of a table of records: an attribute of a record, or a function of it, by title."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,26 @@ class Table:
     time: Callable[[datetime], str] = minute
     notes: Sequence[str] = ()
     only_json: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        columns: Columns,
+        records: Iterable[Any],
+        local: Callable[[datetime], datetime | None] = lambda at: at,
+        **more: Any,
+    ) -> Self:
+        """A table of records, with times in the zone that `local` chooses."""
+        readers = [attrgetter(column) if isinstance(column, str) else column for column in columns.values()]
+        read = [[reader(record) for reader in readers] for record in records]
+        rows = [[local(cell) if isinstance(cell, datetime) else cell for cell in row] for row in read]
+        return cls(title, tuple(columns), rows, **more)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The first row, by the names of the columns."""
+        return dict(zip(self.columns, self.rows[0], strict=True))
 
     @property
     def document(self) -> list[dict[str, Any]]:

@@ -41,12 +41,8 @@ def list_(dealer: OpenDealer) -> Table:
     """List the tokens, revoked ones too."""
     with dealer.read() as tx:
         tokens = list_tokens(tx)
-    rows = [
-        (each.token_id, each.name, each.purpose, dealer.local(each.created_at), dealer.local(each.revoked_at))
-        for each in tokens
-    ]
-    columns = ("Id", "Name", "Opens", "Created", "Revoked")
-    return Table("Tokens", columns, rows, empty="No tokens yet: dealer-agent tokens create NAME")
+    columns = {"Id": "token_id", "Name": "name", "Opens": "purpose", "Created": "created_at", "Revoked": "revoked_at"}
+    return Table.of("Tokens", columns, tokens, dealer.local, empty="No tokens yet: dealer-agent tokens create NAME")
 
 
 @command(app, "revoke", DEALER)

@@ -12,11 +12,9 @@ from msgspec import UNSET, UnsetType
 from dealer_agent.client.card import Binding, Card, origin
 from dealer_agent.client.discovery import find_card, web_address
 from dealer_agent.client.errors import DealerAgentError, InvalidRequest, Problem
-from dealer_agent.client.leads import SubmittedLead, fitting_lead
 from dealer_agent.client.paging import LONGEST_PAGE, every_vehicle
-from dealer_agent.client.replies import Reply, read_reply, request_body
-from dealer_agent.client.retries import Retries
-from dealer_agent.client.transport import OnExchange, Transport
+from dealer_agent.client.replies import Reply, SubmittedLead, fitting_lead, read_reply, request_body
+from dealer_agent.client.transport import OnExchange, Retries, Transport
 from dealer_agent.protocol.card import A2A_VERSION
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.ids import new_ulid

@@ -3,14 +3,19 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from dealer_agent.config import SettingsError
+from dealer_agent.config import Settings, SettingsError
+from dealer_agent.config.installation import Installation
+from dealer_agent.config.settings import Sections
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.store import Store
 
 CHECK_SECONDS = 60.0
 """How long the checks may take together."""
@@ -37,6 +42,57 @@ class CheckResult(NamedTuple):
 
 class NoDatabase(Exception):  # noqa: N818 - it only ends a check
     """A check needs the database, which does not answer."""
+
+
+@dataclass
+class Examined:
+    """What is checked. `settings` are those of one dealer, else the installation is checked as a whole.
+
+    `send`: deliver a marked test lead to each channel. `now` is the time of this machine. `opened` is the database, if
+    it answers. `owner` has the database, the keys and the folder. `machine` has the sections about the machine, and
+    `service` is what one service serves. `dealer_id` is ALL_DEALERS for an installation. Times are shown in `zone`.
+    """
+
+    env: Mapping[str, str]
+    now: datetime
+    settings: Settings | None = None
+    installation: Installation | None = None
+    send: bool = False
+    opened: Store | None = None
+
+    def __post_init__(self) -> None:
+        """Derives the rest from the settings."""
+        self.owner: Settings | Installation
+        self.service: Settings | Installation
+        self.machine: Sections
+        if self.settings is not None:
+            self.owner = self.service = self.machine = self.settings
+            self.dealer_id = self.serving = self.settings.dealer.id
+            self.zone, self.alerts = self.settings.dealer.rooftops[0].timezone, self.settings.alerts
+        if self.installation is not None:
+            self.service, self.machine, self.serving = self.installation, self.installation.file, ALL_DEALERS
+            if self.settings is None:
+                self.owner, self.dealer_id, self.zone = self.installation, ALL_DEALERS, "UTC"
+                self.alerts = self.installation.file.installation.alerts
+
+    @property
+    def store(self) -> Store:
+        """The database. Raises NoDatabase."""
+        if self.opened is None:
+            raise NoDatabase
+        return self.opened
+
+    @property
+    def dealer(self) -> Settings:
+        """The settings of the one dealer."""
+        assert self.settings is not None, "this check is of a dealer"
+        return self.settings
+
+    @property
+    def whole(self) -> Installation:
+        """The installation that is checked as a whole."""
+        assert self.installation is not None, "this check is of an installation"
+        return self.installation
 
 
 class Check(NamedTuple):

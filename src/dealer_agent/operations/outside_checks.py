@@ -5,7 +5,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -18,9 +18,6 @@ from dealer_agent import __version__
 from dealer_agent.bootstrap.dealer_service import customer_links
 from dealer_agent.bootstrap.deliveries import dealer_outlets, http_client
 from dealer_agent.config import Settings
-from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.settings import MailSettings, MetricsSettings
-from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.dealers.routing import CUSTOMER
@@ -30,7 +27,7 @@ from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.encryption import Cipher
 from dealer_agent.leads.lead_view import LeadView, rooftop_view
-from dealer_agent.operations.checks import Finding, local
+from dealer_agent.operations.checks import Examined, Finding, local
 from dealer_agent.operations.inside_checks import clock_finding
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import connect, trusted
@@ -47,15 +44,15 @@ CONNECT_SECONDS = 10.0
 _PROXY_ADVICE = "check the service, the proxy and the name in DNS; dealer-agent serve shows what it listens on"
 
 
-def check_address(settings: Settings, now: datetime) -> Iterator[Finding]:
+def check_address(of: Examined) -> Iterator[Finding]:
     """The public address of a dealer answers with a card that has the URLs of the settings."""
-    service = settings.service
+    settings, service = of.dealer, of.dealer.service
     if not service.public_url:
         yield Finding("warning", "public_url is not set: only this machine can use the card", "set it under [service]")
         return
     # The card of a dealer with a folder of its own is at the root of its site.
     url = (service.public_url if settings.installation is None else settings.base_url("")) + CARD_PATH
-    body = yield from _fetched(url, now, settings.dealer.rooftops[0].timezone, settings.alerts)
+    body = yield from _fetched(url, of)
     if body is None:
         return
     base = settings.base_url("")
@@ -78,10 +75,10 @@ def check_address(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield Finding("ok", f"the card at {url} has the URLs of the settings")
 
 
-def check_installation_address(public_url: str, alerts: AlertSettings, now: datetime) -> Iterator[Finding]:
+def check_installation_address(of: Examined) -> Iterator[Finding]:
     """The public address of an installation answers with its list of dealers."""
-    url = public_url + ARD_PATH
-    body = yield from _fetched(url, now, "UTC", alerts)
+    url = of.whole.public_url + ARD_PATH
+    body = yield from _fetched(url, of)
     if body is None:
         return
     if "entries" in _members(body):
@@ -98,7 +95,7 @@ def _members(body: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _fetched(url: str, now: datetime, zone: str, alerts: AlertSettings) -> Generator[Finding, None, bytes | None]:
+def _fetched(url: str, of: Examined) -> Generator[Finding, None, bytes | None]:
     """Findings about the connection. Returns the body of the response, or None."""
     parts = urlsplit(url)
     begun, ends = datetime.now(UTC), time.monotonic() + ADDRESS_SECONDS
@@ -125,8 +122,11 @@ def _fetched(url: str, now: datetime, zone: str, alerts: AlertSettings) -> Gener
     if parts.scheme == "http" and not is_this_machine(parts.hostname or ""):
         yield Finding("problem", f"{url} is not encrypted", "use https: see the guide to production")
     if expires_at is not None:
-        left, when = expires_at - now, f"the certificate of {parts.hostname} is valid until {local(expires_at, zone)}"
-        if left < timedelta(days=alerts.certificate_days):
+        left, when = (
+            expires_at - of.now,
+            f"the certificate of {parts.hostname} is valid until {local(expires_at, of.zone)}",
+        )
+        if left < timedelta(days=of.alerts.certificate_days):
             yield Finding("warning", when, "renew it; most proxies do so by themselves, so read the proxy's log")
         else:
             yield Finding("ok", when)
@@ -137,7 +137,7 @@ def _fetched(url: str, now: datetime, zone: str, alerts: AlertSettings) -> Gener
             difference = abs(parsedate_to_datetime(said) - (begun + (answered - begun) / 2)) - timedelta(seconds=1)
         except (ValueError, TypeError):
             return body
-        yield clock_finding(max(difference, timedelta()), "the public address", alerts)
+        yield clock_finding(max(difference, timedelta()), "the public address", of.alerts)
     return body
 
 
@@ -157,8 +157,9 @@ def _words_of(error: BaseException) -> str:
     return "no answer in time" if isinstance(error, httpx.TimeoutException) else "it cannot be reached"
 
 
-def check_mail(mail: MailSettings, env: Mapping[str, str]) -> Iterator[Finding]:
+def check_mail(of: Examined) -> Iterator[Finding]:
     """The mail server accepts a connection, TLS and the login. No mail is sent."""
+    mail, env = (of.settings or of.machine).mail, of.env
     if not mail.host:
         yield Finding("skipped", "no mail server is set under [mail]")
         return
@@ -173,9 +174,12 @@ def check_mail(mail: MailSettings, env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("ok", f"{mail.host}:{mail.port} accepts mail ({mail.security}), {login}")
 
 
-def check_channels(settings: Settings) -> Iterator[Finding]:
-    """The servers of HTTP channels accept connections, and folders can be written. Nothing is sent."""
-    found = False
+def check_channels(of: Examined) -> Iterator[Finding]:
+    """The servers of HTTP channels accept connections, and folders can be written. With `send`, each gets a lead."""
+    settings, found = of.dealer, False
+    if of.send:
+        yield from asyncio.run(_send_all(settings, of.store.check_keys(of.dealer_id), of.now))
+        return
     for rooftop in settings.dealer.rooftops:
         for name, channel in rooftop.deliver.channels.items():
             found = True
@@ -212,8 +216,9 @@ def _connection_to(url: str, where: str, rule: AddressRule) -> Finding:
     return Finding("ok", f"{where}: {address[0]} accepts connections; --send delivers a test lead")
 
 
-def check_limit_store(url: str) -> Iterator[Finding]:
+def check_limit_store(of: Examined) -> Iterator[Finding]:
     """The store of the rate limits that machines share answers."""
+    url = of.service.rate_limit_url
     if not url:
         yield Finding("skipped", "RATE_LIMIT_URL is not set: each machine has its own limits")
         return
@@ -234,8 +239,9 @@ def check_limit_store(url: str) -> Iterator[Finding]:
         client.connection_pool.disconnect()
 
 
-def check_sftp_server(sftp: SftpSettings) -> Iterator[Finding]:
+def check_sftp_server(of: Examined) -> Iterator[Finding]:
     """Our SFTP server, which receives feeds, answers on this machine."""
+    sftp = of.machine.sftp
     if not sftp.enabled:
         yield Finding("skipped", "no SFTP server is switched on under [sftp]")
         return
@@ -250,8 +256,9 @@ def check_sftp_server(sftp: SftpSettings) -> Iterator[Finding]:
         yield Finding("problem", f"no SFTP server answers on port {sftp.port}", "start the service, and read its log")
 
 
-def check_metrics(metrics: MetricsSettings) -> Iterator[Finding]:
+def check_metrics(of: Examined) -> Iterator[Finding]:
     """The metrics can be read on this machine."""
+    metrics = of.machine.metrics
     if not metrics.enabled:
         yield Finding("skipped", "no metrics are switched on under [metrics]")
         return
@@ -295,12 +302,8 @@ def marked_lead(settings: Settings, rooftop: str, lead_id: str, now: datetime) -
     )
 
 
-def send_marked_leads(settings: Settings, cipher: Cipher, now: datetime) -> Iterator[Finding]:
-    """Sends the leads, and names the channels that accepted one. Customers get no mail. Raises SettingsError."""
-    return iter(asyncio.run(_send_all(settings, cipher, now)))
-
-
 async def _send_all(settings: Settings, cipher: Cipher, now: datetime) -> list[Finding]:
+    """Sends the leads, and names the channels that accepted one. Customers get no mail. Raises SettingsError."""
     async with http_client(settings.address_rule) as client:
         outlets = dealer_outlets(settings, customer_links(settings, "", cipher), client).outlets
         chosen = {receiver: outlet for receiver, outlet in outlets.items() if receiver[1] != CUSTOMER}
