@@ -104,6 +104,15 @@ def test_every_filter_of_the_protocol_is_an_option(service: Running) -> None:
     }
 
 
+@pytest.mark.parametrize("option", ["--price-max", "--mileage-max", "--price-min"])
+def test_zero_is_a_value_of_a_filter(service: Running, option: str) -> None:
+    """No vehicle of the dealer is new or free: without the filter, all three match."""
+    found = asked(service.url, "search", option, "0")["total"]
+    assert found == (3 if option.endswith("min") else 0)
+    done = ask(service.url, "facets", option, "0", "--wire")
+    assert f'"{option[2:].replace("-", "_")}": 0' in done.stderr
+
+
 @pytest.mark.parametrize("columns", [60, 80, 140])
 def test_the_table_of_a_search_fits_the_terminal(
     service: Running, monkeypatch: pytest.MonkeyPatch, columns: int

@@ -87,6 +87,8 @@ class _LazyCommands(TyperGroup):
             function = prepared(getattr(module, cmd_name), DEALER if cmd_name in OF_ONE_DEALER else None)
             single.command(epilog=getattr(module, "EXIT_CODES", None))(function)
             command = get_command(single)
+            # A line of the list says what the command does better than the first sentence of its function.
+            row = row._replace(help="\n\n".join((row.help, *(command.help or "").split("\n\n")[1:])))
         command.name, command.help = cmd_name, row.help
         _join_lines(command)
         return command

@@ -115,7 +115,7 @@ def restore(
     else:
         err.print(f"The backup is authentic: it is signed with a key that {_source(manifest, keys)}.")
     with _bars("Unpacking", "Restoring rows") as (on_unpack, on_insert):
-        done = restore_backup(
+        held = restore_backup(
             file,
             manifest,
             target,
@@ -128,8 +128,8 @@ def restore(
             on_insert=on_insert,
         )
     out.print(f"{target} is the {manifest.kind} as it was on {manifest.made_at:%Y-%m-%d %H:%M} UTC. All hashes agree.")
-    if done.held is not None:
-        out.print(f"{counted(done.held, 'delivery') if done.held == 1 else f'{done.held:,} deliveries'} held.")
+    if held is not None:
+        out.print(f"{held:,} {'delivery' if held == 1 else 'deliveries'} held.")
     else:
         err.print("When the service starts, it sends the deliveries that were waiting, also those sent since then.")
     if keyring is None and manifest.keys:

@@ -7,6 +7,7 @@ import sys
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, BinaryIO, Literal
 
@@ -20,7 +21,7 @@ from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView, lead_view
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.lead_search import FIRST, LAST, PAGE, LeadFilter, find_leads
 
 Format = Literal["csv", "json", "adf"]
 
@@ -39,11 +40,11 @@ def export(
     Erased leads are left out. If the command fails, it leaves no incomplete file. In CSV, an apostrophe precedes a cell
     that a spreadsheet would read as a formula, such as a phone number.
     """
-    first = None if since is None else since.replace(tzinfo=UTC)
-    end = None if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
-    if first is not None and end is not None and first >= end:
+    first = FIRST if since is None else since.replace(tzinfo=UTC)
+    end = LAST if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
+    if first >= end:
         raise typer.BadParameter("--since is later than --until")
-    chosen, erased = _chosen(dealer, first, end)
+    chosen, erased = _chosen(dealer, LeadFilter(since=first, until=end))
     if form == "adf" and not chosen:
         fail("There is no lead to export, and an ADF document needs one")
     record_access(dealer, f"leads export --format {form}", leads=len(chosen))
@@ -59,24 +60,17 @@ def export(
     err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.")
 
 
-def _chosen(dealer: OpenDealer, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:
-    chosen: list[str] = []
-    erased = 0
-    before: str | None = None
+def _chosen(dealer: OpenDealer, days: LeadFilter) -> tuple[list[str], int]:
+    """The ids of the leads, oldest first, and the number of erased leads that are left out."""
+    found: dict[str, bool] = {}
     while True:
         with dealer.read() as tx:
-            page = list_leads(tx, 500, before)
+            page = find_leads(tx, days, PAGE).leads
         if not page:
-            return chosen[::-1], erased
-        for lead in page:
-            if first is not None and lead.received_at < first:
-                return chosen[::-1], erased
-            if end is None or lead.received_at < end:
-                if lead.erased_at is not None:
-                    erased += 1
-                else:
-                    chosen.append(lead.lead_id)
-        before = page[-1].lead_id
+            chosen = [lead_id for lead_id, is_erased in reversed(found.items()) if not is_erased]
+            return chosen, len(found) - len(chosen)
+        found |= {lead.lead_id: lead.erased_at is not None for lead in page}
+        days = replace(days, before=page[-1].lead_id)
 
 
 def _views(dealer: OpenDealer, chosen: list[str], *, quiet: bool) -> Iterator[LeadView]:

@@ -32,7 +32,7 @@ from dealer_agent.cli.customer_data import (
 from dealer_agent.cli.export import export
 from dealer_agent.cli.keys import encrypting, show_change
 from dealer_agent.cli.open_dealer import OpenDealer
-from dealer_agent.cli.tables import Table
+from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import Cell, err, fail, limited, local, moment, out, plain, progress, section
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
 from dealer_agent.dealers.retention import erase_before, purge_before
@@ -148,13 +148,14 @@ def show(
         show_event(consent, dealer.clock(lead.rooftop))
     out.print(f"\nMay be contacted now by: {allowed_text(document['may_be_contacted_by'])}")
     if deliveries:
-        columns = ("Id", "What", "Channel", "State", "Attempts", "Settled", "Problem")
-        rows = [
-            tuple(each[name] for name in ("id", "kind", "channel", "state", "tries", "settled", "problem"))
-            for each in document["deliveries"]
-        ]
-        Table("\nDeliveries", columns, rows, time=moment).show()
+        columns = {"Id": "delivery_id", "What": "kind", "Channel": "channel", "State": "state", "Attempts": "attempts"}
+        columns |= {"Settled": "settled_at", "Problem": "problem"}
+        Table.of("\nDeliveries", columns, deliveries, dealer.clock(lead.rooftop), time=moment).show()
     return document
+
+
+_DELIVERY = {"id": "delivery_id", "kind": "kind", "rooftop": "rooftop", "channel": "channel", "state": "state"}
+_DELIVERY |= {"tries": "attempts", "settled": "settled_at", "problem": "problem"}
 
 
 def _document(dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[DeliveryRecord]) -> dict[str, Any]:
@@ -168,6 +169,16 @@ def _document(dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[Deliv
         return None if content is None else msgspec.json.decode(content)
 
     payload = decoded(lead.payload) or {}
+    visits: Columns = {
+        "id": "appointment_id",
+        "kind": "kind",
+        "status": "status",
+        "rooftop": "rooftop",
+        "starts": lambda visit: dealer.local(visit.starts_at, visit.rooftop),
+        "ends": lambda visit: dealer.local(visit.ends_at, visit.rooftop),
+        "ended": lambda visit: dealer.local(visit.cancelled_at, visit.rooftop),
+        "request": lambda visit: decoded(visit.request),
+    }
     return {
         "id": lead.lead_id,
         "status": lead.status,
@@ -183,34 +194,10 @@ def _document(dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[Deliv
         "trade_in": payload.get("trade_in"),
         "message": payload.get("message"),
         "additions": [{"at": at(each.at), "changes": decoded(each.changes)} for each in events],
-        "appointments": [
-            {
-                "id": visit.appointment_id,
-                "kind": visit.kind,
-                "status": visit.status,
-                "rooftop": visit.rooftop,
-                "starts": dealer.local(visit.starts_at, visit.rooftop),
-                "ends": dealer.local(visit.ends_at, visit.rooftop),
-                "ended": dealer.local(visit.cancelled_at, visit.rooftop),
-                "request": decoded(visit.request),
-            }
-            for visit in whole.visits
-        ],
+        "appointments": Table.of("", visits, whole.visits).document,
         "consents": [event_document(event, at) for event in consents],
         "may_be_contacted_by": channels_of(whole.stored, whole.at),
-        "deliveries": [
-            {
-                "id": each.delivery_id,
-                "kind": each.kind,
-                "rooftop": each.rooftop,
-                "channel": each.channel,
-                "state": each.state,
-                "tries": each.attempts,
-                "settled": at(each.settled_at),
-                "problem": each.problem,
-            }
-            for each in deliveries
-        ],
+        "deliveries": Table.of("", _DELIVERY, deliveries, at).document,
     }
 
 
@@ -236,44 +223,6 @@ def _show_visit(visit: dict[str, Any]) -> None:
     asked = visit["request"] or {"asked for": ERASED}
     facts = {name: visit[name] for name in ("rooftop", "starts", "ends", "ended")}
     section(f"Visit {visit['id']}: {visit['kind']}, {visit['status']}", facts | asked)
-
-
-app.command("export")(prepared(export, CUSTOMERS))
-
-
-@command(app, "dispose", CUSTOMERS)
-def dispose(
-    dealer: OpenDealer,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how much would be erased. Erase nothing.")] = False,
-    clock_is_right: Annotated[
-        bool, typer.Option("--clock-is-right", help="Confirm the clock, after the service did not run for a long time.")
-    ] = False,
-) -> dict[str, Any]:
-    """Erase old customer data, as the running service does every hour: see the section privacy of dealer.toml.
-
-    If the clock is far from the time at which the service last ran, nothing is erased until you confirm the clock.
-    """
-    now = datetime.now(UTC)
-    profile = dealer.profile
-    if dry_run:
-        with dealer.read(now) as tx:
-            if (problem := clock_problem(tx)) and not clock_is_right:
-                fail(problem)
-            done = erasure.disposable(tx, **erase_before(profile.privacy, now))
-    else:
-        if clock_is_right:
-            with dealer.write(now) as tx:
-                confirm_clock(tx)
-        done = erasure.dispose(dealer.store, profile.id, **erase_before(profile.privacy, now), now=now)
-        purge(dealer.store, profile.id, **purge_before(profile.privacy, now), now=now)
-    rows = (
-        ("Customers of leads, after their last use", profile.privacy.keep_leads_days, done.leads),
-        ("Texts of consents, after their last event", profile.privacy.keep_consents_days, done.consents),
-    )
-    Table("Would be erased" if dry_run else "Erased", ("What", "After days", "Count"), rows).show()
-    if dry_run:
-        out.print("\nNothing was changed (--dry-run).")
-    return {"customers_of_leads": done.leads, "texts_of_consents": done.consents, "dry_run": dry_run}
 
 
 KEPT = {
@@ -442,3 +391,41 @@ def _tell_when_final(dealer: OpenDealer) -> None:
 
 def _key_folder(dealer: OpenDealer) -> Path:
     return dealer.settings.installation or dealer.settings.directory
+
+
+app.command("export")(prepared(export, CUSTOMERS))
+
+
+@command(app, "dispose", CUSTOMERS)
+def dispose(
+    dealer: OpenDealer,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how much would be erased. Erase nothing.")] = False,
+    clock_is_right: Annotated[
+        bool, typer.Option("--clock-is-right", help="Confirm the clock, after the service did not run for a long time.")
+    ] = False,
+) -> dict[str, Any]:
+    """Erase old customer data, as the running service does every hour: see the section privacy of dealer.toml.
+
+    If the clock is far from the time at which the service last ran, nothing is erased until you confirm the clock.
+    """
+    now = datetime.now(UTC)
+    profile = dealer.profile
+    if dry_run:
+        with dealer.read(now) as tx:
+            if (problem := clock_problem(tx)) and not clock_is_right:
+                fail(problem)
+            done = erasure.disposable(tx, **erase_before(profile.privacy, now))
+    else:
+        if clock_is_right:
+            with dealer.write(now) as tx:
+                confirm_clock(tx)
+        done = erasure.dispose(dealer.store, profile.id, **erase_before(profile.privacy, now), now=now)
+        purge(dealer.store, profile.id, **purge_before(profile.privacy, now), now=now)
+    rows = (
+        ("Customers of leads, after their last use", profile.privacy.keep_leads_days, done.leads),
+        ("Texts of consents, after their last event", profile.privacy.keep_consents_days, done.consents),
+    )
+    Table("Would be erased" if dry_run else "Erased", ("What", "After days", "Count"), rows).show()
+    if dry_run:
+        out.print("\nNothing was changed (--dry-run).")
+    return {"customers_of_leads": done.leads, "texts_of_consents": done.consents, "dry_run": dry_run}

@@ -25,7 +25,7 @@ def report(
 ) -> None:
     """Show what agents asked in a month, what they did not find, which prices kept vehicles out, leads, and visits.
 
-    These are counts only, without data of customers. Each number has that of the month before beside it.
+    Each number has that of the month before beside it.
     """
     # Imported here: `--help` does not need them.
     from dealer_agent.reports.reading import read_report

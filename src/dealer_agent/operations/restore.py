@@ -8,7 +8,6 @@ files.
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,14 +45,6 @@ MAX_GROWTH = {"sqlite": 3, "postgresql": 1}
 LIST_DEALERS = select(outbox.c.dealer_id).distinct().order_by(outbox.c.dealer_id)
 
 
-@dataclass(frozen=True)
-class Restored:
-    """A restored backup. `held` counts the deliveries that are parked now; None if they were left as they were."""
-
-    manifest: Manifest
-    held: int | None
-
-
 def keyring_for(
     manifest: Manifest, env: Mapping[str, str], *, passphrase: str | None = None, key_file: Path | None = None
 ) -> Keyring | None:
@@ -85,12 +76,13 @@ def restore_backup(
     hold: bool = False,
     on_unpack: Progress = lambda *_: None,
     on_insert: Progress = lambda *_: None,
-) -> Restored:
+) -> int | None:
     """Restores a backup with this manifest into `target`, which does not exist or is an empty folder.
 
     It appears when it is complete. The `keyring` (`keyring_for`) decides whether the backup is authentic. Without one,
     nothing is read unless the caller wants it `unverified`. With `write_keys`, the folder gets the keys as its key
-    file. With `hold`, deliveries that wait are parked. Raises BackupUnreadable, OperationError, OSError and any
+    file. With `hold`, deliveries that wait are parked, and their number
+    is returned. Raises BackupUnreadable, OperationError, OSError and any
     StorageError.
     """
     require_authentic(manifest, keyring, unverified=unverified)
@@ -107,7 +99,7 @@ def restore_backup(
         for table in manifest.tables:
             (folder / table.file).unlink()
         (folder / TABLES_FOLDER).rmdir()
-    return Restored(manifest, held)
+    return held
 
 
 def require_authentic(manifest: Manifest, keyring: Keyring | None, *, unverified: bool) -> None:
