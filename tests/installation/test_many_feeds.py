@@ -20,7 +20,7 @@ from dealer_agent.feed_collection.collection import FeedCollection, ImportInterr
 from dealer_agent.feed_collection.collector import MOST_AT_ONCE, MOST_OF_DEALER
 from dealer_agent.feed_collection.import_process import ImportJob
 from dealer_agent.feed_collection.source import finish_file, incoming_folder, part_file
-from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.feeds import find_all_due, list_files, put_feeds
 from dealer_agent.storage.stock import count_for_sale
 from dealer_agent.storage.store import Store
@@ -87,7 +87,9 @@ def test_many_due_feeds_of_one_dealer_do_not_hide_those_of_others(installation: 
     with Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store:
         for dealer_id, count in ((SLOW, 50), (OTHER, 2)):
             add(installation, dealer_id, more=uploads(count))
-            write(store, dealer_id, put_feeds, feed_rows(load_dealer_settings(installation, store, dealer_id)), 1)
+            write(
+                store, dealer_id, put_feeds, feed_rows(OpenInstallation(installation, store).settings_of(dealer_id)), 1
+            )
         with store.installation() as tx:
             found = find_all_due(tx, MOST_AT_ONCE, MOST_OF_DEALER)
     assert [(each.dealer_id, each.name) for each in found] == [
@@ -108,7 +110,7 @@ def test_a_dealer_with_many_files_has_one_place_in_the_queue_of_imports(installa
             raise ImportInterrupted("it stays where it is", is_in_file=False)
 
         collection = FeedCollection(store, import_one)
-        settings = {each: load_dealer_settings(installation, store, each) for each in (SLOW, OTHER)}
+        settings = {each: OpenInstallation(installation, store).settings_of(each) for each in (SLOW, OTHER)}
         for each in settings.values():
             write(store, each.dealer.id, put_feeds, feed_rows(each), 1)
         async with asyncio.TaskGroup() as group:

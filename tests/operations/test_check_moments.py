@@ -17,6 +17,7 @@ from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, 
 from dealer_agent import __version__
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.config.installation import installation_of
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Deliver, HttpChannel
@@ -40,7 +41,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 def examined(settings: Settings, store: Store, now: datetime) -> Examined:
-    return Examined({}, now, settings, opened=store)
+    return Examined({}, now, installation_of(settings, {}), settings, opened=store)
 
 
 def statuses(found: list[Finding]) -> list[str]:
@@ -96,13 +97,14 @@ def test_a_clock_long_before_the_last_run_is_a_problem(settings: Settings) -> No
 
 
 def test_every_zone_has_the_same_rules_in_both_databases_or_is_named(settings: Settings) -> None:
-    found = list(checks.check_time_zones(Examined({}, datetime.now(UTC), settings)))
+    found = list(checks.check_time_zones(Examined({}, datetime.now(UTC), installation_of(settings, {}), settings)))
     assert found
     assert all("America/" in finding.says for finding in found)
 
 
 def test_machines_with_other_settings_or_another_version_are_named(settings: Settings) -> None:
-    dealer_id, own = settings.dealer.id, settings_hash(settings)
+    served = installation_of(settings, {})
+    dealer_id, own = settings.dealer.id, settings_hash(served)
     now = datetime.now(UTC) + timedelta(hours=1)
 
     def found(**machines: tuple[str, str]) -> list[Finding]:
@@ -132,7 +134,8 @@ def card(base: str, version: str = __version__) -> bytes:
 
 def at(settings: Settings, url: str, now: datetime) -> Examined:
     service = msgspec.structs.replace(settings.service, public_url=url)
-    return Examined({}, now, msgspec.structs.replace(settings, service=service))
+    changed = msgspec.structs.replace(settings, service=service)
+    return Examined({}, now, installation_of(changed, {}), changed)
 
 
 def test_the_certificate_of_the_public_address_is_checked(
@@ -192,15 +195,16 @@ def test_a_channel_of_a_dealer_of_an_installation_needs_an_allowed_address(
         dealer = msgspec.structs.replace(settings.dealer, rooftops=(rooftop,))
         of_folder = msgspec.structs.replace(settings, dealer=dealer)
         of_installation = msgspec.structs.replace(of_folder, installation=tmp_path)
-        (accepted,) = check_channels(Examined({}, datetime.now(UTC), of_folder))
-        (refused,) = check_channels(Examined({}, datetime.now(UTC), of_installation))
+        (accepted,) = check_channels(Examined({}, datetime.now(UTC), installation_of(of_folder, {}), of_folder))
+        (refused,) = check_channels(Examined({}, datetime.now(UTC), installation_of(of_folder, {}), of_installation))
     assert (accepted.status, refused.status) == ("ok", "problem")
     assert "private_networks" in refused.advice
 
 
 def test_an_sftp_server_and_metrics_that_answer_are_in_order(settings: Settings) -> None:
     def with_sections(**sections: Any) -> Examined:
-        return Examined({}, datetime.now(UTC), msgspec.structs.replace(settings, **sections))
+        changed = msgspec.structs.replace(settings, **sections)
+        return Examined({}, datetime.now(UTC), installation_of(changed, {}), changed)
 
     behaviour, answer = one_after_the_other("take", "refuse"), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
     with receiving_http(HttpReceiver(behaviour, answer)) as page:

@@ -23,6 +23,13 @@ OPERATOR = "dealer-agent"
 OPERATOR_ZONE = "UTC"
 
 
+def watch_of_machine(installation: Installation, env: Mapping[str, str] = os.environ) -> Watch | None:
+    """The watch with the conditions of the machine. None if nobody gets its alerts. Raises SettingsError."""
+    if installation.only is not None:
+        return watch_of_dealer(installation.only, env)
+    return watch_of_operator(installation, env)
+
+
 def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> Watch | None:
     """The watch of a dealer; None if it has no receivers. Raises SettingsError.
 

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,16 +24,15 @@ from msgspec import UNSET, Struct
 from dealer_agent.bootstrap import prepare_message_types
 from dealer_agent.config import Settings, SettingsError
 from dealer_agent.config.feeds import FeedSettings
-from dealer_agent.config.installation import FILE_NAME, Installation, load_installation
-from dealer_agent.config.loading import load_settings
+from dealer_agent.config.installation import Installation, load_served
 from dealer_agent.config.sftp import SftpSettings, read_public_key
 from dealer_agent.core_dumps import forbid_core_dumps
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.feed_collection.host_key import host_key
-from dealer_agent.feed_collection.sftp_server import Account, FindAccount, UploadServer
+from dealer_agent.feed_collection.sftp_server import Account, UploadServer
 from dealer_agent.feed_collection.source import incoming_folder
 from dealer_agent.feed_collection.uploads import UploadLimits
-from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.log import configure_logs
 from dealer_agent.server.refresh import flush_logs
 from dealer_agent.storage.dealer_registry import find_dealer
@@ -72,34 +72,39 @@ def account_of(feed: FeedSettings, settings: Settings, sftp: SftpSettings) -> Ac
     )
 
 
-def find_account_of_folder(settings: Settings) -> FindAccount:
-    """Finds the accounts of one dealer. The name of a user is that of the feed."""
-    found = {feed.name: account_of(feed, settings, settings.sftp) for feed in settings.feeds}
-    return found.get
+@dataclass(frozen=True)
+class Accounts:
+    """The accounts of all dealers. The name of a user is `feed@dealer`; of the only dealer of a folder, it is `feed`.
 
+    The settings of an only dealer are not in the database: without it (`opened` is None), its vendors can upload too.
+    Threads may share it.
+    """
 
-def find_account_of_installation(installation: Installation, store: Store) -> FindAccount:
-    """Finds the accounts of all dealers in the database. The name of a user is `feed@dealer`."""
+    installation: Installation
+    opened: OpenInstallation | None
 
-    def find(user: str) -> Account | None:
+    def find(self, user: str) -> Account | None:
+        """The account of a user; None for an unknown name. Blocks for the database."""
+        if self.opened is None:
+            return None if self.installation.only is None else self._of(self.installation.only, user)
         words = _USER.fullmatch(user)
         if words is None:
             return None
         name, dealer_id = words.groups()
         try:
-            with store.read(dealer_id) as tx:
+            with self.opened.store.read(dealer_id) as tx:
                 if not find_dealer(tx).enabled:
                     return None
-            settings = load_dealer_settings(installation, store, dealer_id)
+            return self._of(self.opened.settings_of(dealer_id), name)
         except DealerUnknown:
             return None
         except (StorageError, SettingsError, EncryptionError) as fault:
             log.error("upload account not read", dealer=dealer_id, error=type(fault).__qualname__)
             return None
-        feed = next((feed for feed in settings.feeds if feed.name == name), None)
-        return account_of(feed, settings, installation.file.sftp) if feed is not None else None
 
-    return find
+    def _of(self, settings: Settings, name: str) -> Account | None:
+        feed = next((feed for feed in settings.feeds if feed.name == name), None)
+        return None if feed is None else account_of(feed, settings, self.installation.file.sftp)
 
 
 def run() -> None:
@@ -111,17 +116,14 @@ def run() -> None:
     directory = Path(job.directory)
     try:
         with ExitStack() as closing:
-            if (directory / FILE_NAME).exists():
-                installation = load_installation(directory, os.environ)
-                store = closing.enter_context(
-                    Store.open(installation.database_url, many_dealers=True, most_connections=MOST_DATABASE_CONNECTIONS)
-                )
-                sftp, level = installation.file.sftp, installation.file.logs.level
-                find_account = find_account_of_installation(installation, store)
-            else:
-                settings = load_settings(directory, os.environ)
-                sftp, level = settings.sftp, settings.logs.level
-                find_account = find_account_of_folder(settings)
+            installation = load_served(directory, os.environ)
+            opened = None
+            if installation.only is None:
+                url = installation.database_url
+                store = Store.open(url, many_dealers=True, most_connections=MOST_DATABASE_CONNECTIONS)
+                opened = OpenInstallation(installation, closing.enter_context(store))
+            find_account = Accounts(installation, opened).find
+            sftp, level = installation.file.sftp, installation.file.logs.level
             key = host_key(directory / sftp.host_key_file)
             listener = closing.enter_context(socket.socket(fileno=job.listener))
             asyncio.run(_serve(partial(UploadServer, sftp, key, find_account), listener, level))

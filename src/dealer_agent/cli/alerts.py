@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 import typer
 
 from dealer_agent.cli.command import FOLDER, command
-from dealer_agent.cli.open_dealer import DealerFolder, find_settings, is_installation, open_installation, opened
+from dealer_agent.cli.open_dealer import DealerFolder, find_settings, open_installation, opened
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import fail, limited, out
-from dealer_agent.config.installation import load_installation
+from dealer_agent.config.installation import is_installation, load_installation
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.store import Store
 

@@ -36,10 +36,11 @@ def backup(
     may read all rows: set DATABASE_ADMIN_URL. A backup that is killed leaves no FILE.
     """
     # Imported here: the name of the module is that of the command.
-    from dealer_agent.operations.backup import make_backup, served_in
+    from dealer_agent.config.installation import load_served
+    from dealer_agent.operations.backup import make_backup
     from dealer_agent.operations.backup_file import check_passphrase
 
-    served = served_in(folder, os.environ)
+    served = load_served(folder, os.environ)
     passphrase = None
     if with_key:
         if served.cipher is None:

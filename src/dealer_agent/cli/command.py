@@ -18,7 +18,8 @@ from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import out, print_json
 
 if TYPE_CHECKING:
-    from dealer_agent.cli.open_dealer import DealerFolder, OpenDealer, OpenInstallation
+    from dealer_agent.cli.open_dealer import DealerFolder, OpenDealer
+    from dealer_agent.open_installation import OpenInstallation
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document. Times have their offset from UTC.")]
 FolderOption = Annotated[

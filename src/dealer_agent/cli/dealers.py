@@ -14,11 +14,12 @@ import typer
 
 from dealer_agent.cli.command import CHANGES, INSTALLATION, command
 from dealer_agent.cli.customer_data import actor
-from dealer_agent.cli.open_dealer import OpenInstallation, require_keys
+from dealer_agent.cli.open_dealer import require_keys
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import counted, err, fail, local, moment, out, plain, progress
 from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.config.settings_problems import SettingsError
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.dealer_moves import OnRows, delete_files, export_dealer, import_dealer
 from dealer_agent.storage.dealer_copy import count_rows, require_removed
 from dealer_agent.storage.dealer_registry import (
@@ -239,7 +240,7 @@ def export(
     """
     require_keys(opened.installation)
     with _copying() as on_rows:
-        rows = export_dealer(opened.installation, opened.store, dealer_id, target, on_rows, move=move)
+        rows = export_dealer(opened, dealer_id, target, on_rows, move=move)
     out.print(f"The dealer {dealer_id} is in {target}: {counted(rows, 'row')}, all verified.")
     if move:
         remove_dealer(opened.store, dealer_id)
@@ -269,9 +270,7 @@ def import_(
     """
     require_keys(opened.installation)
     with _copying() as on_rows:
-        settings, rows = import_dealer(
-            opened.installation, opened.store, source, os.environ, on_rows, actor=actor(), listed=listed
-        )
+        settings, rows = import_dealer(opened, source, os.environ, on_rows, actor=actor(), listed=listed)
     out.print(f"The dealer {settings.dealer.id} is in the installation: {counted(rows, 'row')}, all verified.")
     out.print(f"It answers at {settings.base_url('')}/. Do not serve {source} any more.")
 
@@ -285,7 +284,7 @@ def _copying() -> Iterator[OnRows]:
 
 
 def _delete_files(opened: OpenInstallation) -> None:
-    if problem := delete_files(opened.installation, opened.store):
+    if problem := delete_files(opened):
         err.print(problem)
 
 

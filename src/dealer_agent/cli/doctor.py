@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from dealer_agent.cli.command import FolderOption, JsonOption
-from dealer_agent.cli.open_dealer import DealerFolder, find_settings, is_installation
+from dealer_agent.cli.open_dealer import DealerFolder, find_settings
 from dealer_agent.cli.terminal import counted, out, plain, print_json, terminal_width
 from dealer_agent.config import Settings, SettingsError
-from dealer_agent.config.installation import Installation, load_installation
-from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.config.installation import Installation, installation_of, is_installation, load_installation
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.errors import DealerUnknown, StorageError
 from dealer_agent.storage.store import Store
 
@@ -53,7 +53,7 @@ def doctor(
     except (SettingsError, StorageError) as error:
         results = run_checks([settings_check(error)], CHECK_SECONDS)
     else:
-        results = examine(Examined(os.environ, datetime.now(UTC), settings, installation, send))
+        results = examine(Examined(os.environ, datetime.now(UTC), installation, settings, send))
     if as_json:
         print_json([result._asdict() for result in results])
     else:
@@ -62,16 +62,17 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _loaded(folder: Path, dealer_id: str | None) -> tuple[Installation | None, Settings | None]:
-    """The installation, if the folder holds one, and the dealer. Does not migrate the database."""
+def _loaded(folder: Path, dealer_id: str | None) -> tuple[Installation, Settings | None]:
+    """The installation, and the dealer if one is chosen. Does not migrate the database."""
     if not is_installation(folder):
-        return None, find_settings(DealerFolder(folder, dealer_id))
+        settings = find_settings(DealerFolder(folder, dealer_id))
+        return installation_of(settings, os.environ), settings
     installation = load_installation(folder, os.environ)
     if dealer_id is None:
         return installation, None
     with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
         try:
-            return installation, load_dealer_settings(installation, store, dealer_id)
+            return installation, OpenInstallation(installation, store).settings_of(dealer_id)
         except DealerUnknown as problem:
             raise typer.BadParameter(str(problem), param_hint="--dealer") from None
 

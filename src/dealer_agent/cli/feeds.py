@@ -12,12 +12,11 @@ import typer
 from msgspec import UNSET, to_builtins
 
 from dealer_agent.cli.command import DEALER, FolderOption, command
-from dealer_agent.cli.open_dealer import OpenDealer, is_installation
+from dealer_agent.cli.open_dealer import OpenDealer
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import fail, limited, out, plain, section
-from dealer_agent.config import load_settings
 from dealer_agent.config.feeds import FeedSettings
-from dealer_agent.config.installation import load_installation
+from dealer_agent.config.installation import load_served
 from dealer_agent.encryption.passwords import check_new_password, hash_password
 from dealer_agent.storage.feeds import FeedState, feed_states, list_files, put_feeds
 
@@ -127,13 +126,8 @@ def host_key(folder: FolderOption = Path()) -> list[dict[str, Any]]:
     from dealer_agent.feed_collection.host_key import fingerprint
     from dealer_agent.feed_collection.host_key import host_key as read_host_key
 
-    if is_installation(folder):
-        installation = load_installation(folder, os.environ)
-        directory, settings = installation.directory, installation.file.sftp
-    else:
-        of_dealer = load_settings(folder, os.environ)
-        directory, settings = of_dealer.directory, of_dealer.sftp
-    path = directory / settings.host_key_file
+    installation = load_served(folder, os.environ)
+    path = installation.directory / installation.file.sftp.host_key_file
     key = read_host_key(path)
     public_key = " ".join(key.export_public_key().decode().split()[:2])
     shown = Table("", ("Fingerprint", "Public key", "File"), [(fingerprint(key), public_key, str(path))])

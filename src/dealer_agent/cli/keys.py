@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.cli.command import FOLDER, command
-from dealer_agent.cli.open_dealer import DealerFolder, find_settings, is_installation, open_installation, opened
+from dealer_agent.cli.open_dealer import DealerFolder, find_settings, open_installation, opened
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, out, progress
 from dealer_agent.config import Settings
-from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.installation import Installation, is_installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
 from dealer_agent.encryption import InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.operations.key_changes import (

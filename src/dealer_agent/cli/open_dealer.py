@@ -13,13 +13,12 @@ import typer
 
 from dealer_agent.cli.terminal import err, fail
 from dealer_agent.config import Settings, load_settings
-from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
-from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.installation import Installation, installation_of, is_installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.open_installation import OpenInstallation, open_store
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_database
 from dealer_agent.storage.database_url import is_sqlite
 from dealer_agent.storage.dealer_registry import all_dealers
@@ -85,33 +84,42 @@ class OpenDealer:
         return self.store.lock(self.profile.id, now)
 
 
-@dataclass(frozen=True)
-class OpenInstallation:
-    """An installation whose database is open."""
-
-    installation: Installation
-    store: Store
-
-
 def wait_for_database(url: str) -> None:
     """Waits for a PostgreSQL server that does not accept connections yet, and says so. Raises StorageError."""
     wait_for_server(url, lambda why: err.print(f"Waiting for up to {START_SECONDS} seconds, because {why}."))
 
 
+def find_served(directory: Path, listens_at: str) -> Installation:
+    """What a service serves from a folder. Raises SettingsError."""
+    if is_installation(directory):
+        return load_installation(directory, os.environ)
+    return installation_of(find_settings(DealerFolder(directory)), os.environ, listens_at)
+
+
 @contextmanager
-def open_installation(directory: Path, *, waits: bool = False, for_changes: bool = False) -> Iterator[OpenInstallation]:
+def open_served(installation: Installation) -> Iterator[OpenInstallation]:
+    """What a service serves, with its database, which is migrated first. Raises StorageError.
+
+    It waits for a PostgreSQL server that is starting.
+    """
+    wait_for_database(installation.database_url)
+    migrate(installation.database_url)
+    with open_store(installation) as store:
+        yield OpenInstallation(installation, store)
+
+
+@contextmanager
+def open_installation(directory: Path, *, for_changes: bool = False) -> Iterator[OpenInstallation]:
     """The installation in a folder, with its database, which is migrated first. Raises SettingsError, StorageError.
 
-    With `waits`, it waits for a PostgreSQL server that is starting. With `for_changes`, it is for changes of dealers,
-    which the service's role of PostgreSQL may not make: the database is that of DATABASE_ADMIN_URL, if it is set.
+    With `for_changes`, it is for changes of dealers, which the service's role of PostgreSQL may not make: the database
+    is that of DATABASE_ADMIN_URL, if it is set.
     """
     installation = load_installation(directory, os.environ)
     url = installation.database_url
     if for_changes and not is_sqlite(url) and (admin_url := os.environ.get(ADMIN_VARIABLE)):
         require_same_database(url, admin_url)
         url = admin_url
-    if waits:
-        wait_for_database(url)
     migrate(url)
     with Store.open(url, installation.cipher, many_dealers=True) as store:
         try:
@@ -129,11 +137,6 @@ def require_keys(installation: Installation) -> None:
     """Ends the command if the installation has no key."""
     if installation.cipher is None:
         fail(f"There is no key: put {KEY_FILE_NAME} back from your backup, or set {KEYS_VARIABLE}")
-
-
-def is_installation(directory: Path) -> bool:
-    """Whether a folder holds an installation."""
-    return (directory / INSTALLATION_FILE).exists()
 
 
 def find_settings(folder: DealerFolder) -> Settings:
@@ -164,7 +167,7 @@ def _chosen_dealer(opened: OpenInstallation, dealer_id: str | None) -> Settings:
             raise typer.BadParameter(_which(known), param_hint="--dealer")
         (dealer_id,) = known
     try:
-        settings = load_dealer_settings(opened.installation, opened.store, dealer_id)
+        settings = opened.settings_of(dealer_id)
     except DealerUnknown as problem:
         with opened.store.installation() as tx:
             known = [dealer.dealer_id for dealer in all_dealers(tx)]

@@ -368,16 +368,12 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
 
     `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
     only work without customer data is possible. `installation` is the folder of the dealer's installation, if any.
-    A process has at most `database_connections` to PostgreSQL. `rate_limit_url` is the store of the rate limits that
-    machines share. If it is empty, each machine has its own.
     """
 
     directory: Path
     database_url: str
     dealer: Profile
     feeds: Feeds = ()
-    database_connections: int = DATABASE_CONNECTIONS
-    rate_limit_url: str = ""
     cipher: Cipher | None = None
     installation: Path | None = None
 

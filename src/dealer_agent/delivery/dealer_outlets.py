@@ -1,12 +1,19 @@
 """The outlets of the dealers of a process, and the deliveries that they send."""
 
+import os
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dealer_agent.config.settings import DeliverySettings
+import httpx
+
+from dealer_agent.config.channels import channel_secrets
+from dealer_agent.config.settings import DeliverySettings, Settings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.delivery.outlet import Outlets
+from dealer_agent.delivery.outlets import outlets_of
+from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.outbox import DueDelivery, Receiver
 
 MOST_KEPT = 1024
@@ -18,6 +25,33 @@ class DealerOutlets(NamedTuple):
     profile: Profile
     outlets: Outlets
     settings: DeliverySettings
+
+
+def dealer_outlets(settings: Settings, links: CustomerLinks, client: httpx.AsyncClient) -> DealerOutlets:
+    """The outlets of a dealer. Raises SettingsError if a channel cannot work."""
+    outlets = outlets_of(
+        settings.dealer,
+        settings.mail,
+        directory=settings.directory,
+        links=links,
+        secrets=channel_secrets(settings, os.environ),
+        client=client,
+    )
+    return DealerOutlets(settings.dealer, outlets, settings.delivery)
+
+
+@dataclass(frozen=True)
+class OutletMaker:
+    """Makes the outlets of the dealers of a process, which share an HTTP client."""
+
+    opened: OpenInstallation
+    client: httpx.AsyncClient
+
+    def of(self, dealer_id: str) -> DealerOutlets:
+        """The outlets of a dealer. Blocks for the database. Raises StorageError and SettingsError."""
+        settings = self.opened.settings_of(dealer_id)
+        links = self.opened.customer_links(settings, self.opened.store.check_keys(dealer_id))
+        return dealer_outlets(settings, links, self.client)
 
 
 DealerReceiver = tuple[str, Receiver]

@@ -9,9 +9,8 @@ from datetime import datetime
 from pathlib import Path
 
 from dealer_agent import __version__
-from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
-from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.installation import Installation
 from dealer_agent.config.keys import sync_directory
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.operations import OperationError
@@ -35,26 +34,19 @@ HEADS_NAME = "consent-heads.log"
 HOST_KEY_NAME = "sftp-host-key"
 
 
-def served_in(directory: Path, env: Mapping[str, str]) -> Settings | Installation:
-    """What a folder serves: one dealer, or an installation. Raises SettingsError."""
-    is_installation = (directory / INSTALLATION_FILE).exists()
-    return load_installation(directory, env) if is_installation else load_settings(directory, env)
-
-
-def _small_files(served: Settings | Installation) -> dict[str, Path]:
+def _small_files(served: Installation) -> dict[str, Path]:
     """The settings, the recorded heads and the host key, by their names in a backup.
 
     The host key identifies the service's own SFTP server: vendors' clients would refuse a new one.
     """
-    folder = served.directory.resolve()
-    if isinstance(served, Installation):
+    folder, only = served.directory, served.only
+    if only is None:
         files = {INSTALLATION_FILE: folder / INSTALLATION_FILE, **dict(_heads_of_dealers(folder))}
-        sftp = served.file.sftp
     else:
-        files, heads, sftp = {FILE_NAME: folder / FILE_NAME}, served.heads_file, served.sftp
-        if heads.exists():
-            files[_name_of(heads, folder, HEADS_NAME)] = heads
-    if (host_key := folder / sftp.host_key_file).exists():
+        files = {FILE_NAME: folder / FILE_NAME}
+        if only.heads_file.exists():
+            files[_name_of(only.heads_file, folder, HEADS_NAME)] = only.heads_file
+    if (host_key := folder / served.file.sftp.host_key_file).exists():
         files[_name_of(host_key, folder, HOST_KEY_NAME)] = host_key
     return files
 
@@ -84,7 +76,7 @@ def has_heads(path: Path) -> bool:
 
 
 def make_backup(
-    served: Settings | Installation,
+    served: Installation,
     target: Path,
     *,
     now: datetime,
@@ -119,7 +111,7 @@ def make_backup(
                 raise OperationError("the keys were rotated while the backup was made: make it again")
         empty = Manifest(
             format=FORMAT,
-            kind="installation" if isinstance(served, Installation) else "dealer",
+            kind="installation" if served.only is None else "dealer",
             made_at=now,
             version=__version__,
             database="sqlite" if is_sqlite(served.database_url) else "postgresql",

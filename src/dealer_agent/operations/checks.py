@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 from dealer_agent.config import Settings, SettingsError
 from dealer_agent.config.installation import Installation
-from dealer_agent.config.settings import Sections
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -49,31 +48,24 @@ class Examined:
     """What is checked. `settings` are those of one dealer, else the installation is checked as a whole.
 
     `send`: deliver a marked test lead to each channel. `now` is the time of this machine. `opened` is the database, if
-    it answers. `owner` has the database, the keys and the folder. `machine` has the sections about the machine, and
-    `service` is what one service serves. `dealer_id` is ALL_DEALERS for an installation. Times are shown in `zone`.
+    it answers. `dealer_id` is ALL_DEALERS for an installation as a whole. Times are shown in `zone`.
     """
 
     env: Mapping[str, str]
     now: datetime
+    installation: Installation
     settings: Settings | None = None
-    installation: Installation | None = None
     send: bool = False
     opened: Store | None = None
 
     def __post_init__(self) -> None:
         """Derives the rest from the settings."""
-        self.owner: Settings | Installation
-        self.service: Settings | Installation
-        self.machine: Sections
         if self.settings is not None:
-            self.owner = self.service = self.machine = self.settings
-            self.dealer_id = self.serving = self.settings.dealer.id
-            self.zone, self.alerts = self.settings.dealer.rooftops[0].timezone, self.settings.alerts
-        if self.installation is not None:
-            self.service, self.machine, self.serving = self.installation, self.installation.file, ALL_DEALERS
-            if self.settings is None:
-                self.owner, self.dealer_id, self.zone = self.installation, ALL_DEALERS, "UTC"
-                self.alerts = self.installation.file.installation.alerts
+            self.directory, self.alerts = self.settings.directory, self.settings.alerts
+            self.dealer_id, self.zone = self.settings.dealer.id, self.settings.dealer.rooftops[0].timezone
+        else:
+            self.directory, self.alerts = self.installation.directory, self.installation.file.installation.alerts
+            self.dealer_id, self.zone = ALL_DEALERS, "UTC"
 
     @property
     def store(self) -> Store:
@@ -87,12 +79,6 @@ class Examined:
         """The settings of the one dealer."""
         assert self.settings is not None, "this check is of a dealer"
         return self.settings
-
-    @property
-    def whole(self) -> Installation:
-        """The installation that is checked as a whole."""
-        assert self.installation is not None, "this check is of an installation"
-        return self.installation
 
 
 class Check(NamedTuple):

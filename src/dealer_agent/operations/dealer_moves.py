@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dealer_agent.config import Settings, load_settings
-from dealer_agent.config.installation import DEALERS, Installation
+from dealer_agent.config.installation import DEALERS
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME, read_text
+from dealer_agent.open_installation import OpenInstallation, delete_files_of_removed
 from dealer_agent.operations import OperationError
-from dealer_agent.server.dealer_settings import load_dealer_settings
-from dealer_agent.server.removed_dealers import delete_files_of_removed
 from dealer_agent.storage.dealer_copy import COPIED, copy_dealer, count_rows, damage, require_removed
 from dealer_agent.storage.dealer_keys import change_keyring
 from dealer_agent.storage.dealer_registry import add_dealer, find_dealer, read_settings, remove_dealer, set_state
@@ -30,14 +29,12 @@ OnRows = Callable[[int, int], object]
 """Gets the number of rows of each part, and the number of all rows."""
 
 
-def export_dealer(
-    installation: Installation, store: Store, dealer_id: str, target: Path, on_rows: OnRows, *, move: bool
-) -> int:
+def export_dealer(opened: OpenInstallation, dealer_id: str, target: Path, on_rows: OnRows, *, move: bool) -> int:
     """Copies a dealer into a new folder, and returns how many rows it has. Raises OperationError and StorageError.
 
     With `move`, the dealer is disabled first, and its files are copied too. `remove_moved` deletes it afterwards.
     """
-    settings = load_dealer_settings(installation, store, dealer_id)
+    settings, store = opened.settings_of(dealer_id), opened.store
     if move:
         with store.write(dealer_id) as tx:
             set_state(tx, enabled=False)
@@ -66,8 +63,7 @@ def _export(store: Store, settings: Settings, target: Path, on_rows: OnRows) -> 
 
 
 def import_dealer(
-    installation: Installation,
-    store: Store,
+    opened: OpenInstallation,
     source: Path,
     env: Mapping[str, str],
     on_rows: OnRows,
@@ -86,7 +82,7 @@ def import_dealer(
         raise OperationError(
             f"{source} has no keys: put dealer-agent.keys back from your backup, or set {OF_DEALER[KEYS_VARIABLE]}"
         )
-    settings = installation.dealer_settings(text)
+    settings, store = opened.installation.dealer_settings(text), opened.store
     with store.read(dealer_id) as tx:
         require_removed(tx)
         if any(count_rows(tx).values()):
@@ -114,15 +110,15 @@ def import_dealer(
     return settings, rows
 
 
-def delete_files(installation: Installation, store: Store) -> str | None:
+def delete_files(opened: OpenInstallation) -> str | None:
     """Deletes the files of removed dealers on this machine. The services of the installation repeat it.
 
     Returns a sentence if some files are left.
     """
     try:
-        delete_files_of_removed(store, installation.directory)
+        delete_files_of_removed(opened.store, opened.installation.directory)
     except OSError as problem:
-        where = installation.directory / DEALERS
+        where = opened.installation.directory / DEALERS
         return f"Some files of the dealer are still in {where}: {os.strerror(problem.errno or 0)}. Delete them."
     return None
 

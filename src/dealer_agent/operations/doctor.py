@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from dealer_agent.config import SettingsError
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.encryption import EncryptionError
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import CHECK_SECONDS, Check, CheckResult, Examined, Finding, local, run_checks
 from dealer_agent.operations.inside_checks import (
     check_clock,
@@ -33,7 +34,6 @@ from dealer_agent.operations.outside_checks import (
     check_metrics,
     check_sftp_server,
 )
-from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.database_url import database_url, is_sqlite
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import StorageError
@@ -57,15 +57,15 @@ class Row(NamedTuple):
 
 def examine(examined: Examined) -> list[CheckResult]:
     """Runs all checks. The database is first, because many others need it."""
-    owner, many = examined.owner, examined.installation is not None
+    installation = examined.installation
     with ExitStack() as closing:
 
         def open_store() -> Iterator[Finding]:
-            url = owner.database_url
+            url, many = installation.database_url, installation.only is None
             if is_sqlite(url) and not Path(str(database_url(url).database)).exists():
                 yield Finding("problem", "there is no database yet", "dealer-agent inventory import FILE makes it")
                 return
-            examined.opened = Store.open(url, owner.cipher, many_dealers=many)
+            examined.opened = Store.open(url, installation.cipher, many_dealers=many)
             closing.callback(examined.opened.close)
             yield from check_database(examined.opened, many_dealers=many)
 
@@ -102,7 +102,7 @@ def _check_dealers(of: Examined) -> Iterator[Finding]:
 
 def _problem_of(of: Examined, dealer_id: str) -> str | None:
     try:
-        settings = load_dealer_settings(of.whole, of.store, dealer_id)
+        settings = OpenInstallation(of.installation, of.store).settings_of(dealer_id)
         channel_secrets(settings, of.env)
         with of.store.read(dealer_id, of.now) as tx:
             newest, parked = list_imports(tx, 1), list_deliveries(tx, 1, state="parked")

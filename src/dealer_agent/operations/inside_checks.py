@@ -17,6 +17,7 @@ from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.keys import KEY_FILE_NAME
 from dealer_agent.encryption.file_permissions import is_open_to_others
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import Examined, Finding, Status, age_words, local, parts_of
 from dealer_agent.server.replica_record import SEEN_WITHIN, settings_hash
 from dealer_agent.storage.alerts import confirmed_copies
@@ -93,7 +94,7 @@ def _packaged_zone(zone: str) -> ZoneInfo | None:
 
 def check_folder(of: Examined) -> Iterator[Finding]:
     """Only the user of the service has access to the folder, and can write. Folders for leads are private, too."""
-    directory = of.owner.directory
+    directory = of.directory
     state = directory.stat()
     if is_open_to_others(state.st_mode):
         yield Finding("problem", f"other users have access to {directory}", f"chmod 700 {directory}")
@@ -116,7 +117,7 @@ def check_folder(of: Examined) -> Iterator[Finding]:
 
 def check_disk(of: Examined) -> Iterator[Finding]:
     """The disk has as much space as `disk_free_mib`. A tenth of it is a problem."""
-    usage, least = shutil.disk_usage(of.owner.directory), of.alerts.disk_free_mib * 2**20
+    usage, least = shutil.disk_usage(of.directory), of.alerts.disk_free_mib * 2**20
     free = f"{usage.free / 2**30:,.1f} GiB free of {usage.total / 2**30:,.1f} GiB"
     if usage.free < least // 10:
         yield Finding("problem", free, "make room: without it no lead can be stored")
@@ -162,12 +163,11 @@ def check_the_keys(of: Examined) -> Iterator[Finding]:
 
     The keys of a dealer of an installation have no copy of their own: they are in the database.
     """
-    store, cipher, directory = of.store, of.owner.cipher, of.owner.directory
+    store, cipher, directory = of.store, of.installation.cipher, of.installation.directory
     if of.settings is None:
-        rotate_days, has_copy = of.whole.file.installation.rotate_keys_days, True
+        rotate_days, has_copy = of.installation.file.installation.rotate_keys_days, True
     else:
         rotate_days, has_copy = of.settings.dealer.privacy.rotate_keys_days, of.settings.installation is None
-        directory = of.settings.installation or directory
     if cipher is None:
         yield Finding("problem", "there are no keys: the service does not start", "dealer-agent keys create")
         return
@@ -270,12 +270,13 @@ def _newest(at: datetime, zone: str) -> str:
 
 def check_replicas(of: Examined) -> Iterator[Finding]:
     """The machines that serve now have the same settings and version, which are those of this folder."""
-    with of.store.read(of.serving, of.now) as tx:
+    served = OpenInstallation(of.installation, of.store)
+    with of.store.read(served.owner, of.now) as tx:
         running = [replica for replica in list_replicas(tx) if of.now - replica.seen_at <= SEEN_WITHIN]
     if not running:
         yield Finding("skipped", "no machine serves now: dealer-agent serve")
         return
-    expected = settings_hash(of.service)
+    expected = settings_hash(of.installation)
     different = [replica for replica in running if replica.settings != expected]
     for replica in different[:MOST_NAMED]:
         yield Finding(

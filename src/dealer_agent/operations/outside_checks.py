@@ -15,22 +15,22 @@ import httpx
 import msgspec
 
 from dealer_agent import __version__
-from dealer_agent.bootstrap.dealer_service import customer_links
-from dealer_agent.bootstrap.deliveries import dealer_outlets, http_client
 from dealer_agent.config import Settings
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.dealers.routing import CUSTOMER
+from dealer_agent.delivery.dealer_outlets import dealer_outlets
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.lease import lease_outside_queue
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.encryption import Cipher
 from dealer_agent.leads.lead_view import LeadView, rooftop_view
+from dealer_agent.open_installation import customer_links
 from dealer_agent.operations.checks import Examined, Finding, local
 from dealer_agent.operations.inside_checks import clock_finding
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
-from dealer_agent.outgoing.connections import connect, trusted
+from dealer_agent.outgoing.connections import connect, http_client, trusted
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import Customer, SourceAgent
 from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH
@@ -77,7 +77,7 @@ def check_address(of: Examined) -> Iterator[Finding]:
 
 def check_installation_address(of: Examined) -> Iterator[Finding]:
     """The public address of an installation answers with its list of dealers."""
-    url = of.whole.public_url + ARD_PATH
+    url = of.installation.public_url + ARD_PATH
     body = yield from _fetched(url, of)
     if body is None:
         return
@@ -159,7 +159,7 @@ def _words_of(error: BaseException) -> str:
 
 def check_mail(of: Examined) -> Iterator[Finding]:
     """The mail server accepts a connection, TLS and the login. No mail is sent."""
-    mail, env = (of.settings or of.machine).mail, of.env
+    mail, env = (of.settings or of.installation.file).mail, of.env
     if not mail.host:
         yield Finding("skipped", "no mail server is set under [mail]")
         return
@@ -218,7 +218,7 @@ def _connection_to(url: str, where: str, rule: AddressRule) -> Finding:
 
 def check_limit_store(of: Examined) -> Iterator[Finding]:
     """The store of the rate limits that machines share answers."""
-    url = of.service.rate_limit_url
+    url = of.installation.rate_limit_url
     if not url:
         yield Finding("skipped", "RATE_LIMIT_URL is not set: each machine has its own limits")
         return
@@ -241,7 +241,7 @@ def check_limit_store(of: Examined) -> Iterator[Finding]:
 
 def check_sftp_server(of: Examined) -> Iterator[Finding]:
     """Our SFTP server, which receives feeds, answers on this machine."""
-    sftp = of.machine.sftp
+    sftp = of.installation.file.sftp
     if not sftp.enabled:
         yield Finding("skipped", "no SFTP server is switched on under [sftp]")
         return
@@ -258,7 +258,7 @@ def check_sftp_server(of: Examined) -> Iterator[Finding]:
 
 def check_metrics(of: Examined) -> Iterator[Finding]:
     """The metrics can be read on this machine."""
-    metrics = of.machine.metrics
+    metrics = of.installation.file.metrics
     if not metrics.enabled:
         yield Finding("skipped", "no metrics are switched on under [metrics]")
         return

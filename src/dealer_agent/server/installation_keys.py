@@ -5,16 +5,15 @@ the keys that the installation had then. So an erasure is final when those are d
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import structlog
 
-from dealer_agent.config.settings import Settings
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import EncryptionError
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.key_rotation import KeyRotation, KeyTable
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.upkeep import FIRST_UPKEEP_SECONDS, UPKEEP_SECONDS
@@ -30,14 +29,10 @@ MOST_READ = 200
 
 @dataclass
 class InstallationKeys:
-    """The rotation of all keys. `installation` is that of the installation's keys. `folder_of` is a dealer's folder.
+    """The rotation of all keys. `own` is that of the keys outside the database: of the installation, or of a folder."""
 
-    `settings_of` reads the current settings of a dealer.
-    """
-
-    installation: KeyRotation
-    folder_of: Callable[[str], Path]
-    settings_of: Callable[[str], Settings]
+    opened: OpenInstallation
+    own: KeyRotation
     _days: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def run_due_steps(self, now: datetime) -> None:
@@ -45,7 +40,7 @@ class InstallationKeys:
 
         Raises StorageError and EncryptionError.
         """
-        self.installation.run_due_steps(now)
+        self.own.run_due_steps(now)
         for dealer_id, days in self._due_dealers(now):
             try:
                 self.of_dealer(dealer_id, days).run_due_steps(now)
@@ -61,15 +56,17 @@ class InstallationKeys:
 
     def of_dealer(self, dealer_id: str, days: int) -> KeyRotation:
         """The rotation of a dealer's keys. Raises StorageError."""
-        store, folder = self.installation.store, self.folder_of(dealer_id)
+        store, folder = self.opened.store, self.opened.installation.folder_of(dealer_id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         cipher = store.check_keys(dealer_id)
         place = KeyTable(store, dealer_id, folder)
-        return KeyRotation(store, cipher, dealer_id, place, days, wait=self.installation.wait)
+        return KeyRotation(store, cipher, dealer_id, place, days, wait=self.own.wait)
 
     def _due_dealers(self, now: datetime) -> Iterator[tuple[str, int]]:
         """The dealers with a key that is due, or with an unfinished rotation, and the age at which a key is due."""
-        with self.installation.store.installation() as tx:
+        if self.opened.installation.only is not None:
+            return
+        with self.opened.store.installation() as tx:
             ages = list_ages(tx)
             numbers = {dealer.dealer_id: dealer.settings_number for dealer in all_dealers(tx)}
         read = 0
@@ -82,7 +79,7 @@ class InstallationKeys:
                     continue
                 read += 1
                 try:
-                    days = self.settings_of(age.dealer_id).dealer.privacy.rotate_keys_days
+                    days = self.opened.settings_of(age.dealer_id).dealer.privacy.rotate_keys_days
                 except (StorageError, SettingsError) as error:
                     log.warning("key not rotated", dealer=age.dealer_id, problem=str(error))
                     continue

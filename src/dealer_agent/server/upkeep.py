@@ -45,17 +45,12 @@ class Upkeep:
     heads_file: Path
     send_report: Callable[[], Awaitable[None]]
 
-    async def run(self, steps: RepeatedSteps, rotate_keys: Callable[[datetime], None]) -> None:
-        """Repeats the steps until it is cancelled. `rotate_keys` runs the steps of a key rotation that are due."""
-
-        async def rotate_due_keys() -> None:
-            await asyncio.to_thread(rotate_keys, datetime.now(UTC))
-
+    async def run(self, steps: RepeatedSteps) -> None:
+        """Repeats the steps until it is cancelled."""
         await asyncio.gather(
             steps.repeat("purge", self.delete_old_data, UPKEEP_SECONDS, first=FIRST_UPKEEP_SECONDS),
             steps.repeat("heads", self.record_heads, HEADS_SECONDS, first=0),
             steps.repeat("monthly report", self.send_report, UPKEEP_SECONDS, first=FIRST_UPKEEP_SECONDS),
-            steps.repeat("key rotation", rotate_due_keys, UPKEEP_SECONDS, first=FIRST_UPKEEP_SECONDS),
         )
 
     async def delete_old_data(self) -> None:
