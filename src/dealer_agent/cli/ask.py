@@ -4,19 +4,19 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from dealer_agent.cli.ask_answers import print_facets, print_information, print_lead, print_vehicle, print_vehicles
-from dealer_agent.cli.ask_session import EXIT_CODES, SEARCH, SESSION, Exit, Session
+from dealer_agent.cli.ask_session import EXIT_CODES, LEAD, SEARCH, SESSION, VEHICLE, Exit, Session
 from dealer_agent.cli.command import Opening, command
 from dealer_agent.cli.terminal import err, fail, plain
 from dealer_agent.client import DealerAgent
 from dealer_agent.client.discovery import web_address
 from dealer_agent.client.errors import NotADealerAgent
-from dealer_agent.protocol.requests import SORT_FIELDS, AppointmentType
+from dealer_agent.protocol.requests import SORT_FIELDS, Appointment, Customer, VehicleOfInterest
 from dealer_agent.protocol.responses import Facets
 from dealer_agent.protocol.skill import (
     DEALER_INFORMATION,
@@ -95,7 +95,7 @@ def search(
     if everything:
         if limit or skip:
             raise typer.BadParameter("--all goes without --limit and --skip.")
-        found = session.run(lambda agent: _all(agent, sort, session.filters))
+        found = session.run(lambda agent: _all(agent, sort, session.given))
         print_vehicles(found, len(found), 0)
         return {"total": len(found), "vehicles": msgspec.to_builtins(found)}
     members: dict[str, Any] = {}
@@ -121,57 +121,21 @@ _CHANNEL_WORDS: dict[str, str] = {"email": "e-mail", "phone": "phone", "sms": "t
 # Typer has no list of literals.
 _Channel = StrEnum("_Channel", {channel: channel for channel in _CHANNEL_WORDS})  # type: ignore[misc]
 
-VinOption = Annotated[str | None, typer.Option("--vin", metavar="TEXT", help="The VIN of the vehicle.")]
-StockOption = Annotated[str | None, typer.Option("--stock", metavar="TEXT", help="Its stock number.")]
-VehicleIdOption = Annotated[str | None, typer.Option("--vehicle-id", metavar="TEXT", help="Its id.")]
 
-
-def _given(**members: Any) -> dict[str, Any]:
-    return {name: value for name, value in members.items() if value}
-
-
-@_skill("vehicle")
-def vehicle(
-    session: Session,
-    vin: VinOption = None,
-    stock: StockOption = None,
-    vehicle_id: VehicleIdOption = None,
-    zip_code: Annotated[
-        str | None, typer.Option("--zip", metavar="TEXT", help="The buyer's ZIP code, for the offer there.")
-    ] = None,
-) -> Any:
+@_skill("vehicle", VEHICLE)
+def vehicle(session: Session) -> Any:
     """Show one vehicle, by VIN, stock number or id."""
-    named = _given(vin=vin, stock=stock, vehicle_id=vehicle_id)
-    if not named:
+    if not session.part(VehicleOfInterest):
         raise typer.BadParameter("Give --vin, --stock or --vehicle-id.")
-    return session.ask(INVENTORY_VEHICLE, named | _given(zip=zip_code), VehicleDetail, print_vehicle)
+    return session.ask(INVENTORY_VEHICLE, session.given, VehicleDetail, print_vehicle)
 
 
-@_skill("lead")
+@_skill("lead", LEAD)
 def lead(
     session: Session,
-    first_name: Annotated[str, typer.Option(metavar="TEXT", help="The customer's first name.")],
-    last_name: Annotated[str, typer.Option(metavar="TEXT", help="The customer's last name.")],
     allow: Annotated[
         list[_Channel], typer.Option(help="How the dealer may contact the customer. Repeat it for several ways.")
     ],
-    email: Annotated[str | None, typer.Option(metavar="TEXT", help="The customer's e-mail address.")] = None,
-    phone: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The customer's phone number, such as +12025550123.")
-    ] = None,
-    preferred_contact: Annotated[
-        Literal["email", "phone", "sms", "any"] | None, typer.Option(help="How the customer prefers to be contacted.")
-    ] = None,
-    vin: VinOption = None,
-    stock: StockOption = None,
-    vehicle_id: VehicleIdOption = None,
-    message: Annotated[str | None, typer.Option(metavar="TEXT", help="The customer's message.")] = None,
-    appointment_type: Annotated[
-        AppointmentType | None, typer.Option(help="The kind of visit, if the customer wants one.")
-    ] = None,
-    appointment_at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The time of the visit, such as 2027-01-11T15:00:00Z.")
-    ] = None,
     consent_text: Annotated[
         str | None,
         typer.Option(
@@ -185,37 +149,33 @@ def lead(
     source_agent: Annotated[
         str, typer.Option(metavar="TEXT", help="The name of the agent that sends the lead.")
     ] = "dealer-agent ask",
-    idempotency_key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The key of an earlier try, so that the lead is stored once.")
-    ] = None,
 ) -> Any:
     """Send a lead for a customer who agrees to it. It reaches the dealer's sales staff.
 
     Before anything is sent, the command shows the text of the consent and asks for agreement.
     """
-    if not (email or phone):
+    customer, visit, given = session.part(Customer) or {}, session.part(Appointment), session.given
+    if not {"email", "phone"} & customer.keys():
         raise typer.BadParameter("Give --email or --phone.")
-    if appointment_at and not appointment_type:
+    if visit and "appointment_type" not in visit:
         raise typer.BadParameter("--appointment-at needs --appointment-type.")
     if not yes and not sys.stdin.isatty():
         raise typer.BadParameter("Without a terminal, nobody can agree to the consent: give --yes.")
-    customer = _given(
-        first_name=first_name, last_name=last_name, email=email, phone=phone, preferred_contact=preferred_contact
-    )
     dealer = session.run(_name)
     ways = " and ".join(_CHANNEL_WORDS[channel] for channel in allow)
     text = consent_text or (
         f"I ask {dealer} to contact me about my request by {ways}. I agree that my name, my contact details and my "
         "request are sent to them."
     )
+    wanted = session.part(VehicleOfInterest)
     if not yes:
-        contact = [each for each in (email, phone, preferred_contact) if each]
+        first_name, last_name, *contact = customer.values()
         shown = {
             "To": dealer,
             "For": ", ".join([f"{first_name} {last_name}", *contact]),
-            "Vehicle": vin or stock or vehicle_id,
-            "Visit": " ".join(filter(None, (appointment_type, appointment_at))),
-            "Message": message,
+            "Vehicle": next(iter((wanted or {}).values()), None),
+            "Visit": " ".join((visit or {}).values()),
+            "Message": given.get("message"),
             "Consent": text,
         }
         err.print("\n".join(f"{name}: {plain(value)}" for name, value in shown.items() if value))
@@ -234,10 +194,10 @@ def lead(
             customer=customer,
             consent=consent,
             source_agent=source_agent,
-            vehicle_of_interest=_given(vin=vin, stock=stock, vehicle_id=vehicle_id) or None,
-            appointment=_given(appointment_type=appointment_type, appointment_at=appointment_at) or None,
-            message=message,
-            idempotency_key=idempotency_key,
+            vehicle_of_interest=wanted,
+            appointment=visit,
+            message=given.get("message"),
+            idempotency_key=given.get("idempotency_key"),
         ),
         again=f"--granted-at {at}",
     )

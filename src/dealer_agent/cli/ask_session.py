@@ -1,6 +1,6 @@
 """One run of `dealer-agent ask`: its options, the connection, exit codes and messages, and what `--wire` prints.
 
-The options of a search are made from the filters of the protocol, which are made from the table of the fields.
+The options of a request are made from the types of its members. The filters are made from the table of the fields.
 """
 
 import inspect
@@ -21,8 +21,16 @@ from dealer_agent.client import DealerAgent, DealerAgentError, Exchange
 from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Refused, Unreachable
 from dealer_agent.protocol.card import TOKEN_VARIABLE
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
-from dealer_agent.protocol.requests import FILTER_MEANINGS, FILTERED, Filters, filter_members
-from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.requests import (
+    FILTER_MEANINGS,
+    FILTERED,
+    Appointment,
+    Customer,
+    Filters,
+    VehicleOfInterest,
+    filter_members,
+)
+from dealer_agent.protocol.skill import InventoryVehicleRequest, LeadSubmitRequest, Skill
 
 Answer = TypeVar("Answer")
 Data = TypeVar("Data", bound=msgspec.Struct)
@@ -46,10 +54,10 @@ EXIT_CODES = (
 
 @dataclass(frozen=True)
 class Session:
-    """The options of a command that asks the dealer at `url`. `filters` has those that were given, as JSON values."""
+    """The options of a command that asks the dealer at `url`. `given` are members of its request, as JSON values."""
 
     url: str
-    filters: dict[str, Any]
+    given: dict[str, Any]
     token: str | None
     wire: bool
     binding: Literal["JSONRPC", "HTTP+JSON"] | None
@@ -89,17 +97,32 @@ class Session:
         return data
 
     def with_filters(self, **members: Any) -> dict[str, Any]:
-        """The members of a request, with the filters if there are any."""
-        return ({"filters": self.filters} if self.filters else {}) | members
+        """The members of a request, with the filters if any were given."""
+        return ({"filters": self.given} if self.given else {}) | members
+
+    def part(self, kind: type[msgspec.Struct]) -> dict[str, Any] | None:
+        """The members of a part of a request; None if none was given."""
+        return {name: self.given[name] for name in kind.__struct_fields__ if name in self.given} or None
 
 
 _ROWS = {name: row for row in FILTERED for name in filter_members(row)}
 
 
-def _filter_option(field: msgspec.structs.FieldInfo) -> Any:
-    """The annotation of the option for a filter, from the type of the filter."""
+def _options(
+    kind: type[msgspec.Struct], meanings: Mapping[str, str], *, required: bool = False, panel: str | None = None
+) -> dict[str, tuple[Any, Any]]:
+    """The options for these members of a type, with their help. `required`: as the type says, else none is."""
+    members = [field for field in msgspec.structs.fields(kind) if field.name in meanings]
+    return {
+        field.name: _option(field, meanings[field.name], required=required and field.required, panel=panel)
+        for field in members
+    }
+
+
+def _option(field: msgspec.structs.FieldInfo, meaning: str, *, required: bool, panel: str | None) -> tuple[Any, Any]:
+    """The annotation and the default of the option for a member, from its type."""
     kind = msgspec.inspect.type_info(field.type)
-    option: dict[str, Any] = {"help": _meaning(field.name), "metavar": "TEXT"}
+    option: dict[str, Any] = {"help": meaning, "metavar": "TEXT"}
     python: Any = str
     match kind:
         case msgspec.inspect.ListType(item_type=item):
@@ -108,7 +131,10 @@ def _filter_option(field: msgspec.structs.FieldInfo) -> Any:
                 # Typer has no list of literals.
                 python = list[StrEnum(field.name, {str(word): str(word) for word in item.values})]  # type: ignore[misc]
                 # The words are in the help: a metavar of all words would leave no room for the names of the options.
-                option |= {"metavar": "WORD", "help": f"{option['help']} One of {', '.join(map(str, item.values))}."}
+                option |= {"metavar": "WORD", "help": f"{meaning} One of {', '.join(map(str, item.values))}."}
+        case msgspec.inspect.LiteralType(values=values):
+            python = Literal[tuple(values)]
+            del option["metavar"]
         case msgspec.inspect.IntType():
             python = int
             option |= {"min": kind.ge, "metavar": "NUMBER"}
@@ -116,9 +142,10 @@ def _filter_option(field: msgspec.structs.FieldInfo) -> Any:
             # False is no constraint, so the option has no negative form.
             python = bool
             del option["metavar"]
-    return Annotated[
-        python | None, typer.Option(f"--{_dashed(field.name)}", rich_help_panel="Filters", show_default=False, **option)
-    ]
+    named = typer.Option(f"--{_dashed(field.name)}", rich_help_panel=panel, show_default=False, **option)
+    if required:
+        return Annotated[python, named], inspect.Parameter.empty
+    return Annotated[python | None, named], None
 
 
 def _meaning(name: str) -> str:
@@ -157,25 +184,25 @@ _COMMON: Final = {
     "wire": (WireOption, False),
     "binding": (BindingOption, None),
 }
-_FILTER_OPTIONS: Final = {field.name: (_filter_option(field), None) for field in msgspec.structs.fields(Filters)}
 
 
 def _session(
-    context: typer.Context, token: str | None, wire: bool, binding: Any, **filters: Any
+    context: typer.Context, token: str | None, wire: bool, binding: Any, **members: Any
 ) -> nullcontext[Session]:
-    return nullcontext(Session(context.obj, _checked(filters), token, wire, binding))
+    given = msgspec.to_builtins({name: value for name, value in members.items() if _is_given(value)})
+    return nullcontext(Session(context.obj, given, token, wire, binding))
 
 
-def _checked(filters: dict[str, Any]) -> dict[str, Any]:
-    """The filters that were given, as JSON values. Raises BadParameter."""
-    given: dict[str, Any] = msgspec.to_builtins({name: value for name, value in filters.items() if _is_given(value)})
+def _search(**options: Any) -> nullcontext[Session]:
+    """A session whose filters are valid. Raises BadParameter."""
+    session = _session(**options)
     try:
-        msgspec.convert(given, Filters)
+        msgspec.convert(session.enter_result.given, Filters)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$.")
         name = path.rstrip("`").partition("[")[0]
         raise typer.BadParameter(reason, param_hint=f"--{_dashed(name)}") from None
-    return given
+    return session
 
 
 def _is_given(value: object) -> bool:
@@ -184,8 +211,35 @@ def _is_given(value: object) -> bool:
 
 
 SESSION = Opening(_COMMON, _session)
-SEARCH = Opening(_FILTER_OPTIONS | _COMMON, _session)
+_FILTERS: Final = {name: _meaning(name) for name in Filters.__struct_fields__}
+SEARCH = Opening(_options(Filters, _FILTERS, panel="Filters") | _COMMON, _search)
 """A session with an option for each filter of the protocol."""
+_NAMES_VEHICLE: Final = {"vin": "The VIN of the vehicle.", "stock": "Its stock number.", "vehicle_id": "Its id."}
+_ZIP: Final = {"zip": "The buyer's ZIP code, for the offer there."}
+VEHICLE = Opening(_options(InventoryVehicleRequest, _NAMES_VEHICLE | _ZIP) | _COMMON, _session)
+_CUSTOMER: Final = {
+    "first_name": "The customer's first name.",
+    "last_name": "The customer's last name.",
+    "email": "The customer's e-mail address.",
+    "phone": "The customer's phone number, such as +12025550123.",
+    "preferred_contact": "How the customer prefers to be contacted.",
+}
+_VISIT: Final = {
+    "appointment_type": "The kind of visit, if the customer wants one.",
+    "appointment_at": "The time of the visit, such as 2027-01-11T15:00:00Z.",
+}
+_REST: Final = {
+    "message": "The customer's message.",
+    "idempotency_key": "The key of an earlier try, so that the lead is stored once.",
+}
+LEAD = Opening(
+    _options(Customer, _CUSTOMER, required=True)
+    | _options(VehicleOfInterest, _NAMES_VEHICLE)
+    | _options(Appointment, _VISIT)
+    | _options(LeadSubmitRequest, _REST)
+    | _COMMON,
+    _session,
+)
 
 
 def _fail(error: DealerAgentError, again: str) -> NoReturn:

@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 from dealer_agent.config import Settings
-from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.installation import Installation, installation_of, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, from_environment
 from dealer_agent.encryption import Cipher
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations import OperationError
 from dealer_agent.server.key_rotation import KeyRotation, KeyTable, changeable_key_file
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
@@ -42,11 +42,10 @@ class KeyChange(NamedTuple):
 
 
 def rotations_of(settings: Settings, store: Store, on_progress: OnProgress) -> list[KeyRotation]:
-    """The rotation of a dealer's keys, then of those of its installation. Raises OperationError without keys."""
-    dealer_id, days, folder = settings.dealer.id, settings.dealer.privacy.rotate_keys_days, settings.directory
+    """The rotation of a dealer's keys, then of those of its installation."""
     if settings.installation is None:
-        cipher, place = cipher_of(settings), _key_file(folder)
-        return [KeyRotation(store, cipher, dealer_id, place, days, on_progress=on_progress)]
+        return [rotation_of_installation(installation_of(settings, os.environ), store, on_progress)]
+    dealer_id, days, folder = settings.dealer.id, settings.dealer.privacy.rotate_keys_days, settings.directory
     table, cipher = KeyTable(store, dealer_id, folder), store.check_keys(dealer_id)
     return [
         KeyRotation(store, cipher, dealer_id, table, days, on_progress=on_progress),
@@ -55,9 +54,10 @@ def rotations_of(settings: Settings, store: Store, on_progress: OnProgress) -> l
 
 
 def rotation_of_installation(installation: Installation, store: Store, on_progress: OnProgress) -> KeyRotation:
-    """The rotation of the keys that encrypt the keys of all dealers."""
-    days, place = installation.file.installation.rotate_keys_days, _key_file(installation.directory)
-    return KeyRotation(store, store.check_keys(ALL_DEALERS), ALL_DEALERS, place, days, on_progress=on_progress)
+    """The rotation of an installation's keys: they encrypt the keys of all dealers, or the data of the only one."""
+    owner, days = OpenInstallation(installation, store).owner, installation.file.installation.rotate_keys_days
+    place = None if from_environment(os.environ) else KeyFile(installation.directory / KEY_FILE_NAME)
+    return KeyRotation(store, store.check_keys(owner), owner, place, days, on_progress=on_progress)
 
 
 def cipher_of(settings: Settings) -> Cipher:
@@ -68,10 +68,6 @@ def cipher_of(settings: Settings) -> Cipher:
             "for a dealer that has no leads yet, dealer-agent keys create makes a key"
         )
     return settings.cipher
-
-
-def _key_file(folder: Path) -> KeyFile | None:
-    return None if from_environment(os.environ) else KeyFile(folder / KEY_FILE_NAME)
 
 
 def key_rows(rotation: KeyRotation) -> Iterator[KeyRow]:
