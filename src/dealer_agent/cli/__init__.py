@@ -17,12 +17,11 @@ class Row(NamedTuple):
     """A command, or a group of commands. Its module, which is imported only when it is needed, has its name.
 
     `extra` is that of the distribution that has the packages of the command. Without an extra, pip installs only what a
-    buyer's commands need. `late` is a package of the extra that the command imports only when it runs.
+    buyer's commands need.
     """
 
     help: str
     extra: str = "server"
-    late: str = ""
     module: str = ""
     group: str = ""
 
@@ -36,13 +35,11 @@ COMMANDS = {
     "doctor": Row(
         "Check settings, database, keys, clock, feeds, mail, channels and the public address. Changes nothing."
     ),
-    "check": Row(
-        "Check any dealer agent against the protocol, from outside, and write reports.", "check", "jsonschema_rs"
-    ),
+    "check": Row("Check any dealer agent against the protocol, from outside, and write reports.", "check"),
     "backup": Row("Write settings, database, stock and recorded heads into one file, while the service runs."),
     "restore": Row("Restore a backup into a new folder.", module="backup"),
     "report": Row("Show what agents asked in a month, and what they did not find. Counts only."),
-    "mcp": Row("Give an AI assistant the tools of a dealer agent, over stdio.", "mcp", "mcp"),
+    "mcp": Row("Give an AI assistant the tools of a dealer agent, over stdio.", "mcp"),
     "help": Row("Show a page of the reference: settings, commands, feeds, fields, errors and others.", ""),
     "inventory": Row("Import the inventory, and see what it contains.", group="app"),
     "feeds": Row("See and run the feeds that are imported without a person.", group="app"),
@@ -61,6 +58,8 @@ COMMANDS = {
     ),
 }
 """The commands in the order of the help. `group` names the commands of a group in its module."""
+PACKAGES = {"server": "sqlalchemy", "check": "jsonschema_rs", "mcp": "mcp"}
+"""A package of each extra, which shows whether the extra is installed."""
 OF_ONE_DEALER = {"report"}
 """The commands outside groups that work on an open dealer."""
 
@@ -120,7 +119,7 @@ def _module(command: str) -> ModuleType:
     """The module of a command. If a package of its extra is missing, the program ends with the pip command to run."""
     row = COMMANDS[command]
     try:
-        if not row.late or find_spec(row.late) is not None:
+        if not row.extra or find_spec(PACKAGES[row.extra]) is not None:
             return import_module(f"{__name__}.{row.module or command}")
     except ModuleNotFoundError as error:
         if not row.extra or (error.name or "").partition(".")[0] == __name__.partition(".")[0]:

@@ -4,7 +4,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -30,7 +29,6 @@ from dealer_agent.cli.customer_data import (
     show_event,
 )
 from dealer_agent.cli.export import export
-from dealer_agent.cli.keys import encrypting, show_change
 from dealer_agent.cli.open_dealer import OpenDealer
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import Cell, err, fail, limited, local, moment, out, plain, progress, section
@@ -41,8 +39,6 @@ from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.records import LeadDetails, StoredLead
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.operations.erasure import Erasure, customers_of, is_known
-from dealer_agent.operations.key_changes import destroy_keys, replaced_by, rotations_of
-from dealer_agent.server.key_rotation import changeable_key_file
 from dealer_agent.storage import erasure
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.clock import clock_problem, confirm_clock
@@ -360,37 +356,29 @@ def _make_final(dealer: OpenDealer) -> None:
 
     In an installation, the dealer's key first: the key of the installation decrypts remains of it.
     """
+    # Imported here: the other commands of the group need no key rotation.
+    from dealer_agent.cli.keys import encrypting, show_change
+    from dealer_agent.operations.key_changes import destroy_keys, rotations_of
+
     with encrypting() as on_progress:
         for rotation in rotations_of(dealer.settings, dealer.store, on_progress):
             for changed in destroy_keys(rotation):
                 show_change(changed)
+    folder = dealer.settings.installation or dealer.settings.directory
     out.print(
-        f"\nThe erasure is final: the old key is destroyed. Back up {_key_folder(dealer) / KEY_FILE_NAME} again, and "
+        f"\nThe erasure is final: the old key is destroyed. Back up {folder / KEY_FILE_NAME} again, and "
         "delete its older copies: with one of them, remains in the database's files and in its backups can be read."
     )
 
 
 def _tell_when_final(dealer: OpenDealer) -> None:
-    """Shows when the erasure becomes final, or what makes it final."""
-    by = replaced_by(rotations_of(dealer.settings, dealer.store, lambda _: None), datetime.now(UTC))
-    if from_environment(os.environ):
-        when = f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
-        when += "(dealer-agent keys rotate --help)"
-        if by:
-            when += f", after {by:%Y-%m-%d}: the running service replaces the dealer's own key by then"
-    elif changeable_key_file(_key_folder(dealer), os.environ) and by:
-        when = f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
-    else:
-        when = "when the key is destroyed. The service does not do this by itself here: "
-        when += "run dealer-agent leads erase --final"
+    # Imported here, as in `_make_final`.
+    from dealer_agent.operations.key_changes import when_final
+
     out.print(
-        f"\nThe erasure becomes final {when}. Until then, a person who has the key and the database's files can read "
-        "remains in them."
+        f"\nThe erasure becomes final {when_final(dealer.settings, dealer.store, datetime.now(UTC))}. Until then, a "
+        "person who has the key and the database's files can read remains in them."
     )
-
-
-def _key_folder(dealer: OpenDealer) -> Path:
-    return dealer.settings.installation or dealer.settings.directory
 
 
 app.command("export")(prepared(export, CUSTOMERS))

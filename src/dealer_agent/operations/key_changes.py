@@ -154,7 +154,22 @@ def changing_keys(rotation: KeyRotation) -> Iterator[None]:
         ) from None
 
 
-def replaced_by(rotations: Sequence[KeyRotation], now: datetime) -> datetime | None:
+def when_final(settings: Settings, store: Store, now: datetime) -> str:
+    """When an erasure becomes final, or what makes it final, as the end of a sentence."""
+    rotations = rotations_of(settings, store, lambda _: None)
+    by = _replaced_by(rotations, now)
+    if from_environment(os.environ):
+        when = f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
+        when += "(dealer-agent keys rotate --help)"
+        return f"{when}, after {by:%Y-%m-%d}: the running service replaces the dealer's own key by then" if by else when
+    if changeable_key_file(settings.installation or settings.directory, os.environ) and by:
+        return f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
+    return (
+        "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase --final"
+    )
+
+
+def _replaced_by(rotations: Sequence[KeyRotation], now: datetime) -> datetime | None:
     """When the running service will have destroyed the keys that it may change; None if it leaves one of them."""
     by = None
     for rotation in rotations:
