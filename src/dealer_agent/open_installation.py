@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -83,6 +83,15 @@ class OpenInstallation:
             hosts = tuple(list_hosts(tx))
         return self.installation.dealer_settings(document.decode(), hosts)
 
+    def feed_folders(self) -> Iterator[tuple[str, Path]]:
+        """The dealers that may have feeds with files on this machine, and their folders."""
+        installation = self.installation
+        if installation.only is not None:
+            yield installation.only.dealer.id, installation.directory
+        else:
+            for folder in installation.directory.glob(f"{DEALERS}/[!.]*/feeds"):
+                yield folder.parent.name, folder.parent
+
     def dealers_with_due(self) -> list[str]:
         """The enabled dealers that may have due deliveries, the longest waiting first. Raises StorageError."""
         if self.installation.only is not None:
@@ -93,7 +102,12 @@ class OpenInstallation:
 
     def customer_links(self, settings: Settings, cipher: Cipher) -> CustomerLinks:
         """The links in the mails to a dealer's customers."""
-        return customer_links(settings, self.installation.listens_at, cipher)
+        return CustomerLinks(
+            dealer_id=settings.dealer.id,
+            base_url=settings.base_url(self.installation.listens_at),
+            key=cipher.lasting_key("customer links"),
+            valid=timedelta(days=settings.mail.links_valid_days),
+        )
 
 
 def open_store(installation: Installation) -> Store:
@@ -101,16 +115,6 @@ def open_store(installation: Installation) -> Store:
     most = installation.file.installation.database_connections - LISTENING_CONNECTIONS
     many = installation.only is None
     return Store.open(installation.database_url, installation.cipher, many_dealers=many, most_connections=most)
-
-
-def customer_links(settings: Settings, listens_at: str, cipher: Cipher) -> CustomerLinks:
-    """The links in the mails to a dealer's customers. Without a `public_url`, they begin with `listens_at`."""
-    return CustomerLinks(
-        dealer_id=settings.dealer.id,
-        base_url=settings.base_url(listens_at),
-        key=cipher.lasting_key("customer links"),
-        valid=timedelta(days=settings.mail.links_valid_days),
-    )
 
 
 def delete_files_of_removed(store: Store, directory: Path, served: Container[str] = frozenset()) -> None:

@@ -115,8 +115,11 @@ def run_due_steps(
         cipher = store.check_keys(ALL_DEALERS)
         of_installation = KeyRotation(store, cipher, ALL_DEALERS, KeyFile(key_file(installation)), DAYS, wait=wait)
         keys = InstallationKeys(OpenInstallation(installation, store), of_installation)
+        now = datetime.now(UTC) + timedelta(days=days)
         with capture_logs() as logged:
-            keys.run_due_steps(datetime.now(UTC) + timedelta(days=days))
+            of_installation.run_due_steps(now)
+            for dealer_id in DEALERS:
+                keys.of_dealer(dealer_id).run_due_steps(now)
         return [(each["event"], each.get("dealer", "")) for each in logged]
 
 

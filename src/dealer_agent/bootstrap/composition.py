@@ -7,19 +7,19 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
-from dealer_agent.alerts.checking import Watch
-from dealer_agent.alerts.loop import AlertLoop
-from dealer_agent.alerts.watches import watch_of_dealer, watch_of_machine
-from dealer_agent.bootstrap.monthly_mail import send_monthly_report
-from dealer_agent.bootstrap.traces import open_traces
+from dealer_agent.alerts.machine import MachineAlerts
+from dealer_agent.alerts.watches import watch_of_machine
+from dealer_agent.bootstrap.jobs import jobs_of
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.config.installation import SNAPSHOTS, Installation
+from dealer_agent.config.settings import TracesSettings
+from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.delivery.dealer_outlets import OutletMaker, Sending
 from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
-from dealer_agent.feed_collection.collector import Collector, FolderFeeds, InstallationFeeds
 from dealer_agent.open_installation import OpenInstallation, delete_files_of_removed, open_store
 from dealer_agent.outgoing.connections import http_client
 from dealer_agent.protocol.vocabulary import vocabularies_of
@@ -40,8 +40,12 @@ from dealer_agent.server.served_dealers import ServedDealers, read_addresses
 from dealer_agent.server.service import Process
 from dealer_agent.server.shared_limits import LimitStore
 from dealer_agent.server.stored_metrics import UNKNOWN_CHANNEL, StoredMetrics, channel_kinds
-from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
 
+if TYPE_CHECKING:
+    # Only with the extra `traces`.
+    from dealer_agent.server.traces import Traces
+
+TRACES_MISSING = "[traces] needs more packages: pip install 'dealer-agent[traces]', or remove endpoint under [traces]"
 RATE_LIMITS_FILE = "rate-limits.bin"
 BUSIEST_FILE = "busiest-dealers.json"
 HTTP_CONNECTIONS = httpx.Limits(max_connections=PROCESS_CONCURRENCY, max_keepalive_connections=20)
@@ -93,20 +97,46 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
             state = WorkerState(metrics, dealers, writer, StoredMetrics(opened))
             await closing.enter_async_context(answering_collector(Path(os.environ[FOLDER_VARIABLE]), state))
         closing.callback(stopped.set)
+        alerts = MachineAlerts(opened.store, process.failed_leads, watch)
         steps = RepeatedSteps()
         for work in (
             Refresher(opened, writer, dealers, deliveries.forget).run(steps),
             *([] if memory is None else [memory.run(dealers, steps)]),
             *([] if keys is None else [keys.run(steps)]),
-            _upkeep(opened).run(steps),
-            _alerts(opened, process, watch).run(steps),
-            Collector(_feeds(opened)).run(),
+            *([] if watch is None and only is not None else [alerts.run(steps)]),
+            jobs_of(opened, watch, keys).run(),
             replica.run(steps),
             counting.run(steps),
             flush_logs(lines),
         ):
             closing.push_async_callback(_cancel, asyncio.create_task(work))
         yield dealers
+
+
+def check_traces(settings: TracesSettings) -> None:
+    """Raises SettingsError if traces are on and their packages are missing."""
+    if settings.endpoint:
+        try:
+            # Imported here: the packages are an extra.
+            import dealer_agent.server.traces  # noqa: F401
+        except ModuleNotFoundError:
+            raise SettingsError(TRACES_MISSING) from None
+
+
+@asynccontextmanager
+async def open_traces(settings: TracesSettings) -> AsyncIterator["Traces | None"]:
+    """The traces of this process for an `async with` block. None if they are off."""
+    if not settings.endpoint:
+        yield None
+        return
+    check_traces(settings)
+    from dealer_agent.server.traces import Traces
+
+    traces = Traces(settings)
+    try:
+        yield traces
+    finally:
+        await asyncio.to_thread(traces.close)
 
 
 def _keys(opened: OpenInstallation, stopped: threading.Event) -> InstallationKeys | None:
@@ -157,35 +187,6 @@ def _memory(opened: OpenInstallation, snapshots: SnapshotFolder) -> DealerMemory
 
     budget = memory_budget(installation.file.installation.snapshot_memory_mib)
     return DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, delete_files)
-
-
-def _feeds(opened: OpenInstallation) -> FolderFeeds | InstallationFeeds:
-    only = opened.installation.only
-    if only is not None:
-        return FolderFeeds(opened.store, only)
-    return InstallationFeeds(opened.store, opened.installation.directory, opened.settings_of)
-
-
-def _upkeep(opened: OpenInstallation) -> Upkeep | UpkeepOfMany:
-    if opened.installation.only is not None:
-        return _upkeep_of(opened, opened.owner)
-    return UpkeepOfMany(opened.store, opened.count, partial(_upkeep_of, opened))
-
-
-def _upkeep_of(opened: OpenInstallation, dealer_id: str) -> Upkeep:
-    settings = opened.settings_of(dealer_id)
-    settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    send_report = partial(send_monthly_report, opened.store, settings, os.environ)
-    return Upkeep(opened.store, settings.dealer, settings.heads_file, send_report)
-
-
-def _alerts(opened: OpenInstallation, process: Process, watch: Watch | None) -> AlertLoop:
-    find_watch = None if opened.installation.only is not None else partial(_watch_of, opened)
-    return AlertLoop(opened.store, process.failed_leads, watch, find_watch, opened.count)
-
-
-def _watch_of(opened: OpenInstallation, dealer_id: str) -> Watch | None:
-    return watch_of_dealer(opened.settings_of(dealer_id))
 
 
 def _count_delivery(metrics: WorkerMetrics | None, sending: Sending, result: str) -> None:

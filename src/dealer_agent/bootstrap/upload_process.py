@@ -22,10 +22,11 @@ import structlog
 from msgspec import UNSET, Struct
 
 from dealer_agent.bootstrap import prepare_message_types
-from dealer_agent.config import Settings, SettingsError
-from dealer_agent.config.feeds import FeedSettings
+from dealer_agent.config import SettingsError
+from dealer_agent.config.feeds import Feeds, FeedSettings
 from dealer_agent.config.installation import Installation, load_served
-from dealer_agent.config.sftp import SftpSettings, read_public_key
+from dealer_agent.config.settings import Sections
+from dealer_agent.config.sftp import read_public_key
 from dealer_agent.core_dumps import forbid_core_dumps
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.feed_collection.host_key import host_key
@@ -52,20 +53,20 @@ class UploadJob(Struct, frozen=True):
     listener: int
 
 
-def account_of(feed: FeedSettings, settings: Settings, sftp: SftpSettings) -> Account | None:
-    """The account of a feed; None if nobody uploads its files."""
+def account_of(feed: FeedSettings, dealer_id: str, directory: Path, shared: Sections) -> Account | None:
+    """The account of a feed; None if nobody uploads its files. The bounds are those of the installation (`shared`)."""
     if feed.upload is UNSET:
         return None
     return Account(
-        settings.dealer.id,
+        dealer_id,
         feed.name,
-        incoming_folder(settings.directory, feed.name),
+        incoming_folder(directory, feed.name),
         UploadLimits(
             feed.most_bytes,
-            sftp.max_waiting_files,
-            sftp.max_waiting_mib << 20,
-            settings.feed_files.dealer_mib << 20,
-            settings.feed_files.least_free_mib << 20,
+            shared.sftp.max_waiting_files,
+            shared.sftp.max_waiting_mib << 20,
+            shared.feed_files.dealer_mib << 20,
+            shared.feed_files.least_free_mib << 20,
         ),
         feed.upload.password_hash or None,
         frozenset(map(read_public_key, feed.upload.public_keys)),
@@ -85,26 +86,29 @@ class Accounts:
 
     def find(self, user: str) -> Account | None:
         """The account of a user; None for an unknown name. Blocks for the database."""
-        if self.opened is None:
-            return None if self.installation.only is None else self._of(self.installation.only, user)
+        only = self.installation.only
+        if only is not None:
+            return self._of(only.dealer.id, only.directory, only.feeds, user)
         words = _USER.fullmatch(user)
         if words is None:
             return None
         name, dealer_id = words.groups()
         try:
+            assert self.opened is not None, "the settings are in the database"
             with self.opened.store.read(dealer_id) as tx:
                 if not find_dealer(tx).enabled:
                     return None
-            return self._of(self.opened.settings_of(dealer_id), name)
+            settings = self.opened.settings_of(dealer_id)
+            return self._of(dealer_id, settings.directory, settings.feeds, name)
         except DealerUnknown:
             return None
         except (StorageError, SettingsError, EncryptionError) as fault:
             log.error("upload account not read", dealer=dealer_id, error=type(fault).__qualname__)
             return None
 
-    def _of(self, settings: Settings, name: str) -> Account | None:
-        feed = next((feed for feed in settings.feeds if feed.name == name), None)
-        return None if feed is None else account_of(feed, settings, self.installation.file.sftp)
+    def _of(self, dealer_id: str, directory: Path, feeds: Feeds, name: str) -> Account | None:
+        feed = next((feed for feed in feeds if feed.name == name), None)
+        return None if feed is None else account_of(feed, dealer_id, directory, self.installation.file)
 
 
 def run() -> None:

@@ -270,9 +270,9 @@ def import_(
     """
     require_keys(opened.installation)
     with _copying() as on_rows:
-        settings, rows = import_dealer(opened, source, os.environ, on_rows, actor=actor(), listed=listed)
-    out.print(f"The dealer {settings.dealer.id} is in the installation: {counted(rows, 'row')}, all verified.")
-    out.print(f"It answers at {settings.base_url('')}/. Do not serve {source} any more.")
+        dealer_id, address, rows = import_dealer(opened, source, os.environ, on_rows, actor=actor(), listed=listed)
+    out.print(f"The dealer {dealer_id} is in the installation: {counted(rows, 'row')}, all verified.")
+    out.print(f"It answers at {address}/. Do not serve {source} any more.")
 
 
 @contextmanager

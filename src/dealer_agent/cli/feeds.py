@@ -18,7 +18,8 @@ from dealer_agent.cli.terminal import fail, limited, out, plain, section
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.installation import load_served
 from dealer_agent.encryption.passwords import check_new_password, hash_password
-from dealer_agent.storage.feeds import FeedState, feed_states, list_files, put_feeds
+from dealer_agent.storage.feeds import FEED, FeedState, feed_states, list_files, put_feeds
+from dealer_agent.storage.jobs import Job, JobKey
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -83,26 +84,33 @@ def run(
 ) -> None:
     """Fetch a feed now and import its files, whatever its schedule says."""
     # Imported here: the HTTP client takes a moment.
-    from dealer_agent.feed_collection.collection import FeedCollection, feed_rows, import_in_process
+    from dealer_agent.feed_collection.collection import Collected, FeedCollection, feed_rows, import_in_process
+    from dealer_agent.feed_collection.collector import feed_kind
+    from dealer_agent.jobs.loop import Next, run_job
 
     feed_named(dealer, name)
     with dealer.write() as tx:
         put_feeds(tx, feed_rows(dealer.settings))
 
-    async def collect() -> None:
-        done = await FeedCollection(dealer.store, import_in_process).collect(dealer.settings, name, again=again)
-        if done.outcome == "busy":
-            fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
-        for file in done.files:
-            out.print(f"{plain(file.name)}: {file.state}{f'. {plain(file.problem)}' if file.problem else ''}")
-        if done.problem is not None:
-            fail(f"The feed {name}: {done.problem}")
-        if not done.files:
-            out.print("Nothing new.")
-        if any(file.state in ("refused", "failed") for file in done.files):
-            raise typer.Exit(1)
+    collected: list[Collected] = []
 
-    asyncio.run(collect())
+    async def collect(job: Job) -> Next:
+        collection = FeedCollection(dealer.store, import_in_process)
+        collected.append(await collection.collect(dealer.settings, job, fetches=True, again=again))
+        return collected[0].next
+
+    key = JobKey(dealer.profile.id, FEED, name)
+    if not asyncio.run(run_job(dealer.store, feed_kind(collect), key)):
+        fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
+    (done,) = collected
+    for file in done.files:
+        out.print(f"{plain(file.name)}: {file.state}{f'. {plain(file.problem)}' if file.problem else ''}")
+    if done.problem is not None:
+        fail(f"The feed {name}: {done.problem}")
+    if not done.files:
+        out.print("Nothing new.")
+    if any(file.state in ("refused", "failed") for file in done.files):
+        raise typer.Exit(1)
 
 
 @command(app, "password")

@@ -12,18 +12,17 @@ from dealer_agent.cli.command import FOLDER, command
 from dealer_agent.cli.open_dealer import DealerFolder, find_settings, open_installation, opened
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, out, progress
-from dealer_agent.config import Settings
-from dealer_agent.config.installation import Installation, is_installation, load_installation
+from dealer_agent.config.installation import installation_of, is_installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
 from dealer_agent.encryption import InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.operations.key_changes import (
     KeyChange,
     change_key,
     changing_keys,
-    cipher_of,
     drop_lost_key,
     due_sentence,
     key_rows,
+    require_cipher,
     rotation_of_installation,
     rotations_of,
     source_of,
@@ -52,16 +51,14 @@ def create(
         out.print(value, soft_wrap=True)
         return {"variable": KEYS_VARIABLE, "value": value}
     if is_installation(folder.path):
-        owner: Settings | Installation = load_installation(folder.path, os.environ)
-        dealer_id = ALL_DEALERS
+        owner = load_installation(folder.path, os.environ)
     else:
-        owner = settings = find_settings(folder)
-        dealer_id = settings.dealer.id
+        owner = installation_of(find_settings(folder), os.environ)
     if from_environment(os.environ):
         fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
     if owner.cipher is not None:
         fail(f"{owner.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
-    drop_lost_key(owner.database_url, dealer_id)
+    drop_lost_key(owner.database_url, ALL_DEALERS if owner.only is None else owner.only.dealer.id)
     path = create_key_file(owner.directory)
     out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
     return {"file": str(path)}
@@ -148,7 +145,7 @@ def rotations_in(folder: DealerFolder) -> Iterator[list[KeyRotation]]:
             yield [rotation_of_installation(of_installation.installation, of_installation.store, on_progress)]
         return
     settings = find_settings(folder)
-    cipher_of(settings)
+    require_cipher(settings.cipher)
     with opened(settings, customers=True) as dealer, encrypting() as on_progress:
         yield rotations_of(settings, dealer.store, on_progress)
 

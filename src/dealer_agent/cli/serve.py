@@ -1,7 +1,7 @@
 """`dealer-agent serve`: runs the service in the foreground."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from dealer_agent.cli.open_dealer import find_served, open_served, require_keys
 from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.installation import Installation
-from dealer_agent.config.settings import MetricsSettings, Settings
+from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.stock import read_revision
@@ -59,7 +59,7 @@ def serve_installation(
     """Serves an installation. An option that is None has the value of its settings."""
     # Imported here: the server takes a second, and `serve --help` does not need it.
     from dealer_agent.alerts.watches import watch_of_machine
-    from dealer_agent.bootstrap.traces import check_traces
+    from dealer_agent.bootstrap.composition import check_traces
     from dealer_agent.cli.upload_supervisor import receiving_uploads
     from dealer_agent.cli.uvicorn_server import listen, run
 
@@ -85,7 +85,7 @@ def serve_installation(
     if not opened.count():
         problems.append(f"No dealer is enabled: dealer-agent dealers add FILE --dir {installation.directory}")
     if only is not None and not stocked:
-        problems.append(_without_stock(only))
+        problems.append(_without_stock(only.dealer.id, [feed.name for feed in only.feeds]))
     for problem in filter(None, problems):
         err.print(problem, style="yellow")
     with receiving_uploads(installation.directory, installation.database_url, installation.file.sftp):
@@ -121,14 +121,13 @@ def _problems(installation: Installation, address: str, listening: str) -> Itera
         yield "A feed waits for uploads, but the SFTP server is off: write enabled = true under [sftp] in dealer.toml."
 
 
-def _without_stock(settings: Settings) -> str:
+def _without_stock(dealer_id: str, feeds: Sequence[str]) -> str:
     """What to do for the first stock of a dealer."""
-    said = f"No stock was ever imported for the dealer {settings.dealer.id}"
-    if not settings.feeds:
+    said = f"No stock was ever imported for the dealer {dealer_id}"
+    if not feeds:
         return f"{said}: dealer-agent inventory import FILE"
-    named = ", ".join(feed.name for feed in settings.feeds)
-    verb = "feed brings" if len(settings.feeds) == 1 else "feeds bring"
-    return f"{said}. The {verb} it: {named}. See dealer-agent feeds list"
+    verb = "feed brings" if len(feeds) == 1 else "feeds bring"
+    return f"{said}. The {verb} it: {', '.join(feeds)}. See dealer-agent feeds list"
 
 
 def _words_of(not_isolated: str | None) -> str | None:

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import httpx
 
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.config.settings import DeliverySettings, Settings
+from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.delivery.outlet import Outlets
 from dealer_agent.delivery.outlets import outlets_of
-from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.outbox import DueDelivery, Receiver
 
@@ -27,19 +26,6 @@ class DealerOutlets(NamedTuple):
     settings: DeliverySettings
 
 
-def dealer_outlets(settings: Settings, links: CustomerLinks, client: httpx.AsyncClient) -> DealerOutlets:
-    """The outlets of a dealer. Raises SettingsError if a channel cannot work."""
-    outlets = outlets_of(
-        settings.dealer,
-        settings.mail,
-        directory=settings.directory,
-        links=links,
-        secrets=channel_secrets(settings, os.environ),
-        client=client,
-    )
-    return DealerOutlets(settings.dealer, outlets, settings.delivery)
-
-
 @dataclass(frozen=True)
 class OutletMaker:
     """Makes the outlets of the dealers of a process, which share an HTTP client."""
@@ -48,10 +34,20 @@ class OutletMaker:
     client: httpx.AsyncClient
 
     def of(self, dealer_id: str) -> DealerOutlets:
-        """The outlets of a dealer. Blocks for the database. Raises StorageError and SettingsError."""
+        """The outlets of a dealer. Blocks for the database.
+
+        Raises StorageError, and SettingsError if a channel cannot work.
+        """
         settings = self.opened.settings_of(dealer_id)
-        links = self.opened.customer_links(settings, self.opened.store.check_keys(dealer_id))
-        return dealer_outlets(settings, links, self.client)
+        outlets = outlets_of(
+            settings.dealer,
+            settings.mail,
+            directory=settings.directory,
+            links=self.opened.customer_links(settings, self.opened.store.check_keys(dealer_id)),
+            secrets=channel_secrets(settings, os.environ),
+            client=self.client,
+        )
+        return DealerOutlets(settings.dealer, outlets, settings.delivery)
 
 
 DealerReceiver = tuple[str, Receiver]

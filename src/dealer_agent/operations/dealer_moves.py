@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from dealer_agent.config import Settings, load_settings
+from dealer_agent.config import load_settings
 from dealer_agent.config.installation import DEALERS
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME, read_text
@@ -40,14 +40,13 @@ def export_dealer(opened: OpenInstallation, dealer_id: str, target: Path, on_row
             set_state(tx, enabled=False)
         time.sleep(SECONDS_TO_NOTICE)
     with _new_folder(target):
-        rows = _export(store, settings, target, on_rows)
+        rows = _export(store, dealer_id, settings.heads_file, target, on_rows)
         if move and settings.directory.is_dir():
             shutil.copytree(settings.directory, target, dirs_exist_ok=True)
     return rows
 
 
-def _export(store: Store, settings: Settings, target: Path, on_rows: OnRows) -> int:
-    dealer_id = settings.dealer.id
+def _export(store: Store, dealer_id: str, heads_file: Path, target: Path, on_rows: OnRows) -> int:
     _require_whole(store, dealer_id, "in the installation")
     with store.read(dealer_id) as tx:
         document = read_settings(tx, find_dealer(tx).settings_number)
@@ -58,7 +57,7 @@ def _export(store: Store, settings: Settings, target: Path, on_rows: OnRows) -> 
     with Store.open(single.database_url, single.cipher) as copy:
         rows = _copied(store, copy, dealer_id, on_rows)
         _require_whole(copy, dealer_id, f"in {target}")
-    _copy_heads(settings, single)
+    _copy_heads(heads_file, single.heads_file)
     return rows
 
 
@@ -70,8 +69,8 @@ def import_dealer(
     *,
     actor: str,
     listed: bool,
-) -> tuple[Settings, int]:
-    """Copies the dealer of a folder into the installation. Returns its settings there and how many rows it has.
+) -> tuple[str, str, int]:
+    """Copies the dealer of a folder into the installation. Returns its id, its address and how many rows it has.
 
     A failure leaves nothing of the dealer. Raises OperationError, SettingsError and StorageError.
     """
@@ -104,10 +103,10 @@ def import_dealer(
         except BaseException:
             remove_dealer(store, dealer_id)
             raise
-    _copy_heads(single, settings)
+    _copy_heads(single.heads_file, settings.heads_file)
     with store.write(dealer_id) as tx:
         set_state(tx, enabled=True)
-    return settings, rows
+    return dealer_id, settings.base_url(""), rows
 
 
 def delete_files(opened: OpenInstallation) -> str | None:
@@ -158,8 +157,8 @@ def _require_whole(store: Store, dealer_id: str, where: str) -> None:
         raise OperationError(f"The dealer cannot be copied, because {where} {problem}")
 
 
-def _copy_heads(source: Settings, target: Settings) -> None:
+def _copy_heads(source: Path, target: Path) -> None:
     """Copies the file with the recorded heads of the dealer's chains."""
-    if source.heads_file.exists():
-        target.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copy2(source.heads_file, target.heads_file)
+    if source.exists():
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copy2(source, target)

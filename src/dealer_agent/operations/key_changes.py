@@ -60,14 +60,13 @@ def rotation_of_installation(installation: Installation, store: Store, on_progre
     return KeyRotation(store, store.check_keys(owner), owner, place, days, on_progress=on_progress)
 
 
-def cipher_of(settings: Settings) -> Cipher:
-    """The cipher of a dealer. Raises OperationError without keys."""
-    if settings.cipher is None:
+def require_cipher(cipher: Cipher | None) -> None:
+    """Raises OperationError without keys."""
+    if cipher is None:
         raise OperationError(
             f"There is no key: put {KEY_FILE_NAME} back from your backup or set {KEYS_VARIABLE}; "
             "for a dealer that has no leads yet, dealer-agent keys create makes a key"
         )
-    return settings.cipher
 
 
 def key_rows(rotation: KeyRotation) -> Iterator[KeyRow]:

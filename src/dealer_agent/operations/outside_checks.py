@@ -15,25 +15,23 @@ import httpx
 import msgspec
 
 from dealer_agent import __version__
-from dealer_agent.config import Settings
 from dealer_agent.dealers.hosts import is_this_machine
-from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.dealers.profile import HttpChannel, Profile
 from dealer_agent.dealers.routing import CUSTOMER
-from dealer_agent.delivery.dealer_outlets import dealer_outlets
+from dealer_agent.delivery.dealer_outlets import OutletMaker
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.lease import lease_outside_queue
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlet
-from dealer_agent.encryption import Cipher
 from dealer_agent.leads.lead_view import LeadView, rooftop_view
-from dealer_agent.open_installation import customer_links
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import Examined, Finding, local
 from dealer_agent.operations.inside_checks import clock_finding
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import connect, http_client, trusted
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import Customer, SourceAgent
-from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH
+from dealer_agent.protocol.well_known import ARD_PATH
 from dealer_agent.server.service import RPC
 from dealer_agent.storage.outbox import DueDelivery, Receiver
 
@@ -46,16 +44,13 @@ _PROXY_ADVICE = "check the service, the proxy and the name in DNS; dealer-agent 
 
 def check_address(of: Examined) -> Iterator[Finding]:
     """The public address of a dealer answers with a card that has the URLs of the settings."""
-    settings, service = of.dealer, of.dealer.service
-    if not service.public_url:
+    url, base = of.dealer.card_url, of.dealer.base_url("")
+    if not url:
         yield Finding("warning", "public_url is not set: only this machine can use the card", "set it under [service]")
         return
-    # The card of a dealer with a folder of its own is at the root of its site.
-    url = (service.public_url if settings.installation is None else settings.base_url("")) + CARD_PATH
     body = yield from _fetched(url, of)
     if body is None:
         return
-    base = settings.base_url("")
     expected = {base, base + RPC}
     card = _members(body)
     interfaces = card.get("supportedInterfaces", card.get("supported_interfaces", ()))
@@ -178,7 +173,7 @@ def check_channels(of: Examined) -> Iterator[Finding]:
     """The servers of HTTP channels accept connections, and folders can be written. With `send`, each gets a lead."""
     settings, found = of.dealer, False
     if of.send:
-        yield from asyncio.run(_send_all(settings, of.store.check_keys(of.dealer_id), of.now))
+        yield from asyncio.run(_send_all(OpenInstallation(of.installation, of.store), of.dealer_id, of.now))
         return
     for rooftop in settings.dealer.rooftops:
         for name, channel in rooftop.deliver.channels.items():
@@ -287,13 +282,13 @@ SEND_SECONDS = 40.0
 MESSAGE = "TEST LEAD. Nobody wants a vehicle: dealer-agent doctor tests whether leads arrive. Please delete this lead."
 
 
-def marked_lead(settings: Settings, rooftop: str, lead_id: str, now: datetime) -> LeadView:
+def marked_lead(dealer: Profile, rooftop: str, lead_id: str, now: datetime) -> LeadView:
     """A lead of an invented customer. Its name, its message and its id say that it is a test."""
     return LeadView(
         lead_id=lead_id,
-        dealer_id=settings.dealer.id,
-        dealer_name=settings.dealer.name,
-        rooftop=rooftop_view(settings.dealer, rooftop),
+        dealer_id=dealer.id,
+        dealer_name=dealer.name,
+        rooftop=rooftop_view(dealer, rooftop),
         received_at=now,
         agent=SourceAgent("dealer-agent doctor"),
         customer=Customer("TEST", "Please Ignore", email="test@example.com"),
@@ -302,21 +297,21 @@ def marked_lead(settings: Settings, rooftop: str, lead_id: str, now: datetime) -
     )
 
 
-async def _send_all(settings: Settings, cipher: Cipher, now: datetime) -> list[Finding]:
+async def _send_all(opened: OpenInstallation, dealer_id: str, now: datetime) -> list[Finding]:
     """Sends the leads, and names the channels that accepted one. Customers get no mail. Raises SettingsError."""
-    async with http_client(settings.address_rule) as client:
-        outlets = dealer_outlets(settings, customer_links(settings, "", cipher), client).outlets
+    async with http_client(opened.installation.address_rule) as client:
+        dealer, outlets, _ = OutletMaker(opened, client).of(dealer_id)
         chosen = {receiver: outlet for receiver, outlet in outlets.items() if receiver[1] != CUSTOMER}
-        sending = (_send(settings, receiver, outlet, now) for receiver, outlet in chosen.items())
+        sending = (_send(dealer, receiver, outlet, now) for receiver, outlet in chosen.items())
         return list(await asyncio.gather(*sending)) or [Finding("skipped", "there are no channels")]
 
 
-async def _send(settings: Settings, receiver: Receiver, outlet: Outlet, now: datetime) -> Finding:
+async def _send(dealer: Profile, receiver: Receiver, outlet: Outlet, now: datetime) -> Finding:
     rooftop, channel = receiver
     where = f"{rooftop}, {channel}"
     lead_id = f"TEST-{new_ulid()}"
     delivery = DueDelivery(lead_id, lead_id, None, "lead", rooftop, channel, now, 1, "", None)
-    document = await asyncio.to_thread(outlet.render, delivery, marked_lead(settings, rooftop, lead_id, now))
+    document = await asyncio.to_thread(outlet.render, delivery, marked_lead(dealer, rooftop, lead_id, now))
     try:
         async with asyncio.timeout(SEND_SECONDS):
             note = await outlet.send(delivery, document, lease_outside_queue(delivery))

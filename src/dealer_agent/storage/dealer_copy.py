@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Row, Table, func, insert, select
 
 from dealer_agent.storage.accesses import verify_accesses
+from dealer_agent.storage.alerts import add_message_jobs
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.errors import DealerExists
 from dealer_agent.storage.registration import was_removed
@@ -16,9 +17,9 @@ from dealer_agent.storage.schema import (
     dealer_hosts,
     dealer_keys,
     dealer_settings,
-    feed_dealers,
     feed_files,
     imports,
+    jobs,
     metadata,
     of_dealer,
     outbox,
@@ -35,7 +36,7 @@ from dealer_agent.storage.transaction import Transaction
 ROWS = 500
 """The rows of one transaction: it bounds how long leads of other dealers wait."""
 
-_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions, feed_dealers)
+_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions, jobs)
 """Tables about the place of a dealer. The caller writes what the other place needs."""
 
 # Deliveries are sent as soon as they are there, so they come last.
@@ -103,6 +104,7 @@ def copy_dealer(
                 copied[table.name] += len(values)
                 on_progress(len(values))
     with target.write(dealer_id) as writing:
+        add_message_jobs(writing)
         writing.execute(ADD_REVISION, {"stock_revision": revision.stock, "token_revision": revision.tokens})
     return copied
 

@@ -15,6 +15,7 @@ from dealer_agent.storage.dealer_keys import COUNT_CHANGE, create_keys
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
 from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.jobs import SETTINGS, add_jobs
 from dealer_agent.storage.registration import not_registered, was_removed
 from dealer_agent.storage.schema import (
     dealer_hosts,
@@ -170,6 +171,7 @@ def _name_in(document: bytes) -> str:
 
 def _add_settings(tx: Transaction, number: int, document: bytes, actor: str, note: str) -> None:
     tx.execute(ADD_SETTINGS, {"number": number, "at": tx.now, "actor": actor, "note": note, "document": document})
+    add_jobs(tx, SETTINGS)
     tx.execute(COUNT_CHANGE)
 
 

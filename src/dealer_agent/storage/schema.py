@@ -40,10 +40,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-FIRST_REVISION = "0009"
+FIRST_REVISION = "0022"
 """The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0021"
+SCHEMA_REVISION = "0022"
 """The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -213,8 +213,16 @@ dealer_hosts = _table("dealer_hosts", key="host", text="host", times="added_at")
 # lasting secret has the id "lasting" and the position -1.
 dealer_keys = _table("dealer_keys", key="key_id", text="key_id", counts="position", data="wrapped", times="created_at")
 
-# When the upkeep of a dealer of an installation is due, and when the heads of its chains were recorded.
-upkeep = _table("upkeep", key="", times="due_at heads_at")
+# What waits for a time (the package `jobs`). The process that has the `lease` works on the job. `attempts` counts since
+# the job last succeeded, and `result` is what its last run left for the next one.
+jobs = _table(
+    "jobs",
+    key="kind subject",
+    text="kind subject lease",
+    times="due_at leased_until",
+    counts="attempts",
+    words="result",
+)
 
 # The machines that serve the dealer or the installation. `settings` is a hash. A running service renews its record.
 replicas = _table("replicas", key="machine", words="machine", text="version settings", times="seen_at")
@@ -272,21 +280,18 @@ refused_imports = _table(
     data="rooftops findings",
 )
 
-# The feeds of the dealer's settings, whose digest is `digest`. The process that has the `lease` works on the feed.
-# `seen` is what the source remembers (`feed_collection.source`, JSON), and `imported_hash` is the hash of the last
-# imported file: both are only valid for these settings. `new_at` is the arrival of the newest file that was read.
+# The feeds of the dealer's settings, whose digest is `digest`. Each has a job. `seen` is what the source remembers
+# (`feed_collection.source`, JSON), and `imported_hash` is the hash of the last imported file: both are only valid for
+# these settings. `new_at` is the arrival of the newest file that was read.
 feeds = _table(
     "feeds",
     key="name",
-    text="name source lease",
+    text="name source",
     words="fetch_problem file_problem",
-    times="since next_at leased_until checked_at succeeded_at new_at imported_at",
-    counts="late_hours failures",
+    times="since checked_at succeeded_at new_at imported_at",
+    counts="late_hours",
     data="digest seen imported_hash",
 )
-
-# The number of the settings from which the feeds of a dealer of an installation were taken.
-feed_dealers = _table("feed_dealers", key="", numbers="settings_number")
 
 # The files of feeds. `file_id` is the beginning of the file's name in its folder, `name` is its name at the source.
 # `state` is waiting, imported, unchanged, refused or failed. `revision` is that of the import.
@@ -434,11 +439,8 @@ tokens = _table(
 # What agents asked on one day of the dealer's time zone (`storage.daily_counts`): a number for each item of a subject.
 daily_counts = _table("daily_counts", key="day subject item", text="day subject", words="item", numbers="number")
 
-# The monthly report that was or will be mailed: one process at a time tries it, until `due_at`. `month` is `2026-10`.
-monthly_reports = _table("monthly_reports", key="month", text="month", counts="attempts", times="due_at sent_at")
-# When the conditions of a dealer are checked next, and when its last digest was made. The leads that failed since the
-# last quiet day, and when the last one did.
-alert_checks = _table("alert_checks", key="", times="due_at digest_at lead_failed_at", counts="failed_leads")
+# When the last digest of a dealer was made. The leads that failed since the last quiet day, and when the last one did.
+alert_checks = _table("alert_checks", key="", times="digest_at lead_failed_at", counts="failed_leads")
 
 # A condition of a subject, such as a channel (`alerts.rules.AlertState`).
 alerts = _table(
@@ -451,13 +453,13 @@ alerts = _table(
     counts="unreported amount",
 )
 
-# A message about alerts, one row for each receiver: mail or webhook. `state` is waiting, sent or failed. `document` has
-# no customer data.
+# A message about alerts, one row for each receiver: mail or webhook. `state` is waiting, sent or failed. While it waits
+# it has a job. `document` has no customer data.
 alert_messages = _table(
     "alert_messages",
     key="message_id receiver",
     text="message_id receiver kind state",
-    times="created_at due_at settled_at",
+    times="created_at settled_at",
     counts="attempts",
     words="problem",
     data="document",

@@ -1,0 +1,80 @@
+"""The jobs of a process: their kinds, and the rows that a start or new settings make."""
+
+import asyncio
+import os
+from collections.abc import Iterable
+from datetime import timedelta
+from functools import partial
+
+import structlog
+
+from dealer_agent.alerts.checking import Watch
+from dealer_agent.alerts.jobs import AlertJobs
+from dealer_agent.alerts.watches import watch_of_dealer
+from dealer_agent.bootstrap.monthly_mail import monthly_reports
+from dealer_agent.config import SettingsError
+from dealer_agent.feed_collection.collection import feed_rows
+from dealer_agent.feed_collection.collector import FeedJobs
+from dealer_agent.jobs.loop import JobLoop, Kind, Next
+from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.server.installation_keys import InstallationKeys
+from dealer_agent.server.upkeep import Upkeep
+from dealer_agent.storage.alerts import ALERT_CHECK
+from dealer_agent.storage.feeds import FeedRow, put_feeds
+from dealer_agent.storage.jobs import SETTINGS, Job, begin_jobs
+from dealer_agent.storage.store import Store
+
+log = structlog.get_logger()
+
+LONGEST_CHECK_WAIT = timedelta(days=2)
+"""The checks of 10,000 dealers without receivers are 8 hours apart."""
+
+
+def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKeys | None) -> JobLoop:
+    """The jobs of the dealers of a process. `watch` is that of the machine.
+
+    Those of the only dealer of a folder are due at a start; without a watch, it has no alerts. In an installation, new
+    settings of a dealer add a job that stores its other jobs.
+    """
+    store, only = opened.store, opened.installation.only
+
+    def find_watch(owner: str) -> Watch | None:
+        return watch if owner == opened.owner else watch_of_dealer(opened.settings_of(owner))
+
+    feeds = FeedJobs(opened)
+    kinds = [feeds.kind, *Upkeep(opened).kinds, monthly_reports(opened, os.environ)]
+    if only is not None:
+        rows = feed_rows(only)
+        if watch is not None:
+            kinds += AlertJobs(store, find_watch).kinds
+        begin = partial(_store_jobs, store, opened.owner, rows, kinds)
+        return JobLoop(store, kinds, opened.owner, begin, feeds.with_files)
+    kinds += AlertJobs(store, find_watch, opened.count, LONGEST_CHECK_WAIT).kinds
+    if keys is not None:
+        kinds.append(keys.kind)
+    every = [Kind(SETTINGS, partial(_store_changed, opened, kinds), at_once=20), *kinds]
+    return JobLoop(store, every, begin=partial(_begin_checks, opened), find_more=feeds.with_files)
+
+
+async def _store_changed(opened: OpenInstallation, kinds: Iterable[Kind], job: Job) -> Next:
+    """Stores the jobs of a dealer whose settings have changed."""
+    try:
+        rows = feed_rows(await asyncio.to_thread(opened.settings_of, job.dealer_id))
+    except SettingsError as problem:
+        # They are read again when they have changed.
+        log.error("feeds of a dealer not read", dealer=job.dealer_id, problem=str(problem))
+        rows = []
+    await asyncio.to_thread(_store_jobs, opened.store, job.dealer_id, rows, kinds)
+    return Next(None, has_new_jobs=True)
+
+
+def _begin_checks(opened: OpenInstallation) -> None:
+    """Stores the job that checks the conditions of the operator."""
+    with opened.store.write(opened.owner) as tx:
+        begin_jobs(tx, [ALERT_CHECK])
+
+
+def _store_jobs(store: Store, dealer_id: str, rows: list[FeedRow], kinds: Iterable[Kind]) -> None:
+    with store.write(dealer_id) as tx:
+        put_feeds(tx, rows)
+        begin_jobs(tx, [kind.name for kind in kinds if kind.is_lasting])
