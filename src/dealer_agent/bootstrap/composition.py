@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,11 @@ from dealer_agent.config.settings import TracesSettings
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.delivery.dealer_outlets import OutletMaker, Sending
 from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
-from dealer_agent.open_installation import OpenInstallation, delete_files_of_removed, open_store
+from dealer_agent.open_installation import OpenInstallation, open_store
 from dealer_agent.outgoing.connections import http_client
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.counting import Counting
-from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
+from dealer_agent.server.dealer_memory import DealerMemory, delete_removed_files, memory_budget
 from dealer_agent.server.installation_keys import InstallationKeys
 from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import BLOCKS, INSTALLATION_BLOCKS, RateLimits
@@ -83,8 +83,9 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         snapshots = SnapshotFolder(directory / SNAPSHOTS) if only is None else None
         opener = DealerOpener(opened, writer, process, deliveries.wake, snapshots, metrics, traces)
         closing.callback(opener.close)
-        memory = None if snapshots is None else _memory(opened, snapshots)
-        dealers = ServedDealers(process, addresses, opener.open, None if memory is None else memory.close_idle)
+        budget = memory_budget(settings.installation.snapshot_memory_mib) if only is None else 0
+        memory = DealerMemory(budget, directory / SNAPSHOTS / BUSIEST_FILE)
+        dealers = ServedDealers(process, addresses, opener.open, memory.close_idle if only is None else None)
         if only is not None:
             await dealers.open(only.dealer.id)
         process.ready = True
@@ -101,7 +102,8 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         steps = RepeatedSteps()
         for work in (
             Refresher(opened, writer, dealers, deliveries.forget).run(steps),
-            *([] if memory is None else [memory.run(dealers, steps)]),
+            *([] if only is not None else [memory.run(dealers, steps)]),
+            *([] if snapshots is None else [delete_removed_files(opened, snapshots, steps)]),
             *([] if keys is None else [keys.run(steps)]),
             *([] if watch is None and only is not None else [alerts.run(steps)]),
             jobs_of(opened, watch, keys).run(),
@@ -175,18 +177,6 @@ async def _close_limits(process: Process) -> None:
     process.limits.close()
     if process.limit_store is not None:
         await process.limit_store.close()
-
-
-def _memory(opened: OpenInstallation, snapshots: SnapshotFolder) -> DealerMemory:
-    """What closes the dealers of an installation again, and deletes the files of removed ones."""
-    installation = opened.installation
-
-    def delete_files(served: Collection[str]) -> None:
-        snapshots.delete_except(served)
-        delete_files_of_removed(opened.store, installation.directory, served)
-
-    budget = memory_budget(installation.file.installation.snapshot_memory_mib)
-    return DealerMemory(budget, installation.directory / SNAPSHOTS / BUSIEST_FILE, delete_files)
 
 
 def _count_delivery(metrics: WorkerMetrics | None, sending: Sending, result: str) -> None:
