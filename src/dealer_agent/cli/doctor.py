@@ -1,6 +1,5 @@
 """`dealer-agent doctor`: checks what a service needs, and says what to do."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -12,8 +11,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from dealer_agent.cli.open_dealer import DealerFolder, FolderOption, find_settings
-from dealer_agent.cli.terminal import JsonOption, counted, out, plain, terminal_width
+from dealer_agent.cli.command import FolderOption, JsonOption
+from dealer_agent.cli.open_dealer import DealerFolder, find_settings
+from dealer_agent.cli.terminal import counted, out, plain, print_json, terminal_width
 from dealer_agent.config import SettingsError
 from dealer_agent.config.installation import installation_of, is_installation, load_installation
 from dealer_agent.open_installation import OpenInstallation
@@ -21,8 +21,7 @@ from dealer_agent.storage.errors import DealerUnknown, StorageError
 from dealer_agent.storage.store import Store
 
 if TYPE_CHECKING:
-    from dealer_agent.operations.checks import CheckResult
-    from dealer_agent.operations.doctor import Examined
+    from dealer_agent.operations.checks import CheckResult, Examined
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
 
@@ -56,7 +55,7 @@ def doctor(
     else:
         results = examine(examined)
     if as_json:
-        typer.echo(json.dumps([result._asdict() for result in results], indent=2))
+        print_json([result._asdict() for result in results])
     else:
         _show(results)
     if any(result.status == "problem" for result in results):
@@ -65,7 +64,7 @@ def doctor(
 
 def _examined(folder: Path, dealer_id: str | None, *, send: bool) -> "Examined":
     """The installation, and the dealer if one is chosen. Does not migrate the database."""
-    from dealer_agent.operations.doctor import Examined
+    from dealer_agent.operations.checks import Examined
 
     env, now = os.environ, datetime.now(UTC)
     if not is_installation(folder):

@@ -3,14 +3,13 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, overload
+from typing import overload
 from zoneinfo import ZoneInfo
 
 import typer
-from typer.main import get_command
 
 from dealer_agent.cli.terminal import err, fail
 from dealer_agent.config import Settings, load_settings
@@ -42,59 +41,6 @@ class DealerFolder:
 
     def __str__(self) -> str:
         return str(self.path)
-
-
-def _folder(value: str | DealerFolder) -> DealerFolder:
-    # Typer also parses the default.
-    return value if isinstance(value, DealerFolder) else DealerFolder(Path(value))
-
-
-def _with_dealer(context: typer.Context, folder: DealerFolder) -> DealerFolder:
-    return replace(folder, dealer_id=context.meta.get(_CHOSEN))
-
-
-def _choose_dealer(context: typer.Context, dealer_id: str | None) -> None:
-    context.meta[_CHOSEN] = dealer_id
-
-
-_CHOSEN = "dealer_agent.dealer"
-
-FOLDER_HELP = (
-    "The folder that holds dealer.toml or installation.toml and, unless DATABASE_URL is set, the SQLite database."
-)
-DirOption = Annotated[
-    DealerFolder,
-    typer.Option("--dir", metavar="FOLDER", parser=_folder, callback=_with_dealer, help=FOLDER_HELP),
-]
-HERE = DealerFolder(Path())
-
-FolderOption = Annotated[Path, typer.Option("--dir", help=FOLDER_HELP)]
-"""The folder of a command that is not about one dealer."""
-
-
-def _dealer_option(
-    dealer: Annotated[
-        str | None,
-        typer.Option(
-            "--dealer",
-            metavar="ID",
-            is_eager=True,  # It is read before `--dir`, whose value gets it.
-            expose_value=False,
-            callback=_choose_dealer,
-            help="The dealer, if installation.toml is in the folder and there are several.",
-        ),
-    ] = None,
-) -> None:
-    """A command that only declares the option."""
-
-
-def add_dealer_option(command: Any) -> None:
-    """Gives the option `--dealer` to a command that has a `DirOption`. Its parameter of that type gets the value."""
-    names = [parameter.name for parameter in command.params]
-    if "directory" in names:
-        declared = typer.Typer(add_completion=False)
-        declared.command()(_dealer_option)
-        command.params.insert(names.index("directory") + 1, get_command(declared).params[0])
 
 
 @dataclass(frozen=True)

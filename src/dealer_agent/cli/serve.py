@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import typer
 from msgspec import UNSET
 
-from dealer_agent.cli.open_dealer import FolderOption, find_served, open_served, require_keys
+from dealer_agent.cli.command import FolderOption
+from dealer_agent.cli.open_dealer import find_served, open_served, require_keys
 from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.installation import Installation
