@@ -25,7 +25,7 @@ from dealer_agent.storage.feeds import (
     release_feed,
 )
 from dealer_agent.storage.keys import key_uses
-from dealer_agent.storage.refused_imports import record_refused_import
+from dealer_agent.storage.stock import record_refused_import
 
 pytestmark = pytest.mark.outside_protocol("alerts")
 

@@ -14,7 +14,7 @@ from dealer_agent.catalogue_loading.child_processes import OUT_OF_MEMORY
 from dealer_agent.feed_collection import collection
 from dealer_agent.feed_collection.collection import Collected, FeedCollection, import_in_process
 from dealer_agent.feed_collection.import_process import UNEXPECTED
-from dealer_agent.storage.refused_imports import RefusedImport, list_refused_imports
+from dealer_agent.storage.stock import RefusedImport, list_refused_imports
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
 

@@ -21,6 +21,7 @@ from dealer_agent.storage.daily_counts import (
     requests_by_day,
     sum_counts,
 )
+from dealer_agent.storage.erasure import purge
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.monthly_reports import (
     LeadCounts,
@@ -28,7 +29,6 @@ from dealer_agent.storage.monthly_reports import (
     count_leads,
     record_sent,
 )
-from dealer_agent.storage.retention import purge
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("daily counts and monthly reports")

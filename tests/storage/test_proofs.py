@@ -12,14 +12,12 @@ from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, WEDNESDAY, s
 from tests.storage.test_erasure import SAID, disposed, known
 
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage.chain_heads import Head
 from dealer_agent.storage.consent_evidence import BadEvidence, check_evidence, evidence_of
 from dealer_agent.storage.consents import verify_chain
-from dealer_agent.storage.erasure import disposable, erase_lead
-from dealer_agent.storage.event_chain import commitment, heads, row_hash
+from dealer_agent.storage.erasure import disposable, erase_lead, newest_proof, proven_events, proven_leads
+from dealer_agent.storage.event_chain import Head, commitment, heads, row_hash
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import find_leads_of, get_lead
-from dealer_agent.storage.proofs import newest_proof, proven_events, proven_leads
 from dealer_agent.storage.reencryption import keys_in_use
 from dealer_agent.storage.store import Store
 

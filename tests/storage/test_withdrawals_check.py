@@ -20,8 +20,14 @@ from dealer_agent.storage.notices import withdraw, withdraw_late
 from dealer_agent.storage.schema import withdrawals
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals import record_withdrawal, withdrawn_by_events, withdrawn_since
-from dealer_agent.storage.withdrawals_check import compare_withdrawals, leads_meanwhile, restore_withdrawals
+from dealer_agent.storage.withdrawals import (
+    compare_withdrawals,
+    leads_meanwhile,
+    record_withdrawal,
+    restore_withdrawals,
+    withdrawn_by_events,
+    withdrawn_since,
+)
 
 pytestmark = pytest.mark.requirement("withdrawal-checked")
 

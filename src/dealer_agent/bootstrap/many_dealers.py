@@ -43,13 +43,12 @@ from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDe
 from dealer_agent.server.service import Process, Service
 from dealer_agent.server.stored_metrics import StoredMetrics
 from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
-from dealer_agent.storage.change_listener import LISTENING_CONNECTIONS
 from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers, count_changes
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.outbox import dealers_with_due
 from dealer_agent.storage.stock import Revision
-from dealer_agent.storage.store import Store
+from dealer_agent.storage.store import LISTENING_CONNECTIONS, Store
 from dealer_agent.storage.transaction import InstallationTransaction
 
 BUSIEST_FILE = "busiest-dealers.json"

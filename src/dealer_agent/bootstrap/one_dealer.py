@@ -30,8 +30,7 @@ from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process
 from dealer_agent.server.stored_metrics import StoredMetrics
 from dealer_agent.server.upkeep import Upkeep
-from dealer_agent.storage.change_listener import LISTENING_CONNECTIONS
-from dealer_agent.storage.store import Store
+from dealer_agent.storage.store import LISTENING_CONNECTIONS, Store
 
 RATE_LIMITS_FILE = "rate-limits.bin"
 

@@ -29,15 +29,14 @@ from dealer_agent.leads.consent import channels_of
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.server.chain_heads import append_heads, read_heads
 from dealer_agent.storage.accesses import verify_accesses
-from dealer_agent.storage.chain_heads import Head, by_chain
 from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence, evidence_of
 from dealer_agent.storage.consents import verify_chain
-from dealer_agent.storage.event_chain import heads
+from dealer_agent.storage.erasure import proven_events, proven_leads
+from dealer_agent.storage.event_chain import Head, by_chain, heads
 from dealer_agent.storage.leads import find_leads_of, get_lead
 from dealer_agent.storage.notices import restore_from_chain, withdraw
-from dealer_agent.storage.proofs import proven_events, proven_leads
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals_check import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
+from dealer_agent.storage.withdrawals import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
 
 app = typer.Typer(no_args_is_help=True)
 

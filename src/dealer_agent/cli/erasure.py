@@ -28,14 +28,13 @@ from dealer_agent.leads.records import StoredLead, additions_of
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.appointments import appointments_of
-from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.erasure import erase_lead, newest_proof, proven_leads
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import find_leads_of
 from dealer_agent.storage.notices import CancelledVisit
 from dealer_agent.storage.notices import erase as erase_and_notify
 from dealer_agent.storage.outbox import list_deliveries
-from dealer_agent.storage.proofs import newest_proof, proven_leads
 
 if TYPE_CHECKING:
     from dealer_agent.server.key_rotation import KeyRotation

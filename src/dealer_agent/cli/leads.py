@@ -46,9 +46,9 @@ from dealer_agent.leads.records import LeadDetails
 from dealer_agent.storage import erasure
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.clock import clock_problem, confirm_clock
+from dealer_agent.storage.erasure import purge
 from dealer_agent.storage.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
-from dealer_agent.storage.retention import purge
 from dealer_agent.storage.transaction import Transaction
 
 app = typer.Typer(no_args_is_help=True)

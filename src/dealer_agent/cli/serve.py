@@ -21,7 +21,7 @@ from dealer_agent.cli.open_dealer import (
 from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.settings import MetricsSettings, Settings
-from dealer_agent.dealers.hosts import is_this_machine
+from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import NotIsolated

@@ -14,7 +14,7 @@ def erase_before(kept: Privacy, now: datetime) -> dict[str, datetime]:
 
 
 def purge_before(kept: Privacy, now: datetime) -> dict[str, datetime]:
-    """The limits for `storage.retention.purge`.
+    """The limits for `storage.erasure.purge`.
 
     The limit of the access log is a midnight, so that its hourly deletion, which adds an entry, deletes once a day.
     """

@@ -21,9 +21,9 @@ from dealer_agent.operations.backup_file import FORMAT, TABLES_FOLDER, Manifest,
 from dealer_agent.operations.backup_key import seal_keys
 from dealer_agent.operations.database_copy import copy_database
 from dealer_agent.operations.errors import OperationError
-from dealer_agent.storage.chain_heads import MOST_CHARACTERS, Head
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 from dealer_agent.storage.database_url import is_sqlite
+from dealer_agent.storage.event_chain import MOST_CHARACTERS, Head
 
 UNFINISHED = ".dealer-agent-backup"
 """The end of the name of a folder with the files of an unfinished backup."""

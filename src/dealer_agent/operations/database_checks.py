@@ -25,7 +25,7 @@ from dealer_agent.storage.replicas import list_replicas
 from dealer_agent.storage.schema import SCHEMA_REVISION
 from dealer_agent.storage.stock import list_imports, read_stock
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.withdrawals_check import RESTORE_COMMAND, compare_withdrawals
+from dealer_agent.storage.withdrawals import RESTORE_COMMAND, compare_withdrawals
 
 SLOW_SECONDS = 0.1
 """A database whose median answer takes longer gets a warning."""

@@ -19,8 +19,8 @@ from dealer_agent.config import Settings
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.settings import MailSettings, MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
-from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.operations.checks import Finding, local

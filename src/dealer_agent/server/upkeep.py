@@ -16,9 +16,8 @@ from dealer_agent.encryption import EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
 from dealer_agent.server.log import places
 from dealer_agent.server.repeated_steps import RepeatedSteps
-from dealer_agent.storage.erasure import dispose
+from dealer_agent.storage.erasure import dispose, purge
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.retention import purge
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.upkeep import ClaimedUpkeep, DueUpkeep, claim_upkeep, find_due_upkeep, note_recorded_heads
 

@@ -17,9 +17,8 @@ from sqlalchemy import Row
 
 from dealer_agent.leads.consent_events import DISPOSED, ERASED, KINDS, ConsentEvent
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.storage.chain_heads import Head, by_chain
 from dealer_agent.storage.consents import READ_CHAIN, decrypted_body, event_of
-from dealer_agent.storage.event_chain import CONSENTS, EMPTY, ChainEnd, commitment, heads, row_hash
+from dealer_agent.storage.event_chain import CONSENTS, EMPTY, ChainEnd, Head, by_chain, commitment, heads, row_hash
 from dealer_agent.storage.schema import microseconds, time_of
 from dealer_agent.storage.transaction import Transaction
 

@@ -25,12 +25,11 @@ from dealer_agent.leads.consent_events import (
     ConsentRecord,
     channels_allowed,
 )
-from dealer_agent.storage.contact_points import CONTACT_POINTS
 from dealer_agent.storage.event_chain import BODY, EMPTY, ChainEnd, append, commitment, end_problem, link_problem
 from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import consent_events, consent_proofs, leads, of_dealer, of_lead, of_leads, same_lead
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals import NO_CONTACTS, record_withdrawal
+from dealer_agent.storage.withdrawals import CONTACT_POINTS, NO_CONTACTS, record_withdrawal
 
 SALT_BYTES = 32
 
@@ -73,7 +72,7 @@ READ_CHANNELS = (
     .order_by(consent_events.c.number)
 )
 
-# `proof` is the body of an event whose customer is erased, if `storage.proofs` has it.
+# `proof` is the body of an event whose customer is erased, if it was kept as proof.
 _WITH_PROOFS = select(consent_events, consent_proofs.c.body.label("proof")).outerjoin_from(
     consent_events,
     consent_proofs,

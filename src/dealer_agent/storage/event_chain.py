@@ -6,21 +6,24 @@ MAC. Without the key nobody can remove the newest rows or rewrite the chain. The
 leads and for everything that belongs to a lead.
 
 No chain can show that the whole database, or the dealer's row with its rows, was restored to an earlier state. A head
-that is recorded outside the database can (`storage.chain_heads`).
+that is recorded outside the database can: the number of rows, and the hash of the last one. Its text is one line: the
+dealer's id, the chain, the number of rows, the hash in hexadecimal digits, and the time in UTC.
+
+    ridgeline consents 1204 9c56...64 digits... 2026-03-02T09:30:00Z
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 from sqlalchemy import Column, Row, Select, Table, Update, bindparam, func, insert, select, update
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
-from dealer_agent.storage.chain_heads import Head
 from dealer_agent.storage.errors import DealerUnknown, KeyMissing
 from dealer_agent.storage.prepared_statements import Prepared, Read, read_of_each
 from dealer_agent.storage.registration import not_registered, registration_reads
@@ -35,6 +38,57 @@ from dealer_agent.storage.schema import (
     vault_keys,
 )
 from dealer_agent.storage.transaction import Transaction
+
+MOST_CHARACTERS = 512
+"""The most characters of a head."""
+
+_HEAD = re.compile(
+    r"(?P<dealer>[a-z0-9-]{1,100}) (?P<chain>consents|accesses) (?P<count>[0-9]{1,18}) (?P<hash>[0-9a-f]{64}|-)"
+    r" (?P<at>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
+)
+_FORM = "%Y-%m-%dT%H:%M:%SZ"
+
+
+class Head(NamedTuple):
+    """The head of a chain at a time. The hash of a chain without rows is empty."""
+
+    dealer_id: str
+    chain: str
+    rows: int
+    hash: bytes
+    at: datetime
+
+    def __str__(self) -> str:
+        """The head as one line of text."""
+        return f"{self.dealer_id} {self.chain} {self.rows} {self.hash.hex() or '-'} {self.at.astimezone(UTC):{_FORM}}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parses a line that `str` of a head returned. Raises ValueError."""
+        found = _HEAD.fullmatch(text.strip())
+        if found is None:
+            raise ValueError("is no head: write a line as `dealer-agent consent head` prints it")
+        hexadecimal = "" if found["hash"] == "-" else found["hash"]
+        at = datetime.strptime(found["at"], _FORM).replace(tzinfo=UTC)
+        return cls(found["dealer"], found["chain"], int(found["count"]), bytes.fromhex(hexadecimal), at)
+
+
+def by_chain(heads: Iterable[Head], dealer_id: str) -> dict[str, Mapping[int, bytes]]:
+    """The hashes of a dealer's heads by chain and number of rows, for the checks of the chains.
+
+    Raises ValueError for two heads with the same number and different hashes: the chain was rewritten.
+    """
+    found: dict[str, dict[int, bytes]] = {"consents": {}, "accesses": {}}
+    for head in heads:
+        if head.dealer_id != dealer_id or head.rows == 0:
+            continue
+        if found[head.chain].setdefault(head.rows, head.hash) != head.hash:
+            raise ValueError(
+                f"two recorded heads of {head.chain} count {head.rows} and have different hashes: the record was "
+                "written anew in between"
+            )
+    return dict(found)
+
 
 NO_HASH = b""
 """The hash before the first row."""

@@ -11,15 +11,15 @@ from sqlalchemy import bindparam, select
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
-from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE
+from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE, channels_allowed
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.consents import (
     REVOKED_BEFORE,
     allowed_channels,
+    channel_events,
     record_withdrawal_event,
     repeat_withdrawal_event,
 )
-from dealer_agent.storage.contact_points import CONTACT_POINTS, contact_points_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.outbox import Receiver, Waiting, enqueue, waiting
@@ -27,10 +27,13 @@ from dealer_agent.storage.schema import appointments, of_lead
 from dealer_agent.storage.sent_deliveries import copies
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals_check import (
+from dealer_agent.storage.withdrawals import (
+    CONTACT_POINTS,
+    PURPOSE,
     Differences,
     Times,
-    channels_withdrawn,
+    contact_points_of,
+    lasting_hash,
     leads_meanwhile,
     restore_withdrawals,
 )
@@ -108,6 +111,21 @@ def withdraw_late(tx: Transaction, lead_id: str, restored: Times, profile: Profi
     )
     _notify(tx, lead_id, number, profile)
     return True
+
+
+def channels_withdrawn(tx: Transaction, lead_id: str, restored: Times) -> list[str]:
+    """The channels that a lead allows, although one of these withdrawals came after the consent."""
+    events = channel_events(tx, lead_id)
+
+    def newest_grant(channel: str) -> datetime:
+        return max(each.granted_at for each in events if each.granted_at is not None and channel in each.channels)
+
+    hashes = [lasting_hash(tx, PURPOSE, contact) for contact in contact_points_of(tx, lead_id)]
+    return sorted(
+        channel
+        for channel in channels_allowed(events, EVEN_EXPIRED)
+        if any(restored.get((each, channel), EVEN_EXPIRED) >= newest_grant(channel) for each in hashes)
+    )
 
 
 def restore_from_chain(store: Store, profile: Profile, now: datetime) -> tuple[Differences, int]:

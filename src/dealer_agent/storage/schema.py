@@ -206,7 +206,7 @@ dealer_settings = _table(
 )
 
 # A host belongs to one dealer of the installation. The key does not say so, because every key begins with `dealer_id`:
-# `dealer_registry.add_host` checks it under a lock. `host` is in canonical form (`dealers.hosts`).
+# `dealer_registry.add_host` checks it under a lock. `host` is in canonical form (`dealers.profile_checks`).
 dealer_hosts = _table("dealer_hosts", key="host", text="host", times="added_at")
 
 # A dealer's own keys, each encrypted with a key of the installation. The key with position 0 is the active one. The

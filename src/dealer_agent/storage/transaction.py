@@ -1,10 +1,12 @@
 """One database transaction of one dealer: its connection, its time, and the cipher for its customer data.
 
 Every function of this package that reads or writes takes a `Transaction`. The dealer of every statement comes from it:
-a statement names the parameter `dealer`, and `execute` fills it in.
+a statement names the parameter `dealer`, and `execute` fills it in. `current_span` is empty unless traces are on
+(`server.traces`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -14,6 +16,24 @@ from sqlalchemy import Column, Connection, CursorResult, Executable, Insert
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.errors import KeyMissing
 from dealer_agent.storage.isolation import choose_dealer, must_choose
+
+
+class OpenSpan(Protocol):
+    """A span of a trace, such as a request, that other work belongs to."""
+
+    @property
+    def traceparent(self) -> str:
+        """The header of W3C Trace Context that names this span: 55 characters."""
+
+    def record(self, name: str, started: int, ended: int) -> None:
+        """Adds a child span with these times, in nanoseconds since 1970. Threads may call it."""
+
+    def end(self, attributes: Mapping[str, str | int], *, failed: bool) -> None:
+        """Ends the span."""
+
+
+current_span: ContextVar[OpenSpan | None] = ContextVar("current_span", default=None)
+"""The span of the current task. A job that it gives to the lead writer belongs to it."""
 
 
 def dealer_parameter(statement: Executable) -> str:
