@@ -203,7 +203,7 @@ def test_each_change_of_a_record_shows(record: list[bytes]) -> None:
         with pytest.raises(BadEvidence):
             check_evidence([*record[:number], record[number + 1], record[number], *record[number + 2 :]])
     for number in (1, 2, 3):
-        with pytest.raises(BadEvidence, match=rf"text of event {number} is gone"):
+        with pytest.raises(BadEvidence, match=rf"event {number}: its text is gone"):
             check_evidence([*without(record, number, "body", "said"), *record[number + 1 :]])
     for broken in ([], [b"{}"], [*record, record[-1]], [record[0].replace(b"consents", b"accesses")]):
         with pytest.raises(BadEvidence):

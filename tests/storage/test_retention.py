@@ -12,11 +12,11 @@ from tests.storage.samples import DEALER, MONDAY, TUESDAY, first_answer, storing
 
 from dealer_agent.storage.accesses import list_accesses, log_access
 from dealer_agent.storage.clock import confirm_clock
+from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.erasure import MOST_ROWS, Purged, purge
 from dealer_agent.storage.idempotency import record_idempotency
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import record_refusal
-from dealer_agent.storage.schema import microseconds
 from dealer_agent.storage.store import Store
 
 DAY = timedelta(days=1)

@@ -16,7 +16,7 @@ from dealer_agent.protocol.timestamps import zone_abbreviation
 
 if TYPE_CHECKING:
     from dealer_agent.lead_intake.intake import LeadIntake
-    from dealer_agent.lead_intake.staff_visits import ChosenTime, StaffVisits, VisitChange
+    from dealer_agent.lead_intake.visit_changes import ChosenTime, VisitChange, VisitChanges
 
 
 def _time(text: str) -> datetime:
@@ -65,7 +65,7 @@ def arrange(
 ) -> None:
     """Book a visit for a lead that has none of this kind, and notify CRM, staff and customer."""
 
-    def change(staff: "StaffVisits") -> "VisitChange":
+    def change(staff: "VisitChanges") -> "VisitChange":
         return staff.arrange(lead_id, kind, _chosen(at, minutes, force=force), rooftop)
 
     _change(directory, change, tell_nobody=tell_nobody, as_json=as_json)
@@ -87,7 +87,7 @@ def confirm(
     if at is None and minutes is not None:
         raise typer.BadParameter("give --minutes only with --at")
 
-    def change(staff: "StaffVisits") -> "VisitChange":
+    def change(staff: "VisitChanges") -> "VisitChange":
         return staff.confirm(appointment_id, at and _chosen(at, minutes, force=force), forced=force)
 
     _change(directory, change, tell_nobody=tell_nobody, as_json=as_json)
@@ -107,7 +107,7 @@ def move(
     Visits that are part of it move too. It keeps its length unless you give --minutes.
     """
 
-    def change(staff: "StaffVisits") -> "VisitChange":
+    def change(staff: "VisitChanges") -> "VisitChange":
         return staff.move(appointment_id, _chosen(at, minutes, force=force))
 
     _change(directory, change, tell_nobody=tell_nobody, as_json=as_json)
@@ -144,22 +144,7 @@ def cancel(
     Visits that are part of it are cancelled too. The customer gets a mail if visits are confirmed by mail and consent
     allows it.
     """
-    # Imported here: the other commands of the group do not need the catalogue's code.
-    from dealer_agent.lead_intake.visit_booking import NoVisitToCancel
-
-    notify = not tell_nobody
-    with open_dealer(directory, customers=True) as dealer, _opened_intake(dealer) as intake:
-        try:
-            ended = intake.cancel_visit(appointment_id, notify=notify, now=datetime.now(UTC))
-        except NoVisitToCancel as problem:
-            fail(str(problem))
-    if as_json:
-        visit, *parts = (_facts(dealer, each) | {"status": CANCELLED} for each in (ended.visit, *ended.parts))
-        _print_change(visit, parts, ended.mailed, notify=notify)
-    out.print(f"Visit {ended.visit.appointment_id} is cancelled.")
-    for part in ended.parts:
-        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} was part of it, and is cancelled too.")
-    _show_notices((ended.visit, *ended.parts), ended.mailed, notify=notify)
+    _change(directory, lambda staff: staff.cancel(appointment_id), tell_nobody=tell_nobody, as_json=as_json)
 
 
 def _close(
@@ -169,7 +154,7 @@ def _close(
 
 
 def _chosen(at: datetime, minutes: int | None, *, force: bool) -> "ChosenTime":
-    from dealer_agent.lead_intake.staff_visits import ChosenTime
+    from dealer_agent.lead_intake.visit_changes import ChosenTime
 
     return ChosenTime(start=at, length=None if minutes is None else timedelta(minutes=minutes), forced=force)
 
@@ -184,9 +169,9 @@ def _opened_intake(dealer: OpenDealer) -> Iterator["LeadIntake"]:
 
 
 def _change(
-    directory: DealerFolder, change: "Callable[[StaffVisits], VisitChange]", *, tell_nobody: bool, as_json: bool
+    directory: DealerFolder, change: "Callable[[VisitChanges], VisitChange]", *, tell_nobody: bool, as_json: bool
 ) -> None:
-    from dealer_agent.lead_intake.staff_visits import ChangeRefused
+    from dealer_agent.lead_intake.visit_changes import ChangeRefused
 
     notify = not tell_nobody
     with open_dealer(directory, customers=True) as dealer, _opened_intake(dealer) as intake:
@@ -209,8 +194,8 @@ def _change(
     if changed.replaced is not None:
         out.print(f"It replaces visit {changed.replaced}.")
     for part in changed.parts:
-        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} is part of it: it is {_words(part.status)} too.")
-    if visit.status == CONFIRMED:
+        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} belongs to it: it is {_words(part.status)} too.")
+    if visit.status in (CONFIRMED, CANCELLED):
         _show_notices((visit, *changed.parts), changed.mailed, notify=notify)
     elif notify:
         out.print("The service sends the lead again to every CRM that has it.")

@@ -226,16 +226,16 @@ def verify(
         if different.words is not None:
             _restore(dealer)
     erased = f", {report.erased} of them of erased persons" if report.erased else ""
-    out.print(f"The consent record is whole: {counted(report.events, 'event')}{erased}.")
-    deleted = f"; the first {log.deleted:,} were deleted by age" if log.deleted else ""
-    entries = f"{log.entries:,} {'entry' if log.entries == 1 else 'entries'}"
+    out.print(f"The consent record is whole: {counted(report.rows, 'event')}{erased}.")
+    deleted = f"; the first {log.erased:,} were deleted by age" if log.erased else ""
+    entries = f"{log.rows:,} {'entry' if log.rows == 1 else 'entries'}"
     out.print(f"The access log is whole: {entries}{deleted}.")
     newest = max((dealer.local(each.at) for each in recorded or () if each.dealer_id == tx.dealer_id), default=None)
     if newest is not None:
         out.print(f"Both agree with the recorded heads; the newest head is from {local(newest)}.")
     if as_json:
-        events = {"events": report.events, "erased": report.erased}
-        accesses = {"entries": log.entries, "deleted": log.deleted}
+        events = {"events": report.rows, "erased": report.erased}
+        accesses = {"entries": log.rows, "deleted": log.erased}
         print_json({"consents": events, "accesses": accesses, "newest_recorded_head": newest})
 
 

@@ -32,7 +32,7 @@ from dealer_agent.storage.erasure import erase_lead, newest_proof, proven_leads
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import find_leads_of
-from dealer_agent.storage.notices import CancelledVisit
+from dealer_agent.storage.notices import EndedVisit
 from dealer_agent.storage.notices import erase as erase_and_notify
 from dealer_agent.storage.outbox import list_deliveries
 
@@ -131,7 +131,7 @@ class _Erasure:
     consent_too: bool
     lead_ids: list[str] = field(default_factory=list)
     copies: dict[str, bool] = field(default_factory=dict)
-    visits: list[CancelledVisit] = field(default_factory=list)
+    visits: list[EndedVisit] = field(default_factory=list)
 
     def erase(self, lead_id: str) -> None:
         self.lead_ids.append(lead_id)

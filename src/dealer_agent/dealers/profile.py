@@ -162,8 +162,11 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     heads_file: Annotated[Text, read_by(checks.read_file_path)] = "consent-heads.log"
 
 
-class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The dealer. `feed_price` is the meaning of the selling price in the feed (docs/protocol.md#feed-price)."""
+class Profile(Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
+    """The dealer. `feed_price` is the meaning of the selling price in the feed (docs/protocol.md#feed-price).
+
+    Profiles are compared by identity, so a profile can be the key of a cache.
+    """
 
     id: Annotated[str, read_by(checks.read_slug)]
     name: Text

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, UnsetType
 
 from dealer_agent.leads.consent_events import ConsentEvent
-from dealer_agent.leads.statuses import ACTIVE, CANCELLED, REPLACED, StoredStatus
+from dealer_agent.leads.statuses import ACTIVE, CANCELLED, REPLACED, StoredStatus, VisitState, visit_state
 from dealer_agent.leads.visit_times import Slot
 from dealer_agent.protocol.requests import Appointment, Customer, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
@@ -79,6 +79,10 @@ class AppointmentRecord:
     def is_active(self) -> bool:
         """Whether it is neither cancelled, nor replaced by another, nor closed as done or as a no-show."""
         return self.status in ACTIVE
+
+    def state_at(self, now: datetime) -> VisitState:
+        """Its state at a time, which decides how it can be changed (`leads.statuses.POSSIBLE`)."""
+        return visit_state(self.status, self.starts_at, self.ends_at, now)
 
     @property
     def is_off(self) -> bool:

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.schema import (
-    UtcTime,
     alert_checks,
     alert_messages,
     alerts,

@@ -16,9 +16,10 @@ from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, sele
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.leads.statuses import ACTIVE, ClosedStatus
 from dealer_agent.leads.visit_times import QUARTER, quarters_of
+from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import appointments, leads, microseconds, of_dealer, of_lead, of_leads, places
+from dealer_agent.storage.schema import appointments, leads, of_dealer, of_lead, of_leads, places
 from dealer_agent.storage.transaction import Transaction
 
 VEHICLE = "vehicle"

@@ -134,8 +134,8 @@ def proven_leads(tx: Transaction, contact: str) -> list[str]:
 
 def proven_events(tx: Transaction, lead_ids: Sequence[str]) -> tuple[ConsentEvent, ...]:
     """The consent events of these leads, in order, with the bodies from the proofs. Raises DecryptionFailed."""
-    rows = tx.execute(READ_EVENTS_WITH_PROOFS, {"lead_ids": list(lead_ids)}).all()
-    return tuple(event_of(row._asdict(), decrypted_body(tx, row)) for row in sorted(rows, key=lambda row: row.number))
+    rows = tx.execute(READ_EVENTS_WITH_PROOFS, {"lead_ids": list(lead_ids)}).mappings()
+    return tuple(event_of(row, decrypted_body(tx, row)) for row in sorted(rows, key=lambda row: row["number"]))
 
 
 MOST_LEADS = 100

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, func, select, update
 
 from dealer_agent.leads.statuses import CANCELLED, REPLACED
-from dealer_agent.storage.schema import UtcTime, appointments, imports, leads, monthly_reports, of_dealer, upsert
+from dealer_agent.storage.columns import UtcTime
+from dealer_agent.storage.schema import appointments, imports, leads, monthly_reports, of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 FIRST_WAIT = timedelta(hours=1)

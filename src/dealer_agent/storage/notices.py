@@ -42,7 +42,7 @@ MOST_OTHER_LEADS = 200
 """The most other leads of each contact point to which a withdrawal applies. New leads wait meanwhile."""
 
 
-class CancelledVisit(NamedTuple):
+class EndedVisit(NamedTuple):
     """A confirmed future visit that an erasure cancelled."""
 
     appointment_id: str
@@ -59,10 +59,10 @@ class Erased(NamedTuple):
     """
 
     copies: dict[Receiver, bool]
-    visits: tuple[CancelledVisit, ...]
+    visits: tuple[EndedVisit, ...]
 
 
-FIND_VISITS_TO_COME = select(*(appointments.c[name] for name in CancelledVisit._fields)).where(
+FIND_VISITS_TO_COME = select(*(appointments.c[name] for name in EndedVisit._fields)).where(
     of_lead(appointments),
     appointments.c.status == "confirmed",
     appointments.c.starts_at > bindparam("at"),
@@ -156,7 +156,7 @@ def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool)
     cancelled. Returns None if there was no customer data to erase.
     """
     sought = {"of_lead": lead_id, "at": tx.now}
-    visits = tuple(CancelledVisit(*row) for row in tx.execute(FIND_VISITS_TO_COME, sought))
+    visits = tuple(EndedVisit(*row) for row in tx.execute(FIND_VISITS_TO_COME, sought))
     found = copies(tx, lead_id)
     if not erase_lead(tx, lead_id, consent_too=consent_too):
         return None

@@ -17,9 +17,10 @@ from sqlalchemy import Connection, Delete, Dialect, Insert, LargeBinary, Select,
 from sqlalchemy.sql.util import find_tables
 from sqlalchemy.types import TypeEngine
 
+from dealer_agent.storage.columns import UtcTime, microseconds, time_of
 from dealer_agent.storage.errors import AlreadyStored, translated_driver_error
 from dealer_agent.storage.isolation import choose_dealer, chosen_dealer, must_choose
-from dealer_agent.storage.schema import UtcTime, metadata, microseconds, time_of
+from dealer_agent.storage.schema import metadata
 from dealer_agent.storage.transaction import Transaction, dealer_parameter
 
 _ROWS = "rows to write"

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, or_, select, update
 
-from dealer_agent.storage.schema import UtcTime, of_dealer, registered_dealers, upkeep, upsert
+from dealer_agent.storage.columns import UtcTime
+from dealer_agent.storage.schema import of_dealer, registered_dealers, upkeep, upsert
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 
