@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.lead_intake.notifications import IntakeContext
-from dealer_agent.lead_intake.visit_booking import VisitBooking, Without, WithVehicle
+from dealer_agent.lead_intake.visit_booking import OtherVisits, VisitBooking
 from dealer_agent.lead_intake.visit_changes import VisitChanges
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, channels_allowed
 from dealer_agent.leads.customer_links import LinkTarget
@@ -175,7 +175,7 @@ class CustomerActions:
         with self._store.read(self._dealer_id, now) as tx:
             busy = busy_quarters(tx, visit.rooftop, visit.kind, *span)
             drives = {} if vehicle_id is None else vehicle_quarters(tx, vehicle_id, *span)
-        others = WithVehicle(Without(busy, [visit]), drives, plan.places, [visit])
+        others = OtherVisits(busy, visit.rooftop, plan.places, drives, [visit])
         free = free_slots(asked.duration, plan, others, now, until)
         return tuple(islice((slot for slot in free if slot.start != visit.starts_at), MOST_TIMES))
 

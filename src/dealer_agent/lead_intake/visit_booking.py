@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from dealer_agent.dealers.profile import DealerRooftop
-from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.leads.records import AppointmentRecord, VisitDecision
 from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, REJECTED, REPLACED, REQUESTED, UNAVAILABLE
 from dealer_agent.leads.timetable import Timetable
-from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import (
     BusyQuarters,
     RequestedTimes,
@@ -76,38 +75,30 @@ class Availability(Generic[Value]):
         return self._busy.get(quarter, default)
 
 
-class Drives(Protocol):
-    """The id of the visit that has a vehicle, for quarters of an hour. A dictionary has this method."""
+class OtherVisits:
+    """The visits of a rooftop with `places`, without the `own` ones of a customer, by quarter of an hour.
 
-    def get(self, quarter: datetime, default: None, /) -> str | None:
-        """The id of the visit that has the vehicle in this quarter, else `default`."""
+    All places are busy while a visit of somebody else has the vehicle: `drives` has the id of the visit that has it.
+    """
 
-
-class WithVehicle:
-    """Busy quarters of a rooftop with `places`. While a visit, except `own` ones, has the vehicle, all are busy."""
-
-    def __init__(self, busy: BusyQuarters, drives: Drives, places: int, own: Iterable[AppointmentRecord] = ()) -> None:
+    def __init__(
+        self,
+        busy: BusyQuarters,
+        rooftop: str,
+        places: int,
+        drives: "Mapping[datetime, str] | Availability[str]",
+        own: Sequence[AppointmentRecord] = (),
+    ) -> None:
         self._busy, self._drives, self._places = busy, drives, places
         self._not_others = {None, *(visit.appointment_id for visit in own)}
-
-    def get(self, quarter: datetime, default: int) -> int:
-        """The number of visits in this quarter of an hour."""
-        if self._drives.get(quarter, None) in self._not_others:
-            return self._busy.get(quarter, default)
-        return self._places
-
-
-class Without:
-    """Busy quarters without these visits."""
-
-    def __init__(self, busy: BusyQuarters, visits: Iterable[AppointmentRecord]) -> None:
-        self._busy = busy
-        slots = (visit.slot for visit in visits if visit.shares is None)
+        slots = (visit.slot for visit in own if visit.shares is None and visit.rooftop == rooftop)
         self._freed = [quarter for slot in slots if slot is not None for quarter in quarters_of(slot)]
 
     def get(self, quarter: datetime, default: int) -> int:
         """The number of other visits in this quarter of an hour."""
-        return self._busy.get(quarter, default) - self._freed.count(quarter)
+        if self._drives.get(quarter, None) in self._not_others:
+            return self._busy.get(quarter, default) - self._freed.count(quarter)
+        return self._places
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +141,13 @@ class VisitBooking:
             return self._without_booking(decision, alike)
         span = bookable_span(asked, plan, self.tx.now)
         of_rooftop = Availability(partial(appointments.busy_quarters, self.tx, rooftop.name, kind), span)
-        drives: Drives = {}
+        drives: Mapping[datetime, str] | Availability[str] = {}
         if vehicle_id is not None:
             drives = Availability(partial(appointments.vehicle_quarters, self.tx, vehicle_id), span)
-        busy = WithVehicle(of_rooftop, drives, plan.places)
+        busy = OtherVisits(of_rooftop, rooftop.name, plan.places, drives)
         if same is not None and same.status == PROPOSED and self._all_free(same, asked, plan, busy):
             return self._repeat(same, rooftop, alike)
-        own = [record for record in booked if record.rooftop == rooftop.name]
-        others = WithVehicle(Without(of_rooftop, own), drives, plan.places, booked)
+        others = OtherVisits(of_rooftop, rooftop.name, plan.places, drives, booked)
         choice = choose_time(asked, plan, others, self.tx.now)
         if choice.confirmed is None and booked:
             # The time that the customer has is not proposed again.

@@ -18,11 +18,10 @@ from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.routing import CustomerKind
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
-from dealer_agent.lead_intake.visit_booking import VisitBooking, Without
+from dealer_agent.lead_intake.visit_booking import OtherVisits, VisitBooking
 from dealer_agent.leads.local_time import instant_of, open_spans, read_instant, with_offset
-from dealer_agent.leads.records import AppointmentRecord, StoredLead, vehicle_driven
+from dealer_agent.leads.records import AppointmentRecord, StoredLead, VisitDecision, vehicle_driven
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, POSSIBLE, ClosedStatus, VisitAction, VisitState
-from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import (
     QUARTER,
     RequestedTimes,
@@ -238,8 +237,8 @@ class VisitChanges:
         if plan is None:
             return
         busy = appointments.busy_quarters(self.tx, rooftop.name, kind, slot.start - QUARTER, slot.end)
-        free = Without(busy, [each for each in own if each.rooftop == rooftop.name])
-        if any(free.get(quarter, 0) >= plan.places for quarter in quarters_of(slot)):
+        others = OtherVisits(busy, rooftop.name, plan.places, {}, own)
+        if any(others.get(quarter, 0) >= plan.places for quarter in quarters_of(slot)):
             places = "The only place" if plan.places == 1 else f"All {plan.places} places"
             yield f"{places} of {rooftop.name} for this kind of visit is taken at that time"
 

@@ -6,7 +6,7 @@ zone of the session. An integer compares, sorts and indexes the same on both, in
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 
 from sqlalchemy import BigInteger, Column, Dialect, LargeBinary, String
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -29,8 +29,18 @@ def time_of(value: int | None) -> datetime | None:
     return None if value is None else _from_microseconds(value)
 
 
-def microseconds(value: datetime) -> int:
+@overload
+def microseconds(value: datetime) -> int: ...
+
+
+@overload
+def microseconds(value: datetime | None) -> int | None: ...
+
+
+def microseconds(value: datetime | None) -> int | None:
     """The microseconds since 1970. Raises ValueError for a time without an offset."""
+    if value is None:
+        return None
     if value.tzinfo is None:
         raise ValueError("a time without an offset")
     return (value - _EPOCH) // _MICROSECOND
@@ -44,7 +54,7 @@ class UtcTime(TypeDecorator[datetime]):
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
         """Converts a time to the stored number."""
-        return None if value is None else microseconds(value)
+        return microseconds(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """Converts a stored number to a time."""

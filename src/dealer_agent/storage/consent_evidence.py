@@ -91,7 +91,7 @@ def _lines(tx: Transaction, lead_ids: frozenset[str], head: Head) -> Iterator[by
 
 def _line(tx: Transaction, row: Mapping[Any, Any], *, theirs: bool) -> _Event:
     body = decrypted_body(tx, row) if theirs else None
-    columns: dict[str, Any] = {name: None if row[name] is None else microseconds(row[name]) for name in _TIMES}
+    columns: dict[str, Any] = {name: microseconds(row[name]) for name in _TIMES}
     columns |= {name: row[name] for name in ("number", "lead_id", "kind", "purpose", "commitment", "hash")}
     return _Event(
         **columns,

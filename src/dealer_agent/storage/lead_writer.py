@@ -30,7 +30,7 @@ from dealer_agent.storage.errors import (
     WrongKey,
     translating,
 )
-from dealer_agent.storage.event_chain import DealerLocks, LockedDealer, lock_dealers
+from dealer_agent.storage.event_chain import LockedDealer, lock_dealers
 from dealer_agent.storage.keys import prepare_to_encrypt
 from dealer_agent.storage.lead_job import Buyer, Job, Result, SubmittedJob, savepoint
 from dealer_agent.storage.lead_queue import LeadQueue
@@ -216,7 +216,7 @@ class LeadWriter:
                 locks = lock_dealers(
                     [(own[0].transaction(connection), _token_reads(own)) for _, own in sorted(jobs.items())]
                 )
-                left = _left_of(jobs, locks)
+                left = Left(*({tx.dealer_id: jobs[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new)))
                 for tx in locks.removed:
                     for job in jobs[tx.dealer_id]:
                         job.failure = not_registered(tx.dealer_id)
@@ -247,11 +247,6 @@ class LeadWriter:
         self._failed = True
         for job in group:
             job.failure = job.failure or error
-
-
-def _left_of(jobs: Jobs, locks: DealerLocks) -> Left:
-    blocked, alone = ({tx.dealer_id: jobs[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new))
-    return Left(blocked, alone)
 
 
 def _token_reads(jobs: Iterable[SubmittedJob[Any]]) -> list[Read]:

@@ -15,7 +15,7 @@ from sqlalchemy import Column, Connection, CursorResult, Executable, Insert
 
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.errors import KeyMissing
-from dealer_agent.storage.isolation import choose_dealer, must_choose
+from dealer_agent.storage.isolation import choose_dealer
 
 
 class OpenSpan(Protocol):
@@ -127,19 +127,14 @@ class Transaction:
 
     def execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> CursorResult[*tuple[Any, ...]]:
         """Executes a statement for this dealer."""
-        self._choose_dealer()
+        choose_dealer(self.connection, self.dealer_id)
         return self.connection.execute(statement, {dealer_parameter(statement): self.dealer_id, **(values or {})})
 
     def execute_each(self, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> None:
         """Executes a statement once for each of `rows`."""
-        self._choose_dealer()
+        choose_dealer(self.connection, self.dealer_id)
         dealer = {dealer_parameter(statement): self.dealer_id}
         self.connection.execute(statement, [{**dealer, **row} for row in rows])
-
-    def _choose_dealer(self) -> None:
-        # Only transactions of the lead writer have several dealers.
-        if must_choose(self.connection, self.dealer_id):
-            choose_dealer(self.connection, self.dealer_id)
 
     def encrypt(self, plain: bytes, column: Column[Any], *row: str) -> bytes:
         """`plain` encrypted for a column of this dealer. It cannot be decrypted for another row than `row`."""
