@@ -11,7 +11,7 @@ from tests.leads.lead_views import APPOINTMENT_ID, RECEIVED, ROOFTOP, TEN_IN_NAS
 
 from dealer_agent.leads.icalendar import CalendarVisit, calendar_file, cancellation_file
 from dealer_agent.leads.lead_view import RooftopView
-from dealer_agent.leads.texts import short
+from dealer_agent.leads.plain_text import short
 
 pytestmark = pytest.mark.outside_protocol("calendar entries")
 

@@ -8,7 +8,7 @@ from tests.leads.lead_views import LISTING, ROOFTOP
 
 from dealer_agent.leads.consent import CHANNELS
 from dealer_agent.leads.lead_view import RooftopView, VisitTime, extras_of
-from dealer_agent.leads.texts import lines, one_line, quoted, short
+from dealer_agent.leads.plain_text import lines, one_line, quoted, short
 from dealer_agent.leads.us_formats import join_words, period_words, time_words
 from dealer_agent.leads.wording import (
     CONDITIONS,

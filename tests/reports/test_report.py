@@ -9,7 +9,7 @@ from tests.reports.samples import NOTHING, TOKEN, sample_report
 from tests.server.pages.conftest import read_page
 from tests.storage.samples import NO_NOTICES
 
-from dealer_agent.leads.texts import WIDTH
+from dealer_agent.leads.plain_text import WIDTH
 from dealer_agent.reports.rendering import render_json, render_mail, render_page, render_text
 from dealer_agent.reports.report import Figure, Line, Report
 

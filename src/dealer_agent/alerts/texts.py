@@ -11,7 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dealer_agent.alerts.conditions import CONDITIONS, Condition
 from dealer_agent.alerts.rules import AlertMessage
-from dealer_agent.leads.texts import paragraph, short, wrapped
+from dealer_agent.leads.plain_text import short, wrapped
+from dealer_agent.leads.texts import paragraph
 from dealer_agent.leads.us_formats import time_words
 from dealer_agent.storage.alerts import AlertState
 

@@ -17,7 +17,8 @@ from msgspec import UNSET
 
 from dealer_agent.leads import wording
 from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView
-from dealer_agent.leads.texts import lines, one_line, render_lines, wrapped
+from dealer_agent.leads.plain_text import lines, one_line, wrapped
+from dealer_agent.leads.texts import render_lines
 from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.requests import TradeIn, VehicleOfInterest
 from dealer_agent.protocol.timestamps import in_zone

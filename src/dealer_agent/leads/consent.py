@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.leads.consent_events import GRANTED, ConsentEvent, channels_allowed
+from dealer_agent.leads.plain_text import one_line
 from dealer_agent.leads.records import LeadContent, StoredLead
-from dealer_agent.leads.texts import one_line
 from dealer_agent.mcp_tools.consent import ConsentTerms
 from dealer_agent.mcp_tools.consent import one_line as line_for_models
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent

@@ -12,7 +12,7 @@ from typing import Literal
 from icalendar import Calendar, Event, vCalAddress, vText
 
 from dealer_agent.leads.lead_view import RooftopView
-from dealer_agent.leads.texts import lines, short
+from dealer_agent.leads.plain_text import lines, short
 from dealer_agent.leads.wording import place_words
 
 PRODUCT = "-//dealer-agent//appointments//EN"

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView, VisitTime, VisitView
-from dealer_agent.leads.texts import REPLACEMENT, one_line
+from dealer_agent.leads.plain_text import REPLACEMENT, one_line
 from dealer_agent.leads.wording import refused_channels
 from dealer_agent.protocol.requests import TradeIn, VehicleOfInterest
 

@@ -28,8 +28,9 @@ from dealer_agent.leads.lead_view import (
     VisitTime,
     VisitView,
 )
+from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, PROPOSED, REQUESTED
-from dealer_agent.leads.texts import paragraph, render_lines, render_paragraphs, short
+from dealer_agent.leads.texts import paragraph, render_lines, render_paragraphs
 from dealer_agent.leads.us_formats import join_words, period_words, phone_number, time_words
 
 LONGEST = 30

@@ -10,8 +10,8 @@ from msgspec import UNSET
 from dealer_agent.leads.consent import CHANNELS
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.local_time import read_instant
+from dealer_agent.leads.plain_text import one_line, short
 from dealer_agent.leads.statuses import VisitStatus
-from dealer_agent.leads.texts import one_line, short
 from dealer_agent.leads.us_formats import time_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType, Channel, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import FIELDS, ListingStatus, Vehicle, VehicleMembers

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from dealer_agent.leads.texts import WIDTH, paragraph
+from dealer_agent.leads.plain_text import WIDTH
+from dealer_agent.leads.texts import paragraph
 from dealer_agent.reports.month import Month
 from dealer_agent.reports.report import Figure, Line, Report
 

@@ -5,7 +5,7 @@ from itertools import groupby
 from dealer_agent.lead_intake.customer_actions import CustomerVisit
 from dealer_agent.leads.consent import CHANNELS
 from dealer_agent.leads.lead_view import RooftopView
-from dealer_agent.leads.texts import short
+from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.us_formats import day_words, period_words, phone_number, time_words
 from dealer_agent.leads.wording import CALLS, VISITS, place_words
 from dealer_agent.protocol.card import CardFacts
