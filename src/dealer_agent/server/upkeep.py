@@ -10,8 +10,7 @@ from pathlib import Path
 import structlog
 
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.dealers.profile import Profile
-from dealer_agent.dealers.retention import erase_before, purge_before
+from dealer_agent.dealers.profile import Profile, erase_before, purge_before
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
 from dealer_agent.server.log import places

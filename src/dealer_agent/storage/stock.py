@@ -271,7 +271,7 @@ def rooftops_of(stored: bytes | None) -> tuple[str, ...] | None:
 
 
 def findings_of(stored: bytes | None) -> tuple[Finding, ...]:
-    """The findings of an import; none for one of an older version."""
+    """The findings of an import; none without checks."""
     return () if stored is None else msgspec.json.decode(stored, type=tuple[Finding, ...])
 
 

@@ -5,8 +5,7 @@ channel and the time, and nothing else. The cost of a lookup does not depend on 
 
 The rows are an index of the chain of consent events, which nobody can change unnoticed. The event of a withdrawal has
 the same hashes, in its column `purpose`. So `compare_withdrawals` compares the rows with the chain, which decides, and
-`restore_withdrawals` writes them again, also after an erasure. Events of older versions do not have the hashes. For
-such an event, a row of its time is valid, and one contact point of its lead must have a row.
+`restore_withdrawals` writes them again, also after an erasure.
 """
 
 import hmac
@@ -18,7 +17,7 @@ from itertools import chain
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import ScalarSelect, bindparam, delete, exists, or_, select
+from sqlalchemy import ScalarSelect, bindparam, delete, or_, select
 
 from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN, WITHDRAWN_ELSEWHERE
 from dealer_agent.storage.prepared_statements import Prepared
@@ -28,7 +27,6 @@ from dealer_agent.storage.schema import (
     leads,
     of_dealer,
     of_lead,
-    same_lead,
     upsert,
     withdrawals,
 )
@@ -59,7 +57,7 @@ def lasting_hash(tx: Transaction, purpose: str, contact: str) -> bytes:
 PURPOSE = "withdrawals"
 
 NO_CONTACTS = "-"
-"""The `purpose` of an event that adds no row: it repeats an earlier withdrawal. Older versions wrote an empty text."""
+"""The `purpose` of an event that adds no row: it repeats an earlier withdrawal."""
 
 HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
@@ -120,7 +118,7 @@ def record_withdrawal(tx: Transaction, lead_id: str, channels: Collection[str], 
 
 
 def hashes_in(purpose: str) -> list[bytes]:
-    """The hashes of contact points in the `purpose` of an event. Events of older versions have none.
+    """The hashes of contact points in the `purpose` of an event.
 
     Anything else, which somebody wrote into the column, is left out: a lead must not fail.
     """
@@ -164,15 +162,11 @@ RESTORE_COMMAND = "dealer-agent consent verify --restore-withdrawals"
 
 
 class Differences(NamedTuple):
-    """The rows that are not as the chain says.
-
-    `lost` counts rows that nobody can make again: an older version recorded the withdrawal, and the person is erased.
-    """
+    """The rows that are not as the chain says."""
 
     missing: Times
     changed: Times
     added: frozenset[tuple[bytes, str]]
-    lost: int
 
     @property
     def restored(self) -> Times:
@@ -182,37 +176,19 @@ class Differences(NamedTuple):
     @property
     def words(self) -> str | None:
         """What is different, for people; None if nothing is."""
-        found = {
-            "missing": len(self.missing) + self.lost,
-            "changed": len(self.changed),
-            "added by hand": len(self.added),
-        }
+        found = {"missing": len(self.missing), "changed": len(self.changed), "added by hand": len(self.added)}
         told = ", ".join(f"{number:,} {what}" for what, number in found.items() if number)
         return f"the table of withdrawals does not agree with the consent record (rows: {told})" if told else None
 
 
-NO_DIFFERENCES = Differences({}, {}, frozenset(), 0)
+NO_DIFFERENCES = Differences({}, {}, frozenset())
 
-_granted = consent_events.alias("granted")
-
-# Without the withdrawals that older versions repeated beside an old consent, which added no row.
 READ_WITHDRAWALS = (
-    select(
-        consent_events.c.lead_id,
-        consent_events.c.at,
-        consent_events.c.channels,
-        consent_events.c.purpose,
-    )
+    select(consent_events.c.at, consent_events.c.channels, consent_events.c.purpose)
     .where(
         of_dealer(consent_events),
         # Written into the SQL: with parameters, SQLite would not use the index of these kinds.
         consent_events.c.kind.in_(bindparam("kinds", KINDS, expanding=True, literal_execute=True)),
-        ~exists().where(
-            same_lead(_granted, consent_events),
-            _granted.c.kind == GRANTED,
-            _granted.c.at == consent_events.c.at,
-            consent_events.c.purpose == "",
-        ),
     )
     .execution_options(yield_per=500)
 )
@@ -243,50 +219,17 @@ FIND_LEADS_MEANWHILE = (
 
 
 def compare_withdrawals(tx: Transaction) -> Differences:
-    """Compares the rows with the chain, which the caller has verified. Raises UnknownKey and DecryptionFailed."""
+    """Compares the rows with the chain, which the caller has verified."""
     expected: Times = {}
-    older: list[tuple[str, datetime, list[str]]] = []
     for event in tx.execute(READ_WITHDRAWALS):
-        channels = msgspec.json.decode(event.channels, type=list[str])
-        if event.purpose == "":
-            older.append((event.lead_id, event.at, channels))
-        for contact_hash in hashes_in(event.purpose):
-            for channel in channels:
+        for channel in msgspec.json.decode(event.channels, type=list[str]):
+            for contact_hash in hashes_in(event.purpose):
                 key = contact_hash, channel
                 expected[key] = max(event.at, expected.get(key, event.at))
-    of_older = {(at, channel) for _, at, channels in older for channel in channels}
     rows: Times = {(bytes(row.contact_hash), row.channel): row.at for row in tx.execute(READ_ROWS)}
-    changed: Times = {}
-    added: set[tuple[bytes, str]] = set()
-    for key, at in rows.items():
-        should = expected.get(key)
-        if at == should or ((at, key[1]) in of_older and (should is None or at > should)):
-            continue
-        if should is None:
-            added.add(key)
-        else:
-            changed[key] = should
     missing = {key: at for key, at in expected.items() if key not in rows}
-    as_recorded = {key: at for key, at in rows.items() if key not in added} | changed | missing
-    lost = _compare_older(tx, older, as_recorded, missing)
-    return Differences(missing, changed, frozenset(added), lost)
-
-
-def _compare_older(tx: Transaction, older: list[tuple[str, datetime, list[str]]], rows: Times, missing: Times) -> int:
-    """Adds the rows that events of older versions lack to `missing`. Returns for how many the person is erased."""
-    newest: dict[str, datetime] = {}
-    for (_, channel), at in rows.items():
-        newest[channel] = max(at, newest.get(channel, at))
-    lost = 0
-    for lead_id, at, channels in older:
-        hashes = [lasting_hash(tx, PURPOSE, contact) for contact in contact_points_of(tx, lead_id)]
-        for channel in channels:
-            keys = [(contact_hash, channel) for contact_hash in hashes]
-            if not keys:
-                lost += channel not in newest or newest[channel] < at
-            elif all(key not in rows or rows[key] < at for key in keys):
-                missing.update((key, max(at, missing.get(key, at))) for key in keys)
-    return lost
+    changed = {key: at for key, at in expected.items() if rows.get(key, at) != at}
+    return Differences(missing, changed, frozenset(rows.keys() - expected.keys()))
 
 
 def restore_withdrawals(tx: Transaction) -> Differences:
