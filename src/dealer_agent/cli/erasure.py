@@ -27,12 +27,11 @@ from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.records import StoredLead, additions_of
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.storage.appointments import appointments_of
+from dealer_agent.storage.appointments import Booked, appointments_of
 from dealer_agent.storage.erasure import erase_lead, newest_proof, proven_leads
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import find_leads_of
-from dealer_agent.storage.notices import EndedVisit
 from dealer_agent.storage.notices import erase as erase_and_notify
 from dealer_agent.storage.outbox import list_deliveries
 
@@ -131,7 +130,7 @@ class _Erasure:
     consent_too: bool
     lead_ids: list[str] = field(default_factory=list)
     copies: dict[str, bool] = field(default_factory=dict)
-    visits: list[EndedVisit] = field(default_factory=list)
+    visits: list[Booked] = field(default_factory=list)
 
     def erase(self, lead_id: str) -> None:
         self.lead_ids.append(lead_id)
