@@ -22,7 +22,8 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.alerts import AlertState, NewMessage, add_message, store_alert
 from dealer_agent.storage.database_url import database_url
-from dealer_agent.storage.feeds import add_file, claim_feed, finish_file, put_feeds
+from dealer_agent.storage.feeds import add_file, finish_file, put_feeds, read_feed
+from dealer_agent.storage.jobs import claim_job
 from dealer_agent.storage.schema import outbox
 from dealer_agent.storage.store import Store
 
@@ -99,7 +100,9 @@ class Filled:
         settings, now = self.settings, datetime.now(UTC)
         with Store.open(settings.database_url, settings.cipher) as store, store.lock(settings.dealer.id, now) as tx:
             put_feeds(tx, feed_rows(settings))
-            claimed = claim_feed(tx, FEED, new_ulid())
+            job = claim_job(tx, "feed", FEED, timedelta(days=8))
+            assert job is not None
+            claimed = read_feed(tx, job)
             assert claimed is not None
             name = f"{'export-' * 9}.csv"
             file = add_file(tx, claimed, new_ulid(), name=name, size=1_234_567, content_hash=b"h", received_at=now)

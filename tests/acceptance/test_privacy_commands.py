@@ -38,7 +38,7 @@ from typer.testing import CliRunner
 
 from dealer_agent.cli import app
 from dealer_agent.config import load_settings
-from dealer_agent.server.upkeep import FIRST_UPKEEP_SECONDS
+from dealer_agent.jobs.loop import LOOK_SECONDS
 from dealer_agent.storage.leads import record_lead
 from dealer_agent.storage.store import Store
 
@@ -750,7 +750,7 @@ def test_what_is_old_is_forgotten_on_request_and_what_is_not_stays(shop: Shop) -
     new, new_email = shop.take()
     shop.wait_for_own_disposal()
     # The other worker looks for old leads at about the same time. It must not dispose of this one.
-    eventually("both have looked", lambda: time.monotonic() > shop.since + FIRST_UPKEEP_SECONDS + 10)
+    eventually("both have looked", lambda: time.monotonic() > shop.since + LOOK_SECONDS + 10)
     age(shop, old, days=731)
     said = shop.said("leads", "dispose", "--dry-run")
     assert re.search(r"Customers of leads.*\b730\b.*\b1\b", said), said

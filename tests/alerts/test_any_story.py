@@ -12,14 +12,15 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from tests.alerts.watched import DAY, MINUTE, Watched, claim_messages
-from tests.storage.calls import read, write_at
+from tests.alerts.watched import DAY, MINUTE, Watched, check_without_sending, claim_check, claim_messages, do_jobs
+from tests.storage.calls import read
 from tests.storage.samples import DEALER
 
 from dealer_agent.alerts import checking
 from dealer_agent.alerts.rules import MOST_CHANGES
 from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.storage.alerts import DueMessage, claim_check, list_messages
+from dealer_agent.storage.alerts import Receiver, list_messages, waiting_document
+from dealer_agent.storage.jobs import Job
 
 pytestmark = pytest.mark.outside_protocol("alerts")
 
@@ -41,25 +42,25 @@ def test_messages_stay_within_the_rule_in_any_story(dealer: Watched) -> None:
             watch = dealer.watch()
             end = chance.choice(("whole", "whole", "whole", "claimed", "decided", "sent"))
             if end == "claimed":
-                write_at(now, dealer.store, DEALER, claim_check, now + MINUTE)
-                continue
-            if not checking.run_check(dealer.store, watch, now, now + MINUTE) or end == "decided":
-                continue
-            if end == "whole":
-                asyncio.run(checking.send_due(dealer.store, watch, now))
-                continue
-            for message in claim_messages(dealer.store, watch, now):
-                # It is killed before it can note that the message was sent.
-                asyncio.run(_try(watch, message, now))
+                claim_check(dealer.store, DEALER, now)
+            elif end == "whole":
+                do_jobs(dealer.store, watch, now)
+            elif check_without_sending(dealer.store, watch, now) and end == "sent":
+                for job in claim_messages(dealer.store, DEALER, now):
+                    # It is killed before it can note that the message was sent.
+                    asyncio.run(_try(dealer, watch, job))
         _check_rule(dealer)
     except AssertionError as failure:
         failure.add_note(f"seed {seed}")
         raise
 
 
-async def _try(watch: checking.Watch, message: DueMessage, now: datetime) -> None:
-    with suppress(NotDelivered):
-        await watch.receivers.send(message.receiver, message.message_id, message.document, now)
+async def _try(dealer: Watched, watch: checking.Watch, job: Job) -> None:
+    receiver: Receiver = "mail" if job.kind == "alert mail" else "webhook"
+    document = read(dealer.store, DEALER, waiting_document, job.subject, receiver)
+    if document is not None and job.attempts <= checking.MOST_ATTEMPTS:
+        with suppress(NotDelivered):
+            await watch.receivers.send(receiver, job.subject, document, job.now)
 
 
 def _check_rule(dealer: Watched) -> None:

@@ -1,29 +1,40 @@
 """What the checks of a dealer find, and what arrives. On both databases, with a real mail server and a real webhook."""
 
-import asyncio
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.alerts.watched import DAY, HOUR, MINUTE, Watched, claim_messages
+from tests.alerts.watched import (
+    DAY,
+    HOUR,
+    MINUTE,
+    Watched,
+    check_without_sending,
+    claim_check,
+    claim_messages,
+    do_jobs,
+)
 from tests.delivery.receivers import always, one_after_the_other
 from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, import_rows, row
 
-from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check, send_due
-from dealer_agent.storage.alerts import claim_check, confirm_claim, confirm_copy, count_failed_leads, list_messages
+from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check
+from dealer_agent.storage.alerts import confirm_copy, count_failed_leads, list_messages
 from dealer_agent.storage.clock import confirm_clock
+from dealer_agent.storage.errors import LeaseLost
 from dealer_agent.storage.feeds import (
+    FEED,
+    ClaimedFeed,
     FeedRow,
     FileState,
     add_file,
-    claim_feed,
     finish_file,
     note_fetch_problem,
     put_feeds,
-    release_feed,
+    read_feed,
 )
+from dealer_agent.storage.jobs import claim_job
 from dealer_agent.storage.keys import key_uses
 from dealer_agent.storage.stock import record_refused_import
 
@@ -31,6 +42,16 @@ pytestmark = pytest.mark.outside_protocol("alerts")
 
 NOW = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
 """10:00 in Chicago."""
+
+
+def claim_feed(dealer: Watched, at: datetime, name: str) -> ClaimedFeed:
+    """What a process does that begins to work on a feed. Each lasts for less than a minute."""
+    with dealer.store.write(DEALER, at + timedelta(minutes=1)) as tx:
+        job = claim_job(tx, FEED, name, timedelta(days=8), "now")
+        assert job is not None
+        feed = read_feed(tx, job)
+    assert feed is not None
+    return feed
 
 
 def test_a_late_feed_is_one_message_at_the_start_and_one_at_the_end(dealer: Watched) -> None:
@@ -70,10 +91,8 @@ def test_the_feeds_of_the_settings_are_told_by_their_names(dealer: Watched) -> N
     assert dealer.subjects() == ["The feed trailers is late: no new file since Monday, March 2, 2026, 10:00 AM CST"]
     for minute in (0, 30, 59, 60):
         at = NOW + 26 * HOUR + minute * MINUTE
-        claimed = write_at(at, dealer.store, DEALER, claim_feed, "vauto", f"lease-{minute}")
-        assert claimed is not None
+        claimed = claim_feed(dealer, at, "vauto")
         write_at(at, dealer.store, DEALER, note_fetch_problem, claimed, "the server answered 500")
-        write_at(at, dealer.store, DEALER, release_feed, claimed, at + MINUTE)
         assert len(dealer.subjects()) == 1
         dealer.check(at)
     assert dealer.subjects()[1:] == ["The feed vauto cannot be fetched since Monday, March 2, 2026, 10:00 AM CST"]
@@ -86,8 +105,7 @@ def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_is_told(dealer: Watc
     results: list[FileState] = ["imported", state, state, "unchanged"]
     for hour, result in enumerate(results):
         at = NOW + hour * HOUR
-        feed = write_at(at, dealer.store, DEALER, claim_feed, "uploads", f"lease-{hour}")
-        assert feed is not None
+        feed = claim_feed(dealer, at, "uploads")
         file = write_at(
             at,
             dealer.store,
@@ -103,7 +121,6 @@ def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_is_told(dealer: Watc
         dealer.check(at)
         write_at(at, dealer.store, DEALER, finish_file, feed, file, result, problem="its reason")
         write_at(at, dealer.store, DEALER, note_fetch_problem, feed, "a later fetch failed")
-        write_at(at, dealer.store, DEALER, release_feed, feed, at + HOUR)
         dealer.check(at + MINUTE)
     assert dealer.subjects() == [
         "A file of the feed uploads was refused: Monday, March 2, 2026, 11:00 AM CST",
@@ -190,11 +207,14 @@ def test_a_check_is_done_once_until_it_is_due_again(dealer: Watched) -> None:
 
 
 def test_a_process_that_lost_its_check_changes_nothing(dealer: Watched) -> None:
-    first, second = NOW + MINUTE, NOW + 2 * MINUTE
-    assert write_at(NOW, dealer.store, DEALER, claim_check, first)
-    assert write_at(first, dealer.store, DEALER, claim_check, second)
-    assert not write_at(first, dealer.store, DEALER, confirm_claim, first, None)
-    assert write_at(first, dealer.store, DEALER, confirm_claim, second, None)
+    write_at(NOW, dealer.store, DEALER, count_failed_leads, 1, DAY)
+    lost = claim_check(dealer.store, DEALER, NOW)
+    assert lost is not None
+    assert check_without_sending(dealer.store, dealer.watch(), NOW + MINUTE)
+    before = dealer.states()
+    with pytest.raises(LeaseLost):
+        run_check(dealer.store, dealer.watch(), lost)
+    assert (dealer.states(), len(read(dealer.store, DEALER, list_messages, 10))) == (before, 2)
 
 
 def test_a_message_that_cannot_be_sent_is_tried_again(dealer: Watched) -> None:
@@ -228,13 +248,14 @@ def test_a_message_is_given_up_after_many_attempts(dealer: Watched) -> None:
 def test_a_message_whose_senders_die_is_given_up_too(dealer: Watched) -> None:
     dealer.add_delivery(NOW)
     dealer.set_deliveries(state="parked", settled_at=NOW)
-    watch = dealer.watch()
-    assert run_check(dealer.store, watch, NOW, NOW + MINUTE)
+    assert check_without_sending(dealer.store, dealer.watch(), NOW)
     for attempt in range(MOST_ATTEMPTS):
-        claimed = claim_messages(dealer.store, watch, NOW + attempt * HOUR)
-        assert [message.attempts for message in claimed] == [attempt + 1] * 2
-    assert claim_messages(dealer.store, watch, NOW + DAY) == []
-    assert {each.state for each in read(dealer.store, DEALER, list_messages, 10)} == {"failed"}
+        claimed = claim_messages(dealer.store, DEALER, NOW + attempt * HOUR)
+        assert [job.attempts for job in claimed] == [attempt + 1] * 2
+    dealer.check(NOW + MOST_ATTEMPTS * HOUR)
+    assert {(each.state, each.attempts) for each in read(dealer.store, DEALER, list_messages, 10)} == {
+        ("failed", MOST_ATTEMPTS)
+    }
     assert dealer.subjects() == []
     assert dealer.posted() == []
 
@@ -242,13 +263,11 @@ def test_a_message_whose_senders_die_is_given_up_too(dealer: Watched) -> None:
 def test_a_receiver_that_was_removed_gets_no_old_message(dealer: Watched, tmp_path: Path) -> None:
     dealer.add_delivery(NOW)
     dealer.set_deliveries(state="parked", settled_at=NOW)
-    watch = dealer.watch()
-    assert run_check(dealer.store, watch, NOW, NOW + MINUTE)
-    dealer.settings = {}
+    assert check_without_sending(dealer.store, dealer.watch(), NOW)
     only_mail = dealer.watch()
     only_mail.receivers.by_kind.pop("webhook")  # type: ignore[attr-defined]
-    assert asyncio.run(send_due(dealer.store, only_mail, NOW + timedelta(seconds=1))) == 1
-    assert dealer.posted() == []
+    do_jobs(dealer.store, only_mail, NOW + timedelta(seconds=1))
+    assert (len(dealer.subjects()), dealer.posted()) == (1, [])
 
 
 def _check_machine(dealer: Watched, now: datetime, **settings: object) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import command_here, succeed_here
-from tests.alerts.watched import MINUTE, OWNER, SECRET
+from tests.alerts.watched import MINUTE, OWNER, SECRET, check_without_sending
 from tests.delivery.receivers import HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
 from tests.storage.calls import write_at
 
-from dealer_agent.alerts.checking import run_check
 from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.config import load_settings
-from dealer_agent.storage.alerts import count_failed_leads
+from dealer_agent.storage.alerts import ALERT_CHECK, count_failed_leads
+from dealer_agent.storage.jobs import begin_jobs
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("alerts")
@@ -91,7 +91,8 @@ def test_alerts_and_messages_are_listed(folder: Path) -> None:
     assert watch is not None
     with Store.open(settings.database_url, settings.cipher) as store:
         write_at(now, store, "acceptance", count_failed_leads, 2, MINUTE)
-        assert run_check(store, watch, now, now + MINUTE)
+        write_at(now, store, "acceptance", begin_jobs, [ALERT_CHECK])
+        assert check_without_sending(store, watch, now)
     (alert,) = run_json("alerts", "list", "--dir", folder)
     assert (alert["state"], alert["condition"], alert["ended"]) == ("open", "lead_failed", None)
     assert alert["meaning"].startswith("2 leads could not be stored")

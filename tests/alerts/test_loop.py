@@ -9,14 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.alerts.watched import DAY, MINUTE, Watched, watching
+from tests.alerts.watched import DAY, MINUTE, Watched, do_jobs, watching
 from tests.servers.small_disk import fill, small_disk
 from tests.storage.calls import write_at
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, VAULT
 
-from dealer_agent.alerts.checking import run_check, send_due
-from dealer_agent.alerts.loop import AlertLoop
+from dealer_agent.alerts.machine import MachineAlerts
 from dealer_agent.storage.alerts import count_failed_leads
 from dealer_agent.storage.errors import DatabaseFailure
 from dealer_agent.storage.store import Store
@@ -33,14 +32,9 @@ def test_of_three_processes_that_check_at_once_one_sends(dealer: Watched) -> Non
         stores = [closing.enter_context(Store.open(dealer.url, VAULT)) for _ in range(3)]
         watch = dealer.watch(machine=True, off=OFF)
 
-        def step(process: int, now: datetime) -> bool:
-            done = run_check(stores[process], watch, now, now + MINUTE)
-            asyncio.run(send_due(stores[process], watch, now))
-            return done
-
         for minute in range(5):
-            now = NOW + minute * MINUTE
-            assert sum(threads.map(lambda process, now=now: step(process, now), range(3))) == 1
+            for _ in threads.map(do_jobs, stores, [watch] * 3, [NOW + minute * MINUTE] * 3):
+                pass
     assert len(dealer.subjects()) == len(dealer.posted()) == 1
 
 
@@ -57,18 +51,20 @@ def test_a_process_whose_database_goes_away_says_so_and_loses_no_failed_lead(
     on_sqlite: Watched, tmp_path: Path
 ) -> None:
     dealer, failed = on_sqlite, Counter[str]()
-    loop = AlertLoop(dealer.store, failed, dealer.watch(machine=True, off=OFF))
-    asyncio.run(loop.run_due(NOW))
+    watch = dealer.watch(machine=True, off=OFF)
+    machine = MachineAlerts(dealer.store, failed, watch)
+    asyncio.run(machine.note(NOW))
     file = Path(dealer.url.removeprefix("sqlite:///"))
     file.rename(tmp_path / "away.db")
     for minute in range(1, 5):
         failed[DEALER] += 1
         with pytest.raises(DatabaseFailure):
-            asyncio.run(loop.run_due(NOW + minute * MINUTE))
+            asyncio.run(machine.note(NOW + minute * MINUTE))
     assert dealer.subjects() == ["The database does not answer since Monday, March 2, 2026, 10:01 AM CST"]
     (tmp_path / "away.db").rename(file)
     for minute in range(5, 9):
-        asyncio.run(loop.run_due(NOW + minute * MINUTE))
+        asyncio.run(machine.note(NOW + minute * MINUTE))
+        do_jobs(dealer.store, watch, NOW + minute * MINUTE)
     assert failed == {}
     assert dealer.subjects()[1:] == [
         "4 leads could not be stored, the last one at Monday, March 2, 2026, 10:05 AM CST",
@@ -85,19 +81,21 @@ def test_on_a_full_disk_the_loop_goes_on_and_its_mail_names_the_disk(tmp_path: P
         dealer = closing.enter_context(watching(url, store, folder))
         failed = Counter({DEALER: 1})
         # Two processes of the machine.
-        loops = [AlertLoop(store, failed, dealer.watch(machine=True, off=OFF)) for _ in range(2)]
+        watch = dealer.watch(machine=True, off=OFF)
+        processes = [MachineAlerts(store, failed, watch) for _ in range(2)]
         fill(folder / "filler")
         for minute in range(5):
-            for loop in loops:
+            for process in processes:
                 with pytest.raises(DatabaseFailure):
-                    asyncio.run(loop.run_due(NOW + minute * MINUTE))
+                    asyncio.run(process.note(NOW + minute * MINUTE))
         (subject,) = dealer.subjects()
         assert subject.startswith(f"The disk of {folder} is full since ")
         assert "Delete what is not needed on this disk, or enlarge it" in " ".join(dealer.text().split())
         (folder / "filler").unlink()
         for minute in range(5, 9):
-            for loop in loops:
-                asyncio.run(loop.run_due(NOW + minute * MINUTE))
+            for process in processes:
+                asyncio.run(process.note(NOW + minute * MINUTE))
+            do_jobs(store, watch, NOW + minute * MINUTE)
         assert failed == {}
         assert sorted(dealer.subjects()[1:]) == [
             "1 lead could not be stored, the last one at Monday, March 2, 2026, 10:05 AM CST",

@@ -16,11 +16,13 @@ from tests.server.dealership import DATABASE, NO_LIMITS, message, run_dealership
 from tests.storage.calls import read, write, write_at
 from tests.storage.service_role import prepared_schema
 
-from dealer_agent.alerts import loop
+from dealer_agent.alerts import jobs, machine
 from dealer_agent.config import SettingsError
 from dealer_agent.config.installation import Installation
-from dealer_agent.storage.alerts import count_failed_leads, find_due_checks, list_messages
+from dealer_agent.jobs import loop
+from dealer_agent.storage.alerts import ALERT_CHECK, count_failed_leads, list_messages
 from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.jobs import find_due_jobs
 from dealer_agent.storage.schema import of_dealer, vault_key_uses
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -42,10 +44,11 @@ def mail() -> Iterator[MailReceiver]:
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "FIRST_STEP_SECONDS", 0.05)
-    monkeypatch.setattr(loop, "STEP_SECONDS", 0.05)
-    monkeypatch.setattr(loop, "CHECK_SECONDS", 0.2)
-    monkeypatch.setattr(loop, "SECONDS_A_DEALER", 0.05)
+    monkeypatch.setattr(machine, "FIRST_STEP_SECONDS", 0.05)
+    monkeypatch.setattr(machine, "STEP_SECONDS", 0.05)
+    monkeypatch.setattr(jobs, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(jobs, "SECONDS_A_DEALER", 0.05)
+    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.05)
 
 
 def subjects(mail: MailReceiver) -> set[tuple[str, str]]:
@@ -129,9 +132,8 @@ def test_dealers_and_the_operator_get_their_own_alerts(
 
 
 def _due(store: Store) -> set[str]:
-    now = datetime.now(UTC)
     with store.installation() as tx:
-        return {dealer_id for dealer_id, _ in find_due_checks(tx, now, timedelta(days=1), 10)}
+        return {key.dealer_id for key in find_due_jobs(tx, tx.now, ALERT_CHECK, timedelta(days=1), 10, 1)}
 
 
 @pytest.mark.parametrize(

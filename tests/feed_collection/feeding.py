@@ -12,10 +12,19 @@ from tests.storage.current import make_current
 
 from dealer_agent.config import load_settings
 from dealer_agent.feed_collection import import_process
-from dealer_agent.feed_collection.collection import Collected, FeedCollection, ImportInterrupted, feed_rows
+from dealer_agent.feed_collection.collection import (
+    Collected,
+    FeedCollection,
+    ImportInterrupted,
+    ImportRunner,
+    feed_rows,
+)
+from dealer_agent.feed_collection.collector import feed_kind
 from dealer_agent.feed_collection.import_process import ImportJob
 from dealer_agent.feed_collection.source import finish_file, incoming_folder, part_file
-from dealer_agent.storage.feeds import FeedFile, FeedState, feed_states, list_files, put_feeds
+from dealer_agent.jobs.loop import Next, run_job
+from dealer_agent.storage.feeds import FEED, FeedFile, FeedState, feed_states, list_files, put_feeds
+from dealer_agent.storage.jobs import Job, JobKey
 from dealer_agent.storage.stock import ImportRecord, count_for_sale, list_imports
 from dealer_agent.storage.store import Store
 
@@ -72,11 +81,23 @@ class FeedDealer:
         self.settings = load_settings(self.folder, self.env)
         self.put()
 
-    def collect(self, name: str = "main", **options: bool) -> Collected:
-        return asyncio.run(self._collect(name, **options))
+    def collect(
+        self, name: str = "main", *, run_import: ImportRunner | None = None, fetches: bool = True, again: bool = False
+    ) -> Collected:
+        """Does the job of a feed now. By default, a thread imports its files."""
+        collected = []
 
-    async def _collect(self, name: str, **options: bool) -> Collected:
-        return await FeedCollection(self.store, import_here).collect(self.settings, name, **options)
+        async def collect(job: Job) -> Next:
+            collection = FeedCollection(self.store, run_import or import_here)
+            collected.append(await collection.collect(self.settings, job, fetches=fetches, again=again))
+            return collected[0].next
+
+        assert asyncio.run(run_job(self.store, feed_kind(collect), self.key(name))), "another process has the feed"
+        return collected[0]
+
+    def key(self, name: str = "main") -> JobKey:
+        """The job of a feed."""
+        return JobKey(self.settings.dealer.id, FEED, name)
 
     def drop(self, name: str, content: bytes) -> Path:
         """Puts a file into the watched folder."""

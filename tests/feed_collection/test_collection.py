@@ -93,10 +93,11 @@ def test_a_feed_of_some_rooftops_leaves_the_stock_of_others(tmp_path: Path) -> N
         assert dealer.imports()[0].rooftops == ("Acceptance Motors South",)
 
 
-def test_a_removed_feed_leaves_no_state_and_is_unknown(tmp_path: Path) -> None:
+def test_a_removed_feed_leaves_no_state_and_no_job(tmp_path: Path) -> None:
     with feed_dealer(tmp_path / "store") as dealer:
         dealer.change("")
-        assert dealer.collect().outcome == "unknown"
+        with pytest.raises(AssertionError, match="another process has the feed"):
+            dealer.collect()
 
 
 def test_files_are_deleted_after_keep_days(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The end of an import's process decides about its file: refused at a limit, tried again after a kill from outside."""
 
-import asyncio
 import gzip
 import signal
 import sys
@@ -12,7 +11,7 @@ from tests.feed_collection.feeding import FeedDealer, feed_bytes, feed_dealer, s
 
 from dealer_agent.catalogue_loading.child_processes import OUT_OF_MEMORY
 from dealer_agent.feed_collection import collection
-from dealer_agent.feed_collection.collection import Collected, FeedCollection, import_in_process
+from dealer_agent.feed_collection.collection import Collected, import_in_process
 from dealer_agent.feed_collection.import_process import UNEXPECTED
 from dealer_agent.storage.stock import RefusedImport, list_refused_imports
 
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.outside_protocol("automatic feeds")
 
 
 def collect(dealer: FeedDealer) -> Collected:
-    return asyncio.run(FeedCollection(dealer.store, import_in_process).collect(dealer.settings, "main"))
+    return dealer.collect(run_import=import_in_process)
 
 
 def refused_imports(dealer: FeedDealer) -> list[RefusedImport]:

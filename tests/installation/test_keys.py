@@ -116,9 +116,12 @@ def run_due_steps(
         cipher = store.check_keys(ALL_DEALERS)
         of_installation = KeyRotation(store, cipher, ALL_DEALERS, KeyFile(key_file(installation)), DAYS, wait=wait)
         settings_of = partial(load_dealer_settings, installation, store)
-        keys = InstallationKeys(of_installation, installation.folder_of, settings_of)
+        keys = InstallationKeys(of_installation, settings_of, lambda: 2)
+        now = datetime.now(UTC) + timedelta(days=days)
         with capture_logs() as logged:
-            keys.run_due_steps(datetime.now(UTC) + timedelta(days=days))
+            of_installation.run_due_steps(now)
+            for dealer_id in DEALERS:
+                keys.of_dealer(settings_of(dealer_id)).run_due_steps(now)
         return [(each["event"], each.get("dealer", "")) for each in logged]
 
 

@@ -17,11 +17,13 @@ from tests.storage.service_role import admin_of
 
 from dealer_agent.config.installation import Installation
 from dealer_agent.feed_collection.collection import FeedCollection, ImportInterrupted, feed_rows
-from dealer_agent.feed_collection.collector import MOST_AT_ONCE, MOST_OF_DEALER
+from dealer_agent.feed_collection.collector import MOST_OF_DEALER, feed_kind
 from dealer_agent.feed_collection.import_process import ImportJob
 from dealer_agent.feed_collection.source import finish_file, incoming_folder, part_file
+from dealer_agent.jobs.loop import Next, run_job
 from dealer_agent.server.dealer_settings import load_dealer_settings
-from dealer_agent.storage.feeds import find_all_due, list_files, put_feeds
+from dealer_agent.storage.feeds import FEED, list_files, put_feeds
+from dealer_agent.storage.jobs import Job, JobKey
 from dealer_agent.storage.stock import count_for_sale
 from dealer_agent.storage.store import Store
 
@@ -83,19 +85,6 @@ def test_slow_servers_of_one_dealer_leave_places_to_the_feeds_of_others(installa
         assert len(asked) == MOST_OF_DEALER
 
 
-def test_many_due_feeds_of_one_dealer_do_not_hide_those_of_others(installation: Installation) -> None:
-    with Store.open(admin_of(installation.database_url), installation.cipher, many_dealers=True) as store:
-        for dealer_id, count in ((SLOW, 50), (OTHER, 2)):
-            add(installation, dealer_id, more=uploads(count))
-            write(store, dealer_id, put_feeds, feed_rows(load_dealer_settings(installation, store, dealer_id)), 1)
-        with store.installation() as tx:
-            found = find_all_due(tx, MOST_AT_ONCE, MOST_OF_DEALER)
-    assert [(each.dealer_id, each.name) for each in found] == [
-        *((SLOW, f"f{number}") for number in (0, 1, 10, 11)),
-        *((OTHER, f"f{number}") for number in (0, 1)),
-    ]
-
-
 def test_a_dealer_with_many_files_has_one_place_in_the_queue_of_imports(installation: Installation) -> None:
     order: list[str] = []
 
@@ -110,7 +99,11 @@ def test_a_dealer_with_many_files_has_one_place_in_the_queue_of_imports(installa
         collection = FeedCollection(store, import_one)
         settings = {each: load_dealer_settings(installation, store, each) for each in (SLOW, OTHER)}
         for each in settings.values():
-            write(store, each.dealer.id, put_feeds, feed_rows(each), 1)
+            write(store, each.dealer.id, put_feeds, feed_rows(each))
+
+        async def collect_files(job: Job) -> Next:
+            return (await collection.collect(settings[job.dealer_id], job, fetches=False)).next
+
         async with asyncio.TaskGroup() as group:
             for dealer_id, feed in ((SLOW, "f0"), (SLOW, "f1"), (SLOW, "f2"), (OTHER, "f0")):
                 incoming = incoming_folder(installation.folder_of(dealer_id), feed)
@@ -118,7 +111,8 @@ def test_a_dealer_with_many_files_has_one_place_in_the_queue_of_imports(installa
                 part = part_file(incoming)
                 part.write_bytes(feed_bytes(1))
                 finish_file(part, "stock.json")
-                group.create_task(collection.collect(settings[dealer_id], feed, fetches=False))
+                key = JobKey(dealer_id, FEED, feed)
+                group.create_task(run_job(store, feed_kind(collect_files), key))
                 while not read(store, dealer_id, list_files, feed, 1):
                     await asyncio.sleep(0.01)
             first_may_end.set()

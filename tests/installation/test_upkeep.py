@@ -1,7 +1,6 @@
 """The upkeep of the dealers of an installation: old data is deleted, and heads are recorded, for each dealer."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,18 +14,16 @@ from tests.storage.calls import write, write_at
 from tests.storage.service_role import admin_of, prepared_schema
 
 from dealer_agent.config.installation import Installation
-from dealer_agent.server import upkeep as upkeeps
+from dealer_agent.jobs import loop
 from dealer_agent.server.chain_heads import read_heads
 from dealer_agent.storage.dealer_registry import change_settings, set_state
 from dealer_agent.storage.leads import record_refusal
 from dealer_agent.storage.schema import refusals
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.upkeep import claim_upkeep, find_due_upkeep, note_recorded_heads
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
 
 NORTH, SOUTH, WEST = "north-motors", "south-motors", "west-motors"
-HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -60,54 +57,15 @@ def store(installation: Installation) -> Iterator[Store]:
         yield opened
 
 
-def due(store: Store, most: int = 10) -> list[str]:
-    with store.installation() as tx:
-        return [each.dealer_id for each in find_due_upkeep(tx, most)]
-
-
 def refusals_of(store: Store, dealer_id: str) -> int:
     with store.read(dealer_id) as tx:
         return len(tx.connection.execute(select(refusals).where(refusals.c.dealer_id == dealer_id)).all())
 
 
-def test_upkeep_is_claimed_once_until_it_is_due_again(store: Store) -> None:
-    now = datetime.now(UTC)
-    assert due(store) == [NORTH, SOUTH]
-    claimed = write_at(now, store, NORTH, claim_upkeep, now + HOUR)
-    assert claimed is not None
-    assert claimed.heads_at is None
-    assert write_at(now, store, NORTH, claim_upkeep, now + HOUR) is None
-    assert due(store) == [SOUTH]
-    write_at(now, store, NORTH, note_recorded_heads)
-    again = write_at(now + HOUR, store, NORTH, claim_upkeep, now + 2 * HOUR)
-    assert again is not None
-    assert again.heads_at == now
-
-
-def test_the_longest_overdue_dealer_comes_first(store: Store) -> None:
-    long_ago = datetime.now(UTC) - 10 * HOUR
-    write_at(long_ago, store, NORTH, claim_upkeep, long_ago + 2 * HOUR)
-    write_at(long_ago, store, SOUTH, claim_upkeep, long_ago + HOUR)
-    assert due(store) == [SOUTH, NORTH]
-    assert due(store, 1) == [SOUTH]
-
-
-def test_of_processes_that_claim_at_once_one_succeeds(installation: Installation) -> None:
-    now = datetime.now(UTC)
-
-    def claim(_: int) -> bool:
-        with open_store(installation) as own:
-            return write_at(now, own, NORTH, claim_upkeep, now + HOUR) is not None
-
-    with ThreadPoolExecutor(4) as processes:
-        assert sorted(processes.map(claim, range(8))) == [False] * 7 + [True]
-
-
 def test_old_data_of_each_dealer_is_deleted_and_heads_are_recorded(
     installation: Installation, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeeps, "FIRST_UPKEEP_SECONDS", 0)
-    monkeypatch.setattr(upkeeps, "SEARCH_SECONDS", 0.05)
+    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.05)
     years_ago = datetime.now(UTC) - timedelta(days=3000)
     for dealer_id in (NORTH, SOUTH, WEST):
         write(store, dealer_id, record_refusal, "INVALID_REQUEST")
@@ -117,7 +75,6 @@ def test_old_data_of_each_dealer_is_deleted_and_heads_are_recorded(
         files = [installation.folder_of(dealer_id) / "consent-heads.log" for dealer_id in (NORTH, SOUTH)]
         eventually("heads are recorded", lambda: all(file.exists() and list(read_heads(file)) for file in files))
         assert platform.app.dealers.opened == {}
-        assert due(store) == []
     # A disabled dealer has no upkeep.
     assert refusals_of(store, WEST) == 2
     assert not installation.folder_of(WEST).exists()
@@ -126,8 +83,7 @@ def test_old_data_of_each_dealer_is_deleted_and_heads_are_recorded(
 def test_a_dealer_whose_upkeep_fails_does_not_stop_that_of_others(
     installation: Installation, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeeps, "FIRST_UPKEEP_SECONDS", 0)
-    monkeypatch.setattr(upkeeps, "SEARCH_SECONDS", 0.05)
+    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.05)
     wrong = dealer_toml(NORTH) + '\n[unknown]\nkey = "value"\n'
     write_as_platform(installation, NORTH, change_settings, wrong.encode(), expected=1, actor="test")
     with run_installation(installation):

@@ -153,7 +153,7 @@ PROBLEMS: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "no keys": (without_keys, "keys", "no keys", "dealer-agent keys create"),
     "no database": (without_database, "database", "no database yet", "inventory import"),
     "a damaged database": (damaged, "database", "", ""),
-    "an older schema": (of_schema("0009"), "database", "has schema 0009", "migrate"),
+    "an older schema": (of_schema("0009"), "database", "has schema 0009", "new database"),
     "a newer schema": (of_schema("9999"), "database", "has schema 9999", "this version knows"),
     "no receiver": (with_settings(HTTP), "channels", "127.0.0.1:9", "check url"),
     "no mail server": (with_settings(mail(NOBODY)), "mail", "cannot be reached", "check [mail]"),

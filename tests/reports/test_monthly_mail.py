@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from tests.acceptance.running import eventually
-from tests.delivery.receivers import NOBODY, MailReceiver, always, one_after_the_other, receiving_mail
+from tests.delivery.receivers import NOBODY, MailReceiver, always, receiving_mail
 from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, make_installation, run_installation
 from tests.server.conftest import stocked  # noqa: F401 - a fixture
 from tests.server.dealership import NO_LIMITS, run_dealership, set_up
 from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, import_rows, row
 
+from dealer_agent.bootstrap.monthly_mail import monthly_reports
 from dealer_agent.config import load_settings
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
+from dealer_agent.jobs.loop import pause_after
 from dealer_agent.reports.monthly_mail import MonthlyMail
-from dealer_agent.server import upkeep
 from dealer_agent.storage.daily_counts import add_counts
-from dealer_agent.storage.monthly_reports import FIRST_WAIT
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("the monthly report")
@@ -43,8 +43,8 @@ def monthly_mail(store: Store, port: int) -> MonthlyMail:
     return MonthlyMail(store, NO_NOTICES, SENDER, TO, MailServer(settings, NO_NOTICES.name).send)
 
 
-def send(mail: MonthlyMail, now: datetime) -> str | None:
-    return asyncio.run(mail.send_due(now))
+def send(mail: MonthlyMail, now: datetime, last: str | None = None) -> str | None:
+    return asyncio.run(mail.send_due(now, last))
 
 
 def test_the_report_of_a_month_is_mailed_once(store: Store, receiver: MailReceiver) -> None:
@@ -53,8 +53,8 @@ def test_the_report_of_a_month_is_mailed_once(store: Store, receiver: MailReceiv
     assert send(mail, APRIL_1) == "2026-03"
     (taken,) = receiver.taken
     assert taken.message["Subject"] == "What AI agents asked Ridgeline Motors in March 2026"
-    assert send(mail, APRIL_1 + timedelta(days=9)) is None
-    assert send(mail, datetime(2026, 5, 1, 12, tzinfo=UTC)) == "2026-04"
+    assert send(mail, APRIL_1 + timedelta(days=9), "2026-03") is None
+    assert send(mail, datetime(2026, 5, 1, 12, tzinfo=UTC), "2026-03") == "2026-04"
     assert len(receiver.taken) == 2
 
 
@@ -73,27 +73,15 @@ def test_a_dealer_who_is_new_gets_no_report_of_the_time_before(store: Store, rec
     assert send(mail, APRIL_1 + timedelta(days=1)) == "2026-03", "agents asked, though nothing was in stock"
 
 
-def test_two_processes_mail_one_report(store: Store, receiver: MailReceiver) -> None:
-    import_rows(store, [row("V1")])
-
-    async def both() -> list[str | None]:
-        return await asyncio.gather(*(monthly_mail(store, receiver.port).send_due(APRIL_1) for _ in range(2)))
-
-    assert sorted(map(str, asyncio.run(both()))) == ["2026-03", "None"]
-    assert len(receiver.taken) == 1
-
-
-def test_a_report_that_the_mail_server_does_not_take_is_mailed_later(store: Store) -> None:
+def test_a_report_that_the_mail_server_does_not_take_is_tried_again_later_and_later(store: Store) -> None:
     import_rows(store, [row("V1")])
     with pytest.raises(NotDelivered):
         send(monthly_mail(store, NOBODY), APRIL_1)
-    with receiving_mail(MailReceiver(one_after_the_other("5xx", "take"))) as receiver:
-        mail = monthly_mail(store, receiver.port)
-        assert send(mail, APRIL_1) is None, "it waits"
-        with pytest.raises(NotDelivered):
-            send(mail, APRIL_1 + FIRST_WAIT)
-        assert send(mail, APRIL_1 + 3 * FIRST_WAIT) == "2026-03"
-        assert len(receiver.taken) == 1
+    kind = monthly_reports(store, lambda _: load_settings(Path(), {}), lambda: 1, {})
+    hours = [
+        pause_after(attempts, kind.first_pause, kind.longest_pause) / timedelta(hours=1) for attempts in range(1, 8)
+    ]
+    assert hours == [1, 2, 4, 8, 16, 24, 24]
 
 
 def sections(port: int) -> str:
@@ -111,20 +99,12 @@ def ask(store: Store, dealer_id: str) -> None:
 def sent_reports(store: Store, dealer_id: str) -> int:
     with store.read(dealer_id) as tx:
         found = tx.connection.execute(
-            text("SELECT count(*) FROM monthly_reports WHERE dealer_id = :dealer AND sent_at IS NOT NULL"),
+            text("SELECT count(*) FROM jobs WHERE dealer_id = :dealer AND kind = 'report' AND result IS NOT NULL"),
             {"dealer": dealer_id},
         )
         return int(found.scalar_one())
 
 
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Upkeep is looked for at once, and often."""
-    monkeypatch.setattr(upkeep, "FIRST_UPKEEP_SECONDS", 0)
-    monkeypatch.setattr(upkeep, "SEARCH_SECONDS", 0.05)
-
-
-@pytest.mark.usefixtures("soon")
 def test_the_running_service_mails_the_report(tmp_path: Path, stocked: Path, receiver: MailReceiver) -> None:  # noqa: F811
     set_up(tmp_path, NO_LIMITS + sections(receiver.port), stocked=stocked)
     settings = load_settings(tmp_path, {})
@@ -136,7 +116,6 @@ def test_the_running_service_mails_the_report(tmp_path: Path, stocked: Path, rec
     assert taken.message["To"] == TO[0]
 
 
-@pytest.mark.usefixtures("soon")
 def test_a_service_of_many_dealers_mails_the_report_of_each(tmp_path: Path, receiver: MailReceiver) -> None:
     made = make_installation(tmp_path / "installation", INSTALLATION_TOML + sections(receiver.port))
     for dealer_id in DEALERS:

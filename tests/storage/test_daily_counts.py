@@ -25,9 +25,7 @@ from dealer_agent.storage.erasure import purge
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.monthly_reports import (
     LeadCounts,
-    claim_report,
     count_leads,
-    record_sent,
 )
 from dealer_agent.storage.store import Store
 
@@ -136,20 +134,3 @@ def test_leads_and_visits_of_a_period_are_counted(store: Store, writer: LeadWrit
 
 def _microseconds(at: datetime) -> int:
     return int(at.timestamp() * 1_000_000)
-
-
-def test_a_report_is_tried_again_later_and_later_until_it_was_sent(store: Store) -> None:
-    def claims(at: datetime, month: str = "2026-02") -> bool:
-        with store.write(DEALER, at) as tx:
-            return claim_report(tx, month)
-
-    at = MONDAY
-    for wait in (HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 16 * HOUR, DAY, DAY):
-        assert claims(at)
-        assert not claims(at + wait - timedelta(seconds=1))
-        at += wait
-    assert claims(at)
-    with store.write(DEALER, at) as tx:
-        record_sent(tx, "2026-02")
-    assert not claims(at + 99 * DAY), "it was sent"
-    assert claims(at, "2026-03"), "each month has a report"

@@ -9,16 +9,13 @@ from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.storage.errors import LeaseLost
 from dealer_agent.storage.feeds import (
-    LEASE,
-    LONGEST_WAIT,
+    FEED,
     ClaimedFeed,
     FeedFile,
     FeedRow,
     FeedState,
     add_file,
-    claim_feed,
     feed_states,
-    find_due,
     finish_file,
     forget_files,
     forget_surplus,
@@ -26,9 +23,9 @@ from dealer_agent.storage.feeds import (
     note_fetch,
     note_fetch_problem,
     put_feeds,
-    release_feed,
-    renew_lease,
+    read_feed,
 )
+from dealer_agent.storage.jobs import LEASE, claim_job, finish_job
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
@@ -42,12 +39,11 @@ def put(store: Store, *rows: FeedRow, at: datetime = MONDAY) -> None:
     write_at(at, store, DEALER, put_feeds, rows)
 
 
-def claim(store: Store, at: datetime = MONDAY, lease: str = "one") -> ClaimedFeed | None:
-    return write_at(at, store, DEALER, claim_feed, "main", lease)
-
-
-def claimed(store: Store, at: datetime = MONDAY, lease: str = "one") -> ClaimedFeed:
-    found = claim(store, at, lease)
+def claimed(store: Store, at: datetime = MONDAY) -> ClaimedFeed:
+    with store.write(DEALER, at) as tx:
+        job = claim_job(tx, FEED, "main", timedelta(days=8), "now")
+        assert job is not None
+        found = read_feed(tx, job)
     assert found is not None
     return found
 
@@ -58,9 +54,8 @@ def added(store: Store, feed: ClaimedFeed, file_id: str = "1", content: bytes = 
     )
 
 
-def due_at(store: Store, at: datetime) -> list[str]:
-    with store.read(DEALER, at) as tx:
-        return find_due(tx)
+def finish(store: Store, feed: ClaimedFeed, due_at: datetime) -> None:
+    write_at(MONDAY, store, DEALER, finish_job, feed.job, due_at, 0, None)
 
 
 def state(store: Store, at: datetime = MONDAY) -> FeedState:
@@ -69,22 +64,11 @@ def state(store: Store, at: datetime = MONDAY) -> FeedState:
     return found
 
 
-def test_one_process_has_the_lease_until_it_ends(store: Store) -> None:
-    put(store, ROW)
-    first = claimed(store)
-    assert claim(store, LATER - timedelta(seconds=1), "two") is None
-    write_at(MONDAY + LEASE / 2, store, DEALER, renew_lease, first)
-    assert claim(store, LATER, "two") is None
-    assert claimed(store, MONDAY + LEASE * 1.5, "two").lease == "two"
-    with pytest.raises(LeaseLost):
-        write_at(LATER, store, DEALER, renew_lease, first)
-
-
 def test_a_process_without_the_lease_writes_nothing(store: Store) -> None:
     put(store, ROW)
     first = claimed(store)
     file = added(store, first)
-    second = claimed(store, LATER, "two")
+    second = claimed(store, LATER)
     actions: list[tuple[Callable[..., object], tuple[object, ...]]] = [
         (note_fetch, ({"etag": "x"},)),
         (note_fetch_problem, ("down",)),
@@ -101,32 +85,7 @@ def test_a_process_without_the_lease_writes_nothing(store: Store) -> None:
         write_at(LATER, store, DEALER, finish_file, second, file, "imported", revision=5)
     (found,) = read(store, DEALER, list_files, "main", 9)
     assert (found.state, found.revision, found.finished_at) == ("imported", 4, LATER)
-    assert claimed(store, LATER + LEASE, "three").imported_hash == b"hash"
-
-
-def test_a_lease_or_a_time_that_a_wrong_clock_wrote_does_not_last(store: Store) -> None:
-    put(store, ROW)
-    future = MONDAY + timedelta(days=3650)
-    feed = claimed(store, future)
-    assert due_at(store, MONDAY) == ["main"]
-    write_at(MONDAY, store, DEALER, release_feed, feed, future)
-    assert due_at(store, MONDAY) == ["main"]
-    assert due_at(store, future - LONGEST_WAIT) == []
-    assert claim(store, MONDAY, "two") is not None
-
-
-def test_a_feed_is_due_by_its_time_and_only_while_nobody_works_on_it(store: Store) -> None:
-    put(store, ROW)
-    assert due_at(store, MONDAY) == ["main"]
-    feed = claimed(store)
-    assert due_at(store, MONDAY) == []
-    write_at(MONDAY, store, DEALER, release_feed, feed, MONDAY + HOUR)
-    assert (due_at(store, MONDAY + HOUR / 2), due_at(store, MONDAY + HOUR)) == ([], ["main"])
-    assert write_at(MONDAY, store, DEALER, claim_feed, "main", "one", if_due=True) is None
-    feed = claimed(store)
-    write_at(MONDAY, store, DEALER, release_feed, feed, None)
-    assert state(store).next_at == MONDAY + HOUR
-    assert write_at(MONDAY + HOUR, store, DEALER, claim_feed, "main", "one", if_due=True) is not None
+    assert claimed(store, LATER + LEASE).imported_hash == b"hash"
 
 
 def test_changed_settings_make_a_feed_due_and_forget_what_its_source_remembers(store: Store) -> None:
@@ -134,19 +93,22 @@ def test_changed_settings_make_a_feed_due_and_forget_what_its_source_remembers(s
     feed = claimed(store)
     write_at(MONDAY, store, DEALER, note_fetch, feed, {"etag": "x"})
     write_at(MONDAY, store, DEALER, finish_file, feed, added(store, feed), "imported", revision=1)
-    write_at(MONDAY, store, DEALER, release_feed, feed, MONDAY + HOUR)
+    finish(store, feed, MONDAY + HOUR)
     put(store, ROW)
+    assert state(store).next_at == MONDAY + HOUR
     again = claimed(store)
     assert (again.seen, again.imported_hash) == ({"etag": "x"}, b"hash")
-    write_at(MONDAY, store, DEALER, release_feed, again, None)
     put(store, ROW._replace(digest=b"other"), FeedRow("second", "folder", 48, b"x"), at=MONDAY + HOUR / 2)
-    assert due_at(store, MONDAY + HOUR / 2) == ["main", "second"]
+    with store.read(DEALER) as tx:
+        assert [found.next_at for found in feed_states(tx)] == [MONDAY + HOUR / 2] * 2
+    with pytest.raises(LeaseLost):
+        write_at(MONDAY, store, DEALER, note_fetch, again, {"etag": "of the older settings"})
     changed = claimed(store)
     assert (changed.seen, changed.imported_hash) == ({}, None)
     put(store, FeedRow("second", "folder", 48, b"x"))
     assert state(store).name == "second"
     with pytest.raises(LeaseLost):
-        write_at(MONDAY, store, DEALER, renew_lease, changed)
+        write_at(MONDAY, store, DEALER, note_fetch, changed, {})
     put(store)
     assert read(store, DEALER, feed_states) == []
 

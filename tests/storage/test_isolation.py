@@ -44,23 +44,19 @@ from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
 ABOUT_ALL_DEALERS = {
-    "alerts.FIND_DUE_CHECKS",
     "dealer_keys.FIND_OTHERS",
-    "dealer_keys.LIST_AGES",
     "dealer_registry.LIST_DEALERS",
     "dealer_registry.LIST_ALL_HOSTS",
     "dealer_registry.FIND_HOST",
     "dealer_registry.LOCK_HOSTS",
     "dealer_registry.COUNT_CHANGES",
     "dealer_registry.FIND_CHANGED",
-    "feeds.FIND_ALL_DUE",
-    "feeds.FIND_CHANGED",
+    "jobs.FIND_ALL_DUE",
     "outbox.FIND_DEALERS_WITH_DUE",
     "outbox.CALL_DEALERS_WITH_DUE",
     "registration.HOLD",
     "registration.LIST_REMOVED",
     "registration.TAKE_ALONE",
-    "upkeep.FIND_DUE_UPKEEP",
 }
 """The only statements that are meant for a transaction of the whole installation."""
 

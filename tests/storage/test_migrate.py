@@ -1,30 +1,27 @@
 """Databases that are fresh, current, older and newer than the program."""
 
+import shutil
 import stat
 import threading
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Connection, Dialect, Engine, MetaData, inspect, text
+from sqlalchemy import URL, Dialect, Engine, MetaData, inspect, text
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, VAULT, import_rows, row, stock_of
-from tests.storage.schema_text import schema_text
 
 import dealer_agent.storage
+from dealer_agent.storage import migrate as migrate_module
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_url import database_url as parse
 from dealer_agent.storage.errors import SchemaOutdated, SchemaTooNew, StorageError
 from dealer_agent.storage.migrate import migrate, prepare_file
-from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, metadata
-from dealer_agent.storage.stock import Revision, list_imports, read_revision
+from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
+from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
-
-SCHEMAS = Path(__file__).with_name("schemas")
 
 
 @pytest.fixture
@@ -53,7 +50,7 @@ def test_a_database_that_is_too_old_is_refused_with_the_way_to_upgrade_it(databa
     engine.dispose()
     for use in (Store.open, migrate):
         with pytest.raises(
-            SchemaOutdated, match=r"schema 0008, .* too old .*: start the version of commit 61e4e78 once"
+            SchemaOutdated, match=r"schema 0008, from before the first release, .*: start with a new database"
         ):
             use(database_url)
 
@@ -111,26 +108,6 @@ def _described(tables: MetaData, dialect: Dialect) -> dict[str, object]:
     }
 
 
-def migrate_to(engine: Engine, revision: str) -> None:
-    """Brings an empty database to a revision."""
-    if engine.dialect.name == "sqlite":
-        prepare_file(engine.url)
-    with engine.begin() as connection:
-        config = migrations()
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-
-
-def test_the_first_migration_makes_the_schema_of_the_nine_migrations_that_it_replaced(
-    database_url: str, engine: Engine
-) -> None:
-    """So a database that those made is upgraded: its revision is the same."""
-    migrate_to(engine, FIRST_REVISION)
-    made = schema_text(engine)
-    engine.dispose()
-    assert made == (SCHEMAS / f"{engine.dialect.name}.txt").read_text()
-
-
 def migrations() -> Config:
     config = Config()
     config.set_main_option("path_separator", "os")
@@ -142,74 +119,56 @@ def test_the_newest_migration_is_the_one_the_program_needs() -> None:
     assert ScriptDirectory.from_config(migrations()).get_current_head() == SCHEMA_REVISION
 
 
-OLD_ROWS = (
-    "INSERT INTO revisions VALUES ('ridgeline', 1, 0)",
-    "INSERT INTO imports VALUES ('ridgeline', 1, 1, 'a.csv', 'canonical', {true}, 1, 0, 0, 0, 0)",
-    "INSERT INTO units VALUES ('ridgeline', 'vin-V1', 'V1', NULL, 'd', {empty}, 1, 1, 1, NULL)",
-    "INSERT INTO unit_documents VALUES ('ridgeline', 'vin-V1', {document})",
-)
+NEXT_MIGRATION = """
+from alembic import op
+revision, down_revision = "9000", SCHEMA_REVISION
+def upgrade():
+    op.execute("ALTER TABLE imports ADD COLUMN note VARCHAR")
+"""
 
 
-def test_the_stock_of_an_older_database_stays(database_url: str, engine: Engine) -> None:
-    migrate_to(engine, FIRST_REVISION)
-    document = b'{"vin":"V1"}'.hex()
-    literals = (
-        {"true": "1", "empty": "x''", "document": f"x'{document}'"}
-        if engine.dialect.name == "sqlite"
-        else {"true": "true", "empty": "''", "document": f"'\\x{document}'"}
-    )
-    with engine.begin() as connection:
-        for statement in OLD_ROWS:
-            connection.exec_driver_sql(statement.format(**literals))
-    engine.dispose()
-    assert migrate(database_url) == FIRST_REVISION
+@pytest.fixture
+def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The migrations of the next version of the program, which has one more. Returns its file."""
+    folder = shutil.copytree(migrate_module._MIGRATIONS, tmp_path / "migrations")
+    added = folder / "versions" / "r9000_next.py"
+    added.write_text(NEXT_MIGRATION.replace("SCHEMA_REVISION", repr(SCHEMA_REVISION)))
+    monkeypatch.setattr(migrate_module, "_MIGRATIONS", folder)
+    monkeypatch.setattr(migrate_module, "SCHEMA_REVISION", "9000")
+    return added
+
+
+def test_an_older_database_is_upgraded_by_the_migrations_that_it_lacks(
+    database_url: str, engine: Engine, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows stay. The version before then refuses it."""
+    migrate(database_url)
     with Store.open(database_url, VAULT) as store:
-        (unit,) = stock_of(store, DEALER, remember_days=1, now=MONDAY).live
-        assert (unit.vehicle_id, unit.unit.vin) == ("vin-V1", "V1")
-        assert read(store, DEALER, list_imports, 10)[0].rooftops is None
-
-
-OLD_VISITS: dict[str, dict[str, str | int | bytes]] = {
-    "leads": {"lead_id": "L{n}", "vehicle_id": "unit-9", "received_at": 1, "used_at": 1, "status": "received"},
-    "appointments": {
-        "appointment_id": "A{n}",
-        "lead_id": "L{n}",
-        "kind": "{kind}",
-        "status": "confirmed",
-        "created_at": "{n}",
-        "reply": b"{}",
-    },
-}
-
-
-def test_confirmed_test_drives_of_an_older_database_take_their_vehicles(database_url: str, engine: Engine) -> None:
-    """If two have one vehicle at one time, the older one takes it. Another kind of visit takes none."""
-    migrate_to(engine, "0019")
-    with engine.begin() as connection:
-        for number, kind, quarters in ((2, "test_drive", [4, 5]), (1, "test_drive", [5, 6]), (3, "sales", [8])):
-            named = {"n": number, "kind": kind}
-            for table, values in OLD_VISITS.items():
-                row = {
-                    name: value.format(**named) if isinstance(value, str) else value for name, value in values.items()
-                }
-                add_row(connection, table, row | {"rooftop": "North"})
-            for quarter in quarters:
-                place = {"rooftop": "North", "kind": kind, "place": number, "appointment_id": f"A{number}"}
-                add_row(connection, "places", place | {"quarter": quarter})
-    assert migrate(database_url) == "0019"
+        import_rows(store, [row("V1")])
+        request.getfixturevalue("next_version")
+        with pytest.raises(SchemaOutdated, match=f"has schema {SCHEMA_REVISION}, this program needs 9000"):
+            Store.open(database_url, VAULT)
+        assert migrate(database_url) == SCHEMA_REVISION
+        assert migrate(database_url) == "9000"
+        assert len(stock_of(store, DEALER, remember_days=1, now=MONDAY).live) == 1
     with engine.connect() as connection:
-        taken = connection.execute(text("SELECT rooftop, quarter, appointment_id FROM places WHERE kind = 'vehicle'"))
-        assert sorted(map(tuple, taken)) == [("unit-9", 4, "A2"), ("unit-9", 5, "A1"), ("unit-9", 6, "A1")]
-        visits = connection.execute(text("SELECT appointment_id, vehicle_id FROM appointments"))
-        assert sorted(map(tuple, visits)) == [("A1", "unit-9"), ("A2", "unit-9"), ("A3", None)]
+        assert connection.execute(text("SELECT note FROM imports")).scalar_one() is None
     engine.dispose()
+    monkeypatch.undo()
+    with pytest.raises(SchemaTooNew, match="schema 9000, written by a newer version"):
+        migrate(database_url)
 
 
-def add_row(connection: Connection, table: str, values: Mapping[str, object]) -> None:
-    """Adds a row of the dealer."""
-    row = {"dealer_id": DEALER, **values}
-    names = ", ".join(row)
-    connection.execute(text(f"INSERT INTO {table} ({names}) VALUES (:{', :'.join(row)})"), row)
+def test_an_upgrade_that_fails_changes_nothing(
+    database_url: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(database_url)
+    added: Path = request.getfixturevalue("next_version")
+    added.write_text(added.read_text() + '    op.execute("ALTER TABLE nothing ADD COLUMN note VARCHAR")\n')
+    with pytest.raises(StorageError):
+        migrate(database_url)
+    monkeypatch.undo()
+    assert migrate(database_url) == SCHEMA_REVISION
 
 
 def test_every_table_leads_with_the_dealer_in_its_key_and_its_indexes(database_url: str, engine: Engine) -> None:
@@ -219,8 +178,9 @@ def test_every_table_leads_with_the_dealer_in_its_key_and_its_indexes(database_u
     for table in metadata.tables:
         assert found.get_pk_constraint(table)["constrained_columns"][0] == "dealer_id"
         for index in found.get_indexes(table):
-            # The changes of all dealers are found by their time.
-            assert index["column_names"][0] == "dealer_id" or index["name"] == "ix_revisions_changed_at_dealer_id"
+            # The changes and the jobs of all dealers are found by their time.
+            of_all = ("ix_revisions_changed_at_dealer_id", "ix_jobs_kind_due_at")
+            assert index["column_names"][0] == "dealer_id" or index["name"] in of_all
     engine.dispose()
 
 

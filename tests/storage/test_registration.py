@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from threading import Event, Thread
 
@@ -18,10 +18,10 @@ from dealer_agent.storage import dealer_registry as registry
 from dealer_agent.storage.daily_counts import requests_by_day
 from dealer_agent.storage.dealer_registry import count_rows, require_removed
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, TokenRevoked
+from dealer_agent.storage.jobs import add_jobs
 from dealer_agent.storage.lead_job import Buyer
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token, revoke_token
-from dealer_agent.storage.upkeep import claim_upkeep
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
 
@@ -68,7 +68,7 @@ LATE_WRITERS: dict[str, Callable[[Store], object]] = {
     "a lead": store_lead,
     "a change of a lead": lock_it,
     "an import": lambda store: import_rows(store, [row("V1")]),
-    "upkeep": lambda store: write(store, DEALER, claim_upkeep, datetime.now(UTC)),
+    "a job": lambda store: write(store, DEALER, add_jobs, "disposal"),
     "a token": lambda store: write(store, DEALER, create_token, "Buyer", b"hash"),
     "settings": lambda store: write(store, DEALER, registry.change_settings, b'name = "A"', expected=1, actor="test"),
     "a host": add_a_host,

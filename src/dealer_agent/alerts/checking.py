@@ -1,16 +1,14 @@
-"""One check of one dealer, or of what the dealers of an installation share: look, decide, store, and send what is due.
+"""One check of one owner, and one attempt to send a message. Both are jobs.
 
-A check is claimed in the database, so one process of all machines does it at a time. What a check decides and its
-messages are stored in one transaction. A process that dies before it has changed nothing; after it, another process
-sends the messages.
+What a check decides and its messages are stored in one transaction, with the jobs that send them. A process that dies
+before it has changed nothing; after it, another process sends the messages.
 """
 
 import asyncio
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import structlog
@@ -22,23 +20,24 @@ from dealer_agent.alerts.receivers import Receivers
 from dealer_agent.alerts.rules import DAY, KEPT, Observation, Timing, check
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.jobs.loop import Next
 from dealer_agent.storage.alerts import (
     CheckRecord,
-    DueMessage,
+    MessageState,
+    Receiver,
     add_message,
-    claim_check,
-    claim_message,
-    confirm_claim,
     count_changes,
     delete_old_messages,
-    due_messages,
     forget_alert,
-    note_problem,
+    note_attempt,
     read_alerts,
-    settle_message,
+    read_check,
     store_alert,
+    store_digest,
+    waiting_document,
 )
 from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.jobs import Job, hold_job
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -47,10 +46,8 @@ log = structlog.get_logger()
 MOST_ATTEMPTS = 12
 """After so many failed attempts a message is given up. That takes about 9 hours."""
 FIRST_PAUSE = timedelta(minutes=3)
-"""The pause after the first attempt: longer than an attempt takes. It doubles up to LONGEST_PAUSE."""
+"""The pause after the first attempt. It doubles up to LONGEST_PAUSE."""
 LONGEST_PAUSE = timedelta(hours=1)
-MOST_DUE = 50
-"""The most messages that one check sends."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +75,12 @@ class Watch:
         return Timing(begins_after(found, self.settings), found.quiet)
 
 
-def run_check(store: Store, watch: Watch, now: datetime, until: datetime, longest: timedelta | None = None) -> bool:
-    """Checks the conditions of an owner at `now`, if its check is due. It is due again at `until`.
-
-    `longest` is the longest time of a claim, as for `claim_check`. Returns whether this process did it. Raises
-    StorageError.
-    """
-    started = time.monotonic()
+def run_check(store: Store, watch: Watch, job: Job) -> bool:
+    """Checks the conditions of an owner. Returns whether it made messages. Raises StorageError, also LeaseLost."""
+    started, now = time.monotonic(), job.now
     with store.write(watch.owner, now) as tx:
-        record = claim_check(tx, until, longest)
-    if record is None:
-        return False
+        hold_job(tx, job)
+        record = read_check(tx)
     with store.read(watch.owner, now) as tx:
         seen = dict(_observe_database(tx, watch, record))
         before, changes = read_alerts(tx), count_changes(tx, now - DAY)
@@ -108,10 +100,10 @@ def run_check(store: Store, watch: Watch, now: datetime, until: datetime, longes
         off=watch.settings.off,
     )
     if not (result.stored or result.forgotten or result.messages):
-        return True
+        return False
     with store.write(watch.owner, now) as tx:
-        if not confirm_claim(tx, until, result.digest_at):
-            return False
+        hold_job(tx, job)
+        store_digest(tx, result.digest_at)
         for state in result.stored:
             store_alert(tx, state)
         for state in result.forgotten:
@@ -123,7 +115,7 @@ def run_check(store: Store, watch: Watch, now: datetime, until: datetime, longes
         if now in (state.started_at, state.ended_at):
             words = "alert started" if state.is_open else "alert ended"
             log.warning(words, dealer=watch.owner, condition=state.condition, subject=state.subject)
-    return True
+    return bool(result.messages)
 
 
 def _observe_database(
@@ -136,69 +128,33 @@ def _observe_database(
         yield from observing.observe_clock(tx, watch.settings).items()
 
 
-async def send_due(store: Store, watch: Watch, now: datetime) -> int:
-    """Sends the messages that are due at `now`. Returns the number of those that arrived. Raises StorageError.
+async def send_message(store: Store, watch: Watch | None, receiver: Receiver, job: Job) -> Next:
+    """Sends the message of a job, and records the result. Raises StorageError.
 
-    Each receiver gets its messages one after the other. A receiver that hangs does not delay the other one.
+    Without a watch, nobody gets alerts any more.
     """
-    started = time.monotonic()
 
-    async def send_each(messages: Iterable[DueMessage]) -> int:
-        sent = 0
-        for message in messages:
-            # Claimed just before it is sent: the messages before it may have taken longer than a claim.
-            at = now + timedelta(seconds=time.monotonic() - started)
-            claimed = await asyncio.to_thread(_claim, store, watch, message, at)
-            if claimed is not None:
-                sent += await _send(store, watch, claimed, at)
-        return sent
+    def note(state: MessageState, problem: str | None) -> None:
+        with store.write(job.dealer_id, job.now) as tx:
+            note_attempt(tx, job.subject, receiver, state, min(job.attempts, MOST_ATTEMPTS), problem)
 
-    by_receiver = defaultdict(list)
-    for message in await asyncio.to_thread(_due, store, watch, now):
-        by_receiver[message.receiver].append(message)
-    return sum(await asyncio.gather(*map(send_each, by_receiver.values())))
+    def read() -> bytes | None:
+        with store.read(job.dealer_id, job.now) as tx:
+            return waiting_document(tx, job.subject, receiver)
 
-
-async def _send(store: Store, watch: Watch, message: DueMessage, now: datetime) -> bool:
+    document = await asyncio.to_thread(read)
+    if document is None:
+        return Next(None)
+    if watch is None or job.attempts > MOST_ATTEMPTS:
+        problem = "nobody gets alerts any more" if watch is None else "the result of the last attempt is unknown"
+        await asyncio.to_thread(note, "failed", problem)
+        return Next(None)
     try:
-        await watch.receivers.send(message.receiver, message.message_id, message.document, now)
+        await watch.receivers.send(receiver, job.subject, document, job.now)
     except NotDelivered as failure:
-        await asyncio.to_thread(_note_failure, store, watch, message, now, failure)
-        return False
-    await asyncio.to_thread(_settle, store, watch, message, now)
-    return True
-
-
-def pause_after(attempts: int) -> timedelta:
-    """The pause after so many attempts."""
-    doublings: int = 2 ** (attempts - 1)
-    return min(LONGEST_PAUSE, FIRST_PAUSE * doublings)
-
-
-def _due(store: Store, watch: Watch, now: datetime) -> list[DueMessage]:
-    with store.read(watch.owner, now) as tx:
-        return due_messages(tx, MOST_DUE)
-
-
-def _claim(store: Store, watch: Watch, message: DueMessage, now: datetime) -> DueMessage | None:
-    with store.write(watch.owner, now) as tx:
-        if message.attempts >= MOST_ATTEMPTS:
-            # The process of the last attempt died.
-            settle_message(tx, message, "failed", "the result of the last attempt is unknown")
-            return None
-        return claim_message(tx, message, now + pause_after(message.attempts + 1))
-
-
-def _settle(store: Store, watch: Watch, message: DueMessage, now: datetime) -> None:
-    with store.write(watch.owner, now) as tx:
-        settle_message(tx, message, "sent", None)
-
-
-def _note_failure(store: Store, watch: Watch, message: DueMessage, now: datetime, failure: NotDelivered) -> None:
-    gives_up = message.attempts >= MOST_ATTEMPTS
-    log.error("alert not sent", dealer=watch.owner, to=message.receiver, problem=failure.problem, gives_up=gives_up)
-    with store.write(watch.owner, now) as tx:
-        if gives_up:
-            settle_message(tx, message, "failed", failure.problem)
-        else:
-            note_problem(tx, message, failure.problem)
+        gives_up = job.attempts >= MOST_ATTEMPTS
+        log.error("alert not sent", dealer=watch.owner, to=receiver, problem=failure.problem, gives_up=gives_up)
+        await asyncio.to_thread(note, "failed" if gives_up else "waiting", failure.problem)
+        return Next(None, failed=not gives_up)
+    await asyncio.to_thread(note, "sent", None)
+    return Next(None)

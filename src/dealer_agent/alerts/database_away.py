@@ -18,10 +18,11 @@ from typing import IO
 import msgspec
 import structlog
 
-from dealer_agent.alerts.checking import MOST_ATTEMPTS, Watch, pause_after
+from dealer_agent.alerts.checking import FIRST_PAUSE, LONGEST_PAUSE, MOST_ATTEMPTS, Watch
 from dealer_agent.alerts.observing import free_mib
 from dealer_agent.alerts.rules import Observation, check
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.jobs.loop import pause_after
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.alerts import AlertState, Receiver, store_alert
 from dealer_agent.storage.errors import DatabaseFailure, DiskFull
@@ -74,7 +75,7 @@ class DatabaseAlert:
             for unsent in memory.unsent:
                 if unsent.due_at <= now:
                     unsent.attempts += 1
-                    unsent.due_at = now + pause_after(unsent.attempts)
+                    unsent.due_at = now + pause_after(unsent.attempts, FIRST_PAUSE, LONGEST_PAUSE)
                     self._write(memory)
                     await _send(unsent, self.watch, now)
             memory.unsent = [each for each in memory.unsent if each.attempts < MOST_ATTEMPTS]

@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from weakref import WeakSet
 
-from dealer_agent.alerts.checking import Watch
-from dealer_agent.alerts.loop import AlertLoop
-from dealer_agent.alerts.watches import watch_of_dealer, watch_of_operator
+from dealer_agent.alerts.machine import MachineAlerts
+from dealer_agent.alerts.watches import watch_of_operator
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service, shared_limits
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
+from dealer_agent.bootstrap.jobs import jobs_of_installation
 from dealer_agent.bootstrap.metrics import answering_metrics, count_delivery, worker_metrics
-from dealer_agent.bootstrap.monthly_mail import send_monthly_report
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.bootstrap.traces import open_traces
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
@@ -26,7 +25,6 @@ from dealer_agent.config.installation import SNAPSHOTS, Installation
 from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.encryption import Cipher
-from dealer_agent.feed_collection.collector import Collector, InstallationFeeds
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.counting import Counting
 from dealer_agent.server.dealer_memory import DealerMemory, memory_budget
@@ -42,7 +40,6 @@ from dealer_agent.server.replica_record import ReplicaRecord, machine_name, sett
 from dealer_agent.server.served_dealers import Addresses, ListedDealer, ServedDealers
 from dealer_agent.server.service import Process, Service
 from dealer_agent.server.stored_metrics import StoredMetrics
-from dealer_agent.server.upkeep import Upkeep, UpkeepOfMany
 from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, changed_dealers, count_changes
 from dealer_agent.storage.errors import NotIsolated
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -133,15 +130,6 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             links = customer_links(dealer_settings, shared.listens_at, cipher)
             return await open_service(shared, dealer_settings, snapshots, links, cipher)
 
-        def find_upkeep(dealer_id: str) -> Upkeep:
-            dealer_settings = load_dealer_settings(installation, store, dealer_id)
-            dealer_settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            send_report = partial(send_monthly_report, store, dealer_settings, os.environ)
-            return Upkeep(store, dealer_settings.dealer, dealer_settings.heads_file, send_report)
-
-        def find_watch(dealer_id: str) -> Watch | None:
-            return watch_of_dealer(load_dealer_settings(installation, store, dealer_id))
-
         def delete_files(served: Collection[str]) -> None:
             files.delete_except(served)
             delete_files_of_removed(store, installation.directory, served)
@@ -180,31 +168,32 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             deliveries.forget,
         )
         steps = RepeatedSteps()
-        upkeep = UpkeepOfMany(store, lambda: len(dealers.addresses.dealers), find_upkeep)
-        alerts = AlertLoop(store, process.failed_leads, operator, find_watch, lambda: len(dealers.addresses.dealers))
         machine = machine_name(installation.directory)
         replica = ReplicaRecord(store, ALL_DEALERS, machine, settings_hash(installation))
         closing.push_async_callback(replica.end)
-        collector = Collector(
-            InstallationFeeds(store, installation.directory, partial(load_dealer_settings, installation, store))
-        )
         counting = Counting(store, process.counts, dealers.find_catalogue)
         closing.push_async_callback(counting.close)
         works = [
             refresher.run(steps),
             memory.run(dealers, steps),
-            upkeep.run(steps),
             replica.run(steps),
-            collector.run(),
             counting.run(steps),
-            alerts.run(steps),
+            MachineAlerts(store, process.failed_leads, operator).run(steps),
             flush_logs(lines),
         ]
+        settings_of = partial(load_dealer_settings, installation, store)
+        kinds = []
         if installation.cipher is not None:
             stopped = threading.Event()
             closing.callback(stopped.set)
-            keys = await asyncio.to_thread(_key_rotation, installation, store, wait_unless(stopped))
+            rotation = await asyncio.to_thread(_key_rotation, installation, store, wait_unless(stopped))
+            keys = InstallationKeys(rotation, settings_of, lambda: len(dealers.addresses.dealers))
             works.append(keys.run(steps))
+            kinds.append(keys.kind)
+        jobs = jobs_of_installation(
+            store, installation.directory, settings_of, lambda: len(dealers.addresses.dealers), operator, kinds
+        )
+        works.append(jobs.run())
         stored = StoredMetrics(
             store,
             lambda: dealers.addresses.dealers,
@@ -217,9 +206,9 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
         yield dealers
 
 
-def _key_rotation(installation: Installation, store: Store, wait: Callable[[float], None]) -> InstallationKeys:
-    """The rotation of all keys. Raises KeyMissing and WrongKey for wrong keys of the installation."""
-    rotation = KeyRotation(
+def _key_rotation(installation: Installation, store: Store, wait: Callable[[float], None]) -> KeyRotation:
+    """The rotation of the installation's keys. Raises KeyMissing and WrongKey for wrong ones."""
+    return KeyRotation(
         store=store,
         cipher=store.check_keys(ALL_DEALERS),
         dealer_id=ALL_DEALERS,
@@ -228,7 +217,6 @@ def _key_rotation(installation: Installation, store: Store, wait: Callable[[floa
         machine=machine_name(installation.directory),
         wait=wait,
     )
-    return InstallationKeys(rotation, installation.folder_of, partial(load_dealer_settings, installation, store))
 
 
 @dataclass

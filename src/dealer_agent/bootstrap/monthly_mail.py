@@ -1,33 +1,46 @@
-"""Connects the monthly report with the dealer's mail server."""
+"""The job of the monthly report, which connects it with the dealer's mail server."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 import structlog
 
 from dealer_agent.config import Settings
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
+from dealer_agent.jobs.loop import Kind, Next
 from dealer_agent.reports.monthly_mail import MonthlyMail
+from dealer_agent.server.upkeep import upkeep_period
+from dealer_agent.storage.jobs import Job
 from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
 
 
-async def send_monthly_report(store: Store, settings: Settings, secrets: Mapping[str, str]) -> None:
-    """Mails the report of the last month if the dealer wants it and it is due. A failure is logged and tried again.
+def monthly_reports(
+    store: Store, settings_of: Callable[[str], Settings], count_dealers: Callable[[], int], secrets: Mapping[str, str]
+) -> Kind:
+    """The job that mails the report of the last month to each dealer that wants it. Its result is the month.
 
-    `secrets` has the user and the password of the mail server, by the names of the settings. Raises StorageError.
+    `secrets` has the user and the password of the mail server, by the names of the settings.
     """
-    reports, mail = settings.reports, settings.mail
-    if not reports.monthly or not mail.host:
-        return
-    server = MailServer(mail, settings.dealer.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
-    due = MonthlyMail(store, settings.dealer, mail.from_address, reports.mail, server.send)
-    try:
-        sent = await due.send_due(datetime.now(UTC))
-    except NotDelivered as failure:
-        log.error("monthly report not sent", dealer=settings.dealer.id, problem=failure.problem)
-    else:
+
+    async def send(job: Job) -> Next:
+        settings = await asyncio.to_thread(settings_of, job.dealer_id)
+        reports, mail = settings.reports, settings.mail
+        later = Next(job.now + upkeep_period(count_dealers()))
+        if not reports.monthly or not mail.host:
+            return later
+        server = MailServer(mail, settings.dealer.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
+        due = MonthlyMail(store, settings.dealer, mail.from_address, reports.mail, server.send)
+        try:
+            sent = await due.send_due(job.now, job.result)
+        except NotDelivered as failure:
+            log.error("monthly report not sent", dealer=job.dealer_id, problem=failure.problem)
+            return Next(None, failed=True)
         if sent is not None:
-            log.info("monthly report sent", dealer=settings.dealer.id, month=sent)
+            log.info("monthly report sent", dealer=job.dealer_id, month=sent)
+        return later._replace(result=sent)
+
+    return Kind("report", send, first_pause=timedelta(hours=1), longest_pause=timedelta(days=1), is_lasting=True)

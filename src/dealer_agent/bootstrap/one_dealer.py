@@ -8,19 +8,18 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 
-from dealer_agent.alerts.loop import AlertLoop
+from dealer_agent.alerts.machine import MachineAlerts
 from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.deliveries import dealer_outlets, delivering, http_client
+from dealer_agent.bootstrap.jobs import jobs_of_folder
 from dealer_agent.bootstrap.metrics import answering_metrics, count_delivery, worker_metrics
-from dealer_agent.bootstrap.monthly_mail import send_monthly_report
 from dealer_agent.bootstrap.traces import open_traces
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.config import Settings
-from dealer_agent.feed_collection.collector import Collector, FolderFeeds
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.counting import Counting
-from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
+from dealer_agent.server.key_rotation import FIRST_ROTATION_SECONDS, KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time, revision_of
@@ -29,7 +28,7 @@ from dealer_agent.server.replica_record import ReplicaRecord, machine_name, sett
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process
 from dealer_agent.server.stored_metrics import StoredMetrics
-from dealer_agent.server.upkeep import Upkeep
+from dealer_agent.server.upkeep import UPKEEP_SECONDS
 from dealer_agent.storage.store import LISTENING_CONNECTIONS, Store
 
 RATE_LIMITS_FILE = "rate-limits.bin"
@@ -109,25 +108,22 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             lambda: dealers.addresses,
             settings.cipher,
         )
-        upkeep = Upkeep(
-            store,
-            profile,
-            settings.heads_file,
-            partial(send_monthly_report, store, settings, os.environ),
-        )
+
+        async def rotate_keys() -> None:
+            await asyncio.to_thread(rotation.run_due_steps, datetime.now(UTC))
+
         replica = ReplicaRecord(store, profile.id, rotation.machine, settings_hash(settings))
         closing.push_async_callback(replica.end)
-        collector = Collector(FolderFeeds(store, settings))
         counting = Counting(store, process.counts, dealers.find_catalogue)
         closing.push_async_callback(counting.close)
         works = (
             refresher.run(steps),
-            upkeep.run(steps, rotation.run_due_steps),
+            steps.repeat("key rotation", rotate_keys, UPKEEP_SECONDS, first=FIRST_ROTATION_SECONDS),
+            jobs_of_folder(store, settings, watch).run(),
             replica.run(steps),
-            collector.run(),
             counting.run(steps),
-            AlertLoop(store, process.failed_leads, watch).run(steps),
             flush_logs(lines),
+            *([] if watch is None else [MachineAlerts(store, process.failed_leads, watch).run(steps)]),
         )
         for work in works:
             closing.push_async_callback(cancel, asyncio.create_task(work))

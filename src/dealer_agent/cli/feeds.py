@@ -11,7 +11,8 @@ from dealer_agent.cli.feed_accounts import host_key, password
 from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
 from dealer_agent.cli.terminal import JsonOption, fail, limited, out, plain, print_table, section
 from dealer_agent.config.feeds import FeedSettings
-from dealer_agent.storage.feeds import FeedState, feed_states, list_files, put_feeds
+from dealer_agent.storage.feeds import FEED, FeedState, feed_states, list_files, put_feeds
+from dealer_agent.storage.jobs import Job, JobKey
 
 app = typer.Typer(no_args_is_help=True)
 app.command("password")(password)
@@ -109,27 +110,33 @@ def run(
 ) -> None:
     """Fetch a feed now and import its files, whatever its schedule says."""
     # Imported here: the HTTP client takes a moment.
-    from dealer_agent.feed_collection.collection import FeedCollection, feed_rows, import_in_process
+    from dealer_agent.feed_collection.collection import Collected, FeedCollection, feed_rows, import_in_process
+    from dealer_agent.feed_collection.collector import feed_kind
+    from dealer_agent.jobs.loop import Next, run_job
 
     with open_dealer(directory) as dealer:
         feed_named(dealer, name)
         with dealer.write() as tx:
             put_feeds(tx, feed_rows(dealer.settings))
+        collected: list[Collected] = []
 
-        async def collect() -> None:
-            done = await FeedCollection(dealer.store, import_in_process).collect(dealer.settings, name, again=again)
-            if done.outcome == "busy":
-                fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
-            for file in done.files:
-                out.print(f"{plain(file.name)}: {file.state}{f'. {plain(file.problem)}' if file.problem else ''}")
-            if done.problem is not None:
-                fail(f"The feed {name}: {done.problem}")
-            if not done.files:
-                out.print("Nothing new.")
-            if any(file.state in ("refused", "failed") for file in done.files):
-                raise typer.Exit(1)
+        async def collect(job: Job) -> Next:
+            collection = FeedCollection(dealer.store, import_in_process)
+            collected.append(await collection.collect(dealer.settings, job, fetches=True, again=again))
+            return collected[0].next
 
-        asyncio.run(collect())
+        key = JobKey(dealer.profile.id, FEED, name)
+        if not asyncio.run(run_job(dealer.store, feed_kind(collect), key)):
+            fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
+        (done,) = collected
+        for file in done.files:
+            out.print(f"{plain(file.name)}: {file.state}{f'. {plain(file.problem)}' if file.problem else ''}")
+        if done.problem is not None:
+            fail(f"The feed {name}: {done.problem}")
+        if not done.files:
+            out.print("Nothing new.")
+        if any(file.state in ("refused", "failed") for file in done.files):
+            raise typer.Exit(1)
 
 
 def feed_named(dealer: OpenDealer, name: str, option: str = "NAME") -> FeedSettings:

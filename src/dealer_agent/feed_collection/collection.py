@@ -1,4 +1,4 @@
-"""Collects one feed: takes its lease, fetches new files, and imports each file that waits, the oldest first.
+"""Collects one feed: fetches new files, and imports each file that waits, the oldest first. It is a job.
 
 Each step can be repeated after a kill. A fetched file is complete in the incoming folder before the source remembers
 it. A file gets its row before its import. The transaction of the import gives the file its result (`import_process`).
@@ -8,14 +8,13 @@ Then the file leaves the incoming folder.
 import asyncio
 import hashlib
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Concatenate, Literal, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
@@ -41,15 +40,13 @@ from dealer_agent.feed_collection.import_process import LONGEST_PROBLEM, ImportJ
 from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, incoming_folder
 from dealer_agent.feed_collection.sources import source_of
 from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.jobs.loop import Next
 from dealer_agent.storage.clock import clock_problem
-from dealer_agent.storage.errors import LeaseLost, StorageError
 from dealer_agent.storage.feeds import (
-    LEASE,
     ClaimedFeed,
     FeedFile,
     FeedRow,
     add_file,
-    claim_feed,
     count_attempt,
     find_file,
     finish_file,
@@ -58,10 +55,10 @@ from dealer_agent.storage.feeds import (
     note_fetch,
     note_fetch_problem,
     note_file_problem,
-    release_feed,
-    renew_lease,
+    read_feed,
     uncount_attempt,
 )
+from dealer_agent.storage.jobs import Job
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -70,8 +67,6 @@ _Result = TypeVar("_Result")
 
 MOST_ATTEMPTS = 5
 """An import that was interrupted this often is given up: the file itself may be the reason."""
-FIRST_RETRY = timedelta(minutes=5)
-LONGEST_RETRY = timedelta(hours=6)
 MOST_ROWS = 1000
 """The newest files of a feed whose results the database keeps."""
 _FETCH_SECONDS = 7200
@@ -84,12 +79,17 @@ _IMPORT_SECONDS = 7200
 class Collected:
     """The result of a collection. `files` have their results. `problem` is why the source or a file must wait.
 
-    `busy`: another process works on the feed, or has done so.
+    The feed is due again at `due_at`, and sooner after a problem.
     """
 
-    outcome: Literal["done", "busy", "unknown"]
+    due_at: datetime
     files: list[FeedFile] = field(default_factory=list)
     problem: str | None = None
+
+    @property
+    def next(self) -> Next:
+        """The end of the job."""
+        return Next(self.due_at, failed=self.problem is not None)
 
 
 class ImportInterrupted(Exception):  # noqa: N818 - says what happened.
@@ -137,37 +137,32 @@ class FeedCollection:
         self._one_import = asyncio.Lock()
         self._of_dealers: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def collect(
-        self, settings: Settings, name: str, *, fetches: bool = True, if_due: bool = False, again: bool = False
-    ) -> Collected:
-        """Collects a feed now, or with `if_due` only if it is due. Raises StorageError and OSError.
+    async def collect(self, settings: Settings, job: Job, *, fetches: bool, again: bool = False) -> Collected:
+        """Collects the feed of a job. Raises StorageError and OSError.
 
         Without `fetches`, only the files that wait are imported. With `again`, a file is fetched and imported also if
         it has not changed.
         """
-        feed = next((each for each in settings.feeds if each.name == name), None)
-        if feed is None:
-            return Collected("unknown")
+        feed = next((each for each in settings.feeds if each.name == job.subject), None)
+        claimed = await asyncio.to_thread(self._read, job)
+        if feed is None or claimed is None:
+            return Collected(job.due_at, problem="the settings do not have this feed")
         of_dealer = self._of_dealers.setdefault(settings.dealer.id, asyncio.Lock())
-        work = _Work(self.store, settings, feed, self._run_import, (of_dealer, self._one_import))
-        claimed = await work.write(claim_feed, name, secrets.token_hex(8), if_due=if_due)
-        if claimed is None:
-            return Collected("busy")
+        work = _Work(self.store, settings, feed, self._run_import, (of_dealer, self._one_import), job.due_at)
         work.claimed = claimed._replace(seen={}, imported_hash=None) if again else claimed
-        renewing = asyncio.create_task(work.renew())
-        due_at = None
         try:
             if fetches:
                 await work.fetch()
             await work.import_waiting()
             if fetches:
-                due_at = work.due_at(datetime.now(UTC))
+                work.collected.due_at = feed.next_after(datetime.now(UTC), zone_of(feed, settings))
         finally:
-            renewing.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewing
-            await asyncio.to_thread(work.end, due_at)
+            await asyncio.to_thread(work.delete_old)
         return work.collected
+
+    def _read(self, job: Job) -> ClaimedFeed | None:
+        with self.store.write(job.dealer_id) as tx:
+            return read_feed(tx, job)
 
 
 class _Work:
@@ -182,6 +177,7 @@ class _Work:
         feed: FeedSettings,
         run_import: ImportRunner,
         locks: tuple[asyncio.Lock, asyncio.Lock],
+        due_at: datetime,
     ) -> None:
         """Prepares the work. `locks` are held in this order during an import."""
         self.run_import = run_import
@@ -190,7 +186,7 @@ class _Work:
         self.settings = settings
         self.dealer_id = settings.dealer.id
         self.feed = feed
-        self.collected = Collected("done")
+        self.collected = Collected(due_at)
 
     async def write(
         self, action: Callable[Concatenate[Transaction, _Given], _Result], *given: _Given.args, **named: _Given.kwargs
@@ -202,17 +198,6 @@ class _Work:
                 return action(tx, *given, **named)
 
         return await asyncio.to_thread(run)
-
-    async def renew(self) -> None:
-        """Renews the lease until it is cancelled or the lease is lost. Then nothing more can be written."""
-        while True:
-            await asyncio.sleep(LEASE.total_seconds() / 3)
-            try:
-                await self.write(renew_lease, self.claimed)
-            except LeaseLost:
-                return
-            except StorageError:
-                continue  # The lease lasts for two more attempts.
 
     async def fetch(self) -> None:
         """Asks the source for new files."""
@@ -311,20 +296,10 @@ class _Work:
                 await self.write(uncount_attempt, self.claimed, file)
             raise
 
-    def due_at(self, now: datetime) -> datetime:
-        """When the feed is due again: by its schedule, and sooner after a problem."""
-        usual = self.feed.next_after(now, zone_of(self.feed, self.settings))
-        if self.collected.problem is None:
-            return usual
-        # At most a thousand times the first one: more is longer than the longest.
-        retry: timedelta = FIRST_RETRY * 2 ** min(self.claimed.failures, 10)
-        return min(usual, now + min(LONGEST_RETRY, retry))
-
-    def end(self, due_at: datetime | None) -> None:
-        """Gives the lease back, and deletes the files that were kept for long enough, or that are too many."""
+    def delete_old(self) -> None:
+        """Deletes the files that were kept for long enough, or that are too many."""
         bounds, directory = self.settings.feed_files, self.settings.directory
         with self.store.write(self.dealer_id) as tx:
-            release_feed(tx, self.claimed, due_at)
             clock_is_right = clock_problem(tx) is None
             if clock_is_right:
                 forget_files(tx, self.feed.name, tx.now - timedelta(days=self.feed.keep_days))

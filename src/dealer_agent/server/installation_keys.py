@@ -5,87 +5,53 @@ the keys that the installation had then. So an erasure is final when those are d
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
-import structlog
-
-from dealer_agent.config.settings import Settings
-from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.encryption import EncryptionError
-from dealer_agent.server.key_rotation import KeyRotation, KeyTable
+from dealer_agent.config import Settings
+from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.server.key_rotation import FIRST_ROTATION_SECONDS, KeyRotation, KeyTable
 from dealer_agent.server.repeated_steps import RepeatedSteps
-from dealer_agent.server.upkeep import FIRST_UPKEEP_SECONDS, UPKEEP_SECONDS
-from dealer_agent.storage.dealer_keys import list_ages
-from dealer_agent.storage.dealer_registry import all_dealers
-from dealer_agent.storage.errors import StorageError
-
-log = structlog.get_logger()
-
-MOST_READ = 200
-"""The most settings that one run reads, to learn how often a dealer's key is replaced. They take a second."""
+from dealer_agent.server.upkeep import UPKEEP_SECONDS, upkeep_period
+from dealer_agent.storage.jobs import Job
 
 
-@dataclass
+@dataclass(frozen=True)
 class InstallationKeys:
-    """The rotation of all keys. `installation` is that of the installation's keys. `folder_of` is a dealer's folder.
+    """The rotation of all keys. `installation` is that of the installation's keys: every machine has their file.
 
-    `settings_of` reads the current settings of a dealer.
+    `settings_of` reads the current settings of a dealer. `count_dealers` returns the number of dealers.
     """
 
     installation: KeyRotation
-    folder_of: Callable[[str], Path]
     settings_of: Callable[[str], Settings]
-    _days: dict[str, tuple[int, int]] = field(default_factory=dict)
+    count_dealers: Callable[[], int]
 
-    def run_due_steps(self, now: datetime) -> None:
-        """Runs the steps that are due, and logs them. The keys of one dealer cannot stop the rotation of others.
-
-        Raises StorageError and EncryptionError.
-        """
-        self.installation.run_due_steps(now)
-        for dealer_id, days in self._due_dealers(now):
-            try:
-                self.of_dealer(dealer_id, days).run_due_steps(now)
-            except (StorageError, EncryptionError) as error:
-                log.warning("key not rotated", dealer=dealer_id, problem=str(error))
+    @property
+    def kind(self) -> Kind:
+        """The job that rotates the keys of a dealer when they are old. Those of a disabled dealer get old too."""
+        return Kind("keys", self._rotate, of_disabled=True, is_lasting=True)
 
     async def run(self, steps: RepeatedSteps) -> None:
-        """Repeats the steps that are due until it is cancelled."""
-        await steps.repeat("key rotation", self._rotate_due_keys, UPKEEP_SECONDS, first=FIRST_UPKEEP_SECONDS)
+        """Repeats the steps for the installation's keys until it is cancelled."""
 
-    async def _rotate_due_keys(self) -> None:
-        await asyncio.to_thread(self.run_due_steps, datetime.now(UTC))
+        async def rotate() -> None:
+            await asyncio.to_thread(self.installation.run_due_steps, datetime.now(UTC))
 
-    def of_dealer(self, dealer_id: str, days: int) -> KeyRotation:
+        await steps.repeat("key rotation", rotate, UPKEEP_SECONDS, first=FIRST_ROTATION_SECONDS)
+
+    async def _rotate(self, job: Job) -> Next:
+        await asyncio.to_thread(self._run_due_steps, job)
+        return Next(job.now + upkeep_period(self.count_dealers()))
+
+    def _run_due_steps(self, job: Job) -> None:
+        self.of_dealer(self.settings_of(job.dealer_id)).run_due_steps(job.now)
+
+    def of_dealer(self, settings: Settings) -> KeyRotation:
         """The rotation of a dealer's keys. Raises StorageError."""
-        store, folder = self.installation.store, self.folder_of(dealer_id)
+        store, dealer_id, folder = self.installation.store, settings.dealer.id, settings.directory
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        cipher = store.check_keys(dealer_id)
         place = KeyTable(store, dealer_id, folder)
-        return KeyRotation(store, cipher, dealer_id, place, days, wait=self.installation.wait)
-
-    def _due_dealers(self, now: datetime) -> Iterator[tuple[str, int]]:
-        """The dealers with a key that is due, or with an unfinished rotation, and the age at which a key is due."""
-        with self.installation.store.installation() as tx:
-            ages = list_ages(tx)
-            numbers = {dealer.dealer_id: dealer.settings_number for dealer in all_dealers(tx)}
-        read = 0
-        for age in ages:
-            if age.dealer_id not in numbers:
-                continue
-            number, days = self._days.get(age.dealer_id, (0, 0))
-            if number != numbers[age.dealer_id]:
-                if read == MOST_READ:
-                    continue
-                read += 1
-                try:
-                    days = self.settings_of(age.dealer_id).dealer.privacy.rotate_keys_days
-                except (StorageError, SettingsError) as error:
-                    log.warning("key not rotated", dealer=age.dealer_id, problem=str(error))
-                    continue
-                self._days[age.dealer_id] = numbers[age.dealer_id], days
-            if days and (age.has_others or age.newest_at + timedelta(days=days) <= now):
-                yield age.dealer_id, days
+        days = settings.dealer.privacy.rotate_keys_days
+        return KeyRotation(store, store.check_keys(dealer_id), dealer_id, place, days, wait=self.installation.wait)

@@ -28,6 +28,8 @@ from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
 
+FIRST_ROTATION_SECONDS = 5.0
+"""When a service looks for due steps after its start."""
 RELOAD_SECONDS = 3.0
 """Every worker process has read a changed key file after this time. They check it twice a second."""
 VALUES_PER_TRANSACTION = 50

@@ -1,37 +1,34 @@
-"""Alerts: which conditions were observed, when they are checked next, and the messages about them.
-
-One process at a time checks a dealer: it claims the check until it is due again. A claim is the time at which it ends.
-`store_check` changes nothing if another process has claimed the check meanwhile.
-
-A clock may be set back. So a time that is further in the future than it can be counts as past.
-"""
+"""Alerts: which conditions were observed, and the messages about them. Jobs check and send (`alerts.jobs`)."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Integer, and_, bindparam, delete, func, insert, literal, select, update
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import UtcTime
+from dealer_agent.storage.jobs import add_jobs
 from dealer_agent.storage.schema import (
     alert_checks,
     alert_messages,
     alerts,
+    jobs,
     key_copies,
     of_dealer,
     outbox,
-    registered_dealers,
     upsert,
 )
-from dealer_agent.storage.transaction import InstallationTransaction, Transaction
-
-LONGEST_PAUSE = timedelta(hours=2)
-"""Every pause between two attempts to send a message is shorter."""
+from dealer_agent.storage.transaction import Transaction
 
 MessageKind = Literal["change", "digest", "test"]
 Receiver = Literal["mail", "webhook"]
 MessageState = Literal["waiting", "sent", "failed"]
+
+ALERT_CHECK = "alert check"
+"""The kind of the job that checks the conditions of an owner: a dealer, or ALL_DEALERS."""
+MESSAGE_KINDS: Mapping[Receiver, str] = {"mail": "alert mail", "webhook": "alert webhook"}
+"""The kinds of the jobs that send messages, by receiver. Their subject is the id of the message."""
 
 
 class AlertState(NamedTuple):
@@ -76,15 +73,6 @@ class NewMessage(NamedTuple):
     documents: Mapping[Receiver, bytes]
 
 
-class DueMessage(NamedTuple):
-    """A message that was claimed: send it now, then record the result. `attempts` counts this one too."""
-
-    message_id: str
-    receiver: Receiver
-    attempts: int
-    document: bytes
-
-
 class MessageRecord(NamedTuple):
     """A message to a receiver, for a list."""
 
@@ -107,31 +95,13 @@ class Backlog(NamedTuple):
     oldest: datetime
 
 
-_NOW, _LATEST = bindparam("now", type_=UtcTime), bindparam("latest", type_=UtcTime)
-
-FIND_DUE_CHECKS = (
-    select(registered_dealers.c.dealer_id, registered_dealers.c.settings_number)
-    .join(alert_checks, alert_checks.c.dealer_id == registered_dealers.c.dealer_id, isouter=True)
-    .where(
-        registered_dealers.c.enabled,
-        or_(alert_checks.c.due_at.is_(None), alert_checks.c.due_at <= _NOW, alert_checks.c.due_at > _LATEST),
-    )
-    .order_by(alert_checks.c.due_at, registered_dealers.c.dealer_id)
-    .limit(bindparam("most"))
+READ_CHECK = select(alert_checks.c.digest_at, alert_checks.c.lead_failed_at, alert_checks.c.failed_leads).where(
+    of_dealer(alert_checks)
 )
 
-CLAIM_CHECK = upsert(
-    alert_checks,
-    "UPDATE SET due_at = excluded.due_at WHERE alert_checks.due_at <= :now OR alert_checks.due_at > :latest",
-    _NOW,
-    _LATEST,
-).returning(alert_checks.c.digest_at, alert_checks.c.lead_failed_at, alert_checks.c.failed_leads)
+STORE_DIGEST = upsert(alert_checks, "UPDATE SET digest_at = excluded.digest_at")
 
-CONFIRM_CLAIM = (
-    update(alert_checks)
-    .where(of_dealer(alert_checks), alert_checks.c.due_at == bindparam("claimed"))
-    .values(digest_at=bindparam("last_digest"))
-)
+TOUCH_CHECK = upsert(alert_checks, "UPDATE SET failed_leads = alert_checks.failed_leads")
 
 COUNT_FAILED_LEADS = upsert(
     alert_checks,
@@ -158,44 +128,51 @@ COUNT_CHANGES = select(func.count(alert_messages.c.message_id.distinct())).where
 
 ADD_MESSAGE = insert(alert_messages)
 
-FIND_DUE_MESSAGES = (
-    select(*(alert_messages.c[name] for name in DueMessage._fields))
-    .where(
-        of_dealer(alert_messages),
-        alert_messages.c.state == "waiting",
-        or_(alert_messages.c.due_at <= _NOW, alert_messages.c.due_at > _LATEST),
-    )
-    .order_by(alert_messages.c.message_id)
-    .limit(bindparam("most"))
-)
-
-_ONE_MESSAGE = (
+_WAITING_MESSAGE = (
     of_dealer(alert_messages),
     alert_messages.c.message_id == bindparam("of_message"),
     alert_messages.c.receiver == bindparam("of_receiver"),
     alert_messages.c.state == "waiting",
 )
 
-CLAIM_MESSAGE = (
+READ_DOCUMENT = select(alert_messages.c.document).where(*_WAITING_MESSAGE)
+
+NOTE_ATTEMPT = (
     update(alert_messages)
-    .where(*_ONE_MESSAGE, alert_messages.c.attempts == bindparam("before"))
-    .values(attempts=alert_messages.c.attempts + 1, due_at=bindparam("next_due"))
+    .where(*_WAITING_MESSAGE)
+    .values(
+        state=bindparam("new_state"),
+        settled_at=bindparam("at"),
+        problem=bindparam("words"),
+        attempts=bindparam("made", type_=Integer),
+    )
 )
 
-NOTE_PROBLEM = update(alert_messages).where(*_ONE_MESSAGE).values(problem=bindparam("words"))
-
-SETTLE_MESSAGE = (
-    update(alert_messages)
-    .where(*_ONE_MESSAGE)
-    .values(state=bindparam("new_state"), settled_at=bindparam("at"), problem=bindparam("words"))
+FIND_WAITING = select(alert_messages.c.message_id, alert_messages.c.receiver).where(
+    of_dealer(alert_messages), alert_messages.c.state == "waiting"
 )
 
 DELETE_OLD_MESSAGES = delete(alert_messages).where(
     of_dealer(alert_messages), alert_messages.c.created_at < bindparam("before")
 )
 
+# The job of a message counts also the attempts whose process died.
 READ_MESSAGES = (
-    select(*(alert_messages.c[name] for name in MessageRecord._fields))
+    select(
+        *(
+            func.coalesce(jobs.c.attempts, alert_messages.c.attempts) if name == "attempts" else alert_messages.c[name]
+            for name in MessageRecord._fields
+        )
+    )
+    .join(
+        jobs,
+        and_(
+            jobs.c.dealer_id == alert_messages.c.dealer_id,
+            jobs.c.kind == literal("alert ").concat(alert_messages.c.receiver),
+            jobs.c.subject == alert_messages.c.message_id,
+        ),
+        isouter=True,
+    )
     .where(of_dealer(alert_messages))
     .order_by(alert_messages.c.message_id.desc(), alert_messages.c.receiver)
     .limit(bindparam("most"))
@@ -222,30 +199,26 @@ READ_PARKED = (
 )
 
 
-def find_due_checks(tx: InstallationTransaction, now: datetime, longest: timedelta, most: int) -> list[tuple[str, int]]:
-    """Up to `most` enabled dealers whose check is due, with the number of their settings, the longest overdue first.
-
-    `longest` is the longest time of a claim.
-    """
-    sought = {"now": now, "latest": now + 2 * longest, "most": most}
-    return [(row.dealer_id, row.settings_number) for row in tx.execute(FIND_DUE_CHECKS, sought)]
+def read_check(tx: Transaction) -> CheckRecord:
+    """What the checks of the dealer remember."""
+    row = tx.execute(READ_CHECK).one_or_none()
+    return CheckRecord(None, None, 0) if row is None else CheckRecord(*row)
 
 
-def claim_check(tx: Transaction, until: datetime, longest: timedelta | None = None) -> CheckRecord | None:
-    """Claims the dealer's check if it is due. It is due again at `until`. None if it is not due now.
-
-    `longest` is the longest time of a claim; by default it is that of this one.
-    """
-    latest = tx.now + 2 * (longest or until - tx.now)
-    values = {"due_at": until, "now": tx.now, "latest": latest, "failed_leads": 0}
-    row = tx.execute(CLAIM_CHECK, values).one_or_none()
-    return None if row is None else CheckRecord(*row)
+def store_digest(tx: Transaction, digest_at: datetime | None) -> None:
+    """Stores the time of the dealer's last digest."""
+    tx.execute(STORE_DIGEST, {"digest_at": digest_at, "failed_leads": 0})
 
 
 def count_failed_leads(tx: Transaction, count: int, quiet: timedelta) -> None:
     """Counts leads that failed now. The count starts again after a time `quiet` without one."""
-    values = {"failed_leads": count, "lead_failed_at": tx.now, "due_at": tx.now, "quiet": tx.now - quiet}
+    values = {"failed_leads": count, "lead_failed_at": tx.now, "quiet": tx.now - quiet}
     tx.execute(COUNT_FAILED_LEADS, values)
+
+
+def touch_check(tx: Transaction) -> None:
+    """Writes without a change: this fails on a full disk."""
+    tx.execute(TOUCH_CHECK, {"failed_leads": 0})
 
 
 def read_alerts(tx: Transaction) -> list[AlertState]:
@@ -268,13 +241,8 @@ def count_changes(tx: Transaction, since: datetime) -> int:
     return int(tx.execute(COUNT_CHANGES, {"from_time": since}).scalar_one())
 
 
-def confirm_claim(tx: Transaction, claimed: datetime, digest_at: datetime | None) -> bool:
-    """Whether the check is still claimed until `claimed`. Stores the time of the last digest. Locks the check."""
-    return tx.execute(CONFIRM_CLAIM, {"claimed": claimed, "last_digest": digest_at}).rowcount == 1
-
-
 def add_message(tx: Transaction, message: NewMessage) -> str:
-    """Adds a message that is due now. Returns its id."""
+    """Adds a message, with a job for each receiver. Returns its id."""
     message_id = new_ulid()
     for receiver, document in message.documents.items():
         values = {
@@ -283,38 +251,37 @@ def add_message(tx: Transaction, message: NewMessage) -> str:
             "kind": message.kind,
             "state": "waiting",
             "created_at": tx.now,
-            "due_at": tx.now,
             "attempts": 0,
             "document": document,
         }
         tx.execute(ADD_MESSAGE, values)
+        add_jobs(tx, MESSAGE_KINDS[receiver], [message_id])
     return message_id
 
 
-def due_messages(tx: Transaction, most: int) -> list[DueMessage]:
-    """Up to `most` messages that are due, the oldest first, as they are before their next attempt."""
-    sought = {"now": tx.now, "latest": tx.now + LONGEST_PAUSE, "most": most}
-    return [DueMessage(*row) for row in tx.execute(FIND_DUE_MESSAGES, sought)]
+def add_message_jobs(tx: Transaction) -> None:
+    """Adds the jobs of the messages that wait, for a dealer that was copied from another database."""
+    for message_id, receiver in tx.execute(FIND_WAITING):
+        add_jobs(tx, MESSAGE_KINDS[receiver], [message_id])
 
 
-def claim_message(tx: Transaction, message: DueMessage, next_at: datetime) -> DueMessage | None:
-    """Claims a message of `due_messages`. Without a result it is due again at `next_at`. None if another process was
-    first.
-    """
-    values = {"before": message.attempts, "next_due": next_at}
-    if tx.execute(CLAIM_MESSAGE, _one(message) | values).rowcount != 1:
-        return None
-    return message._replace(attempts=message.attempts + 1)
+def waiting_document(tx: Transaction, message_id: str, receiver: Receiver) -> bytes | None:
+    """The document of a message that waits; None if it does not wait."""
+    document: bytes | None = tx.execute(READ_DOCUMENT, _one(message_id, receiver)).scalar()
+    return document
 
 
-def note_problem(tx: Transaction, message: DueMessage, problem: str) -> None:
-    """Records why an attempt failed. Another one follows."""
-    tx.execute(NOTE_PROBLEM, _one(message) | {"words": problem})
-
-
-def settle_message(tx: Transaction, message: DueMessage, state: MessageState, problem: str | None) -> None:
-    """Records that a message was sent, or that it is given up."""
-    tx.execute(SETTLE_MESSAGE, _one(message) | {"new_state": state, "at": tx.now, "words": problem})
+def note_attempt(
+    tx: Transaction, message_id: str, receiver: Receiver, state: MessageState, attempts: int, problem: str | None
+) -> None:
+    """Records the result of an attempt to send a message: it was sent, failed for good, or waits for another one."""
+    values = {
+        "new_state": state,
+        "at": None if state == "waiting" else tx.now,
+        "words": problem,
+        "made": attempts,
+    }
+    tx.execute(NOTE_ATTEMPT, _one(message_id, receiver) | values)
 
 
 def delete_old_messages(tx: Transaction, before: datetime) -> None:
@@ -347,5 +314,5 @@ def parked_deliveries(tx: Transaction) -> list[Backlog]:
     return [Backlog(*row) for row in tx.execute(READ_PARKED)]
 
 
-def _one(message: DueMessage) -> dict[str, str]:
-    return {"of_message": message.message_id, "of_receiver": message.receiver}
+def _one(message_id: str, receiver: Receiver) -> dict[str, str]:
+    return {"of_message": message_id, "of_receiver": receiver}

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
-from typing import NamedTuple
 
 from sqlalchemy import Engine, LargeBinary, bindparam, delete, func, insert, select, tuple_, update
 
@@ -25,7 +24,7 @@ from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.keys import READ_PROOFS, check_keys_to_encrypt, start_use
 from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import dealer_keys, of_dealer, revisions, upsert
-from dealer_agent.storage.transaction import InstallationTransaction, OneCipher, Transaction
+from dealer_agent.storage.transaction import OneCipher, Transaction
 
 MOST_CIPHERS = 4096
 """The most ciphers that a process keeps. Each takes a few kilobytes."""
@@ -70,16 +69,6 @@ SET_WRAPPED = (
     update(dealer_keys)
     .where(of_dealer(dealer_keys), dealer_keys.c.key_id == bindparam("of_key"))
     .values(wrapped=bindparam("renewed"))
-)
-
-LIST_AGES = (
-    select(
-        dealer_keys.c.dealer_id,
-        func.max(dealer_keys.c.created_at).label("newest_at"),
-        func.max(dealer_keys.c.position).label("others"),
-    )
-    .group_by(dealer_keys.c.dealer_id)
-    .order_by(dealer_keys.c.dealer_id)
 )
 
 COUNT_CHANGE = upsert(revisions, "UPDATE SET settings_revision = revisions.settings_revision + 1").values(
@@ -209,19 +198,6 @@ def change_keyring(tx: Transaction, before: Sequence[str], keyring: Keyring) -> 
             tx.execute(ADD_KEY, row)
     tx.execute(COUNT_CHANGE)
     tx.changes_keys = True
-
-
-class KeyAge(NamedTuple):
-    """When the newest key of a dealer was made, and whether the dealer also has older keys."""
-
-    dealer_id: str
-    newest_at: datetime
-    has_others: bool
-
-
-def list_ages(tx: InstallationTransaction) -> list[KeyAge]:
-    """The ages of the keys of all dealers."""
-    return [KeyAge(row.dealer_id, row.newest_at, row.others > 0) for row in tx.execute(LIST_AGES)]
 
 
 def encrypt_keys_again(tx: Transaction, after: tuple[str, str], most: int) -> tuple[int, tuple[str, str] | None]:

@@ -15,19 +15,21 @@ from sqlalchemy import Boolean, Delete, Row, Table, bindparam, delete, func, ins
 
 from dealer_agent.dealers.profile_checks import canonical_host
 from dealer_agent.storage.accesses import verify_accesses
+from dealer_agent.storage.alerts import add_message_jobs
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.dealer_keys import COUNT_CHANGE, create_keys
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
 from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.jobs import SETTINGS, add_jobs
 from dealer_agent.storage.registration import not_registered, was_removed
 from dealer_agent.storage.schema import (
     dealer_hosts,
     dealer_keys,
     dealer_settings,
-    feed_dealers,
     feed_files,
     imports,
+    jobs,
     metadata,
     of_dealer,
     outbox,
@@ -183,6 +185,7 @@ def _name_in(document: bytes) -> str:
 
 def _add_settings(tx: Transaction, number: int, document: bytes, actor: str, note: str) -> None:
     tx.execute(ADD_SETTINGS, {"number": number, "at": tx.now, "actor": actor, "note": note, "document": document})
+    add_jobs(tx, SETTINGS)
     tx.execute(COUNT_CHANGE)
 
 
@@ -325,7 +328,7 @@ REMOVALS = {
 MOST_COPIED = 500
 """The most rows of one transaction of `copy_dealer`: it bounds how long leads of other dealers wait."""
 
-_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions, feed_dealers)
+_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions, jobs)
 """Tables about the place of a dealer. The caller writes what the other place needs."""
 
 # Deliveries are sent as soon as they are there, so they come last.
@@ -393,6 +396,7 @@ def copy_dealer(
                 copied[table.name] += len(values)
                 on_progress(len(values))
     with target.write(dealer_id) as writing:
+        add_message_jobs(writing)
         writing.execute(ADD_REVISION, {"stock_revision": revision.stock, "token_revision": revision.tokens})
     return copied
 

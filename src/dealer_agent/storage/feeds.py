@@ -1,7 +1,8 @@
-"""The feeds that are imported without a person: when each is due, who works on it, and its files.
+"""The feeds that are imported without a person, and their files.
 
-One process of all machines works on a feed: the one that has its lease. A process that has lost the lease can write
-nothing more about the feed (LeaseLost), and no import either: the transaction of an import also finishes its file.
+One process of all machines works on a feed: the one that has the lease of its job. A process that has lost the lease
+can write nothing more about the feed (LeaseLost), and no import either: the transaction of an import also finishes its
+file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,17 +10,15 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import Row, Update, bindparam, delete, func, or_, select, update
+from sqlalchemy import Row, Update, and_, bindparam, delete, func, literal, or_, select, update
 
 from dealer_agent.storage.errors import LeaseLost
-from dealer_agent.storage.schema import feed_dealers, feed_files, feeds, of_dealer, registered_dealers, upsert
-from dealer_agent.storage.transaction import InstallationTransaction, Transaction
+from dealer_agent.storage.jobs import Job, add_jobs, hold_job, remove_other_jobs
+from dealer_agent.storage.schema import feed_files, feeds, jobs, of_dealer, upsert
+from dealer_agent.storage.transaction import Transaction
 
-LEASE = timedelta(seconds=60)
-"""A process renews its lease after a third of it. After a kill, another process takes over at its end."""
-
-LONGEST_WAIT = timedelta(days=8)
-"""A feed is due at least once a week. A later time was written while the clock was wrong."""
+FEED = "feed"
+"""The kind of the job that collects a feed. Its subject is the name of the feed."""
 
 FileState = Literal["waiting", "imported", "unchanged", "refused", "failed"]
 """`waiting`: not read yet. `unchanged`: the same bytes as the last import. `refused`: readable, and a guard refused it.
@@ -35,22 +34,17 @@ class FeedRow(NamedTuple):
     digest: bytes
 
 
-class DueFeed(NamedTuple):
-    """A feed of an installation that is due, and the number of the dealer's current settings."""
-
-    dealer_id: str
-    name: str
-    settings_number: int
-
-
 class ClaimedFeed(NamedTuple):
-    """A feed whose lease this process has."""
+    """A feed whose job this process has. `seen` and `imported_hash` are what the last collection remembered."""
 
-    name: str
-    lease: str
+    job: Job
     seen: Mapping[str, str]
     imported_hash: bytes | None
-    failures: int
+
+    @property
+    def name(self) -> str:
+        """The name of the feed."""
+        return self.job.subject
 
 
 class FeedFile(NamedTuple):
@@ -91,7 +85,6 @@ class FeedState(NamedTuple):
 
 
 _of_feed = (of_dealer(feeds), feeds.c.name == bindparam("feed_name"))
-_leased = (*_of_feed, feeds.c.lease == bindparam("of_lease"))
 _of_file = (
     of_dealer(feed_files),
     feed_files.c.feed == bindparam("feed_name"),
@@ -103,98 +96,35 @@ PUT_FEED = upsert(
     feeds,
     "UPDATE SET source = excluded.source, late_hours = excluded.late_hours, digest = excluded.digest, "
     f"seen = CASE WHEN {_SAME} THEN feeds.seen END, "
-    f"imported_hash = CASE WHEN {_SAME} THEN feeds.imported_hash END, "
-    f"next_at = CASE WHEN {_SAME} THEN feeds.next_at ELSE excluded.next_at END",
+    f"imported_hash = CASE WHEN {_SAME} THEN feeds.imported_hash END",
 )
 
 REMOVE_FEEDS = delete(feeds).where(of_dealer(feeds), feeds.c.name.not_in(bindparam("names", expanding=True)))
 
-NOTE_SETTINGS = upsert(feed_dealers, "UPDATE SET settings_number = excluded.settings_number")
+READ_DIGESTS = select(feeds.c.name, feeds.c.digest).where(of_dealer(feeds))
 
-FIND_CHANGED = (
-    select(registered_dealers.c.dealer_id)
-    .join(feed_dealers, feed_dealers.c.dealer_id == registered_dealers.c.dealer_id, isouter=True)
-    .where(
-        registered_dealers.c.enabled,
-        or_(
-            feed_dealers.c.settings_number.is_(None),
-            feed_dealers.c.settings_number != registered_dealers.c.settings_number,
-        ),
-    )
-    .limit(bindparam("most"))
-)
-
-_free = or_(
-    feeds.c.leased_until.is_(None),
-    feeds.c.leased_until <= bindparam("at"),
-    # It was written while the clock was wrong.
-    feeds.c.leased_until > bindparam("longest_lease"),
-)
-_due = (or_(feeds.c.next_at <= bindparam("at"), feeds.c.next_at > bindparam("longest_wait")), _free)
-
-_all_due = (
-    select(
-        feeds.c.dealer_id,
-        feeds.c.name,
-        registered_dealers.c.settings_number,
-        feeds.c.next_at,
-        func.row_number()
-        .over(partition_by=feeds.c.dealer_id, order_by=(feeds.c.next_at, feeds.c.name))
-        .label("of_dealer"),
-    )
-    .join(registered_dealers, registered_dealers.c.dealer_id == feeds.c.dealer_id)
-    .where(registered_dealers.c.enabled, *_due)
-    .subquery()
-)
-FIND_ALL_DUE = (
-    select(_all_due.c.dealer_id, _all_due.c.name, _all_due.c.settings_number)
-    .where(_all_due.c.of_dealer <= bindparam("most_of_dealer"))
-    .order_by(_all_due.c.next_at, _all_due.c.dealer_id, _all_due.c.name)
-    .limit(bindparam("most"))
-)
-
-FIND_DUE = select(feeds.c.name).where(of_dealer(feeds), *_due).order_by(feeds.c.next_at, feeds.c.name)
-
-CLAIM_FEED = (
-    update(feeds)
-    .where(*_of_feed, _free)
-    .values(lease=bindparam("new_lease"), leased_until=bindparam("until"))
-    .returning(feeds.c.seen, feeds.c.imported_hash, feeds.c.failures)
-)
-
-CLAIM_DUE_FEED = CLAIM_FEED.where(*_due)
-
-RENEW_LEASE = update(feeds).where(*_leased).values(leased_until=bindparam("until"))
-
-RELEASE_FEED = update(feeds).where(*_leased).values(lease=None, leased_until=None, next_at=bindparam("due_at"))
-
-END_LEASE = update(feeds).where(*_leased).values(lease=None, leased_until=None)
+READ_FEED = select(feeds.c.seen, feeds.c.imported_hash).where(*_of_feed)
 
 NOTE_FETCH = (
     update(feeds)
-    .where(*_leased)
+    .where(*_of_feed)
     .values(
         seen=bindparam("new_seen"),
         checked_at=bindparam("at"),
         succeeded_at=bindparam("at"),
         fetch_problem=None,
-        failures=0,
     )
 )
 
-NOTE_FETCH_PROBLEM = (
-    update(feeds)
-    .where(*_leased)
-    .values(checked_at=bindparam("at"), fetch_problem=bindparam("words"), failures=feeds.c.failures + 1)
-)
+NOTE_FETCH_PROBLEM = update(feeds).where(*_of_feed).values(checked_at=bindparam("at"), fetch_problem=bindparam("words"))
 
-NOTE_FILE_PROBLEM = update(feeds).where(*_leased).values(file_problem=bindparam("words"))
+NOTE_FILE_PROBLEM = update(feeds).where(*_of_feed).values(file_problem=bindparam("words"))
 
-NOTE_UNCHANGED = update(feeds).where(*_leased).values(new_at=bindparam("arrived_at"), file_problem=None)
+NOTE_UNCHANGED = update(feeds).where(*_of_feed).values(new_at=bindparam("arrived_at"), file_problem=None)
 
 NOTE_IMPORT = (
     update(feeds)
-    .where(*_leased)
+    .where(*_of_feed)
     .values(
         new_at=bindparam("arrived_at"),
         imported_at=bindparam("at"),
@@ -254,10 +184,13 @@ FORGET_SURPLUS = delete(feed_files).where(
 
 READ_STATES = (
     select(
-        *(feeds.c[name] for name in FeedState._fields[:-3]),
+        *((jobs.c.due_at if name == "next_at" else feeds.c[name]) for name in FeedState._fields[:-3]),
         feeds.c.fetch_problem,
         feeds.c.file_problem,
         feeds.c.late_hours,
+    )
+    .join(
+        jobs, and_(jobs.c.dealer_id == feeds.c.dealer_id, jobs.c.kind == literal(FEED), jobs.c.subject == feeds.c.name)
     )
     .where(of_dealer(feeds))
     .order_by(feeds.c.name)
@@ -272,66 +205,22 @@ COUNT_WAITING = (
 _seen = msgspec.json.Decoder(dict[str, str])
 
 
-def put_feeds(tx: Transaction, rows: Sequence[FeedRow], settings_number: int | None = None) -> None:
-    """Makes these the feeds of the dealer. A feed with changed settings is due at once, and its source starts anew.
-
-    `settings_number` is that of the dealer's settings, in an installation.
-    """
-    tx.execute(REMOVE_FEEDS, {"names": [row.name for row in rows]})
+def put_feeds(tx: Transaction, rows: Sequence[FeedRow]) -> None:
+    """Makes these the feeds of the dealer. A feed with changed settings is due at once, and its source starts anew."""
+    names = [row.name for row in rows]
+    before = {row.name: row.digest for row in tx.execute(READ_DIGESTS)}
+    tx.execute(REMOVE_FEEDS, {"names": names})
+    remove_other_jobs(tx, FEED, names)
     if rows:
-        tx.execute_each(PUT_FEED, [{**row._asdict(), "since": tx.now, "next_at": tx.now} for row in rows])
-    if settings_number is not None:
-        tx.execute(NOTE_SETTINGS, {"settings_number": settings_number})
+        tx.execute_each(PUT_FEED, [{**row._asdict(), "since": tx.now} for row in rows])
+    add_jobs(tx, FEED, [row.name for row in rows if before.get(row.name) != row.digest])
 
 
-def find_changed(tx: InstallationTransaction, most: int) -> list[str]:
-    """Up to `most` enabled dealers whose feeds may have other settings than those that `put_feeds` stored."""
-    return list(tx.execute(FIND_CHANGED, {"most": most}).scalars())
-
-
-def find_all_due(tx: InstallationTransaction, most: int, most_of_dealer: int) -> list[DueFeed]:
-    """Up to `most` due feeds of all enabled dealers that no process works on, the longest overdue first.
-
-    At most `most_of_dealer` of one dealer, so that one dealer's feeds do not hide those of the others.
-    """
-    sought = {**_limits(tx.now), "most": most, "most_of_dealer": most_of_dealer}
-    return [DueFeed(*row) for row in tx.execute(FIND_ALL_DUE, sought)]
-
-
-def find_due(tx: Transaction) -> list[str]:
-    """The names of the dealer's due feeds that no process works on."""
-    return list(tx.execute(FIND_DUE, _limits(tx.now)).scalars())
-
-
-def _limits(now: datetime) -> dict[str, datetime]:
-    return {"at": now, "longest_lease": now + 2 * LEASE, "longest_wait": now + LONGEST_WAIT}
-
-
-def claim_feed(tx: Transaction, name: str, lease: str, *, if_due: bool = False) -> ClaimedFeed | None:
-    """Takes the lease of a feed. None if another process has it, or if there is no such feed.
-
-    With `if_due`, also None if the feed is not due.
-    """
-    values = {"feed_name": name, "new_lease": lease, "until": tx.now + LEASE, **_limits(tx.now)}
-    row = tx.execute(CLAIM_DUE_FEED if if_due else CLAIM_FEED, values).one_or_none()
-    if row is None:
-        return None
-    seen = {} if row.seen is None else _seen.decode(row.seen)
-    return ClaimedFeed(name, lease, seen, row.imported_hash, row.failures)
-
-
-def renew_lease(tx: Transaction, feed: ClaimedFeed) -> None:
-    """Raises LeaseLost if another process has the lease."""
-    _with_lease(tx, RENEW_LEASE, feed, until=tx.now + LEASE)
-
-
-def release_feed(tx: Transaction, feed: ClaimedFeed, due_at: datetime | None) -> None:
-    """Gives the lease back. The feed is due again at `due_at`; None changes nothing. Does nothing without the lease."""
-    values = {"feed_name": feed.name, "of_lease": feed.lease}
-    if due_at is None:
-        tx.execute(END_LEASE, values)
-    else:
-        tx.execute(RELEASE_FEED, {**values, "due_at": due_at})
+def read_feed(tx: Transaction, job: Job) -> ClaimedFeed | None:
+    """The feed of a job; None if there is none. Raises LeaseLost."""
+    hold_job(tx, job)
+    row = tx.execute(READ_FEED, {"feed_name": job.subject}).one_or_none()
+    return None if row is None else ClaimedFeed(job, _seen.decode(row.seen or b"{}"), row.imported_hash)
 
 
 def note_fetch(tx: Transaction, feed: ClaimedFeed, seen: Mapping[str, str]) -> None:
@@ -351,7 +240,7 @@ def note_file_problem(tx: Transaction, feed: ClaimedFeed, problem: str) -> None:
 
 def uncount_attempt(tx: Transaction, feed: ClaimedFeed, file: FeedFile) -> None:
     """Stores that an import of the file ended for a reason that is not in the file. Raises LeaseLost."""
-    renew_lease(tx, feed)
+    hold_job(tx, feed.job)
     tx.execute(UNCOUNT_ATTEMPT, {"feed_name": feed.name, "of_file": file.file_id})
 
 
@@ -366,7 +255,7 @@ def add_file(
     received_at: datetime,
 ) -> FeedFile:
     """The row of a file, which is added if it is not there. Raises LeaseLost."""
-    renew_lease(tx, feed)
+    hold_job(tx, feed.job)
     tx.execute(
         ADD_FILE,
         {
@@ -390,7 +279,7 @@ def find_file(tx: Transaction, feed: str, file_id: str) -> FeedFile | None:
 
 def count_attempt(tx: Transaction, feed: ClaimedFeed, file: FeedFile) -> None:
     """Stores that an import of the file begins. Raises LeaseLost."""
-    renew_lease(tx, feed)
+    hold_job(tx, feed.job)
     tx.execute(COUNT_ATTEMPT, {"feed_name": feed.name, "of_file": file.file_id})
 
 
@@ -416,8 +305,8 @@ def finish_file(
 
 
 def _with_lease(tx: Transaction, statement: Update, feed: ClaimedFeed, **values: object) -> None:
-    if tx.execute(statement, {"feed_name": feed.name, "of_lease": feed.lease, **values}).rowcount == 0:
-        raise LeaseLost(f"another process works on the feed {feed.name}, or it was removed from the settings")
+    hold_job(tx, feed.job)
+    tx.execute(statement, {"feed_name": feed.name, **values})
 
 
 def forget_files(tx: Transaction, feed: str, before: datetime) -> None:

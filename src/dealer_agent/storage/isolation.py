@@ -26,22 +26,19 @@ INSTALLATION_TABLES = (
     "dealer_hosts",
     "dealer_keys",
     "revisions",
-    "upkeep",
-    "feeds",
-    "feed_dealers",
-    "alert_checks",
+    "jobs",
 )
 """The tables whose rows of all dealers a transaction of the installation may read."""
 
 _RIGHTS = {
     "": "registered_dealers dealer_settings dealer_hosts",
     "INSERT": "imports",
-    "INSERT, UPDATE": "dealers clocks revisions upkeep unit_documents feed_shapes feed_dealers leads"
-    " appointments tokens monthly_reports alert_checks key_copies",
+    "INSERT, UPDATE": "dealers clocks revisions unit_documents feed_shapes leads appointments tokens alert_checks"
+    " key_copies",
     "INSERT, UPDATE (body)": "consent_events",
     "INSERT, DELETE": "vault_keys unit_changes refused_imports consent_proofs proof_contacts places accesses refusals",
-    "INSERT, UPDATE, DELETE": "vault_key_uses dealer_keys replicas units feeds feed_files lead_events lead_contacts"
-    " outbox idempotency daily_counts alerts alert_messages withdrawals",
+    "INSERT, UPDATE, DELETE": "vault_key_uses dealer_keys replicas jobs units feeds feed_files lead_events"
+    " lead_contacts outbox idempotency daily_counts alerts alert_messages withdrawals",
 }
 SERVICE_RIGHTS = {table: rights for rights, tables in _RIGHTS.items() for table in tables.split()}
 """What the service's role may do with each table, besides SELECT: what the statements of the service need."""

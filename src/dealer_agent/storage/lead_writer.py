@@ -30,7 +30,7 @@ from dealer_agent.storage.errors import (
     WrongKey,
     translating,
 )
-from dealer_agent.storage.event_chain import LockedDealer, lock_dealers
+from dealer_agent.storage.event_chain import DealerLocks, LockedDealer, lock_dealers
 from dealer_agent.storage.keys import prepare_to_encrypt
 from dealer_agent.storage.lead_job import Buyer, Job, Result, SubmittedJob, savepoint
 from dealer_agent.storage.lead_queue import LeadQueue
@@ -166,6 +166,10 @@ class LeadWriter:
 
     def _store_apart(self, jobs: Jobs) -> None:
         """Stores jobs of several dealers. Blocked dealers share no transaction with the others."""
+        if len(jobs) == 1:
+            ((dealer_id, own),) = jobs.items()
+            self._store_alone(dealer_id, own, waits=self._may_wait(dealer_id))
+            return
         blocked = {dealer_id: own for dealer_id, own in jobs.items() if self._queue.is_blocked(dealer_id)}
         free = {dealer_id: own for dealer_id, own in jobs.items() if dealer_id not in blocked}
         for group in (free, blocked):
@@ -216,7 +220,7 @@ class LeadWriter:
                 locks = lock_dealers(
                     [(own[0].transaction(connection), _token_reads(own)) for _, own in sorted(jobs.items())]
                 )
-                left = Left(*({tx.dealer_id: jobs[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new)))
+                left = _left_of(jobs, locks)
                 for tx in locks.removed:
                     for job in jobs[tx.dealer_id]:
                         job.failure = not_registered(tx.dealer_id)
@@ -247,6 +251,12 @@ class LeadWriter:
         self._failed = True
         for job in group:
             job.failure = job.failure or error
+
+
+def _left_of(jobs: Jobs, locks: DealerLocks) -> Left:
+    if not (locks.taken or locks.new):
+        return Left({}, {})
+    return Left(*({tx.dealer_id: jobs[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new)))
 
 
 def _token_reads(jobs: Iterable[SubmittedJob[Any]]) -> list[Read]:

@@ -141,8 +141,8 @@ def known_revisions() -> frozenset[str]:
     return frozenset(path.stem[1:5] for path in (_MIGRATIONS / "versions").glob("r*.py"))
 
 
-def migrate_connection(connection: Connection, revision: str = SCHEMA_REVISION) -> str | None:
-    """`migrate` in a transaction of the caller. An empty or older database gets the schema `revision`."""
+def migrate_connection(connection: Connection, revision: str = "head") -> str | None:
+    """`migrate` in a transaction of the caller. An empty or older database gets the schema `revision`: the newest."""
     if connection.dialect.name == "postgresql":
         connection.execute(LOCK_SCHEMA)
     found = _schema_revision(connection)
@@ -165,8 +165,8 @@ def check_schema(connection: Connection) -> None:
         raise SchemaOutdated("the database is empty: it has to be migrated before it can be used")
     if found < FIRST_REVISION:
         raise SchemaOutdated(
-            f"the database has schema {found}, which is too old for this version: start the version of commit 61e4e78 "
-            "once, which upgrades the database, then start this version"
+            f"the database has schema {found}, from before the first release, which this version cannot upgrade: start "
+            "with a new database"
         )
     if found < SCHEMA_REVISION:
         raise SchemaOutdated(f"the database has schema {found}, this program needs {SCHEMA_REVISION}: migrate it")

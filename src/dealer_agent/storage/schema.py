@@ -37,10 +37,10 @@ from sqlalchemy import (
 
 from dealer_agent.storage.columns import ExternalText, UtcTime, columns, sealed
 
-FIRST_REVISION = "0009"
+FIRST_REVISION = "0022"
 """The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0021"
+SCHEMA_REVISION = "0022"
 """The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 metadata = MetaData()
@@ -161,8 +161,16 @@ dealer_keys = dealer_table(
     key=("key_id",),
 )
 
-# When the upkeep of a dealer of an installation is due, and when the heads of its chains were recorded.
-upkeep = dealer_table("upkeep", columns(UtcTime, "due_at", "heads_at"))
+# What waits for a time (the package `jobs`). The process that has the `lease` works on the job. `attempts` counts since
+# the job last succeeded, and `result` is what its last run left for the next one.
+jobs = dealer_table(
+    "jobs",
+    columns(String, "kind", "subject", "lease"),
+    columns(UtcTime, "due_at", "leased_until"),
+    columns(Integer, "attempts"),
+    columns(ExternalText, "result"),
+    key=("kind", "subject"),
+)
 
 # The machines that serve the dealer or the installation. `settings` is a hash. A running service renews its record.
 replicas = dealer_table(
@@ -230,21 +238,18 @@ refused_imports = dealer_table(
     key=("refusal_id",),
 )
 
-# The feeds of the dealer's settings, whose digest is `digest`. The process that has the `lease` works on the feed.
-# `seen` is what the source remembers (`feed_collection.source`, JSON), and `imported_hash` is the hash of the last
-# imported file: both are only valid for these settings. `new_at` is the arrival of the newest file that was read.
+# The feeds of the dealer's settings, whose digest is `digest`. Each has a job. `seen` is what the source remembers
+# (`feed_collection.source`, JSON), and `imported_hash` is the hash of the last imported file: both are only valid for
+# these settings. `new_at` is the arrival of the newest file that was read.
 feeds = dealer_table(
     "feeds",
-    columns(String, "name", "source", "lease"),
+    columns(String, "name", "source"),
     columns(ExternalText, "fetch_problem", "file_problem"),
-    columns(UtcTime, "since", "next_at", "leased_until", "checked_at", "succeeded_at", "new_at", "imported_at"),
-    columns(Integer, "late_hours", "failures"),
+    columns(UtcTime, "since", "checked_at", "succeeded_at", "new_at", "imported_at"),
+    columns(Integer, "late_hours"),
     columns(LargeBinary, "digest", "seen", "imported_hash"),
     key=("name",),
 )
-
-# The number of the settings from which the feeds of a dealer of an installation were taken.
-feed_dealers = dealer_table("feed_dealers", columns(BigInteger, "settings_number"))
 
 # The files of feeds. `file_id` is the beginning of the file's name in its folder, `name` is its name at the source.
 # `state` is waiting, imported, unchanged, refused or failed. `revision` is that of the import.
@@ -430,18 +435,9 @@ daily_counts = dealer_table(
     key=("day", "subject", "item"),
 )
 
-# The monthly report that was or will be mailed: one process at a time tries it, until `due_at`. `month` is `2026-10`.
-monthly_reports = dealer_table(
-    "monthly_reports",
-    columns(String, "month"),
-    columns(Integer, "attempts"),
-    columns(UtcTime, "due_at", "sent_at"),
-    key=("month",),
-)
-# When the conditions of a dealer are checked next, and when its last digest was made. The leads that failed since the
-# last quiet day, and when the last one did.
+# When the last digest of a dealer was made. The leads that failed since the last quiet day, and when the last one did.
 alert_checks = dealer_table(
-    "alert_checks", columns(UtcTime, "due_at", "digest_at", "lead_failed_at"), columns(Integer, "failed_leads")
+    "alert_checks", columns(UtcTime, "digest_at", "lead_failed_at"), columns(Integer, "failed_leads")
 )
 
 # A condition of a subject, such as a channel (`alerts.rules.AlertState`).
@@ -455,12 +451,12 @@ alerts = dealer_table(
     key=("condition", "subject"),
 )
 
-# A message about alerts, one row for each receiver: mail or webhook. `state` is waiting, sent or failed. `document` has
-# no customer data.
+# A message about alerts, one row for each receiver: mail or webhook. `state` is waiting, sent or failed. While it waits
+# it has a job. `document` has no customer data.
 alert_messages = dealer_table(
     "alert_messages",
     columns(String, "message_id", "receiver", "kind", "state"),
-    columns(UtcTime, "created_at", "due_at", "settled_at"),
+    columns(UtcTime, "created_at", "settled_at"),
     columns(Integer, "attempts"),
     columns(ExternalText, "problem"),
     columns(LargeBinary, "document"),

@@ -1,0 +1,61 @@
+"""The jobs of alerts: checks of a dealer or of the operator, and messages."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from dealer_agent.alerts.checking import FIRST_PAUSE, LONGEST_PAUSE, Watch, run_check, send_message
+from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.storage.alerts import ALERT_CHECK, MESSAGE_KINDS, Receiver
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.jobs import Job
+from dealer_agent.storage.store import Store
+
+CHECK_SECONDS = 60.0
+"""How often the conditions of one dealer, and those of the operator, are checked."""
+SECONDS_A_DEALER = 0.5
+"""Checks of many dealers are spread, so that their cost stays bounded: 1,000 dealers are checked every 8 minutes."""
+UNWATCHED_SECONDS = 3600.0
+UNWATCHED_SECONDS_A_DEALER = 3.0
+"""How soon a dealer without receivers of alerts is looked at again: after an hour, or later with many dealers."""
+MOST_SENDING = 32
+"""The most messages to each kind of receiver that a process sends at the same time. Those of the operator do not count.
+Each receiver of a dealer gets its messages one after the other."""
+
+
+@dataclass(frozen=True)
+class AlertJobs:
+    """The alerts of the dealers of a process. `find_watch` makes the watch of an owner; None without receivers.
+
+    It raises StorageError and SettingsError. `longest_wait` is longer than the time from one check to the next.
+    """
+
+    store: Store
+    find_watch: Callable[[str], Watch | None]
+    count_dealers: Callable[[], int] = lambda: 1
+    longest_wait: timedelta = timedelta(seconds=2 * CHECK_SECONDS)
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds of jobs."""
+        check = Kind(ALERT_CHECK, self._check, longest_wait=self.longest_wait, at_once=20, is_lasting=True)
+        return [check, *(self._messages(receiver, name) for receiver, name in MESSAGE_KINDS.items())]
+
+    async def _check(self, job: Job) -> Next:
+        watch = await asyncio.to_thread(self.find_watch, job.dealer_id)
+        # Those of the operator are not spread.
+        dealers = 0 if job.dealer_id == ALL_DEALERS else self.count_dealers()
+        if watch is None:
+            seconds = max(UNWATCHED_SECONDS, UNWATCHED_SECONDS_A_DEALER * dealers)
+            return Next(job.now + timedelta(seconds=seconds))
+        has_messages = await asyncio.to_thread(run_check, self.store, watch, job)
+        seconds = max(CHECK_SECONDS, SECONDS_A_DEALER * dealers)
+        return Next(job.now + timedelta(seconds=seconds), has_new_jobs=has_messages)
+
+    def _messages(self, receiver: Receiver, name: str) -> Kind:
+        async def send(job: Job) -> Next:
+            watch = await asyncio.to_thread(self.find_watch, job.dealer_id)
+            return await send_message(self.store, watch, receiver, job)
+
+        return Kind(name, send, FIRST_PAUSE, LONGEST_PAUSE, longest_wait=2 * LONGEST_PAUSE, at_once=MOST_SENDING)

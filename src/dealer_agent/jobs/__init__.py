@@ -1,0 +1,25 @@
+"""The work of a service that waits for a time: one table of jobs (`storage.jobs`), and one loop in every process.
+
+A row is a job: its kind, its dealer, a subject such as a feed, when it is due, its lease, its attempts since it last
+succeeded, and a result for the next run. The dealer ALL_DEALERS stands for the operator of an installation.
+
+A job is added in the transaction that makes it necessary: new settings add `settings`, an alert adds one job for each
+receiver of its message. Most jobs never end: each run says when the next one is due.
+
+The loop (`jobs.loop`) finds what is due with one indexed query for each kind. It takes the lease of a job, renews it
+while the job runs, and stores when the job is due next. After a kill, another process takes the job over when the lease
+ends. A process that was stopped meanwhile stores nothing that the new owner could overwrite: `hold_job` locks the row
+and raises LeaseLost. So each job can be repeated.
+
+A kind is a function and its rule for another attempt (`loop.Kind`):
+
+- `settings`: stores the feeds and the other jobs of a dealer, after its settings have changed (`bootstrap.jobs`);
+- `feed`: collects a feed (`feed_collection.collector`);
+- `disposal`, `heads`, `report`, `keys`: the upkeep of a dealer (`server.upkeep`, `bootstrap.monthly_mail`,
+  `server.installation_keys`);
+- `alert check`, `alert mail`, `alert webhook`: conditions, and messages about them (`alerts.jobs`).
+
+Deliveries have a queue of their own, the table `outbox` (`storage.outbox`): they are stored with each lead, so a
+delivery costs one row and no more. They also have an order for each receiver, and slots that channels
+share (`delivery.loop`).
+"""

@@ -1,0 +1,220 @@
+"""The table of jobs: when each is due, and which process does it now (see the package `jobs`).
+
+A process has a job until its lease ends. A lease is a name that is never used twice. The clocks of machines may differ,
+and a clock may be set back: a time that is further in the future than it can be counts as past.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import Boolean, Insert, Integer, Select, and_, bindparam, delete, func, or_, select, update
+
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.columns import ExternalText, UtcTime
+from dealer_agent.storage.errors import LeaseLost
+from dealer_agent.storage.schema import jobs, of_dealer, registered_dealers, upsert
+from dealer_agent.storage.transaction import InstallationTransaction, Transaction
+
+LEASE = timedelta(seconds=60)
+"""A process renews its lease after a third of it. After a kill, another process takes over at its end."""
+
+SETTINGS = "settings"
+"""The kind of the job that stores the feeds and the other jobs of a dealer after its settings have changed."""
+
+When = Literal["due", "unless it failed", "now"]
+"""Which jobs `claim_job` takes: due ones; those and jobs whose last run did not fail; any job."""
+
+
+class JobKey(NamedTuple):
+    """A job of the dealer `dealer_id`, or of ALL_DEALERS. The subject is empty if the dealer has one such job."""
+
+    dealer_id: str
+    kind: str
+    subject: str = ""
+
+
+class Job(NamedTuple):
+    """A job that this process claimed at `now`. `attempts` counts this one too.
+
+    `is_due`: it was due. `result` is what the last run left for this one.
+    """
+
+    dealer_id: str
+    kind: str
+    subject: str
+    lease: str
+    now: datetime
+    due_at: datetime
+    is_due: bool
+    attempts: int
+    result: str | None = None
+
+    @property
+    def key(self) -> JobKey:
+        """Which job it is."""
+        return JobKey(self.dealer_id, self.kind, self.subject)
+
+
+_NOW = bindparam("now", type_=UtcTime)
+_FREE = or_(
+    jobs.c.leased_until.is_(None), jobs.c.leased_until <= _NOW, jobs.c.leased_until > bindparam("longest_lease")
+)
+_DUE = or_(jobs.c.due_at <= _NOW, jobs.c.due_at > bindparam("longest_wait"))
+_THIS = (of_dealer(jobs), jobs.c.kind == bindparam("of_kind"), jobs.c.subject == bindparam("of_subject"))
+_HELD = (*_THIS, jobs.c.lease == bindparam("of_lease"))
+
+# The dealer of a folder is not registered.
+_DUE_JOBS = (
+    select(
+        jobs.c.dealer_id,
+        jobs.c.subject,
+        jobs.c.due_at,
+        func.row_number()
+        .over(partition_by=jobs.c.dealer_id, order_by=(jobs.c.due_at, jobs.c.subject))
+        .label("of_dealer"),
+    )
+    .join(registered_dealers, registered_dealers.c.dealer_id == jobs.c.dealer_id, isouter=True)
+    .where(
+        jobs.c.kind == bindparam("of_kind"),
+        _DUE,
+        _FREE,
+        or_(
+            registered_dealers.c.dealer_id.is_(None),
+            registered_dealers.c.enabled,
+            bindparam("of_disabled", type_=Boolean),
+        ),
+    )
+)
+
+
+def _oldest(due: Select[Any]) -> Select[Any]:
+    found = due.subquery()
+    return (
+        select(found.c.dealer_id, found.c.subject)
+        .where(found.c.of_dealer <= bindparam("most_of_dealer"))
+        .order_by(found.c.due_at, found.c.dealer_id, found.c.subject)
+        .limit(bindparam("most"))
+    )
+
+
+FIND_ALL_DUE = _oldest(_DUE_JOBS)
+
+FIND_DUE = _oldest(_DUE_JOBS.where(of_dealer(jobs)))
+
+CLAIM_JOB = (
+    update(jobs)
+    .where(
+        *_THIS,
+        _FREE,
+        or_(
+            _DUE,
+            bindparam("early", type_=Boolean),
+            # A row with an old lease: its process died.
+            and_(bindparam("unless_failed", type_=Boolean), or_(jobs.c.attempts == 0, jobs.c.lease.is_not(None))),
+        ),
+    )
+    .values(lease=bindparam("new_lease"), leased_until=bindparam("until"), attempts=jobs.c.attempts + 1)
+    .returning(jobs.c.due_at, jobs.c.attempts, jobs.c.result)
+)
+
+HOLD_JOB = update(jobs).where(*_HELD).values(leased_until=bindparam("until"))
+
+_ENDED = {"lease": None, "leased_until": None}
+
+FINISH_JOB = (
+    update(jobs)
+    .where(*_HELD)
+    .values(
+        **_ENDED,
+        due_at=bindparam("next_due"),
+        attempts=bindparam("counted", type_=Integer),
+        result=bindparam("new_result", type_=ExternalText),
+    )
+)
+
+REMOVE_JOB = delete(jobs).where(*_HELD)
+
+ADD_JOB = upsert(jobs, "UPDATE SET due_at = excluded.due_at, attempts = 0, lease = NULL, leased_until = NULL")
+
+BEGIN_JOB = upsert(jobs, "UPDATE SET due_at = excluded.due_at")
+
+REMOVE_OTHERS = delete(jobs).where(
+    of_dealer(jobs), jobs.c.kind == bindparam("of_kind"), jobs.c.subject.not_in(bindparam("subjects", expanding=True))
+)
+
+
+def add_jobs(tx: Transaction, kind: str, subjects: Iterable[str] = ("",)) -> None:
+    """Adds jobs that are due now. One that is there already begins anew: whoever works on it loses its lease."""
+    _put(tx, ADD_JOB, [(kind, subject) for subject in subjects])
+
+
+def begin_jobs(tx: Transaction, kinds: Iterable[str]) -> None:
+    """Makes the only job of each kind due now. One that is being done stays so, and then waits for its next time."""
+    _put(tx, BEGIN_JOB, [(kind, "") for kind in kinds])
+
+
+def remove_other_jobs(tx: Transaction, kind: str, subjects: Sequence[str]) -> None:
+    """Removes the jobs of a kind with other subjects."""
+    tx.execute(REMOVE_OTHERS, {"of_kind": kind, "subjects": list(subjects)})
+
+
+def _put(tx: Transaction, statement: Insert, keys: Sequence[tuple[str, str]]) -> None:
+    if keys:
+        rows = [{"kind": kind, "subject": subject, "due_at": tx.now, "attempts": 0} for kind, subject in keys]
+        tx.execute_each(statement, rows)
+
+
+def find_due_jobs(
+    tx: Transaction | InstallationTransaction,
+    now: datetime,
+    kind: str,
+    longest_wait: timedelta,
+    most: int,
+    most_of_dealer: int,
+    *,
+    of_disabled: bool = False,
+) -> list[JobKey]:
+    """Up to `most` jobs of a kind that are due and that no process has, the longest overdue first.
+
+    They are those of the transaction's dealer, or of all dealers. At most `most_of_dealer` are of one dealer, so that
+    one dealer's jobs do not hide those of the others. Disabled dealers have none, unless `of_disabled`.
+    """
+    statement = FIND_DUE if isinstance(tx, Transaction) else FIND_ALL_DUE
+    sought = {"of_kind": kind, "most": most, "most_of_dealer": most_of_dealer, "of_disabled": of_disabled}
+    rows = tx.execute(statement, sought | _limits(now, longest_wait))
+    return [JobKey(row.dealer_id, kind, row.subject) for row in rows]
+
+
+def claim_job(tx: Transaction, kind: str, subject: str, longest_wait: timedelta, when: When = "due") -> Job | None:
+    """Takes the lease of a job. None if another process has it, if `when` excludes it, or if there is no such job."""
+    lease = new_ulid()
+    values = {"of_kind": kind, "of_subject": subject, "new_lease": lease, "until": tx.now + LEASE}
+    modes = {"early": when == "now", "unless_failed": when == "unless it failed"}
+    row = tx.execute(CLAIM_JOB, values | modes | _limits(tx.now, longest_wait)).one_or_none()
+    if row is None:
+        return None
+    is_due = row.due_at <= tx.now or row.due_at > tx.now + longest_wait
+    return Job(tx.dealer_id, kind, subject, lease, tx.now, row.due_at, is_due, row.attempts, row.result)
+
+
+def hold_job(tx: Transaction, job: Job) -> None:
+    """Renews the lease, and keeps it until the end of the transaction. Raises LeaseLost."""
+    if tx.execute(HOLD_JOB, {**_held(job), "until": tx.now + LEASE}).rowcount == 0:
+        raise LeaseLost(f"another process has the job {' '.join(job.key)}, or it was removed")
+
+
+def finish_job(tx: Transaction, job: Job, due_at: datetime | None, attempts: int, result: str | None) -> None:
+    """Gives the lease back, and stores when the job is due again; None removes it. Does nothing without the lease."""
+    if due_at is None:
+        tx.execute(REMOVE_JOB, _held(job))
+    else:
+        tx.execute(FINISH_JOB, {**_held(job), "next_due": due_at, "counted": attempts, "new_result": result})
+
+
+def _held(job: Job) -> dict[str, str]:
+    return {"of_kind": job.kind, "of_subject": job.subject, "of_lease": job.lease}
+
+
+def _limits(now: datetime, longest_wait: timedelta) -> dict[str, datetime]:
+    return {"now": now, "longest_lease": now + 2 * LEASE, "longest_wait": now + longest_wait}

@@ -1,0 +1,485 @@
+"""The first schema: all tables (`storage.schema` describes them), triggers, and row-level security of PostgreSQL."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0022"
+down_revision = None
+
+TYPES: dict[str, type[sa.types.TypeEngine[Any]]] = {
+    "text": sa.String,
+    "numbers": sa.BigInteger,
+    "counts": sa.Integer,
+    "flags": sa.Boolean,
+    "data": sa.LargeBinary,
+    "sealed": sa.LargeBinary,
+}
+
+# SQLite runs no trigger for the change that a trigger makes.
+SQLITE_TRIGGERS = (
+    """
+    CREATE TRIGGER revisions_added AFTER INSERT ON revisions
+    BEGIN
+        UPDATE revisions SET changed_at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+        WHERE dealer_id = NEW.dealer_id;
+    END
+    """,
+    """
+    CREATE TRIGGER revisions_changed AFTER UPDATE OF stock_revision, token_revision, settings_revision ON revisions
+    WHEN NEW.stock_revision <> OLD.stock_revision
+        OR NEW.token_revision <> OLD.token_revision
+        OR NEW.settings_revision <> OLD.settings_revision
+    BEGIN
+        UPDATE revisions SET changed_at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+        WHERE dealer_id = NEW.dealer_id;
+    END
+    """,
+)
+
+# The functions name no table, or are bound to their tables when they are made (BEGIN ATOMIC). So nobody can redirect
+# them with another search path.
+POSTGRESQL_TRIGGERS = (
+    """
+    CREATE FUNCTION set_changed_at() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF TG_OP = 'INSERT' OR OLD IS DISTINCT FROM NEW THEN
+            NEW.changed_at := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+        END IF;
+        RETURN NEW;
+    END $$
+    """,
+    "CREATE TRIGGER set_changed_at BEFORE INSERT OR UPDATE ON revisions FOR EACH ROW EXECUTE FUNCTION set_changed_at()",
+    """
+    CREATE FUNCTION announce_change() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF TG_OP = 'DELETE' THEN
+            PERFORM pg_notify('dealer_agent_changes', OLD.dealer_id);
+        ELSIF TG_OP = 'INSERT' OR OLD IS DISTINCT FROM NEW THEN
+            PERFORM pg_notify('dealer_agent_changes', NEW.dealer_id);
+        END IF;
+        RETURN NULL;
+    END $$
+    """,
+    *(
+        f"CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE ON {table} "
+        "FOR EACH ROW EXECUTE FUNCTION announce_change()"
+        for table in ("revisions", "registered_dealers", "dealer_hosts", "dealer_keys")
+    ),
+)
+
+# It runs as the owner of the tables, for whom row-level security does not hold, and returns only ids. `outbox` of the
+# application has the same statement for SQLite, and its explanation.
+DUE_DEALERS = """
+    CREATE FUNCTION dealers_with_due_deliveries(now_at bigint, latest bigint, most integer) RETURNS SETOF varchar
+    LANGUAGE sql STABLE SECURITY DEFINER
+    BEGIN ATOMIC
+        WITH RECURSIVE waiting(dealer_id) AS (
+            SELECT min(dealer_id) FROM outbox WHERE state = 'waiting'
+            UNION ALL
+            SELECT (SELECT min(o.dealer_id) FROM outbox o WHERE o.state = 'waiting' AND o.dealer_id > w.dealer_id)
+            FROM waiting w WHERE w.dealer_id IS NOT NULL
+        )
+        SELECT w.dealer_id
+        FROM waiting w
+        CROSS JOIN LATERAL (
+            SELECT o.due_at FROM outbox o
+            WHERE o.dealer_id = w.dealer_id AND o.state = 'waiting'
+                AND COALESCE(NULLIF(o.due_at, o.created_at), 0) <= now_at
+                AND (o.leased_until IS NULL OR o.leased_until <= now_at OR o.leased_until > latest)
+                AND (
+                    o.follows IS NULL
+                    OR NOT EXISTS (
+                        SELECT FROM outbox b
+                        WHERE b.dealer_id = o.dealer_id AND b.delivery_id = o.follows
+                            AND (b.state = 'waiting' OR b.leased_until > now_at AND b.leased_until <= latest)
+                    )
+                )
+            ORDER BY COALESCE(NULLIF(o.due_at, o.created_at), 0)
+            LIMIT 1
+        ) oldest
+        ORDER BY oldest.due_at, w.dealer_id
+        LIMIT most;
+    END
+"""
+
+INSTALLATION_TABLES = (
+    "registered_dealers",
+    "dealer_hosts",
+    "dealer_keys",
+    "revisions",
+    "jobs",
+)
+"""The tables whose rows of all dealers a transaction of the installation may read."""
+
+
+def _table(
+    name: str,
+    key: str,
+    *,
+    of: str = "",
+    cascades: bool = False,
+    nullable: str = "",
+    defaults: Mapping[str, str] = MappingProxyType({}),
+    indexes: Sequence[str] = (),
+    unique: Sequence[str] = (),
+    **columns: str,
+) -> None:
+    """Makes a table with the columns of each type (`TYPES`). All names are split at spaces.
+
+    The primary key and each index begin with `dealer_id`, and then have the named columns. Each row belongs to the row
+    of the table `of` that has the same key. With `cascades`, it is deleted with that row.
+    """
+    described = [
+        sa.Column(
+            column,
+            TYPES[kind],
+            nullable=column in nullable.split(),
+            server_default=defaults.get(column),
+            comment="sealed" if kind == "sealed" else None,
+        )
+        for kind, names in columns.items()
+        for column in names.split()
+    ]
+    constraints: list[sa.Constraint] = [sa.PrimaryKeyConstraint("dealer_id", *key.split(), name=f"pk_{name}")]
+    if of:
+        owner, owner_key = of.split(".")
+        constraints.append(
+            sa.ForeignKeyConstraint(
+                ["dealer_id", owner_key],
+                [f"{owner}.dealer_id", of],
+                name=f"fk_{name}_{owner}",
+                ondelete="CASCADE" if cascades else None,
+            )
+        )
+    op.create_table(name, sa.Column("dealer_id", sa.String, nullable=False), *described, *constraints)
+    for index in (*indexes, *unique):
+        _index(name, index, unique=index in unique)
+
+
+def _index(table: str, columns: str, where: str | None = None, *, unique: bool = False) -> None:
+    """Makes an index, of the rows that satisfy the condition `where`."""
+    names = ["dealer_id", *columns.split()]
+    condition = None if where is None else sa.text(where)
+    op.create_index(
+        f"ix_{table}_{'_'.join(names)}",
+        table,
+        names,
+        unique=unique,
+        sqlite_where=condition,
+        postgresql_where=condition,
+    )
+
+
+def upgrade() -> None:
+    """Makes the tables with their indexes, the triggers, and on PostgreSQL the policies."""
+    _make_tables_of_installations()
+    _make_tables_of_stock()
+    _make_tables_of_leads()
+    _make_tables_of_jobs()
+    connection = op.get_bind()
+    is_postgresql = connection.dialect.name == "postgresql"
+    for statement in POSTGRESQL_TRIGGERS if is_postgresql else SQLITE_TRIGGERS:
+        op.execute(statement)
+    if is_postgresql:
+        op.execute(DUE_DEALERS)
+        op.execute("REVOKE ALL ON FUNCTION dealers_with_due_deliveries FROM PUBLIC")
+        _isolate(connection)
+
+
+def _isolate(connection: sa.Connection) -> None:
+    """A transaction reads and writes rows of its dealer. One about all dealers reads INSTALLATION_TABLES."""
+    variable = "current_setting('dealer_agent.dealer', true)"
+    for table in sa.inspect(connection).get_table_names():
+        if table == "alembic_version":
+            continue
+        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+        op.execute(f"CREATE POLICY one_dealer ON {table} USING (dealer_id = {variable})")
+        if table in INSTALLATION_TABLES:
+            op.execute(f"CREATE POLICY all_dealers ON {table} FOR SELECT USING ({variable} = '*')")
+
+
+def _make_tables_of_installations() -> None:
+    _table(
+        "dealers",
+        "",
+        numbers="consent_events accesses",
+        data="consent_head consent_seal access_head access_seal",
+        nullable="consent_head consent_seal access_head access_seal",
+        defaults={"consent_events": "0", "accesses": "0"},
+    )
+    _table("vault_keys", "key_id", text="key_id", data="proof")
+    _table("vault_key_uses", "key_id", text="key_id state lacked_by", numbers="since", nullable="lacked_by")
+    _table("clocks", "", numbers="trusted_at")
+    _table(
+        "revisions",
+        "",
+        numbers="stock_revision token_revision settings_revision changed_at",
+        defaults={"settings_revision": "0", "changed_at": "0"},
+    )
+    op.create_index("ix_revisions_changed_at_dealer_id", "revisions", ["changed_at", "dealer_id"])
+    _table(
+        "registered_dealers",
+        "",
+        flags="enabled listed",
+        text="name",
+        numbers="settings_number added_at changed_at",
+    )
+    _table("dealer_settings", "number", numbers="number at", text="actor note", data="document")
+    _table("dealer_hosts", "host", text="host", numbers="added_at")
+    _table("dealer_keys", "key_id", text="key_id", counts="position", data="wrapped", numbers="created_at")
+    _table("key_copies", "key_id", text="key_id", numbers="confirmed_at")
+    _table("replicas", "machine", text="machine version settings", numbers="seen_at")
+    _table(
+        "tokens",
+        "token_id",
+        text="token_id purpose name",
+        data="token_hash",
+        numbers="created_at revoked_at",
+        nullable="revoked_at",
+        defaults={"purpose": "skills"},
+        unique=["token_hash"],
+    )
+    _table("refusals", "refusal_id", text="refusal_id code", numbers="at", indexes=["at"])
+    _table(
+        "accesses",
+        "access_id",
+        text="access_id actor action lead_id",
+        numbers="at number deleted",
+        counts="leads",
+        data="deleted_head hash",
+        nullable="lead_id deleted deleted_head",
+        indexes=["at"],
+        unique=["number"],
+    )
+    _table("daily_counts", "day subject item", text="day subject item", numbers="number")
+
+
+def _make_tables_of_stock() -> None:
+    _table(
+        "units",
+        "vehicle_id",
+        text="vehicle_id vin stock digest",
+        data="document_hash",
+        numbers="first_seen changed_at updated_at sold_at",
+        nullable="vin stock sold_at",
+        indexes=["sold_at"],
+        unique=["vin"],
+    )
+    _table(
+        "unit_documents",
+        "vehicle_id",
+        of="units.vehicle_id",
+        cascades=True,
+        text="vehicle_id",
+        data="unit",
+    )
+    _table(
+        "imports",
+        "revision",
+        numbers="revision at",
+        text="source layout feed",
+        flags="full_file",
+        counts="added changed unchanged sold back",
+        data="rooftops findings",
+        nullable="feed rooftops findings",
+    )
+    _table(
+        "unit_changes",
+        "vehicle_id",
+        text="vehicle_id vin stock digest",
+        data="document_hash unit",
+        numbers="revision first_seen changed_at updated_at sold_at",
+        nullable="vin stock unit sold_at",
+    )
+    _table("feed_shapes", "rooftops", text="rooftops", data="shape")
+    _table(
+        "refused_imports",
+        "refusal_id",
+        text="refusal_id source layout feed",
+        numbers="at",
+        data="rooftops findings",
+        nullable="layout feed rooftops",
+        indexes=["at"],
+    )
+    _table(
+        "feeds",
+        "name",
+        text="name source fetch_problem file_problem",
+        numbers="since checked_at succeeded_at new_at imported_at",
+        counts="late_hours",
+        data="digest seen imported_hash",
+        nullable="seen imported_hash checked_at succeeded_at new_at imported_at fetch_problem file_problem",
+    )
+    _table(
+        "feed_files",
+        "feed file_id",
+        text="feed file_id name state problem",
+        numbers="size received_at finished_at revision",
+        counts="attempts",
+        data="content_hash",
+        nullable="finished_at revision problem",
+        defaults={"attempts": "0"},
+    )
+
+
+def _make_tables_of_leads() -> None:
+    _table(
+        "leads",
+        "lead_id",
+        text="lead_id status rooftop vehicle_id vin stock token_id may_be_same_person_as",
+        numbers="received_at used_at erased_at",
+        data="vehicle",
+        sealed="source_agent customer payload",
+        nullable="erased_at source_agent vehicle_id vin stock vehicle token_id may_be_same_person_as customer payload",
+        indexes=["received_at lead_id", "used_at"],
+    )
+    _index("leads", "may_be_same_person_as", where="may_be_same_person_as IS NOT NULL")
+    _table(
+        "lead_events",
+        "event_id",
+        of="leads.lead_id",
+        text="event_id lead_id",
+        numbers="at",
+        sealed="changes",
+        nullable="changes",
+        indexes=["lead_id"],
+    )
+    _table(
+        "lead_contacts",
+        "contact_hash vehicle_key received_at lead_id",
+        of="leads.lead_id",
+        data="contact_hash vehicle_key",
+        numbers="received_at",
+        text="lead_id",
+        sealed="contact vehicle",
+        nullable="vehicle",
+        # The second finds the newest leads of a contact: a lead of a person with thousands of leads costs no more.
+        indexes=["lead_id", "contact_hash received_at lead_id"],
+    )
+    _table("withdrawals", "contact_hash channel", data="contact_hash", text="channel", numbers="at")
+    _table(
+        "consent_proofs",
+        "number",
+        of="leads.lead_id",
+        numbers="number last_at",
+        text="lead_id",
+        sealed="body",
+        indexes=["lead_id", "last_at"],
+    )
+    _table(
+        "proof_contacts",
+        "contact_hash lead_id",
+        of="leads.lead_id",
+        data="contact_hash",
+        text="lead_id",
+        indexes=["lead_id"],
+    )
+    _table(
+        "consent_events",
+        "number",
+        of="leads.lead_id",
+        numbers="number at granted_at expires_at",
+        text="lead_id kind purpose",
+        data="channels commitment hash",
+        sealed="body",
+        nullable="granted_at expires_at body",
+        # With the number: events are read in order, and SQLite would read the whole chain instead of sorting them.
+        indexes=["lead_id number"],
+    )
+    # The check of the table of withdrawals reads these events only.
+    op.execute(
+        "CREATE INDEX ix_consent_events_withdrawals ON consent_events (dealer_id, number) "
+        "WHERE kind IN ('revoked', 'revoked on another lead')"
+    )
+    _table(
+        "appointments",
+        "appointment_id",
+        of="leads.lead_id",
+        text="appointment_id lead_id rooftop kind status shares vehicle_id",
+        numbers="created_at starts_at ends_at cancelled_at",
+        data="reply",
+        sealed="request",
+        nullable="starts_at ends_at cancelled_at shares request vehicle_id",
+        indexes=["lead_id", "starts_at"],
+    )
+    _index("appointments", "shares", where="shares IS NOT NULL")
+    _table(
+        "places",
+        "rooftop kind quarter place",
+        of="appointments.appointment_id",
+        cascades=True,
+        text="rooftop kind appointment_id",
+        numbers="quarter",
+        counts="place",
+        indexes=["appointment_id"],
+    )
+    _table(
+        "idempotency",
+        "fingerprint",
+        data="fingerprint",
+        numbers="at",
+        text="lead_id",
+        sealed="reply",
+        nullable="lead_id",
+        indexes=["at", "lead_id"],
+    )
+
+
+def _make_tables_of_jobs() -> None:
+    _table(
+        "outbox",
+        "delivery_id",
+        of="leads.lead_id",
+        text="delivery_id lead_id event_id kind rooftop channel state lease problem follows trace",
+        numbers="created_at due_at leased_until settled_at",
+        counts="attempts unknown",
+        sealed="document",
+        nullable="event_id lease leased_until settled_at problem document follows trace",
+        defaults={"unknown": "0"},
+        # With the state: SQLite would read all waiting deliveries instead of those of one lead.
+        indexes=["lead_id state", "state rooftop channel due_at delivery_id"],
+    )
+    # The dealers with due deliveries, and the oldest of each. The second column is 0 for one that was never put off.
+    op.execute(
+        "CREATE INDEX ix_outbox_due ON outbox (dealer_id, (COALESCE(NULLIF(due_at, created_at), 0))) "
+        "WHERE state = 'waiting'"
+    )
+    _table(
+        "jobs",
+        "kind subject",
+        text="kind subject lease result",
+        numbers="due_at leased_until",
+        counts="attempts",
+        nullable="lease leased_until result",
+    )
+    # The due jobs of all dealers.
+    op.create_index("ix_jobs_kind_due_at", "jobs", ["kind", "due_at"])
+    _table(
+        "alert_checks",
+        "",
+        numbers="digest_at lead_failed_at",
+        counts="failed_leads",
+        nullable="digest_at lead_failed_at",
+    )
+    _table(
+        "alerts",
+        "condition subject",
+        text="condition subject",
+        numbers="seen_at cleared_at started_at ended_at reported_at since",
+        flags="start_reported",
+        counts="unreported amount",
+        nullable="seen_at cleared_at started_at ended_at reported_at since amount",
+    )
+    _table(
+        "alert_messages",
+        "message_id receiver",
+        text="message_id receiver kind state problem",
+        numbers="created_at settled_at",
+        counts="attempts",
+        data="document",
+        nullable="settled_at problem",
+    )
