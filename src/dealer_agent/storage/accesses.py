@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, delete, select
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.event_chain import ACCESSES, EMPTY, ChainEnd, ChainReport, append, check_rows, end_problem
-from dealer_agent.storage.schema import accesses, of_dealer
+from dealer_agent.storage.schema import accesses, of_dealer, rows_of
 from dealer_agent.storage.transaction import Transaction
 
 PROGRAM = "dealer-agent"
@@ -31,10 +31,7 @@ class Access(NamedTuple):
 
 
 LIST_ACCESSES = (
-    select(*(accesses.c[name] for name in Access._fields))
-    .where(of_dealer(accesses))
-    .order_by(accesses.c.at.desc(), accesses.c.access_id.desc())
-    .limit(bindparam("limit"))
+    rows_of(accesses, Access).order_by(accesses.c.at.desc(), accesses.c.access_id.desc()).limit(bindparam("limit"))
 )
 
 READ_LOG = select(accesses).where(of_dealer(accesses)).order_by(accesses.c.number).execution_options(yield_per=500)

@@ -36,6 +36,7 @@ from dealer_agent.storage.schema import (
     registered_dealers,
     replicas,
     revisions,
+    rows_of,
     unit_changes,
     upsert,
 )
@@ -110,11 +111,7 @@ READ_SETTINGS = select(dealer_settings.c.document).where(
     of_dealer(dealer_settings), dealer_settings.c.number == bindparam("sought")
 )
 
-LIST_SETTINGS = (
-    select(*(dealer_settings.c[name] for name in SettingsRecord._fields))
-    .where(of_dealer(dealer_settings))
-    .order_by(dealer_settings.c.number.desc())
-)
+LIST_SETTINGS = rows_of(dealer_settings, SettingsRecord).order_by(dealer_settings.c.number.desc())
 
 LIST_ALL_HOSTS = select(dealer_hosts.c.host, dealer_hosts.c.dealer_id).order_by(
     dealer_hosts.c.dealer_id, dealer_hosts.c.host

@@ -28,10 +28,12 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
+    Select,
     String,
     Table,
     bindparam,
     insert,
+    select,
     text,
 )
 
@@ -49,6 +51,11 @@ metadata = MetaData()
 def of_dealer(table: FromClause) -> ColumnElement[bool]:
     """The condition that a row belongs to the dealer of the transaction: its parameter is `dealer`."""
     return table.c.dealer_id == bindparam("dealer")
+
+
+def rows_of(table: Table, kind: Any) -> Select[Any]:
+    """A SELECT of the dealer's rows, with the columns that the named tuple `kind` has."""
+    return select(*(table.c[name] for name in kind._fields)).where(of_dealer(table))
 
 
 def of_lead(table: FromClause) -> ColumnElement[bool]:

@@ -32,6 +32,7 @@ from dealer_agent.storage.schema import (
     of_dealer,
     refused_imports,
     revisions,
+    rows_of,
     unit_changes,
     unit_documents,
     units,
@@ -152,12 +153,7 @@ def current_units(
     )
 
 
-LIST_IMPORTS = (
-    select(*(imports.c[name] for name in ImportRecord._fields))
-    .where(of_dealer(imports))
-    .order_by(imports.c.revision.desc())
-    .limit(bindparam("limit"))
-)
+LIST_IMPORTS = rows_of(imports, ImportRecord).order_by(imports.c.revision.desc()).limit(bindparam("limit"))
 
 READ_LIVE_UNITS = (
     select(unit_documents.c.unit, units.c.vehicle_id, units.c.first_seen, units.c.changed_at, units.c.updated_at)
@@ -309,12 +305,7 @@ ADD_REFUSED_IMPORT = insert(refused_imports)
 
 _newest_first = refused_imports.c.at.desc(), refused_imports.c.refusal_id
 
-LIST_REFUSED_IMPORTS = (
-    select(*(refused_imports.c[name] for name in RefusedImport._fields))
-    .where(of_dealer(refused_imports))
-    .order_by(*_newest_first)
-    .limit(bindparam("limit"))
-)
+LIST_REFUSED_IMPORTS = rows_of(refused_imports, RefusedImport).order_by(*_newest_first).limit(bindparam("limit"))
 
 DELETE_OLD_REFUSED_IMPORTS = delete(refused_imports).where(
     of_dealer(refused_imports),
