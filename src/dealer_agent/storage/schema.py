@@ -229,7 +229,7 @@ imports = dealer_table(
     key=("revision",),
 )
 
-# What the next import of the same rooftops is compared with (`inventory.feed_counts.FeedShape`). `rooftops` are a JSON
+# What the next import of the same rooftops is compared with (`inventory.feeds.counts.FeedShape`). `rooftops` are a JSON
 # array, which is empty for all rooftops.
 feed_shapes = dealer_table(
     "feed_shapes", columns(ExternalText, "rooftops"), columns(LargeBinary, "shape"), key=("rooftops",)

@@ -24,7 +24,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from dealer_agent.inventory.feed_checks import Finding
+from dealer_agent.inventory.feeds.checks import Finding
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.keys import check_owner
 from dealer_agent.storage.schema import (
