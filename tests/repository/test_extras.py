@@ -71,7 +71,7 @@ def test_the_parts_for_buyers_need_no_package_of_the_service(extra: str) -> None
     parts = {
         "": ["client.agent", "cli.ask", "cli.help"],
         "check": ["cli.check", "checker"],
-        "mcp": ["cli.mcp", "mcp_tools", "leads.consent_terms"],
+        "mcp": ["cli.mcp", "mcp_tools", "leads.consent"],
         "signatures": ["client"],
     }[extra]
     program = MODULES.format(parts=parts)

@@ -13,7 +13,7 @@ from dealer_agent.config import Settings
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.loading import FILE_NAME, read_text
-from dealer_agent.dealers.hosts import is_this_machine
+from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.outgoing.addresses import ANY_ADDRESS
 from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.isolation import ALL_DEALERS

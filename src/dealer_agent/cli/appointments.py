@@ -25,7 +25,7 @@ from dealer_agent.storage.tokens import create_token
 
 if TYPE_CHECKING:
     from dealer_agent.lead_intake.intake import LeadIntake
-    from dealer_agent.lead_intake.staff_visits import ChosenTime, StaffVisits, VisitChange
+    from dealer_agent.lead_intake.visit_changes import ChosenTime, VisitChange, VisitChanges
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -180,21 +180,7 @@ def cancel(dealer: OpenDealer, appointment_id: VisitArgument, tell_nobody: TellN
     Visits that are part of it are cancelled too. The customer gets a mail if visits are confirmed by mail and consent
     allows it.
     """
-    # Imported here: the other commands of the group do not need the catalogue's code.
-    from dealer_agent.lead_intake.visit_booking import NoVisitToCancel
-
-    notify = not tell_nobody
-    with _opened_intake(dealer) as intake:
-        try:
-            ended = intake.cancel_visit(appointment_id, notify=notify, now=datetime.now(UTC))
-        except NoVisitToCancel as problem:
-            fail(str(problem))
-    out.print(f"Visit {ended.visit.appointment_id} is cancelled.")
-    for part in ended.parts:
-        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} was part of it, and is cancelled too.")
-    _show_notices((ended.visit, *ended.parts), ended.mailed, notify=notify)
-    visit, *parts = (_facts(dealer, each) | {"status": CANCELLED} for each in (ended.visit, *ended.parts))
-    return visit | _outcome(parts, ended.mailed, notify=notify)
+    return _change(dealer, lambda staff: staff.cancel(appointment_id), tell_nobody=tell_nobody)
 
 
 def _subscribe(dealer: OpenDealer) -> None:
@@ -224,7 +210,7 @@ def _customers(visits: Iterable[ListedAppointment]) -> int:
 
 
 def _chosen(at: datetime, minutes: int | None, *, force: bool) -> "ChosenTime":
-    from dealer_agent.lead_intake.staff_visits import ChosenTime
+    from dealer_agent.lead_intake.visit_changes import ChosenTime
 
     return ChosenTime(start=at, length=None if minutes is None else timedelta(minutes=minutes), forced=force)
 
@@ -238,8 +224,10 @@ def _opened_intake(dealer: OpenDealer) -> Iterator["LeadIntake"]:
         yield LeadIntake(dealer.profile, writer, confirms_by_mail=dealer.settings.mail.confirms_visits)
 
 
-def _change(dealer: OpenDealer, change: "Callable[[StaffVisits], VisitChange]", *, tell_nobody: bool) -> dict[str, Any]:
-    from dealer_agent.lead_intake.staff_visits import ChangeRefused
+def _change(
+    dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]", *, tell_nobody: bool
+) -> dict[str, Any]:
+    from dealer_agent.lead_intake.visit_changes import ChangeRefused
 
     notify = not tell_nobody
     with _opened_intake(dealer) as intake:
@@ -258,13 +246,18 @@ def _change(dealer: OpenDealer, change: "Callable[[StaffVisits], VisitChange]", 
     if changed.replaced is not None:
         out.print(f"It replaces visit {changed.replaced}.")
     for part in changed.parts:
-        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} is part of it: it is {_words(part.status)} too.")
-    if visit.status == CONFIRMED:
+        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} belongs to it: it is {_words(part.status)} too.")
+    if visit.status in (CONFIRMED, CANCELLED):
         _show_notices((visit, *changed.parts), changed.mailed, notify=notify)
     elif notify:
         out.print("The service sends the lead again to every CRM that has it.")
-    more = _outcome([_facts(dealer, part) for part in changed.parts], changed.mailed, notify=notify)
-    return _facts(dealer, visit) | more | {"replaces": changed.replaced, "beyond": changed.beyond}
+    return _facts(dealer, visit) | {
+        "replaces": changed.replaced,
+        "beyond": changed.beyond,
+        "notified": notify,
+        "mailed": sorted(changed.mailed),
+        "parts": [_facts(dealer, part) for part in changed.parts],
+    }
 
 
 def _facts(dealer: OpenDealer, visit: AppointmentRecord) -> dict[str, Any]:
@@ -277,10 +270,6 @@ def _facts(dealer: OpenDealer, visit: AppointmentRecord) -> dict[str, Any]:
         "starts": dealer.local(visit.starts_at, visit.rooftop),
         "ends": dealer.local(visit.ends_at, visit.rooftop),
     }
-
-
-def _outcome(parts: list[dict[str, Any]], mailed: Collection[str], *, notify: bool) -> dict[str, Any]:
-    return {"replaces": None, "beyond": (), "notified": notify, "mailed": sorted(mailed), "parts": parts}
 
 
 def _words(name: str) -> str:

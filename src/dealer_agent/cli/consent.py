@@ -32,15 +32,14 @@ from dealer_agent.operations.erasure import is_known, revoke_consent
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.server.chain_heads import append_heads, read_heads
 from dealer_agent.storage.accesses import verify_accesses
-from dealer_agent.storage.chain_heads import Head, by_chain
 from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence, evidence_of
 from dealer_agent.storage.consents import verify_chain
-from dealer_agent.storage.event_chain import heads
+from dealer_agent.storage.erasure import proven_events, proven_leads
+from dealer_agent.storage.event_chain import Head, by_chain, heads
 from dealer_agent.storage.leads import find_leads_of
 from dealer_agent.storage.notices import restore_from_chain
-from dealer_agent.storage.proofs import proven_events, proven_leads
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals_check import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
+from dealer_agent.storage.withdrawals import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -206,15 +205,15 @@ def verify(
         if different.words is not None:
             _restore(dealer)
     erased = f", {report.erased} of them of erased persons" if report.erased else ""
-    out.print(f"The consent record is whole: {counted(report.events, 'event')}{erased}.")
-    deleted = f"; the first {log.deleted:,} were deleted by age" if log.deleted else ""
-    entries = f"{log.entries:,} {'entry' if log.entries == 1 else 'entries'}"
+    out.print(f"The consent record is whole: {counted(report.rows, 'event')}{erased}.")
+    deleted = f"; the first {log.erased:,} were deleted by age" if log.erased else ""
+    entries = f"{log.rows:,} {'entry' if log.rows == 1 else 'entries'}"
     out.print(f"The access log is whole: {entries}{deleted}.")
     newest = max((dealer.local(each.at) for each in recorded or () if each.dealer_id == tx.dealer_id), default=None)
     if newest is not None:
         out.print(f"Both agree with the recorded heads; the newest head is from {local(newest)}.")
-    events = {"events": report.events, "erased": report.erased}
-    accesses = {"entries": log.entries, "deleted": log.deleted}
+    events = {"events": report.rows, "erased": report.erased}
+    accesses = {"entries": log.rows, "deleted": log.erased}
     return {"consents": events, "accesses": accesses, "newest_recorded_head": newest}
 
 
@@ -234,12 +233,7 @@ def head(dealer: OpenDealer) -> list[dict[str, Any]]:
 
 def _restore(dealer: OpenDealer) -> None:
     """Writes the table of withdrawals again, and applies them to the leads that came while rows were missing."""
-    found, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
-    if found.lost:
-        fail(
-            f"{counted(found.lost, 'withdrawal')} of erased persons cannot be restored, because an older version "
-            "recorded them: put a backup from before the change back, and restore again"
-        )
+    _, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
     out.print(
         "The table of withdrawals was written again from the consent record. It was applied to "
         f"{counted(late, 'lead')} that came meanwhile."

@@ -21,7 +21,6 @@ from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.dealer_moves import OnRows, delete_files, export_dealer, import_dealer
-from dealer_agent.storage.dealer_copy import count_rows, require_removed
 from dealer_agent.storage.dealer_registry import (
     RegisteredDealer,
     add_dealer,
@@ -29,12 +28,14 @@ from dealer_agent.storage.dealer_registry import (
     all_dealers,
     all_hosts,
     change_settings,
+    count_rows,
     find_dealer,
     list_hosts,
     list_settings,
     read_settings,
     remove_dealer,
     remove_host,
+    require_removed,
     set_state,
 )
 from dealer_agent.storage.errors import DealerUnknown, SettingsConflict

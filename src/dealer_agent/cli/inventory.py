@@ -25,8 +25,7 @@ from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, FeedError, Re
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
-from dealer_agent.storage.refused_imports import RefusedImport, list_refused_imports
-from dealer_agent.storage.stock import ImportRecord, list_imports
+from dealer_agent.storage.stock import ImportRecord, RefusedImport, list_imports, list_refused_imports
 
 if TYPE_CHECKING:
     from dealer_agent.catalogue_loading.feed_import import ImportResult

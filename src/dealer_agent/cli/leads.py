@@ -33,7 +33,7 @@ from dealer_agent.cli.open_dealer import OpenDealer
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import Cell, err, fail, limited, local, moment, out, plain, progress, section
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
-from dealer_agent.dealers.retention import erase_before, purge_before
+from dealer_agent.dealers.profile import erase_before, purge_before
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.records import LeadDetails, StoredLead
@@ -42,9 +42,9 @@ from dealer_agent.operations.erasure import Erasure, customers_of, is_known
 from dealer_agent.storage import erasure
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.clock import clock_problem, confirm_clock
+from dealer_agent.storage.erasure import purge
 from dealer_agent.storage.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
-from dealer_agent.storage.retention import purge
 from dealer_agent.storage.transaction import Transaction
 
 app = typer.Typer(no_args_is_help=True)

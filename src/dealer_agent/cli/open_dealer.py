@@ -23,8 +23,7 @@ from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_dat
 from dealer_agent.storage.database_url import is_sqlite
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import DatabaseReadOnly, DealerUnknown
-from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.server_start import START_SECONDS, wait_for_server
+from dealer_agent.storage.migrate import START_SECONDS, migrate, wait_for_server
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

@@ -28,8 +28,8 @@ def report(
     Each number has that of the month before beside it.
     """
     # Imported here: `--help` does not need them.
-    from dealer_agent.reports.reading import read_report
     from dealer_agent.reports.rendering import render_json, render_page, render_text
+    from dealer_agent.reports.report import read_report
 
     if as_json and file is not None:
         raise typer.BadParameter(JSON_AND_FILE, param_hint="--json")

@@ -15,7 +15,7 @@ from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.settings import MetricsSettings
-from dealer_agent.dealers.hosts import is_this_machine
+from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.stock import read_revision
 from dealer_agent.storage.store import Store

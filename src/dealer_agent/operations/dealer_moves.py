@@ -13,9 +13,19 @@ from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME, read_text
 from dealer_agent.open_installation import OpenInstallation, delete_files_of_removed
 from dealer_agent.operations import OperationError
-from dealer_agent.storage.dealer_copy import COPIED, copy_dealer, count_rows, damage, require_removed
 from dealer_agent.storage.dealer_keys import change_keyring
-from dealer_agent.storage.dealer_registry import add_dealer, find_dealer, read_settings, remove_dealer, set_state
+from dealer_agent.storage.dealer_registry import (
+    COPIED,
+    add_dealer,
+    copy_dealer,
+    count_rows,
+    damage,
+    find_dealer,
+    read_settings,
+    remove_dealer,
+    require_removed,
+    set_state,
+)
 from dealer_agent.storage.errors import DealerExists
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store

@@ -14,15 +14,14 @@ from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.records import StoredLead, additions_of
 from dealer_agent.protocol.requests import Channel, Customer
-from dealer_agent.storage.appointments import appointments_of
-from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.appointments import Booked, appointments_of
+from dealer_agent.storage.erasure import erase_lead, newest_proof, proven_leads
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import find_leads_of, get_lead
-from dealer_agent.storage.notices import CancelledVisit, withdraw
 from dealer_agent.storage.notices import erase as erase_and_notify
+from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.outbox import list_deliveries
-from dealer_agent.storage.proofs import newest_proof, proven_leads
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -89,7 +88,7 @@ class Erasure:
     consent_too: bool
     lead_ids: list[str] = field(default_factory=list)
     copies: dict[str, bool] = field(default_factory=dict)
-    visits: list[CancelledVisit] = field(default_factory=list)
+    visits: list[Booked] = field(default_factory=list)
 
     def why_unreadable(self) -> str | None:
         """Why the lead that the person is named by cannot be read: somebody changed it in the database."""

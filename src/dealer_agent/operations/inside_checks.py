@@ -30,7 +30,7 @@ from dealer_agent.storage.replicas import list_replicas
 from dealer_agent.storage.schema import SCHEMA_REVISION
 from dealer_agent.storage.stock import list_imports, read_stock
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.withdrawals_check import RESTORE_COMMAND, compare_withdrawals
+from dealer_agent.storage.withdrawals import RESTORE_COMMAND, compare_withdrawals
 
 ZONE_DAYS = 400
 """How far ahead the rules of a time zone are compared."""

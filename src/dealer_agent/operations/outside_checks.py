@@ -15,8 +15,8 @@ import httpx
 import msgspec
 
 from dealer_agent import __version__
-from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel, Profile
+from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.dealers.routing import CUSTOMER
 from dealer_agent.delivery.dealer_outlets import OutletMaker
 from dealer_agent.delivery.failures import NotDelivered

@@ -7,13 +7,12 @@ from functools import partial
 
 import structlog
 
-from dealer_agent.dealers.retention import erase_before, purge_before
+from dealer_agent.dealers.profile import erase_before, purge_before
 from dealer_agent.jobs.loop import Kind, Next
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
-from dealer_agent.storage.erasure import dispose
+from dealer_agent.storage.erasure import dispose, purge
 from dealer_agent.storage.jobs import Job
-from dealer_agent.storage.retention import purge
 
 log = structlog.get_logger()
 

@@ -1,7 +1,7 @@
-"""Visits that the dealer's staff arrange, confirm, move and close (docs/protocol.md#staff-visits).
+"""Changes of visits by the dealer's staff (docs/protocol.md#staff-visits) and by customers (`customer_actions`).
 
-Each change is one transaction under the dealer's lock. A visit that gets another time is a new visit with a new id,
-because calendars know the time of a visit by its id.
+Each change is one transaction under the dealer's lock. `leads.statuses.POSSIBLE` says which visits it is for. A visit
+that gets another time is a new visit with a new id, because calendars know the time of a visit by its id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,13 +15,13 @@ from msgspec import UNSET
 
 from dealer_agent.dealers.opening import hours_text
 from dealer_agent.dealers.profile import DealerRooftop
+from dealer_agent.dealers.routing import CustomerKind
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
-from dealer_agent.lead_intake.visit_booking import VisitBooking, Without
+from dealer_agent.lead_intake.visit_booking import OtherVisits, VisitBooking
 from dealer_agent.leads.local_time import instant_of, open_spans, read_instant, with_offset
-from dealer_agent.leads.records import AppointmentRecord, StoredLead, vehicle_driven
-from dealer_agent.leads.statuses import CONFIRMED, DONE, NO_SHOW, REPLACED, ClosedStatus
-from dealer_agent.leads.visit_decision import VisitDecision
+from dealer_agent.leads.records import AppointmentRecord, StoredLead, VisitDecision, vehicle_driven
+from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, POSSIBLE, ClosedStatus, VisitAction, VisitState
 from dealer_agent.leads.visit_times import (
     QUARTER,
     RequestedTimes,
@@ -82,7 +82,7 @@ class ChosenTime:
 
 
 @dataclass(frozen=True, slots=True)
-class StaffVisits:
+class VisitChanges:
     """Changes visits in one transaction. Without `notify`, nobody is notified. All methods raise ChangeRefused."""
 
     tx: Transaction
@@ -94,9 +94,8 @@ class StaffVisits:
     ) -> VisitChange:
         """Books a visit for a lead that has no open visit of this kind, by default at the rooftop of the lead."""
         lead = self._lead(lead_id)
-        of_kind = VISIT_KIND_OF[kind]
         for visit in appointments.appointments_of(self.tx, lead_id):
-            if visit.is_active and visit.kind == of_kind and not self._has_begun(visit):
+            if visit.kind == VISIT_KIND_OF[kind] and visit.state_at(self.tx.now) in ("open", "ahead"):
                 advice = "move" if visit.status == CONFIRMED else "confirm"
                 raise ChangeRefused(
                     f"Lead {lead_id} has the visit {visit.appointment_id} ({visit.status}) already: use dealer-agent "
@@ -107,11 +106,7 @@ class StaffVisits:
 
     def confirm(self, appointment_id: str, time: ChosenTime | None, *, forced: bool = False) -> VisitChange:
         """Books a visit that has no time yet. With `time` None, at the one time that the customer asked for."""
-        visit, lead, request = self._open_visit(appointment_id)
-        if visit.status == CONFIRMED:
-            raise ChangeRefused(
-                f"Visit {appointment_id} is confirmed already: dealer-agent appointments move gives it another time"
-            )
+        visit, lead, request = self._open_visit(appointment_id, "confirm")
         if time is None:
             if request.appointment_at is UNSET:
                 raise ChangeRefused(
@@ -123,12 +118,9 @@ class StaffVisits:
 
     def move(self, appointment_id: str, time: ChosenTime) -> VisitChange:
         """Gives a confirmed visit that has not begun another time. It keeps its length unless `time` has one."""
-        visit, lead, request = self._open_visit(appointment_id)
+        visit, lead, request = self._open_visit(appointment_id, "move")
         slot = visit.slot
-        if slot is None:
-            raise ChangeRefused(f"Visit {appointment_id} has no time yet: use dealer-agent appointments confirm")
-        if self._has_begun(visit):
-            raise ChangeRefused(f"Visit {appointment_id} has begun: arrange a new one for lead {visit.lead_id}")
+        assert slot is not None, "a visit that is ahead has a time"
         rooftop, before = self._rooftop(visit.rooftop), slot.end - slot.start
         time = replace(time, length=time.length or before)
         if (_instant(time, rooftop), time.length) == (slot.start, before):
@@ -140,22 +132,43 @@ class StaffVisits:
 
         The other of the two can be recorded later, to correct a mistake. Only the channels to CRMs are notified.
         """
-        visit = self._visit(appointment_id)
-        if visit.status not in (CONFIRMED, DONE, NO_SHOW):
-            raise ChangeRefused(f"Visit {appointment_id} is {visit.status}: only a confirmed visit can be closed")
+        visit = self._changeable(appointment_id, "close")
         if visit.status == how:
             raise ChangeRefused(f"Visit {appointment_id} is closed so already")
-        if not self._has_begun(visit):
-            raise ChangeRefused(
-                f"Visit {appointment_id} has not begun: dealer-agent appointments cancel or move changes it"
-            )
-        parts = appointments.sharing_places_of(self.tx, [appointment_id])
-        changed = [visit, *parts]
+        changed = [visit, *appointments.sharing_places_of(self.tx, [appointment_id])]
         appointments.close_appointments(self.tx, [each.appointment_id for each in changed], how)
-        if self.notify:
-            for each in changed:
-                self._notifications.notify(None, each, each.appointment_id)
-        return VisitChange(*self._as_now(changed))
+        return self._ended(changed, None)
+
+    def cancel(self, appointment_id: str) -> VisitChange:
+        """Ends a visit that is not over, and the visits that are part of it, and frees their places."""
+        visit = self._changeable(appointment_id, "cancel")
+        changed = [visit, *appointments.sharing_places_of(self.tx, [appointment_id])]
+        appointments.end_appointments(self.tx, [appointment_id], CANCELLED)
+        return self._ended(changed, "cancel")
+
+    def store(
+        self, decision: VisitDecision, lead_id: str, request: Appointment, beyond: tuple[str, ...] = ()
+    ) -> VisitChange:
+        """Stores a confirmed visit in place of those that it replaces, and notifies about it and its parts."""
+        parts = VisitBooking(self.tx, self.context.timetable).store(decision, lead_id, request)
+        visit = self._visit(decision.reply.appointment_id)
+        mailed = frozenset(
+            each.appointment_id
+            for each in (visit, *parts)
+            if self._notifications.add_moved_visit(each, notify=self.notify)
+        )
+        replaced = decision.replaced[-1].appointment_id if decision.replaced else None
+        return VisitChange(visit, tuple(parts), replaced, beyond, mailed)
+
+    def _ended(self, changed: Sequence[AppointmentRecord], mail: CustomerKind | None) -> VisitChange:
+        """The visits after a change that ended them. With `mail` None, only the channels to CRMs are notified."""
+        visit, *parts = (self._visit(each.appointment_id) for each in changed)
+        mailed = frozenset(
+            each.appointment_id
+            for each in (visit, *parts)
+            if self.notify and self._notifications.notify(mail, each, each.appointment_id)
+        )
+        return VisitChange(visit, tuple(parts), mailed=mailed)
 
     def _book(
         self,
@@ -196,14 +209,7 @@ class StaffVisits:
             vehicle_id=vehicle_id,
             replaced=() if before is None else (before,),
         )
-        moved = VisitBooking(self.tx, self.context.timetable).store(decision, lead_id, request)
-        visit = self._visit(reply.appointment_id)
-        mailed = frozenset(
-            each.appointment_id
-            for each in (visit, *moved)
-            if self._notifications.add_moved_visit(each, notify=self.notify)
-        )
-        return VisitChange(visit, tuple(moved), None if before is None else before.appointment_id, beyond, mailed)
+        return self.store(decision, lead_id, request, beyond)
 
     def _refuse_taken_vehicle(self, slot: Slot, vehicle_id: str, before: AppointmentRecord | None) -> None:
         """Raises ChangeRefused if another visit has the vehicle. Force does not help: there is only one."""
@@ -231,8 +237,8 @@ class StaffVisits:
         if plan is None:
             return
         busy = appointments.busy_quarters(self.tx, rooftop.name, kind, slot.start - QUARTER, slot.end)
-        free = Without(busy, [each for each in own if each.rooftop == rooftop.name])
-        if any(free.get(quarter, 0) >= plan.places for quarter in quarters_of(slot)):
+        others = OtherVisits(busy, rooftop.name, plan.places, {}, own)
+        if any(others.get(quarter, 0) >= plan.places for quarter in quarters_of(slot)):
             places = "The only place" if plan.places == 1 else f"All {plan.places} places"
             yield f"{places} of {rooftop.name} for this kind of visit is taken at that time"
 
@@ -244,23 +250,26 @@ class StaffVisits:
         minutes = request.duration_minutes
         return USUAL_LENGTH if minutes is UNSET else timedelta(minutes=min(minutes, MOST_MINUTES))
 
-    def _open_visit(self, appointment_id: str) -> tuple[AppointmentRecord, StoredLead, Appointment]:
+    def _open_visit(
+        self, appointment_id: str, action: VisitAction
+    ) -> tuple[AppointmentRecord, StoredLead, Appointment]:
+        visit = self._changeable(appointment_id, action)
+        lead, request = self._lead(visit.lead_id), visit.read_request()
+        assert request is not None, "it is erased only with its customer"
+        return visit, lead, request
+
+    def _changeable(self, appointment_id: str, action: VisitAction) -> AppointmentRecord:
         visit = self._visit(appointment_id)
-        request = visit.read_request()
-        if not visit.is_active or request is None:
-            ended = "was replaced by another visit" if visit.status == REPLACED else f"is {visit.status}"
-            raise ChangeRefused(f"Visit {appointment_id} {ended}: {SEE_LIST}")
-        return visit, self._lead(visit.lead_id), request
+        state = visit.state_at(self.tx.now)
+        if state not in POSSIBLE[action]:
+            raise ChangeRefused(f"Visit {appointment_id} {_why_not(visit, state, action)}")
+        return visit
 
     def _visit(self, appointment_id: str) -> AppointmentRecord:
         visit = appointments.find_appointment(self.tx, appointment_id)
         if visit is None:
-            raise ChangeRefused(f"There is no visit {appointment_id}; {SEE_LIST}")
+            raise ChangeRefused(f"There is no visit {appointment_id}: {SEE_LIST}")
         return visit
-
-    def _as_now(self, visits: Sequence[AppointmentRecord]) -> tuple[AppointmentRecord, tuple[AppointmentRecord, ...]]:
-        first, *parts = (self._visit(each.appointment_id) for each in visits)
-        return first, tuple(parts)
 
     def _lead(self, lead_id: str) -> StoredLead:
         lead = get_lead(self.tx, lead_id)
@@ -277,9 +286,6 @@ class StaffVisits:
             raise ChangeRefused(f"dealer.toml has no rooftop {name!r}. The rooftops are: {known}")
         return found
 
-    def _has_begun(self, visit: AppointmentRecord) -> bool:
-        return visit.starts_at is not None and visit.starts_at <= self.tx.now
-
     @property
     def _notifications(self) -> Notifications:
         return Notifications(self.tx, self.context)
@@ -287,3 +293,23 @@ class StaffVisits:
 
 def _instant(time: ChosenTime, rooftop: DealerRooftop) -> datetime:
     return instant_of(time.start, ZoneInfo(rooftop.timezone))
+
+
+def _why_not(visit: AppointmentRecord, state: VisitState, action: VisitAction) -> str:
+    """Why a visit in this state cannot be changed so, and what to do instead."""
+    match action, state:
+        case "close", "ahead":
+            return "has not begun: dealer-agent appointments cancel or move changes it"
+        case "close", _:
+            return f"is {visit.status}: only a confirmed visit can be closed"
+        case "move", "open":
+            return "has no time yet: use dealer-agent appointments confirm"
+        case "move", "begun" | "over":
+            return f"has begun: arrange a new one for lead {visit.lead_id}"
+        case "confirm", "ahead" | "begun" | "over":
+            return "is confirmed already: dealer-agent appointments move gives it another time"
+        case _, "replaced":
+            return f"was replaced by another visit: {SEE_LIST}"
+        case _, "over" | "done" | "no_show":
+            return f"is over: {SEE_LIST}"
+    return f"is {visit.status} already: {SEE_LIST}"
