@@ -78,7 +78,7 @@ def test_a_dealer_moves_out_and_in_again(installation: Installation, tmp_path: P
     succeed_here("dealers", "import", folder, "--listed", *place, DATABASE_URL=url)
     assert shown(*place, url=url) == before
     again = rows(installation, NORTH)
-    assert {name for name in counts if counts[name] != again[name]} <= {"accesses", "feed_dealers"}
+    assert {name for name in counts if counts[name] != again[name]} <= {"accesses", "jobs"}
     (dealer,) = json.loads(succeed_here("dealers", "list", "--json", *place, DATABASE_URL=url))
     assert (dealer["state"], dealer["list"]) == ("enabled", "listed")
     with run_installation(installation) as running:

@@ -148,10 +148,6 @@ NOTE_ATTEMPT = (
     )
 )
 
-FIND_WAITING = select(alert_messages.c.message_id, alert_messages.c.receiver).where(
-    of_dealer(alert_messages), alert_messages.c.state == "waiting"
-)
-
 DELETE_OLD_MESSAGES = delete(alert_messages).where(
     of_dealer(alert_messages), alert_messages.c.created_at < bindparam("before")
 )
@@ -257,12 +253,6 @@ def add_message(tx: Transaction, message: NewMessage) -> str:
         tx.execute(ADD_MESSAGE, values)
         add_jobs(tx, MESSAGE_KINDS[receiver], [message_id])
     return message_id
-
-
-def add_message_jobs(tx: Transaction) -> None:
-    """Adds the jobs of the messages that wait, for a dealer that was copied from another database."""
-    for message_id, receiver in tx.execute(FIND_WAITING):
-        add_jobs(tx, MESSAGE_KINDS[receiver], [message_id])
 
 
 def waiting_document(tx: Transaction, message_id: str, receiver: Receiver) -> bytes | None:

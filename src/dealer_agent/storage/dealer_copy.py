@@ -6,12 +6,12 @@ Values stay encrypted as they are. So the dealer's keys must be in both places.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import Row, Table, func, insert, select
+from sqlalchemy import ColumnElement, Row, Table, func, insert, literal, select
 
 from dealer_agent.storage.accesses import verify_accesses
-from dealer_agent.storage.alerts import add_message_jobs
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.errors import DealerExists
+from dealer_agent.storage.jobs import SETTINGS
 from dealer_agent.storage.registration import was_removed
 from dealer_agent.storage.schema import (
     dealer_hosts,
@@ -36,17 +36,23 @@ from dealer_agent.storage.transaction import Transaction
 ROWS = 500
 """The rows of one transaction: it bounds how long leads of other dealers wait."""
 
-_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions, jobs)
+_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions)
 """Tables about the place of a dealer. The caller writes what the other place needs."""
 
 # Deliveries are sent as soon as they are there, so they come last.
 COPIED = (*(table for table in metadata.sorted_tables if table not in (*_NOT_COPIED, outbox)), outbox)
 
+
+def _copied_rows(table: Table) -> ColumnElement[bool]:
+    """The rows of the dealer. Each place has its own job for new settings."""
+    return of_dealer(table) & (jobs.c.kind != literal(SETTINGS)) if table is jobs else of_dealer(table)
+
+
 COUNTS = {
-    table.name: select(func.count()).select_from(table).where(of_dealer(table)) for table in metadata.sorted_tables
+    table.name: select(func.count()).select_from(table).where(_copied_rows(table)) for table in metadata.sorted_tables
 }
 
-READS = {table.name: select(table).where(of_dealer(table)).execution_options(yield_per=ROWS) for table in COPIED}
+READS = {table.name: select(table).where(_copied_rows(table)).execution_options(yield_per=ROWS) for table in COPIED}
 
 ADD_REVISION = upsert(
     revisions,
@@ -104,7 +110,6 @@ def copy_dealer(
                 copied[table.name] += len(values)
                 on_progress(len(values))
     with target.write(dealer_id) as writing:
-        add_message_jobs(writing)
         writing.execute(ADD_REVISION, {"stock_revision": revision.stock, "token_revision": revision.tokens})
     return copied
 
