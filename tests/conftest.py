@@ -1,6 +1,6 @@
 """What every test folder may use: `database_url`, which runs a test on SQLite and on PostgreSQL.
 
-Every run ends with the gaps of the requirements table, and with what its tests counted. No generated case fails for the
+Every run ends with what its tests counted. No generated case fails for the
 time that it took: how long a machine keeps a process waiting says nothing about the program.
 """
 
@@ -12,7 +12,6 @@ pytest_plugins = [
     "tests.servers.pgbouncer",
     "tests.servers.haproxy",
     "tests.servers.prometheus",
-    "tests.requirements.gaps",
     "tests.figures",
 ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from scripts.reference.alerts_page import alerts_page
 from scripts.reference.commands_page import commands_page
+from scripts.reference.data_model_page import data_model_page
 from scripts.reference.feeds_page import feeds_page
 from scripts.reference.layers_diagram import layers_diagram
 from scripts.reference.requirements_page import requirements_page
@@ -16,6 +17,13 @@ from scripts.reference.versions_page import versions_page
 from scripts.reference.wire_pages import errors_page, fields_page, skills_page
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def architecture_page() -> dict[Path, str]:
+    """The file and the text of ARCHITECTURE.md as a page of the site. Git ignores the file."""
+    docs = FOLDER.parent
+    text = (docs.parent / "ARCHITECTURE.md").read_text("utf-8")
+    return {docs / "architecture.md": text.replace("](docs/", "](")}
 
 
 def pages() -> dict[Path, str]:
@@ -27,6 +35,7 @@ def pages() -> dict[Path, str]:
         feeds: feeds_page(feeds.read_text("utf-8")),
         settings: settings_page(settings.read_text("utf-8")),
         FOLDER / "commands.md": commands_page(),
+        FOLDER / "data-model.md": data_model_page(),
         FOLDER / "errors.md": errors_page(),
         FOLDER / "fields.md": fields_page(),
         FOLDER / "published-versions.md": versions_page(),

@@ -1,4 +1,4 @@
-"""Imports damaged feeds, and writes the results into docs/explanation/feed-checks.md.
+"""Imports damaged feeds, and writes the results into docs/reference/feeds.md#checks-of-a-feed.
 
 `.venv/bin/python -m tests.catalogue_loading.mutation_results` writes the tables again.
 """
@@ -24,7 +24,7 @@ from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.store import Store
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "feed-checks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "feeds.md"
 AT = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 DEALER = Profile(
     id="ridgeline",

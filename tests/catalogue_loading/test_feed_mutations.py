@@ -1,4 +1,4 @@
-"""Damaged feeds are refused, or a person is warned (docs/explanation/feed-checks.md)."""
+"""Damaged feeds are refused, or a person is warned (docs/reference/feeds.md#checks-of-a-feed)."""
 
 from functools import cache
 

@@ -21,19 +21,19 @@ def filled(arrivals: list[str]) -> Turns[int]:
 
 
 def taken(turns: Turns[int]) -> list[tuple[str, int]]:
-    return [turns.take() for _ in range(len(turns))]
+    return [turns.take() for _ in range(turns.size)]
 
 
 @given(ARRIVALS)
 def test_items_of_a_dealer_keep_their_order_and_none_is_lost(arrivals: list[str]) -> None:
     turns = filled(arrivals)
-    assert (len(turns), turns.dealers) == (len(arrivals), len(set(arrivals)))
+    assert (turns.size, turns.dealers) == (len(arrivals), len(set(arrivals)))
     by_dealer = defaultdict(list)
     for dealer_id, number in taken(turns):
         by_dealer[dealer_id].append(number)
     assert {number: dealer for dealer, numbers in by_dealer.items() for number in numbers} == dict(enumerate(arrivals))
     assert all(numbers == sorted(numbers) for numbers in by_dealer.values())
-    assert (len(turns), turns.dealers) == (0, 0)
+    assert (turns.size, turns.dealers) == (0, 0)
 
 
 @given(ARRIVALS)
@@ -58,7 +58,7 @@ def test_items_that_are_put_first_come_before_all_others_in_their_order() -> Non
     assert turns.take_all("a") == filled(["a"]).take_all("a")
     assert [number for _, number in taken(turns)] == [7, 8, 1, 2]
     turns.put_first("c", [])
-    assert (len(turns), turns.dealers) == (0, 0)
+    assert (turns.size, turns.dealers) == (0, 0)
 
 
 def test_the_dealers_of_the_last_call_wait_while_others_have_items() -> None:

@@ -77,7 +77,7 @@ def test_every_service_of_the_compose_file_has_limits() -> None:
 
 
 def test_the_how_to_names_the_limits_of_the_units() -> None:
-    text = (ROOT / "docs" / "how-to" / "deploy.md").read_text("utf-8")
+    text = (ROOT / "docs" / "how-to" / "production.md").read_text("utf-8")
     settings = settings_of(UNITS[0])
     for name in ("MemoryMax", "TasksMax", "CPUQuota", "OOMPolicy"):
         assert f"`{name}={settings[name]}`" in text
@@ -131,7 +131,7 @@ def test_the_services_of_the_compose_file_have_few_rights() -> None:
 
 def test_the_how_to_trusts_the_address_of_the_proxy_in_the_compose_file() -> None:
     address = COMPOSE["services"]["caddy"]["networks"]["proxy"]["ipv4_address"]
-    assert f'trusted_proxies = ["{address}"]' in (ROOT / "docs" / "how-to" / "deploy.md").read_text("utf-8")
+    assert f'trusted_proxies = ["{address}"]' in (ROOT / "docs" / "how-to" / "production.md").read_text("utf-8")
 
 
 def test_the_files_that_the_compose_file_names_exist() -> None:

@@ -1,4 +1,4 @@
-"""Attacks on our SFTP server. Its bounds are in docs/how-to/receive-feeds.md#bounds."""
+"""Attacks on our SFTP server. Its bounds are in docs/reference/feeds.md#bounds-of-an-upload."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Vendors upload feeds to our SFTP server (docs/how-to/receive-feeds.md)."""
+"""Vendors upload feeds to our SFTP server (docs/reference/feeds.md#receive-feeds-by-sftp)."""
 
 import os
 from pathlib import Path

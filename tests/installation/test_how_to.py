@@ -1,4 +1,4 @@
-"""The commands of docs/how-to/many-dealers.md work as they are written, in their order."""
+"""The commands about many dealers in docs/how-to/production.md work as they are written, in their order."""
 
 import re
 from pathlib import Path
@@ -9,13 +9,14 @@ from tests.installation.test_moves import FEED
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/many-dealers.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/production.md"
+CHAPTER = PAGE.read_text("utf-8").partition("\n## Many dealers\n")[2]
 ELSEWHERE = {"serve": "tests/acceptance/test_installation.py", "database": "tests/storage/test_database_roles.py"}
 """Commands that other tests run."""
 
 
 def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
-    lines = re.findall(r"(?m)^ {4,}(?:\S+=\S+ )?dealer-agent (.*)$", PAGE.read_text("utf-8"))
+    lines = re.findall(r"(?m)^ {4,}(?:\S+=\S+ )?dealer-agent (.*)$", CHAPTER)
     commands = [line.split() for line in lines if line.split()[0] not in ELSEWHERE]
     assert len(commands) == 6
     succeed_here("init", "north-motors", cwd=tmp_path)
@@ -31,7 +32,7 @@ def test_the_table_of_commands_is_valid_for_a_dealer(tmp_path: Path) -> None:
     succeed_here("init", "platform", "--installation", cwd=tmp_path)
     succeed_here("init", "north-motors", cwd=tmp_path)
     succeed_here("dealers", "add", "north-motors/dealer.toml", "--dir", "platform", cwd=tmp_path)
-    rows = re.findall(r"(?m)^\| .* \| (`dealer-agent .*) \|$", PAGE.read_text("utf-8"))
+    rows = re.findall(r"(?m)^\| .* \| (`dealer-agent .*) \|$", CHAPTER)
     (tmp_path / "dealer.toml").write_bytes((tmp_path / "north-motors" / "dealer.toml").read_bytes() + b"\n# Changed.\n")
     commands = [line for row in rows for line in re.findall(r"`dealer-agent ([^`]*)`", row)]
     assert len(commands) >= 9

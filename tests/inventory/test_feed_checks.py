@@ -1,4 +1,4 @@
-"""The thresholds and actions of the checks of a feed (docs/explanation/feed-checks.md)."""
+"""The thresholds and actions of the checks of a feed (docs/reference/feeds.md#checks-of-a-feed)."""
 
 import string
 from typing import Any

@@ -1,4 +1,4 @@
-"""The pages of docs/reference that are written from the code say what the code says."""
+"""The pages that are written from the code say what the code says, and ARCHITECTURE.md counts its files."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,27 @@ import pytest
 from scripts.reference import FOLDER, pages
 
 PAGES = pages()
-ARCHITECTURE = FOLDER.parent / "explanation" / "architecture.md"
+ARCHITECTURE = FOLDER.parents[1] / "ARCHITECTURE.md"
 RENEW = "run `make docs`, and commit what it writes"
+
+
+@pytest.mark.parametrize(
+    ("what", "word"),
+    [
+        ("a vehicle field", "battery_kwh"),
+        ("a feed layout", "homenet"),
+        ("an alert", "certificate_expiring"),
+        ("a delivery channel", "DirectoryChannel"),
+    ],
+)
+def test_the_number_of_files_to_touch_is_that_of_the_source(what: str, word: str) -> None:
+    """The files of the source that name an existing field, layout, alert or channel. The checker has its own table."""
+    source = FOLDER.parents[1] / "src" / "dealer_agent"
+    files = [path for path in source.rglob("*") if path.suffix in {".py", ".toml"} and "checker" not in path.parts]
+    naming = [path for path in files if re.search(rf"\b{word}\b", path.read_text("utf-8"))]
+    row = re.search(rf"^\| {what} \| (\d+) \|", ARCHITECTURE.read_text("utf-8"), re.MULTILINE)
+    assert row is not None
+    assert int(row[1]) == len(naming), naming
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -22,7 +41,13 @@ def test_every_setting_has_a_meaning() -> None:
     assert missing == [], "write the meaning of these settings into docs/reference/settings.md"
 
 
-def test_the_explanation_of_the_architecture_describes_every_package() -> None:
-    drawn = re.findall(r">(\w+)</text>", PAGES[ARCHITECTURE.with_name("layers.svg")])
-    described = re.findall(r"^\| `(\w+)` \|", ARCHITECTURE.read_text("utf-8"), re.MULTILINE)
-    assert sorted(described) == sorted(drawn)
+def test_the_map_of_the_source_has_every_package() -> None:
+    drawn = re.findall(r">(\w+)</text>", PAGES[FOLDER.parent / "explanation" / "layers.svg"])
+    mapped = re.findall(r"\b(\w+)(?:/|\.py)", ARCHITECTURE.read_text("utf-8").partition("\n## ")[0])
+    assert set(drawn) <= set(mapped)
+
+
+def test_the_glossary_has_at_most_40_words_in_order() -> None:
+    words = re.findall(r"^\| \*\*(.+?)\*\* \|", (FOLDER / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    assert words == sorted(words)
+    assert len(words) <= 40

@@ -362,7 +362,7 @@ def test_connections_that_pipeline_do_not_fill_the_queue_and_all_get_their_turn(
         nonlocal answered, longest
         await load.wait_for_turn("dealer")
         answered += 1
-        longest = max(longest, len(load._queue))
+        longest = max(longest, load._queue.size)
 
     async def arrive() -> None:
         load = Admission()

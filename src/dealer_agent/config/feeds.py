@@ -115,7 +115,7 @@ class UrlSource(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class FeedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A feed that is imported without a person (docs/how-to/automatic-feeds.md).
+    """A feed that is imported without a person (docs/reference/feeds.md#automatic-feeds).
 
     `columns` has columns that no layout knows, each with the member of the canonical layout that it gives. `rooftops`
     is the scope: empty means all rooftops. `checks` replace those of the dealer.

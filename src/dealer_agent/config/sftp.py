@@ -83,7 +83,7 @@ class UploadAccount(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class SftpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Our SFTP server, which receives the files of feeds (docs/how-to/receive-feeds.md)."""
+    """Our SFTP server, which receives the files of feeds (docs/reference/feeds.md#receive-feeds-by-sftp)."""
 
     enabled: bool = False
     host: Annotated[str, read_by(read_host)] = "127.0.0.1"

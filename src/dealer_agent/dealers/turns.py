@@ -16,11 +16,9 @@ class Turns(Generic[Item]):
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[Item]] = OrderedDict()
-        self._count = 0
+        self.size = 0
+        """The number of items. An attribute: every request reads it, and a method takes longer."""
         self._last: set[str] = set()
-
-    def __len__(self) -> int:
-        return self._count
 
     @property
     def dealers(self) -> int:
@@ -40,7 +38,7 @@ class Turns(Generic[Item]):
 
     def add(self, dealer_id: str, item: Item) -> None:
         """Adds an item behind the dealer's others. A dealer without items comes after all other dealers."""
-        self._count += 1
+        self.size += 1
         items = self._waiting.get(dealer_id)
         if items is None:
             items = self._waiting[dealer_id] = deque()
@@ -50,7 +48,7 @@ class Turns(Generic[Item]):
         """Adds items before the dealer's others, in their order. The dealer comes before all other dealers."""
         self._last.discard(dealer_id)
         added = deque(items)
-        self._count += len(added)
+        self.size += len(added)
         added.extend(self._waiting.pop(dealer_id, ()))
         if added:
             self._waiting[dealer_id] = added
@@ -64,7 +62,7 @@ class Turns(Generic[Item]):
         dealer_id = next(iter(self._waiting)) if dealer_id is None else dealer_id
         items = self._waiting[dealer_id]
         item = items.popleft()
-        self._count -= 1
+        self.size -= 1
         if not items:
             del self._waiting[dealer_id]
         elif len(self._waiting) > 1:
@@ -74,5 +72,5 @@ class Turns(Generic[Item]):
     def take_all(self, dealer_id: str) -> deque[Item]:
         """Removes and returns all items of a dealer."""
         items = self._waiting.pop(dealer_id, deque())
-        self._count -= len(items)
+        self.size -= len(items)
         return items

@@ -1,1 +1,1 @@
-"""Fetches and receives the files of feeds, and imports each of them once (docs/how-to/automatic-feeds.md)."""
+"""Fetches and receives the files of feeds, and imports each of them once (docs/reference/feeds.md#automatic-feeds)."""

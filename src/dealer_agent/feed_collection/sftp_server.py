@@ -1,7 +1,7 @@
-"""Our SFTP server, which receives the files of feeds (docs/how-to/receive-feeds.md).
+"""Our SFTP server, which receives the files of feeds (docs/reference/feeds.md#receive-feeds-by-sftp).
 
 A client logs in to the account of one feed. `upload_sessions` has what it can do then. The bounds are in
-docs/how-to/receive-feeds.md#bounds.
+docs/reference/feeds.md#bounds-of-an-upload.
 """
 
 import asyncio

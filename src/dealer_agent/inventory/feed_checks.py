@@ -1,7 +1,7 @@
 """The checks of a feed before it replaces the stock: their settings, and what each of them says. Pure.
 
-`CHECKS` has one row for each check. `inventory.feed_counts` counts what they judge. docs/explanation/feed-checks.md
-explains them.
+`CHECKS` has one row for each check. `inventory.feed_counts` counts what they judge. The explanation is in
+docs/reference/feeds.md#checks-of-a-feed.
 """
 
 from collections.abc import Collection, Iterator, Mapping

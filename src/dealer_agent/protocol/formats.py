@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from zoneinfo import available_timezones
 
 import phonenumbers
@@ -13,7 +13,12 @@ from email_validator import EmailNotValidError, validate_email
 from dealer_agent.protocol.requests import LONGEST
 from dealer_agent.protocol.timestamps import is_timestamp, parse_timestamp
 
+CONTACTS_KEPT = 16
+"""How many e-mail addresses and phone numbers are kept in memory. Each lead needs its own twice: for the check by its
+schema, and to find earlier leads. To parse an address takes longer than to decode the request."""
 
+
+@lru_cache(maxsize=CONTACTS_KEPT)
 def normal_email(text: str) -> str | None:
     """The e-mail address for comparisons: normalised, in lower case. None if the syntax is wrong."""
     try:
@@ -22,6 +27,7 @@ def normal_email(text: str) -> str | None:
         return None
 
 
+@lru_cache(maxsize=CONTACTS_KEPT)
 def normal_phone(text: str, country: str | None = None) -> str | None:
     """The number as E.164; None if it is not possible. Without a country (ISO 3166) it must start with `+`."""
     if country is None and not text.lstrip().startswith("+"):

@@ -88,10 +88,11 @@ class Admission:
         """Whether a complete request may be answered now. If so, it counts as answered."""
         self._now = now = perf_counter()
         if not self._turn_began:
-            self._begin_turns(now)
-            self._answered = 1
+            # As `_begin_turns`: a call takes longer, and most requests come here.
+            self._turn_began, self._answered, self._turn_is_over = now, 1, False
+            asyncio.get_running_loop().call_soon(self._next_turn)
             return True
-        if self._queue or self._turn_is_over or now - self._turn_began > TURN_SECONDS:
+        if self._queue.size or self._turn_is_over or now - self._turn_began > TURN_SECONDS:
             return False
         self._answered += 1
         return True
@@ -103,10 +104,10 @@ class Admission:
         """
         own, dealers = self._queue.count(dealer_id), self._queue.dealers
         factor = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2
-        if own * dealers < len(self._queue):
+        if own * dealers < self._queue.size:
             factor *= 2
         # Before this request, no dealer has more turns than its own dealer has requests, and one.
-        waiting = min(len(self._queue), (own + 1) * dealers)
+        waiting = min(self._queue.size, (own + 1) * dealers)
         if waiting < (SHORT_QUEUE_FOR_LEADS if is_lead else SHORT_QUEUE * factor):
             return False
         overloaded = (
@@ -118,7 +119,7 @@ class Admission:
 
     def enqueue(self, dealer_id: str, answer: Callable[[], None]) -> None:
         """Adds a request to the queue. `answer` is called when its turn comes."""
-        if not self._queue:
+        if not self._queue.size:
             self._queued_since = self._now
         self._queue.add(dealer_id, answer)
 
@@ -188,17 +189,17 @@ class Admission:
 
     def _next_turn(self) -> None:
         self._refused = 0
-        if not self._queue and not self._stopped and not self._unparsed:
+        if not (self._queue.size or self._stopped or self._unparsed):
             self._turn_began = 0.0
             return
         now = perf_counter()
-        if self._queue:
+        if self._queue.size:
             # A turn may be long because the system has run other processes. The next turns need not be.
             self._pace_seconds = self._pace_seconds * _DECAY + min(now - self._turn_began, _LONGEST_TURN_SECONDS)
             self._pace_requests = self._pace_requests * _DECAY + self._answered
         self._begin_turns(now)
         ends = now + TURN_SECONDS
-        while self._queue and not self._turn_is_over:
+        while self._queue.size and not self._turn_is_over:
             self._answered += 1
             _, answer = self._queue.take()
             answer()
@@ -206,7 +207,7 @@ class Admission:
                 break
         for _ in range(len(self._unparsed)):
             self._unparsed.popleft()()
-            if len(self._queue) > MOST_QUEUED or perf_counter() > ends:
+            if self._queue.size > MOST_QUEUED or perf_counter() > ends:
                 break
         for _ in range(min(REFUSED_PER_TURN, len(self._stopped))):
             self._stopped.popleft()()

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 
 from starlette.types import Receive
@@ -31,11 +32,11 @@ async def read_body(
     limit: int,
     timeout_seconds: float,
     lead_limit: int = 0,
-    room: AbstractContextManager[None] | None = None,
+    room: Callable[[], AbstractContextManager[None]] | None = None,
 ) -> bytes:
     """The whole body. Raises ClientGoneError, and SchemaValidationFailed if it is too large (413) or too slow (408).
 
-    The body of a lead may have `lead_limit` bytes. While its `type` has not arrived, it needs `room`, which raises
+    The body of a lead may have `lead_limit` bytes. While its `type` has not arrived, it needs `room()`, which raises
     RateLimited if there is none (`RequestMemory.of_unknown_type`).
     """
     try:
@@ -53,7 +54,7 @@ async def read_body(
                         chunks = [b"".join(chunks)]
                         # If the whole body is here, its `type` decides later.
                         if event.get("more_body") and not _names_a_lead(chunks[0], limit, lead_limit) and room:
-                            stack.enter_context(room)
+                            stack.enter_context(room())
                         limit = lead_limit
                     if size > limit:
                         raise too_large(f"must have at most {limit} bytes")

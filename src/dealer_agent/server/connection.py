@@ -204,7 +204,6 @@ class BoundedConnection(CountedConnection):
         self.url, self.headers, self.expect_100_continue = b"", [], False
         self._binding, self._body = None, b""
         self._message_open = self._head_open = True
-        self._other_bytes = 0
         self._connections.set_busy(self.transport)
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -254,6 +253,7 @@ class BoundedConnection(CountedConnection):
 
     def on_message_complete(self) -> None:
         """Called by the parser at the end of a request."""
+        self._other_bytes = 0
         if self._head_open:
             return  # A request for an upgrade: see above.
         self._message_open = False

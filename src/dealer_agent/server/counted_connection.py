@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.server.client_address import Networks, share_address
 from dealer_agent.server.error_replies import error_response
-from dealer_agent.server.fast_path import NOTHING, FastPathConnection
+from dealer_agent.server.fast_path import NOTHING, UNCOUNTED_BYTES, FastPathConnection
 from dealer_agent.server.request_memory import RequestMemory, no_memory
 
 HEADER_BYTES = 160
@@ -80,7 +80,7 @@ class CountedConnection(FastPathConnection):
     def _continue_over_asgi(self) -> None:
         size = len(self._body)
         super()._continue_over_asgi()
-        if not self.pipeline:
+        if not self.pipeline and (self._message_open or size > UNCOUNTED_BYTES):
             self._answering_bytes = size
 
     def _closes_after(self, status: int) -> bool:

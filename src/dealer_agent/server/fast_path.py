@@ -38,6 +38,10 @@ FAST_BODY_BYTES = 4 * 1024
 checked, because to refuse them costs more than to decode them."""
 
 
+UNCOUNTED_BYTES = 2048
+"""The largest complete body that is not counted while it waits for its response: to count it costs more than to hold
+it, and a connection has one."""
+
 NOTHING = memoryview(b"")
 CLOSE = b"connection: close\r\n"
 
@@ -145,14 +149,15 @@ class FastPathConnection(HttpToolsProtocol):
         else:
             queued = QueuedRequest(self, incoming)
             self.cycle = cast(RequestResponseCycle, queued)
-            self._answering_bytes = len(self._body)
+            if len(self._body) > UNCOUNTED_BYTES:
+                self._answering_bytes = len(self._body)
             self._load.enqueue(service.dealer_id, queued.answer)
         return True
 
     def send_reply(self, incoming: IncomingRequest, *, keep_alive: bool = True) -> None:
         """Answers a request for which `decode_plain` was true."""
         reply = answer_plain(incoming)
-        if (self._is_crowded or self._held or self.pipeline) and self._closes_after(reply.status):
+        if (self._is_crowded or reply.status == 429) and self._closes_after(reply.status):
             keep_alive = False
         closing = b"" if keep_alive else CLOSE
         head = STATUS_LINE[reply.status], self._current_server_lines(), reply.head, closing, b"\r\n"

@@ -176,7 +176,9 @@ class RateLimits:
         table, wait = self._table, 0.0
         updates: list[tuple[int, bytes, float, int]] = []
         for amount, window, owner in limits:
-            offset, count, ends = self._find(start, owner), 0, now + window
+            offset, count, ends = table.find(owner, start, start + _SET_BYTES), 0, now + window
+            if (offset - start) % _COUNTER_BYTES:
+                offset = self._find_later(owner, offset, start)
             if offset >= 0:
                 stored_end, stored_count = _COUNTED.unpack_from(table, offset + _OWNER_BYTES)
                 if now < stored_end <= ends + _CLOCK_GRACE_SECONDS:
@@ -187,25 +189,24 @@ class RateLimits:
             updates.append((offset, owner, ends, after if after > 0 else 0))
         if wait:
             return max(1, math.ceil(wait))
-        for index, (offset, owner, ends, count) in enumerate(updates):
-            at = offset
-            if offset < 0:
-                at = self._first_to_expire(start, {used for used, _, _, _ in updates})
-                updates[index] = at, owner, ends, count
+        for offset, owner, ends, count in updates:
+            at = offset if offset >= 0 else self._first_to_expire(start, limits)
             _COUNTER.pack_into(table, at, owner, ends, count)
         return None
 
-    def _find(self, start: int, owner: bytes) -> int:
-        """The offset of the counter of `owner` in the set of counters at `start`; -1 without one."""
-        offset = self._table.find(owner, start, start + _SET_BYTES)
+    def _find_later(self, owner: bytes, offset: int, start: int) -> int:
+        """The offset of a counter in the set at `start`; -1 without one. By chance, two neighbours have its bytes at
+        `offset`."""
         while offset >= 0 and (offset - start) % _COUNTER_BYTES:
-            # By chance, two neighbours contain the same bytes.
             offset = self._table.find(owner, offset + 1, start + _SET_BYTES)
         return offset
 
-    def _first_to_expire(self, start: int, used: set[int]) -> int:
-        offsets = (offset for offset in range(start, start + _SET_BYTES, _COUNTER_BYTES) if offset not in used)
-        return min(offsets, key=lambda offset: _COUNTED.unpack_from(self._table, offset + _OWNER_BYTES)[0])
+    def _first_to_expire(self, start: int, limits: list[_Limit]) -> int:
+        """The offset of the counter in the set at `start` that expires first, and belongs to none of the limits."""
+        table, owners = self._table, {owner for _, _, owner in limits}
+        offsets = range(start, start + _SET_BYTES, _COUNTER_BYTES)
+        others = [offset for offset in offsets if table[offset : offset + _OWNER_BYTES] not in owners]
+        return min(others, key=lambda offset: _COUNTED.unpack_from(table, offset + _OWNER_BYTES)[0])
 
     def _open_table(self, path: Path) -> mmap.mmap:
         size = _HEADER_BYTES + self._blocks * _BLOCK_BYTES

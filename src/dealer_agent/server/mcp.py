@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -81,7 +82,7 @@ class McpEndpoint:
                 bounds.body_limit_bytes,
                 bounds.request_timeout_seconds,
                 bounds.largest_body_bytes,
-                service.process.room_for_unknown_type(peer, headers),
+                partial(service.process.room_for_unknown_type, peer, headers),
             )
             await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
             try:

@@ -7,6 +7,7 @@ complete and valid requests of the reading skills. Both apply the list of `serve
 from collections.abc import Iterable
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter
 
 from msgspec import UNSET, Struct
@@ -61,7 +62,7 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
             settings.body_limit_bytes,
             settings.request_timeout_seconds,
             settings.largest_body_bytes,
-            service.process.room_for_unknown_type(incoming.peer, incoming.headers),
+            partial(service.process.room_for_unknown_type, incoming.peer, incoming.headers),
         )
         await pass_gates(BODY_GATES, incoming)
         await service.load.wait_for_turn(service.dealer_id, is_lead=incoming.is_lead)

@@ -73,7 +73,7 @@ class LeadQueue:
         self._shared_until = 0.0
 
     def __len__(self) -> int:
-        return len(self._ready) + self._apart
+        return self._ready.size + self._apart
 
     def add(self, job: SubmittedJob[Any], *, first: bool = False) -> None:
         """Adds a job, with `first` before all others. Raises StoreClosed and QueueFull."""
@@ -114,7 +114,7 @@ class LeadQueue:
             while True:
                 now = perf_counter()
                 self._try_again(now)
-                if self._ready:
+                if self._ready.size:
                     return list(self._take(now))
                 if self._retries:
                     self._changed.wait(max(self._retries[0][0], self._next_retries) - now)
@@ -135,8 +135,10 @@ class LeadQueue:
         dealers = self._ready.next_dealers(most)
         for _ in range(most // len(dealers)):
             for dealer_id in dealers:
-                if self._ready.count(dealer_id):
-                    yield self._ready.take(dealer_id)[1]
+                yield self._ready.take(dealer_id)[1]
+            dealers = [dealer_id for dealer_id in dealers if self._ready.count(dealer_id)]
+            if not dealers:
+                return
 
     def _try_again(self, now: float) -> None:
         """Lets the jobs of the blocked dealers whose pause is over take part again."""

@@ -166,6 +166,10 @@ class LeadWriter:
 
     def _store_apart(self, jobs: Jobs) -> None:
         """Stores jobs of several dealers. Blocked dealers share no transaction with the others."""
+        if len(jobs) == 1:
+            ((dealer_id, own),) = jobs.items()
+            self._store_alone(dealer_id, own, waits=self._may_wait(dealer_id))
+            return
         blocked = {dealer_id: own for dealer_id, own in jobs.items() if self._queue.is_blocked(dealer_id)}
         free = {dealer_id: own for dealer_id, own in jobs.items() if dealer_id not in blocked}
         for group in (free, blocked):
@@ -250,6 +254,8 @@ class LeadWriter:
 
 
 def _left_of(jobs: Jobs, locks: DealerLocks) -> Left:
+    if not (locks.taken or locks.new):
+        return Left({}, {})
     blocked, alone = ({tx.dealer_id: jobs[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new))
     return Left(blocked, alone)
 

@@ -187,7 +187,12 @@ def read_of_each(wanted: Sequence[tuple[Transaction, Sequence[Read]]]) -> list[l
 
     Raises StorageError.
     """
-    connection = wanted[0][0].connection
+    first, reads = wanted[0]
+    connection = first.connection
+    if len(wanted) == len(reads) == 1 and not must_choose(connection, first.dealer_id):
+        # That of every lead in a folder.
+        ((statement, values),) = reads
+        return [[statement.read(first, values)]]
     all_reads = [(tx, statement, values) for tx, reads in wanted for statement, values in reads]
     rows = _collected(connection)
     if rows is not None and any(rows.may_be_found(statement.tables, None) for _, statement, _ in all_reads):
