@@ -35,8 +35,8 @@ def is_due(store: Store, at: datetime) -> bool:
     return bool(read_at(at, store, DEALER, find_due_jobs, at, "work", DAY, 9, 9))
 
 
-def loop_of(store: Store, run: Callable[[Job], Awaitable[Next]], at: datetime = MONDAY, **options: int) -> JobLoop:
-    return JobLoop(store, [Kind("work", run, longest_wait=DAY, **options)], DEALER, clock=lambda: at)
+def loop_of(store: Store, run: Callable[[Job], Awaitable[Next]], at: datetime = MONDAY) -> JobLoop:
+    return JobLoop(store, [Kind("work", run, longest_wait=DAY)], DEALER, clock=lambda: at)
 
 
 def test_a_job_is_done_when_it_is_due_and_gets_what_its_last_run_left(store: Store) -> None:
