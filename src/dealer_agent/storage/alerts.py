@@ -16,7 +16,6 @@ from dealer_agent.storage.schema import (
     jobs,
     key_copies,
     of_dealer,
-    outbox,
     upsert,
 )
 from dealer_agent.storage.transaction import Transaction
@@ -84,15 +83,6 @@ class MessageRecord(NamedTuple):
     attempts: int
     settled_at: datetime | None
     problem: str | None
-
-
-class Backlog(NamedTuple):
-    """Deliveries of one channel, and the oldest of their times."""
-
-    rooftop: str
-    channel: str
-    deliveries: int
-    oldest: datetime
 
 
 READ_CHECK = select(alert_checks.c.digest_at, alert_checks.c.lead_failed_at, alert_checks.c.failed_leads).where(
@@ -177,22 +167,6 @@ READ_MESSAGES = (
 CONFIRM_COPY = upsert(key_copies, "UPDATE SET confirmed_at = excluded.confirmed_at")
 
 READ_COPIES = select(key_copies.c.key_id, key_copies.c.confirmed_at).where(of_dealer(key_copies))
-
-_CHANNEL = (outbox.c.rooftop, outbox.c.channel)
-
-READ_OLD_WAITING = (
-    select(*_CHANNEL, func.count(), func.min(outbox.c.created_at, type_=UtcTime))
-    .where(of_dealer(outbox), outbox.c.state == "waiting", outbox.c.created_at <= bindparam("before"))
-    .group_by(*_CHANNEL)
-    .order_by(*_CHANNEL)
-)
-
-READ_PARKED = (
-    select(*_CHANNEL, func.count(), func.min(outbox.c.settled_at, type_=UtcTime))
-    .where(of_dealer(outbox), outbox.c.state == "parked")
-    .group_by(*_CHANNEL)
-    .order_by(*_CHANNEL)
-)
 
 
 def read_check(tx: Transaction) -> CheckRecord:
@@ -292,16 +266,6 @@ def confirm_copy(tx: Transaction, key_id: str) -> None:
 def confirmed_copies(tx: Transaction) -> dict[str, datetime]:
     """The keys of which a person has confirmed a copy, and when."""
     return {row.key_id: row.confirmed_at for row in tx.execute(READ_COPIES)}
-
-
-def old_waiting(tx: Transaction, before: datetime) -> list[Backlog]:
-    """The deliveries of each channel that wait since `before` or longer."""
-    return [Backlog(*row) for row in tx.execute(READ_OLD_WAITING, {"before": before})]
-
-
-def parked_deliveries(tx: Transaction) -> list[Backlog]:
-    """The parked deliveries of each channel, and when the first was parked."""
-    return [Backlog(*row) for row in tx.execute(READ_PARKED)]
 
 
 def _one(message_id: str, receiver: Receiver) -> dict[str, str]:
