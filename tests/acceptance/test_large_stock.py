@@ -38,7 +38,7 @@ hold = sys.argv.pop(1)
 class Held(subprocess.Popen):
     def __init__(self, command, **more):
         super().__init__(command, **more)
-        if command[-1] == "dealer_agent.catalogue_loading" and os.path.exists(hold):
+        if command[-1].endswith(".snapshot_process") and os.path.exists(hold):
             self.send_signal(signal.SIGSTOP)
 
 subprocess.Popen = Held
@@ -62,7 +62,7 @@ def makers(running: Running) -> Iterator[int]:
         try:
             parent = process.joinpath("stat").read_text().rpartition(")")[2].split()[1]
             ours = int(parent) in (running.process.pid, *running.workers())
-            if ours and b"dealer_agent.catalogue_loading" in process.joinpath("cmdline").read_bytes():
+            if ours and b".snapshot_process" in process.joinpath("cmdline").read_bytes():
                 yield int(process.name)
         except OSError:
             continue  # It has ended.

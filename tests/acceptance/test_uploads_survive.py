@@ -133,7 +133,9 @@ def test_a_killed_upload_is_not_imported_and_the_file_that_is_sent_again_is_impo
 
             with pytest.raises((asyncssh.Error, OSError)):
                 upload(port, name, content, meanwhile=kill)
-            assert list((folder / "feeds" / USER / "incoming").glob(".*.part")), "it was killed too late"
+            feed = folder / "feeds" / USER
+            unfinished = [*feed.glob("incoming/.*.part"), *feed.glob("uploads/*.tmp")]
+            assert unfinished, "it was killed too late"
             running = start(folder)
             assert results(folder) == expected
             listening(running)
@@ -141,8 +143,8 @@ def test_a_killed_upload_is_not_imported_and_the_file_that_is_sent_again_is_impo
             expected.append((name, "imported"))
             eventually("the file has its result", lambda: results(folder) == expected)
             eventually("the stock is the new one", partial(is_on_show, running.url, turn + 1))
-            incoming = folder / "feeds" / USER / "incoming"
-            eventually("nothing is left", partial(is_empty, incoming))
+            for name in ("incoming", "uploads"):
+                eventually("nothing is left", partial(is_empty, feed / name))
     finally:
         running.kill_all()
 

@@ -17,7 +17,7 @@ from tests.acceptance.running import Running, eventually, serving, succeed_here
 
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
-from dealer_agent.inventory.feed_checks import EVERY_CHECK
+from dealer_agent.inventory.feeds.checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.feed import Feed
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.store import Store

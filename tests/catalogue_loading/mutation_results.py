@@ -18,7 +18,7 @@ from tests.storage.samples import VAULT
 
 from dealer_agent.catalogue_loading.feed_import import UNREADABLE, import_feed
 from dealer_agent.dealers.profile import DealerRooftop, Profile
-from dealer_agent.inventory.feed_checks import CHECKS, Finding
+from dealer_agent.inventory.feeds.checks import CHECKS, Finding
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.errors import FeedRefused

@@ -22,7 +22,7 @@ from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotError, 
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob
 from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, listing_policy, write_stock
 from dealer_agent.config import Settings, load_settings
-from dealer_agent.inventory.feed_checks import EVERY_CHECK
+from dealer_agent.inventory.feeds.checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.protocol.requests import Filters
 from dealer_agent.storage.store import Store
@@ -277,7 +277,7 @@ def test_the_process_ends_with_the_service_that_started_it(shop: Shop) -> None:
     unfinished = shop.folder / "catalogue-snapshot.part"
     os.mkfifo(unfinished)
     job = SnapshotJob(shop.settings.database_url, loader._inputs, NOW, str(unfinished), str(shop.folder / FILE))
-    command = [sys.executable, "-P", "-m", "dealer_agent.catalogue_loading"]
+    command = [sys.executable, "-P", "-m", "dealer_agent.catalogue_loading.snapshot_process"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as maker:
         assert maker.stdin is not None
         maker.stdin.write(msgspec.json.encode(job) + b"\n")

@@ -20,7 +20,7 @@ from dealer_agent.checker.runner import Options, run_checks
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
-from dealer_agent.inventory.feed_checks import EVERY_CHECK
+from dealer_agent.inventory.feeds.checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.store import Store

@@ -18,7 +18,7 @@ from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, environment, eve
 from tests.servers.programs import installed_program
 from tests.servers.prometheus import Prometheus, StartPrometheus
 
-from dealer_agent.server.metric_families import FAMILIES
+from dealer_agent.server.metrics import FAMILIES
 from dealer_agent.server.stored_metrics import READ_SECONDS
 
 pytestmark = pytest.mark.outside_protocol("deployment")

@@ -109,7 +109,7 @@ class FeedDealer:
         """Puts a complete file into the incoming folder, as a server of uploads does."""
         part = part_file(incoming_folder(self.folder, feed))
         part.write_bytes(content)
-        return finish_file(part, name)
+        return finish_file(part, name, part.parent)
 
     def for_sale(self) -> int:
         with self.store.read(self.settings.dealer.id) as tx:

@@ -1,10 +1,15 @@
 """A feed's files are taken when they are complete, imported once, and kept with their result."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
 from tests.feed_collection.feeding import FOLDER, feed_bytes, feed_dealer, states
+from tests.feed_collection.uploading import PASSWORD_HASH
+
+from dealer_agent.feed_collection import collection
+from dealer_agent.feed_collection.feed_folder import feeds_with_files
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
 
@@ -37,6 +42,26 @@ def test_the_bytes_of_an_older_file_are_imported_again(tmp_path: Path) -> None:
             dealer.upload(feed_bytes(count))
         assert states(dealer.collect().files) == ["imported", "imported", "imported"]
         assert dealer.for_sale() == 3
+
+
+def test_uploads_are_imported_in_the_order_of_their_arrival_also_when_the_disk_is_nearly_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection, "UPLOAD_SECONDS", 0)
+    toml = f'\n[[feeds]]\nname = "main"\n[feeds.upload]\npassword_hash = "{PASSWORD_HASH}"\n'
+    with feed_dealer(tmp_path / "store", f"{toml}\n[feed_files]\nleast_free_mib = 1048576\n") as dealer:
+        assert (dealer.collect().problem, feeds_with_files(dealer.folder)) == (None, [])
+        assert dealer.state().checked_at is None
+        uploads = dealer.folder / "feeds" / "main" / "uploads"
+        for number, name in enumerate(("b.json", "a.json", "half.json.tmp")):
+            (uploads / name).write_bytes(feed_bytes(3 + number))
+            # The vendor's client sets the time of the file.
+            os.utime(uploads / name, (1_700_000_000 - number,) * 2)
+        assert feeds_with_files(dealer.folder) == ["main"]
+        done = dealer.collect(fetches=False)
+        assert [(file.name, file.state) for file in done.files] == [("b.json", "imported"), ("a.json", "imported")]
+        assert feeds_with_files(dealer.folder) == []
+        assert [path.name for path in uploads.iterdir()] == ["half.json.tmp"]
 
 
 @pytest.mark.parametrize("name", [".stock.json", "stock.json.part", "stock.json.tmp", "stock.xml"])

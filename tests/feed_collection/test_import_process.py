@@ -9,10 +9,9 @@ import pytest
 from tests.acceptance.running import COMMAND, command
 from tests.feed_collection.feeding import FeedDealer, feed_bytes, feed_dealer, states
 
-from dealer_agent.catalogue_loading.child_processes import OUT_OF_MEMORY
+from dealer_agent.catalogue_loading.child_processes import OUT_OF_MEMORY, UNEXPECTED
 from dealer_agent.feed_collection import collection
 from dealer_agent.feed_collection.collection import Collected, import_in_process
-from dealer_agent.feed_collection.import_process import UNEXPECTED
 from dealer_agent.storage.refused_imports import RefusedImport, list_refused_imports
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
@@ -108,9 +107,9 @@ def nested(count: int) -> bytes:
 
 LIMITED = """
 from dealer_agent.catalogue_loading import child_processes
-from dealer_agent.feed_collection.import_process import run
+from dealer_agent.feed_collection.import_process import TEMPORARY, ImportJob, do_within_limits
 child_processes.MOST_MEMORY_MIB = 64
-run()
+child_processes.run_job(ImportJob, do_within_limits, TEMPORARY)
 """
 """The import's process with a lower limit, so the tests need less memory."""
 LESS_MEMORY = f'ulimit -v {300 << 10}; exec "$@"'

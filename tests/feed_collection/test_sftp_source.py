@@ -1,6 +1,5 @@
 """A feed fetched from somebody's SFTP server: here, that of asyncssh, which serves a folder."""
 
-import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -223,7 +222,7 @@ async def test_a_file_that_somebody_writes_is_not_fetched(tmp_path: Path, monkey
             with path.open("ab") as file:
                 file.write(b"x")
 
-        monkeypatch.setattr(asyncio, "sleep", write)
+        monkeypatch.setattr(sftp_source, "sleep", write)
         assert "still writes" in await server.problem(server.source())
         assert looks == sftp_source.MOST_LOOKS
 

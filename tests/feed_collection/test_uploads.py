@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import asyncssh
 import pytest
 
-from dealer_agent.feed_collection import uploads
+from dealer_agent.feed_collection import feed_folder, uploads
 from dealer_agent.feed_collection.uploads import UploadFolder, UploadLimits
 
 pytestmark = pytest.mark.outside_protocol("uploads of feeds by SFTP")
@@ -40,7 +41,7 @@ def test_the_parts_of_another_process_stay(tmp_path: Path, folder: UploadFolder)
     other.write(upload, 0, b"content")
     put(folder, "feed.csv")
     other.close(upload)
-    assert len(list((tmp_path / "incoming").glob("*-other.csv"))) == 1
+    assert {path.name for path in folder.path.iterdir()} == {"other.csv", "feed.csv"}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,12 @@ def test_a_file_is_complete_when_every_byte_was_written(
     else:
         folder.close(upload)
     assert completed == [10] * is_whole
+
+
+def test_an_empty_file_is_not_taken(folder: UploadFolder, completed: list[int]) -> None:
+    with pytest.raises(asyncssh.SFTPError, match="empty"):
+        folder.close(folder.begin("feed.csv"))
+    assert (completed, list(folder.path.iterdir())) == ([], [])
 
 
 def test_a_file_with_too_many_gaps_is_refused(
@@ -107,9 +114,9 @@ def test_a_closed_file_takes_no_more_bytes(folder: UploadFolder, completed: list
     upload = folder.begin("feed.csv.tmp")
     folder.write(upload, 0, b"content")
     folder.close(upload)
-    with pytest.raises(asyncssh.SFTPError, match="not open"):
+    with pytest.raises(ValueError, match="closed file"):
         folder.write(upload, 7, b"more")
-    with pytest.raises(asyncssh.SFTPError, match="not open"):
+    with pytest.raises(ValueError, match="closed file"):
         folder.truncate(upload, 1)
     folder.rename("feed.csv.tmp", "feed.csv")
     assert completed == [7]
@@ -129,10 +136,35 @@ def test_a_file_that_is_renamed_while_it_is_open_is_complete_at_its_close(
 
 def test_renaming_a_complete_file_imports_nothing_again(folder: UploadFolder, completed: list[int]) -> None:
     put(folder, "feed.csv")
-    for old, new in (("feed.csv", "feed.csv.tmp"), ("feed.csv.tmp", "again.csv")):
-        folder.rename(old, new)
+    folder.rename("feed.csv", "again.csv")
+    folder.rename("again.csv", "again.csv")
     assert completed == [7]
-    assert list(folder.files()) == ["again.csv"]
+    assert [path.name for path in folder.path.iterdir()] == ["again.csv"]
+
+
+def test_a_file_with_the_name_of_a_complete_one_replaces_none(
+    tmp_path: Path, folder: UploadFolder, completed: list[int]
+) -> None:
+    for content in (b"one", b"two"):
+        put(folder, "feed.csv", content)
+    put(folder, "feed.csv.tmp", b"three")
+    folder.rename("feed.csv.tmp", "feed.csv")
+    waiting = sorted((tmp_path / "incoming").iterdir())
+    assert [path.read_bytes() for path in (*waiting, folder.path / "feed.csv")] == [b"one", b"two", b"three"]
+    folder.remove("feed.csv")
+    assert len(list((tmp_path / "incoming").iterdir())) == 3, "it is complete, so it is imported"
+    assert completed == [3, 3, 5]
+
+
+def test_a_file_that_gets_no_final_name_is_deleted_after_an_hour(
+    folder: UploadFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, "feed.csv.tmp")
+    put(folder, "other.csv")
+    assert sorted(path.name for path in folder.path.iterdir()) == ["feed.csv.tmp", "other.csv"]
+    monkeypatch.setattr(feed_folder, "_UNNAMED_FOR", timedelta(0))
+    put(folder, "third.csv")
+    assert sorted(path.name for path in folder.path.iterdir()) == ["other.csv", "third.csv"]
 
 
 def test_a_file_that_replaces_one_with_a_temporary_name_deletes_it(tmp_path: Path, folder: UploadFolder) -> None:
@@ -140,19 +172,9 @@ def test_a_file_that_replaces_one_with_a_temporary_name_deletes_it(tmp_path: Pat
     put(folder, "two.tmp", b"other")
     folder.rename("one.tmp", "two.tmp")
     put(folder, "two.tmp", b"last")
-    assert len(list((tmp_path / "incoming").iterdir())) == 1
+    assert [path.read_bytes() for path in folder.path.iterdir()] == [b"last"]
     folder.remove("two.tmp")
-    assert list((tmp_path / "incoming").iterdir()) == []
-    assert not folder.has_unfinished
-
-
-def test_a_client_sees_a_bounded_number_of_complete_files(
-    folder: UploadFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uploads, "MOST_SHOWN", 2)
-    for number in range(3):
-        put(folder, f"{number}.csv")
-    assert list(folder.files()) == ["1.csv", "2.csv"]
+    assert list(folder.path.iterdir()) == list((tmp_path / "incoming").iterdir()) == []
 
 
 def test_a_file_whose_folder_is_gone_is_refused_and_not_announced(
@@ -165,4 +187,3 @@ def test_a_file_whose_folder_is_gone_is_refused_and_not_announced(
     with pytest.raises(OSError, match="No such file"):
         folder.close(upload)
     assert completed == []
-    assert not folder.has_unfinished

@@ -15,7 +15,7 @@ from tests.servers.programs import PATIENCE_SECONDS, installed_program
 
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.feed_collection.sftp_server import Account, UploadServer
-from dealer_agent.feed_collection.source import name_at_source
+from dealer_agent.feed_collection.source import is_temporary, name_at_source
 from dealer_agent.feed_collection.uploads import UploadLimits
 
 USER, OTHER_USER = "vendor", "rival"
@@ -37,12 +37,17 @@ class Uploading:
         """The folder of an account."""
         return self.folder / "feeds" / user / "incoming"
 
+    def uploads(self, user: str = USER) -> Path:
+        """The folder that the clients of an account see."""
+        return self.incoming(user).with_name("uploads")
+
     def received(self, user: str = USER) -> list[Path]:
-        """The complete files of an account, in the order of their arrival."""
-        return sorted(self.incoming(user).glob("[!.]*"))
+        """The complete files of an account: first those that another one of the same name has replaced."""
+        waiting = sorted(each for each in self.uploads(user).glob("*") if not is_temporary(each.name))
+        return [*sorted(self.incoming(user).glob("[!.]*")), *waiting]
 
     def files(self, user: str = USER) -> dict[str, bytes]:
-        """The complete files of an account, by the name that the client gave."""
+        """The complete files of an account, by the name that the client gave. Of several, the last one."""
         return {name_at_source(path): path.read_bytes() for path in self.received(user)}
 
     def leftovers(self, user: str = USER) -> list[Path]:

@@ -110,7 +110,7 @@ def test_a_dealer_with_many_files_has_one_place_in_the_queue_of_imports(installa
                 incoming.mkdir(parents=True)
                 part = part_file(incoming)
                 part.write_bytes(feed_bytes(1))
-                finish_file(part, "stock.json")
+                finish_file(part, "stock.json", incoming)
                 key = JobKey(dealer_id, FEED, feed)
                 group.create_task(run_job(store, feed_kind(collect_files), key))
                 while not read(store, dealer_id, list_files, feed, 1):

@@ -13,7 +13,7 @@ from tests.server.dealership import LOT, NO_LIMITS, Dealership, run_dealership, 
 
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
-from dealer_agent.inventory.feed_checks import EVERY_CHECK
+from dealer_agent.inventory.feeds.checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.store import Store
 

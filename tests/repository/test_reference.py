@@ -47,6 +47,12 @@ def test_the_map_of_the_source_has_every_package() -> None:
     assert set(drawn) <= set(mapped)
 
 
+def test_the_files_that_the_map_names_exist() -> None:
+    named = set(re.findall(r"\b\w+\.py\b", ARCHITECTURE.read_text("utf-8")))
+    existing = {path.name for folder in ("src", "tests") for path in (FOLDER.parents[1] / folder).rglob("*.py")}
+    assert named - existing == set()
+
+
 def test_the_glossary_has_at_most_40_words_in_order() -> None:
     words = re.findall(r"^\| \*\*(.+?)\*\* \|", (FOLDER / "glossary.md").read_text("utf-8"), re.MULTILINE)
     assert words == sorted(words)

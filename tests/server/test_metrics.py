@@ -17,8 +17,15 @@ from tests.server.dealership import ACCORD, LEAF, NO_LIMITS, Dealership, message
 
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.server import stored_metrics
-from dealer_agent.server.metric_families import BUCKETS, FAMILIES
-from dealer_agent.server.metrics import FOLDER_VARIABLE, OTHER, WorkerMetrics, empty_histogram, observe
+from dealer_agent.server.metrics import (
+    BUCKETS,
+    FAMILIES,
+    FOLDER_VARIABLE,
+    OTHER,
+    WorkerMetrics,
+    empty_histogram,
+    observe,
+)
 from dealer_agent.server.metrics_collector import MetricsServer, WorkerCollector
 
 pytestmark = pytest.mark.outside_protocol("metrics")

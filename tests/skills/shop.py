@@ -21,7 +21,7 @@ from dealer_agent.bootstrap import application
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.inventory.feed_checks import EVERY_CHECK
+from dealer_agent.inventory.feeds.checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.leads.records import AppointmentRecord, LeadRecord, StoredLead
 from dealer_agent.server.app import DealerApp

@@ -7,9 +7,9 @@ import pytest
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of
 
-from dealer_agent.inventory.feed_checks import Finding
-from dealer_agent.inventory.feed_counts import FeedShape
-from dealer_agent.inventory.import_plan import Plan
+from dealer_agent.inventory.feeds.checks import Finding
+from dealer_agent.inventory.feeds.counts import FeedShape
+from dealer_agent.inventory.feeds.import_plan import Plan
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle import Fee
 from dealer_agent.storage.errors import FeedRefused

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.delivery.dealer_outlets import Sending
-from dealer_agent.server.metric_families import DELIVERIES
-from dealer_agent.server.metrics import FOLDER_VARIABLE, WorkerMetrics
+from dealer_agent.server.metrics import DELIVERIES, FOLDER_VARIABLE, WorkerMetrics
 from dealer_agent.server.metrics_socket import WorkerState, answering_collector
 from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.stored_metrics import UNKNOWN_CHANNEL, StoredMetrics, channel_kinds

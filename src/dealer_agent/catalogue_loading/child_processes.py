@@ -1,5 +1,6 @@
 """The child processes of commands and services: they end with their parent, and an import has limits.
 
+A `ChildJob` is done by a process whose main function is `run_job`.
 A file whose import needs more than the limits is refused (docs/reference/feeds.md#limits). The reader has a bound for
 everything that a file can repeat. The limits are the second line: they hold also for what the reader does not count.
 """
@@ -7,16 +8,25 @@ everything that a file can repeat. The limits are the second line: they hold als
 import os
 import resource
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
 
+import msgspec
+from msgspec import Struct
+
+from dealer_agent.core_dumps import forbid_core_dumps
 from dealer_agent.inventory.feeds.feed import FeedError
+
+_Job = TypeVar("_Job", bound=Struct)
+_NICE = 10
 
 MOST_MEMORY_MIB = 3_072
 """Address space beyond that at the start, which depends on the machine. The largest file allowed takes a third."""
@@ -27,6 +37,8 @@ MOST_READING_SECONDS = 3_600
 
 OUT_OF_MEMORY: Final = 3
 """The exit code of a process that has reached its limit of memory."""
+UNEXPECTED: Final = 4
+"""The exit code after an exception that the program does not expect. The job may be its reason."""
 
 _MEMORY = (
     f"The file needs more than {MOST_MEMORY_MIB:,} MiB of memory, or it ended the program that reads it. Export the"
@@ -46,6 +58,69 @@ _REFUSALS = {
         " CSV."
     ),
 }
+
+
+class ChildJob:
+    """A job in a process of its own."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._has_ended = False
+
+    def run(self, module: str, job: Struct, *, pass_fds: Sequence[int] = ()) -> tuple[int, str]:
+        """Starts `python -m module` and waits for its end. Returns its exit code, and what it says about a failure."""
+        process = subprocess.Popen(  # noqa: S603 - our own command.
+            # `-P` keeps the current folder out of the import path.
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=pass_fds,
+            # Ctrl-C reaches only the service.
+            start_new_session=True,
+        )
+        self._process = process
+        if self._has_ended:
+            process.kill()
+        assert process.stdin is not None
+        assert process.stderr is not None
+        # A process that ends early closes the pipe. Else it stays open: when it closes, the process ends.
+        with suppress(BrokenPipeError), process:
+            with suppress(BrokenPipeError):
+                process.stdin.write(msgspec.json.encode(job) + b"\n")
+                process.stdin.flush()
+            said = process.stderr.read().decode(errors="replace").strip()
+        return process.returncode, said.rpartition("\n")[2]
+
+    def end(self) -> None:
+        """Kills the process. Can be called from any thread, and before the start."""
+        self._has_ended = True
+        if self._process is not None:
+            self._process.kill()
+
+
+def run_job(
+    kind: type[_Job],
+    do: Callable[[_Job], object],
+    expected: type[Exception] | tuple[type[Exception], ...],
+    words_of: Callable[[Exception], str] = str,
+) -> None:
+    """Does the job on the first line of stdin. Exits at once if stdin is closed: the parent is gone.
+
+    Reports a failure on stderr: of the `expected` errors `words_of` them, of others only their place.
+    """
+    forbid_core_dumps()  # The environment may hold keys.
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=kind)
+    exit_with_parent(sys.stdin.fileno())
+    # The processes that answer requests have priority.
+    os.nice(_NICE)
+    try:
+        do(job)
+    except expected as problem:
+        sys.exit(words_of(problem))
+    except Exception as fault:  # noqa: BLE001 - the boundary of the process. The parent shows the message.
+        frame = traceback.extract_tb(fault.__traceback__)[-1]
+        print(f"{type(fault).__qualname__} at {Path(frame.filename).name}:{frame.lineno}", file=sys.stderr)  # noqa: T201
+        sys.exit(UNEXPECTED)
 
 
 def refusal_of(code: int) -> FeedError | None:

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from dealer_agent.catalogue_loading.snapshots import listing_policy
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feed_checks import CHECK_BY_ID, FeedChecks, Finding, Judge
-from dealer_agent.inventory.feed_counts import Comparison, FileCounts, StockChange, check_feed, shape_of
+from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, FeedChecks, Finding, Judge
+from dealer_agent.inventory.feeds.counts import Comparison, FileCounts, StockChange, check_feed, shape_of
 from dealer_agent.inventory.feeds.feed import MOST_REPORTED, Feed, FeedError, Remark
-from dealer_agent.inventory.import_plan import Plan
+from dealer_agent.inventory.feeds.import_plan import Plan
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.refused_imports import record_refused_import

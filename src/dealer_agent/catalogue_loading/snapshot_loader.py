@@ -10,8 +10,6 @@ that the processes of a machine share its memory, and a process that restarts fi
 
 import fcntl
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from dealer_agent.catalogue_loading.child_processes import ChildJob
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder, boot_id
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob, replaced_by
 from dealer_agent.catalogue_loading.snapshots import (
@@ -72,7 +71,7 @@ class SnapshotLoader:
         self._unfinished = self._file.with_suffix(".part")
         self._rests_until = 0.0
         self._closed = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._job = ChildJob()
 
     def load(self, now: datetime) -> LoadedSnapshot:
         """The current stock. Blocks until it is loaded. Raises StorageError and SnapshotError."""
@@ -142,8 +141,7 @@ class SnapshotLoader:
     def close(self) -> None:
         """Ends the current load, which then raises SnapshotError. Can be called from any thread."""
         self._closed.set()
-        if self._process is not None:
-            self._process.terminate()
+        self._job.end()
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -177,27 +175,13 @@ class SnapshotLoader:
         if time.monotonic() < self._rests_until:
             raise SnapshotError("the last attempt failed a moment ago")
         job = SnapshotJob(self._database_url, self._inputs, now, str(self._unfinished), str(self._file))
-        # A new session, so that Ctrl-C reaches only the service. `-P` keeps the current folder out of the import path.
-        command = [sys.executable, "-P", "-m", "dealer_agent.catalogue_loading"]
-        with subprocess.Popen(  # noqa: S603 - our own command.
-            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(lock,), start_new_session=True
-        ) as process:
-            self._process = process
-            if self._closed.is_set():
-                process.terminate()
-            assert process.stdin is not None
-            assert process.stderr is not None
-            with suppress(BrokenPipeError):
-                process.stdin.write(msgspec.json.encode(job) + b"\n")
-                process.stdin.flush()
-            message = process.stderr.read().decode(errors="replace").strip()
-        self._process = None
-        if process.returncode:
+        code, message = self._job.run("dealer_agent.catalogue_loading.snapshot_process", job, pass_fds=(lock,))
+        if code:
             self._rests_until = time.monotonic() + REST_SECONDS
             self._unfinished.unlink(missing_ok=True)
-            if process.returncode < 0:
-                message = f"its process was ended by signal {-process.returncode}"
-            raise SnapshotError(f"the snapshot of the stock was not made: {message.rpartition(chr(10))[2]}")
+            if code < 0:
+                message = f"its process was ended by signal {-code}"
+            raise SnapshotError(f"the snapshot of the stock was not made: {message}")
 
 
 def _mapped(path: Path) -> FlatArrays:

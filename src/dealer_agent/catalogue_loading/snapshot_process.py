@@ -1,24 +1,20 @@
-"""The process that writes the file of a large snapshot. It reads one job from stdin and reports a failure on stderr."""
+"""The process that writes the file of a large snapshot."""
 
 import gc
 import os
-import sys
 import threading
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
-from dealer_agent.catalogue_loading.child_processes import exit_with_parent
+from dealer_agent.catalogue_loading.child_processes import run_job
 from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, write_stock
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.store import Store
 
-_NICE = 10
 _SYNC_SECONDS = 1.0
 
 
@@ -30,24 +26,6 @@ class SnapshotJob(Struct, frozen=True):
     now: datetime
     unfinished: str
     file: str
-
-
-def run() -> None:
-    """Does the job on the first line of stdin. Exits at once if stdin is closed: the parent is gone."""
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=SnapshotJob)
-    exit_with_parent(sys.stdin.fileno())
-    # The processes that answer requests have priority.
-    os.nice(_NICE)
-    # The job makes no reference cycles. The collector would take a fifth of the time.
-    gc.disable()
-    try:
-        make(job)
-    except StorageError as problem:
-        # These messages hold nothing of the stock.
-        sys.exit(f"{problem}")
-    except Exception as fault:  # noqa: BLE001 - the boundary of the process. The parent logs the message.
-        frame = traceback.extract_tb(fault.__traceback__)[-1]
-        sys.exit(f"{type(fault).__qualname__} at {Path(frame.filename).name}:{frame.lineno}")
 
 
 def replaced_by(file: Path) -> Path:
@@ -93,3 +71,10 @@ def _synced_while_written(file: int) -> Iterator[None]:
     finally:
         written.set()
         syncing.join()
+
+
+if __name__ == "__main__":
+    # The job makes no reference cycles. The collector would take a fifth of the time.
+    gc.disable()
+    # The messages of StorageError hold nothing of the stock.
+    run_job(SnapshotJob, make, StorageError)

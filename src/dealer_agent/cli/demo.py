@@ -25,7 +25,7 @@ from dealer_agent.config.new_dealer_file import installation_toml
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 from dealer_agent.demo.many import MOST_DEALERS, invented_dealers
-from dealer_agent.inventory.feed_checks import EVERY_CHECK
+from dealer_agent.inventory.feeds.checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto

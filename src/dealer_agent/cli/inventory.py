@@ -28,7 +28,7 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feed_checks import CHECK_BY_ID, EVERY_CHECK, Finding, refusals
+from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, EVERY_CHECK, Finding, refusals
 from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, FeedError, Remark, Repeat
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.did_you_mean import did_you_mean

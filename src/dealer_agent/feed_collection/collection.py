@@ -8,10 +8,8 @@ Then the file leaves the incoming folder.
 import asyncio
 import hashlib
 import os
-import subprocess
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Concatenate, ParamSpec, TypeVar
@@ -21,9 +19,9 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import UNSET
 
-from dealer_agent.catalogue_loading.child_processes import refusal_of
+from dealer_agent.catalogue_loading.child_processes import UNEXPECTED, ChildJob, refusal_of
 from dealer_agent.config import Settings
-from dealer_agent.config.feeds import FeedSettings
+from dealer_agent.config.feeds import FeedSettings, FolderSource
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.feed_collection import import_process
 from dealer_agent.feed_collection.feed_folder import (
@@ -33,12 +31,14 @@ from dealer_agent.feed_collection.feed_folder import (
     delete_surplus,
     fair_share,
     keep,
+    uploads_folder,
     waiting_bytes,
     waiting_files,
 )
+from dealer_agent.feed_collection.folder_source import WatchedFolder
 from dealer_agent.feed_collection.import_process import LONGEST_PROBLEM, ImportJob
-from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, incoming_folder
-from dealer_agent.feed_collection.sources import source_of
+from dealer_agent.feed_collection.source import Arrivals, FeedSource, FeedSourceError, incoming_folder
+from dealer_agent.feed_collection.url_source import FeedUrl
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.jobs.loop import Next
 from dealer_agent.storage.clock import clock_problem
@@ -67,6 +67,8 @@ _Result = TypeVar("_Result")
 
 MOST_ATTEMPTS = 5
 """An import that was interrupted this often is given up: the file itself may be the reason."""
+UPLOAD_SECONDS = 5
+"""How long an upload stays in its folder: its client checks size and time of the file when it has sent it."""
 MOST_ROWS = 1000
 """The newest files of a feed whose results the database keeps."""
 _FETCH_SECONDS = 7200
@@ -125,6 +127,26 @@ def zone_of(feed: FeedSettings, settings: Settings) -> ZoneInfo:
     return ZoneInfo(first.timezone)
 
 
+def source_of(feed: FeedSettings, settings: Settings, secrets: Mapping[str, str]) -> FeedSource:
+    """What fetches the files of a feed. `secrets` are the environment variables. Raises OSError.
+
+    In an installation, a folder must be inside the dealer's own. Our SFTP server puts its files into a folder, too.
+    """
+    own = settings.directory
+    if feed.folder is not UNSET:
+        return WatchedFolder(feed.folder, own, None if settings.installation is None else own)
+    if feed.url is not UNSET:
+        return FeedUrl(feed.url, secrets, settings.address_rule, settings.service.address_rule)
+    if feed.sftp is not UNSET:
+        # Imported here: few feeds need it.
+        from dealer_agent.feed_collection.sftp_source import SftpServer
+
+        return SftpServer(feed.sftp, own, secrets, settings.address_rule)
+    uploads = uploads_folder(incoming_folder(own, feed.name).parent)
+    uploads.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return WatchedFolder(FolderSource(path=str(uploads), settle_seconds=UPLOAD_SECONDS), own, own)
+
+
 class FeedCollection:
     """Collects the feeds of a process, which runs one import at a time: each takes a processor.
 
@@ -140,8 +162,8 @@ class FeedCollection:
     async def collect(self, settings: Settings, job: Job, *, fetches: bool, again: bool = False) -> Collected:
         """Collects the feed of a job. Raises StorageError and OSError.
 
-        Without `fetches`, only the files that wait are imported. With `again`, a file is fetched and imported also if
-        it has not changed.
+        Without `fetches`, only the files that wait on this machine are imported. With `again`, a file is fetched and
+        imported also if it has not changed.
         """
         feed = next((each for each in settings.feeds if each.name == job.subject), None)
         claimed = await asyncio.to_thread(self._read, job)
@@ -151,7 +173,7 @@ class FeedCollection:
         work = _Work(self.store, settings, feed, self._run_import, (of_dealer, self._one_import), job.due_at)
         work.claimed = claimed._replace(seen={}, imported_hash=None) if again else claimed
         try:
-            if fetches:
+            if fetches or feed.upload is not UNSET:
                 await work.fetch()
             await work.import_waiting()
             if fetches:
@@ -202,8 +224,6 @@ class _Work:
     async def fetch(self) -> None:
         """Asks the source for new files."""
         source = source_of(self.feed, self.settings, os.environ)
-        if source is None:
-            return
         try:
             async with asyncio.timeout(_FETCH_SECONDS):
                 arrivals = await asyncio.to_thread(self._arrivals)
@@ -213,15 +233,20 @@ class _Work:
             self.collected.problem = words
             await self.write(note_fetch_problem, self.claimed, words)
         else:
-            await self.write(note_fetch, self.claimed, fetched.seen)
+            # Nobody is asked for uploads, so a look that finds none is no answer.
+            if fetched.files or self.feed.upload is UNSET:
+                await self.write(note_fetch, self.claimed, fetched.seen)
 
     def _arrivals(self) -> Arrivals:
         """The incoming folder with its bounds. Raises FeedSourceError if nothing may arrive now."""
         bounds = self.settings.feed_files
         incoming = incoming_folder(self.settings.directory, self.feed.name)
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.feed.upload is not UNSET:
+            # Their bytes are counted already.
+            return Arrivals(incoming, sys.maxsize, sys.maxsize, least_free=0)
         left = bytes_left(self.settings.directory, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
-        waiting = waiting_bytes(incoming)
+        waiting = waiting_bytes(incoming.parent)
         arrivals = Arrivals(
             incoming, self.feed.most_bytes, fair_share(waiting, left.of_dealer) - waiting, bounds.least_free_mib << 20
         )
@@ -312,36 +337,17 @@ class _Work:
 
 async def import_in_process(job: ImportJob) -> None:
     """Imports a file in a process of its own, which has limits. See ImportRunner."""
-    # A new session, so that Ctrl-C reaches only the service. `-P` keeps the current folder out of the import path.
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        "dealer_agent.feed_collection",
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdin is not None
-    assert process.stderr is not None
+    child = ChildJob()
     try:
-        # The pipe stays open: when it closes, the process ends.
-        with suppress(BrokenPipeError, ConnectionResetError):
-            process.stdin.write(msgspec.json.encode(job) + b"\n")
-            await process.stdin.drain()
         async with asyncio.timeout(_IMPORT_SECONDS):
-            said = (await process.stderr.read()).decode(errors="replace").strip()
-            code = await process.wait()
+            code, said = await asyncio.to_thread(child.run, "dealer_agent.feed_collection.import_process", job)
     except TimeoutError:
         raise ImportInterrupted("the database did not take the import in time", is_in_file=False) from None
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        child.end()
     if (refusal := refusal_of(code)) is not None:
         raise refusal
     if code < 0:
         raise ImportInterrupted(f"the import was ended by signal {-code}: is there enough memory?", is_in_file=True)
     if code > 0:
-        is_in_file = code == import_process.UNEXPECTED
-        raise ImportInterrupted(said.rpartition("\n")[2][:LONGEST_PROBLEM], is_in_file=is_in_file)
+        raise ImportInterrupted(said[:LONGEST_PROBLEM], is_in_file=code == UNEXPECTED)

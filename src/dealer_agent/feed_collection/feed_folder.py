@@ -1,8 +1,11 @@
-"""The folders of a feed on this machine: the files that wait for their import, and those that are kept after it."""
+"""The folders of a feed on this machine: the files that wait for their import, and those that are kept after it.
+
+Files wait in `incoming`, and those that a vendor uploaded before that in `uploads`.
+"""
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +16,8 @@ from dealer_agent.storage.feeds import FileState
 
 MOST_KEPT = 500
 """The most files of a feed that have a result."""
+_UNNAMED_FOR = timedelta(hours=1)
+"""A complete upload with a temporary name waits this long for its final name."""
 _LEFT_FOR = timedelta(days=1)
 """A temporary file that did not change for this long was left by a process that was killed."""
 
@@ -60,7 +65,17 @@ def waiting_files(directory: Path, feed: str) -> list[WaitingFile]:
 
 def feeds_with_files(directory: Path) -> list[str]:
     """The names of the feeds of a dealer's folder that have files waiting."""
-    return [incoming.parent.name for incoming in directory.glob("feeds/*/incoming") if next(_complete(incoming), None)]
+    return [
+        feed.name
+        for feed in _feed_folders(directory)
+        if next(_complete(feed / "incoming"), None)
+        or any(not is_temporary(upload.name) for upload in _entries(uploads_folder(feed)))
+    ]
+
+
+def uploads_folder(feed: Path) -> Path:
+    """The folder of a feed in which our SFTP server puts the files of its vendor. `feed` is the folder of the feed."""
+    return feed / "uploads"
 
 
 def _complete(folder: Path) -> Iterator[Path]:
@@ -98,10 +113,23 @@ def delete_old_files(directory: Path, keep_for: Mapping[str, timedelta], refused
             for path in _complete(folder / name):
                 if arrival_of(path) < now - age:
                     path.unlink(missing_ok=True)
-        for path in (folder / "incoming").glob(".*.part"):
-            with suppress(FileNotFoundError):
-                if path.lstat().st_mtime < (now - _LEFT_FOR).timestamp():
-                    path.unlink()
+        _delete_unchanged((folder / "incoming").glob(".*.part"), now - _LEFT_FOR)
+        delete_unnamed_uploads(folder)
+        if folder.name not in keep_for:
+            _delete_unchanged(uploads_folder(folder).glob("*"), now - refused_for)
+
+
+def delete_unnamed_uploads(feed: Path) -> None:
+    """Deletes complete uploads that have waited too long for their final name. Raises OSError."""
+    unnamed = [each for each in uploads_folder(feed).glob("*") if is_temporary(each.name)]
+    _delete_unchanged(unnamed, datetime.now(UTC) - _UNNAMED_FOR)
+
+
+def _delete_unchanged(files: Iterable[Path], since: datetime) -> None:
+    for path in files:
+        with suppress(FileNotFoundError):  # Somebody else has just deleted or taken it.
+            if path.lstat().st_ctime < since.timestamp():
+                path.unlink()
 
 
 def delete_surplus(directory: Path, kept_bytes: int, dealer_bytes: int, least_free: int) -> None:
@@ -135,7 +163,7 @@ def bytes_left(directory: Path, dealer_bytes: int, least_free: int) -> BytesLeft
 
 
 def _waiting_of_dealer(directory: Path) -> int:
-    return sum(waiting_bytes(folder / "incoming") for folder in _feed_folders(directory))
+    return sum(waiting_bytes(folder) for folder in _feed_folders(directory))
 
 
 def _left_on_disk(directory: Path, least_free: int) -> int:
@@ -143,10 +171,15 @@ def _left_on_disk(directory: Path, least_free: int) -> int:
     return disk.f_bavail * disk.f_frsize - least_free
 
 
-def waiting_bytes(incoming: Path) -> int:
-    """The bytes of all files of an incoming folder, also of those that are not complete."""
+def waiting_entries(feed: Path) -> list[os.DirEntry[str]]:
+    """All files of a feed's folder that wait, also those that are not complete."""
+    return [*_entries(feed / "incoming"), *_entries(uploads_folder(feed))]
+
+
+def waiting_bytes(feed: Path) -> int:
+    """The bytes of all files of a feed's folder that wait, also of those that are not complete."""
     size = 0
-    for each in _entries(incoming):
+    for each in waiting_entries(feed):
         with suppress(FileNotFoundError):  # The collector has just taken it.
             size += each.stat(follow_symlinks=False).st_size
     return size

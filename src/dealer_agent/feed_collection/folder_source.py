@@ -1,6 +1,7 @@
 """Takes files from a watched folder."""
 
 import asyncio
+import errno
 import os
 import shutil
 import stat
@@ -24,7 +25,9 @@ MOST_FILES = 100
 
 
 class _Found(NamedTuple):
-    modified: int
+    """`changed` is the time of the last change of the file or its name. Nobody can set it, as the time of the file."""
+
+    changed: int
     size: int
     path: Path
 
@@ -74,7 +77,7 @@ class WatchedFolder:
                         continue
                     about = entry.stat(follow_symlinks=False)
                     if stat.S_ISREG(about.st_mode):
-                        found.append(_Found(about.st_mtime_ns, about.st_size, Path(entry.path)))
+                        found.append(_Found(about.st_ctime_ns, about.st_size, Path(entry.path)))
         except FileNotFoundError:
             raise FeedSourceError(f"there is no folder {self._folder}: make it, or change path") from None
         except OSError as error:
@@ -87,12 +90,14 @@ def _take(file: Path, incoming: Path) -> Path:
     part = part_file(incoming)
     try:
         try:
-            # A second name, so that a kill before `finish_file` loses nothing.
-            part.hardlink_to(file)
-        except OSError:  # Another file system, or one without hard links.
-            shutil.copyfile(file, part, follow_symlinks=False)
-            part.chmod(0o600)
-        taken = finish_file(part, file.name)
+            return finish_file(file, file.name, incoming)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+        # The folder is on another file system.
+        shutil.copyfile(file, part, follow_symlinks=False)
+        part.chmod(0o600)
+        taken = finish_file(part, file.name, incoming)
         file.unlink()
     except OSError as error:
         part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The process that imports one file of a feed. It reads one job from stdin and reports a failure on stderr.
+"""The process that imports one file of a feed.
 
 A large file takes a minute of processor time and much memory, which the process that answers requests must not spend.
 The result is in the database: the transaction that makes the new stock current also finishes the file. So a file is
@@ -7,23 +7,19 @@ process dies at one of its limits, the process that started it refuses the file.
 """
 
 import os
-import sys
-import traceback
 from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Final
 
-import msgspec
 from msgspec import UNSET, Struct
 
 from dealer_agent.catalogue_loading.child_processes import (
     end_reading,
-    exit_with_parent,
     limit_process,
     memory_limit_ends_process,
+    run_job,
 )
 from dealer_agent.catalogue_loading.feed_import import import_feed, record_unreadable
 from dealer_agent.config import SettingsError
@@ -31,17 +27,14 @@ from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.inventory.feed_checks import FeedChecks
 from dealer_agent.inventory.feeds.archives import unpack
+from dealer_agent.inventory.feeds.checks import FeedChecks
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.errors import FeedRefused, StorageError
 from dealer_agent.storage.feeds import ClaimedFeed, FeedFile, FileState, finish_file
 from dealer_agent.storage.store import Store
 
-_NICE = 10
-UNEXPECTED: Final = 4
-"""The exit code after an exception that the program does not expect. The file may be its reason."""
 LONGEST_PROBLEM = 1000
 
 
@@ -62,22 +55,11 @@ class ImportJob(Struct, frozen=True):
     path: str
 
 
-def run() -> None:
-    """Does the job on the first line of stdin. Exits at once if stdin is closed: the parent is gone."""
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ImportJob)
-    exit_with_parent(sys.stdin.fileno())
-    # The processes that answer requests have priority.
-    os.nice(_NICE)
-    try:
-        with memory_limit_ends_process():
-            limit_process()
-            do(job)
-    except TEMPORARY as problem:
-        sys.exit(words_of(problem))
-    except Exception as fault:  # noqa: BLE001 - the boundary of the process. The parent stores the message.
-        frame = traceback.extract_tb(fault.__traceback__)[-1]
-        print(f"{type(fault).__qualname__} at {Path(frame.filename).name}:{frame.lineno}", file=sys.stderr)  # noqa: T201
-        sys.exit(UNEXPECTED)
+def do_within_limits(job: ImportJob) -> None:
+    """As `do`, in a process that has limits from now on."""
+    with memory_limit_ends_process():
+        limit_process()
+        do(job)
 
 
 TEMPORARY = (StorageError, SettingsError, EncryptionError, OSError)
@@ -140,3 +122,7 @@ def refuse(store: Store, job: ImportJob, problem: FeedError) -> None:
 def _finish(store: Store, job: ImportJob, state: FileState, problem: Exception) -> None:
     with store.write(job.profile.id) as tx:
         finish_file(tx, job.feed, job.file, state, problem=str(problem)[:LONGEST_PROBLEM])
+
+
+if __name__ == "__main__":
+    run_job(ImportJob, do_within_limits, TEMPORARY, words_of)

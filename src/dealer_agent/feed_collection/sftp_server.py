@@ -7,6 +7,7 @@ docs/reference/feeds.md#bounds-of-an-upload.
 import asyncio
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -36,12 +37,9 @@ REFUSAL_SECONDS = 1.0
 """A wrong password is answered after this time, so that the time does not tell whether the account exists."""
 LOOKUP_SECONDS = 0.2
 """To look up an account takes at least this long, whether it exists or not."""
-HELD_SECONDS = 3600.0
-"""How long a complete file with a temporary name waits for its final name after the last session of its account."""
 SWEEP_SECONDS = 1.0
 LONGEST_PASSWORD = 1024
 _PASSWORD_THREADS = 2
-_FILE_THREADS = 8
 
 KEY_EXCHANGES = (
     "curve25519-sha256",
@@ -70,30 +68,22 @@ FindAccount = Callable[[str], Account | None]
 """The account with this user name. It blocks. It logs its own failures and then returns None."""
 
 
-@dataclass(slots=True)
-class _Folder:
-    folder: UploadFolder
-    connections: int = 0
-    expiry: asyncio.TimerHandle | None = None
-
-
 @dataclass(eq=False)
 class UploadServer:
-    """The server, in the running event loop. The collector finds the complete files in the incoming folders."""
+    """The server, in the running event loop. The collector takes the complete files from their folders."""
 
     settings: SftpSettings
     key: asyncssh.SSHKey
     find_account: FindAccount
     limits: "ConnectionLimits[Client]" = field(init=False)
-    threads: ThreadPoolExecutor = field(init=False)
-    _folders: dict[tuple[str, str], _Folder] = field(default_factory=dict)
-    _clients: "set[Client]" = field(default_factory=set)
+    clients: "set[Client]" = field(default_factory=set)
+    _folders: dict[tuple[str, str], UploadFolder] = field(default_factory=dict)
+    _connections: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         """Prepares the threads. A password takes a tenth of a second and 64 MiB, so few are checked at once."""
         each = self.settings
         self.limits = ConnectionLimits(each.max_connections, each.max_connections_per_address, each.failed_logins)
-        self.threads = ThreadPoolExecutor(_FILE_THREADS, "upload")
         self._lookups = ThreadPoolExecutor(_PASSWORD_THREADS, "account")
         self._passwords = ThreadPoolExecutor(_PASSWORD_THREADS, "password")
 
@@ -123,22 +113,13 @@ class UploadServer:
         """Stops at once. Files that are not complete are deleted, and their vendors send them again."""
         self._sweeping.cancel()
         self._acceptor.close()
-        for client in list(self._clients):
+        for client in list(self.clients):
             client.abort()
-        await asyncio.gather(*(client.wait_closed() for client in list(self._clients)))
-        for each in self._folders.values():
-            await self._in_thread(each.folder.end)
-        for threads in (self.threads, self._lookups, self._passwords):
+        await asyncio.gather(*(client.wait_closed() for client in list(self.clients)))
+        for folder in self._folders.values():
+            await asyncio.to_thread(folder.end)
+        for threads in (self._lookups, self._passwords):
             threads.shutdown(cancel_futures=True)
-
-    def add(self, client: "Client") -> None:
-        """Adds a new connection."""
-        self._clients.add(client)
-
-    def remove(self, client: "Client") -> None:
-        """Removes a closed connection."""
-        self._clients.discard(client)
-        self.limits.remove(client)
 
     async def look_up(self, user: str) -> Account | None:
         """The account of this name, after a time that does not tell whether it exists."""
@@ -164,40 +145,29 @@ class UploadServer:
     def enter(self, account: Account) -> UploadFolder | None:
         """The folder of an account, for one more connection. None if it has too many."""
         key = (account.dealer_id, account.feed)
-        found = self._folders.get(key)
-        if found is None:
-            found = self._folders[key] = _Folder(UploadFolder(account.incoming, account.limits, partial(_log, account)))
-        if found.connections >= MOST_CONNECTIONS_OF_ACCOUNT:
+        if self._connections[key] >= MOST_CONNECTIONS_OF_ACCOUNT:
             return None
-        found.connections += 1
-        if found.expiry is not None:
-            found.expiry.cancel()
-            found.expiry = None
-        return found.folder
+        self._connections[key] += 1
+        if key not in self._folders:
+            self._folders[key] = UploadFolder(account.incoming, account.limits, partial(_log, account))
+        return self._folders[key]
 
     def leave(self, account: Account) -> None:
-        """A connection of the account is closed. After the last one, files wait a while for their final name."""
-        found = self._folders[account.dealer_id, account.feed]
-        found.connections -= 1
-        if not found.connections:
-            seconds = HELD_SECONDS if found.folder.has_unfinished else 0.0
-            found.expiry = asyncio.get_running_loop().call_later(seconds, self._forget, account)
-
-    def _forget(self, account: Account) -> None:
-        found = self._folders.pop((account.dealer_id, account.feed))
-        self.threads.submit(found.folder.end)
+        """A connection of the account is closed."""
+        key = (account.dealer_id, account.feed)
+        self._connections[key] -= 1
+        if not self._connections[key]:
+            del self._connections[key]
+            asyncio.get_running_loop().run_in_executor(None, self._folders.pop(key).end)
 
     async def _sweep(self) -> None:
         """Closes idle connections."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now = time.monotonic()
-            for client in list(self._clients):
+            for client in list(self.clients):
                 if client.has_to_go(now, self.settings.idle_seconds):
                     client.abort()
-
-    async def _in_thread(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
 
 def _log(account: Account, size: int) -> None:
@@ -220,7 +190,7 @@ class Client(asyncssh.SSHServer):
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         """Admits a connection, or closes it or another one."""
         self._connection = conn
-        self._server.add(self)
+        self._server.clients.add(self)
         peer = conn.get_extra_info("peername")
         closed = self._server.limits.admit(self, peer[0] if peer else "", time.monotonic())
         if closed is not None:
@@ -228,7 +198,8 @@ class Client(asyncssh.SSHServer):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as the base has it
         """The connection is closed."""
-        self._server.remove(self)
+        self._server.clients.discard(self)
+        self._server.limits.remove(self)
         if self._lookup is not None:
             self._lookup[1].cancel()
         if self._folder is not None:
@@ -250,10 +221,6 @@ class Client(asyncssh.SSHServer):
         """Whether a client that has logged in is idle too long, or sends too many variables."""
         is_idle = self._folder is not None and now - self._active > idle_seconds
         return is_idle or any(stream.variables > MOST_VARIABLES for stream in self._streams)
-
-    def begin_auth(self, username: str) -> bool:  # noqa: ARG002
-        """Every client must log in."""
-        return True
 
     def password_auth_supported(self) -> bool:
         """Accounts may have a password."""
@@ -308,9 +275,7 @@ class Client(asyncssh.SSHServer):
         """A channel for an SFTP session; False at the bound."""
         if self._folder is None or len(self._streams) >= MOST_SESSIONS:
             return False
-        stream = UploadStream(
-            self._folder, self._server.threads, self._note_activity, lambda: self._streams.discard(stream)
-        )
+        stream = UploadStream(self._folder, self._note_activity, lambda: self._streams.discard(stream))
         self._streams.add(stream)
         return stream
 

@@ -4,7 +4,8 @@ import asyncio
 import posixpath
 import socket
 import stat
-from collections.abc import AsyncIterator, Mapping
+from asyncio import sleep
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,9 +21,9 @@ from dealer_agent.feed_collection.source import (
     FeedSourceError,
     Fetched,
     Seen,
-    finish_file,
     is_temporary,
-    part_file,
+    store,
+    time_limit,
 )
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import connect
@@ -62,13 +63,8 @@ class SftpServer:
     async def fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
         """Fetches the newest file if it is another one than last time. See FeedSource."""
         try:
-            async with asyncio.timeout(self._settings.timeout_seconds), self._session() as client:
+            async with time_limit(self._settings.timeout_seconds), self._session() as client:
                 return await self._fetch(client, seen, arrivals)
-        except TimeoutError:
-            raise FeedSourceError(
-                f"the server did not send the file within {self._settings.timeout_seconds:,} seconds: "
-                "raise timeout_seconds, or ask the server's owner"
-            ) from None
         except asyncssh.SFTPNoSuchFile:
             raise FeedSourceError("the server has no such file or folder: check path") from None
         except asyncssh.SFTPPermissionDenied:
@@ -87,7 +83,7 @@ class SftpServer:
         arrivals.check(found.size)
         if found.size == 0:
             raise FeedSourceError("the file is empty: ask the server's owner")
-        file = await _download(client, found, arrivals)
+        file = await store(_content(client, found), posixpath.basename(found.path), arrivals)
         return Fetched((file,), {_NEWEST: found.state()})
 
     async def _newest(self, client: asyncssh.SFTPClient) -> _Remote | None:
@@ -111,7 +107,7 @@ class SftpServer:
     async def _complete(self, client: asyncssh.SFTPClient, found: _Remote) -> _Remote:
         """The file, as soon as it does not change between two looks. Raises FeedSourceError and asyncssh.Error."""
         for _ in range(MOST_LOOKS):
-            await asyncio.sleep(self._settings.settle_seconds)
+            await sleep(self._settings.settle_seconds)
             again = _remote(found.path, await client.stat(found.path))
             if again == found:
                 return found
@@ -229,22 +225,13 @@ def _remote(path: str, attrs: asyncssh.SFTPAttrs) -> _Remote:
     return _Remote(int(attrs.mtime or 0), path, int(attrs.size or 0))
 
 
-async def _download(client: asyncssh.SFTPClient, found: _Remote, arrivals: Arrivals) -> Path:
-    """Stores the file in the incoming folder. Raises FeedSourceError if it changes meanwhile, and asyncssh.Error."""
-    part = await asyncio.to_thread(part_file, arrivals.incoming)
-    try:
-        size = 0
-        with part.open("xb") as file:
-            async with client.open(found.path, "rb") as remote:
-                while size <= found.size and (piece := await remote.read(_PIECE)):
-                    assert isinstance(piece, bytes), "opened in binary mode"
-                    size += len(piece)
-                    arrivals.check(size)
-                    await asyncio.to_thread(file.write, piece)
-        if size != found.size or _remote(found.path, await client.stat(found.path)) != found:
-            raise FeedSourceError("the file changed while it was fetched: the next fetch tries again")
-        return await asyncio.to_thread(finish_file, part, posixpath.basename(found.path))
-    except OSError as error:
-        raise FeedSourceError(f"the file cannot be stored: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
+async def _content(client: asyncssh.SFTPClient, found: _Remote) -> AsyncGenerator[bytes, None]:
+    """The content of the file, in pieces. Raises FeedSourceError if it changes meanwhile, and asyncssh.Error."""
+    size = 0
+    async with client.open(found.path, "rb") as remote:
+        while size <= found.size and (piece := await remote.read(_PIECE)):
+            assert isinstance(piece, bytes), "opened in binary mode"
+            size += len(piece)
+            yield piece
+    if size != found.size or _remote(found.path, await client.stat(found.path)) != found:
+        raise FeedSourceError("the file changed while it was fetched: the next fetch tries again")

@@ -1,15 +1,17 @@
 """Where the files of a feed come from, and how a file arrives in the feed's incoming folder.
 
-A source fetches files (`FeedSource`). A server that receives uploads writes them itself and then calls `Receive`.
-Both write a file below a temporary name (`part_file`) and then give it its final name (`finish_file`). From then on it
-is complete, and the collector takes it, also after a kill. The collector never reads a file with a temporary name.
+A source fetches files (`FeedSource`). It writes a file below a temporary name (`part_file`) and then gives it its final
+name (`finish_file`). From then on it is complete, and the collector takes it, also after a kill. The collector never
+reads a file with a temporary name.
 """
 
+import asyncio
 import os
 import secrets
 import time
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -17,11 +19,8 @@ from typing import Protocol
 Seen = Mapping[str, str]
 """What a source remembers of earlier fetches, such as the ETag of a URL, or size and time of each file of a server.
 
-The collector stores it without reading it: at most MOST_SEEN entries, of at most 1,000 characters each (key and value
-together).
+The collector stores it without reading it. A source keeps it short: its text may come from a server.
 """
-
-MOST_SEEN = 1000
 
 TEMPORARY_SUFFIXES = (".part", ".tmp", ".filepart", ".crdownload")
 """The ends of the names of files that somebody still writes. Names that begin with a dot are temporary too."""
@@ -82,7 +81,7 @@ class FeedSource(Protocol):
     """A place that the collector fetches files from. It is made from the settings of one feed, with its secrets."""
 
     async def fetch(self, seen: Seen, arrivals: Arrivals, /) -> Fetched:
-        """Fetches the new complete files into the incoming folder, each with `part_file` and `finish_file`.
+        """Fetches the new complete files into the incoming folder, each with `store` or `finish_file`.
 
         `seen` is the result of the last fetch that ended well; at first it is empty. The source calls `arrivals.check`
         while it reads, and stops at a bound. Raises FeedSourceError. Files that arrived before the error stay. The task
@@ -91,15 +90,38 @@ class FeedSource(Protocol):
         ...
 
 
-Receive = Callable[[str, str, Path], None]
-"""Announces a file that was uploaded: the dealer's id, the feed's name, and the path that `finish_file` returned.
+@asynccontextmanager
+async def time_limit(seconds: int) -> AsyncIterator[None]:
+    """Ends a fetch after this time. Raises FeedSourceError."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise FeedSourceError(
+            f"the server did not send the file within {seconds:,} seconds: raise timeout_seconds, or ask the server's "
+            "owner"
+        ) from None
 
-Any thread may call it, and it never raises. It only makes the collector look at once. Without it, the collector finds
-the file within LOOK_SECONDS.
-"""
 
-LOOK_SECONDS = 5.0
-"""How often a process looks into the incoming folders of its machine."""
+async def store(pieces: AsyncGenerator[bytes, None], name: str, arrivals: Arrivals) -> Path:
+    """Stores the pieces of a file in the incoming folder, and returns its path. Raises FeedSourceError at a bound.
+
+    Errors of `pieces` pass through. They leave nothing in the folder.
+    """
+    part = await asyncio.to_thread(part_file, arrivals.incoming)
+    size = 0
+    try:
+        with part.open("xb") as file:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    size += len(piece)
+                    arrivals.check(size)
+                    await asyncio.to_thread(file.write, piece)
+        return await asyncio.to_thread(finish_file, part, name, arrivals.incoming)
+    except OSError as error:
+        raise FeedSourceError(f"the file cannot be stored: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def incoming_folder(directory: Path, feed: str) -> Path:
@@ -113,22 +135,27 @@ def part_file(incoming: Path) -> Path:
     return incoming / f".{secrets.token_hex(8)}.part"
 
 
-def finish_file(part: Path, name: str) -> Path:
-    """Stores a temporary file durably under its final name, and returns the path. `name` is its name at the source.
+def finish_file(file: Path, name: str, incoming: Path) -> Path:
+    """Moves a file into the incoming folder durably, under its final name. Returns the path.
 
-    The final name begins with the time, so that files sort by their arrival and none replaces another. Blocks for the
-    disk. Raises OSError.
+    `name` is its name at the source. The final name begins with the time, so that files sort by their arrival and none
+    replaces another. Blocks for the disk. Raises OSError, also if the file is on another file system.
     """
-    with part.open("rb") as written:
+    with file.open("rb") as written:
         os.fsync(written.fileno())
-    final = part.with_name(f"{time.time_ns():020}-{secrets.token_hex(2)}-{safe_name(name)}")
-    part.rename(final)
-    folder = os.open(part.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    final = incoming / f"{time.time_ns():020}-{secrets.token_hex(2)}-{safe_name(name)}"
+    file.rename(final)
+    sync_folder(incoming)
     return final
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names of the files in a folder durable. Blocks for the disk. Raises OSError."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def name_at_source(file: Path) -> str:

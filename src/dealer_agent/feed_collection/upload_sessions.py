@@ -1,39 +1,77 @@
-"""The SFTP side of an upload: translates the requests of a client into calls of the `UploadFolder` of its account.
+"""The SFTP side of an upload: asyncssh's own SFTP server, restricted to the folder of the account.
 
-Nothing else works: no reading, no folders, no links, no shell. `UploadSession` replaces every method of asyncssh's
-`SFTPServer`, because the original ones use the file system. A test fails when a new version of asyncssh has another
-method. `UploadHandler` uses internals of asyncssh. The test of an interrupted upload protects it.
+`map_path` checks each path of a client. Uploads, renames and deletions go to the `UploadFolder` of the account, which
+has its bounds. Nothing else works: no reading, no folders, no links, no shell. A test fails when a new version of
+asyncssh has another method. `UploadHandler` uses internals of asyncssh. The test of an interrupted upload protects it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Executor
-from typing import Any, NoReturn, ParamSpec, TypeVar
+import os
+import posixpath
+import unicodedata
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import asyncssh
 from asyncssh.packet import SSHPacket
 from asyncssh.sftp import SFTPServerHandler
 from asyncssh.stream import SSHReader, SSHServerStreamSession, SSHWriter
 
-from dealer_agent.feed_collection.uploads import FOLDER_ATTRS, ShownFile, Upload, UploadFolder, file_name
+from dealer_agent.feed_collection.uploads import Upload, UploadFolder
 
 SFTP_VERSION = 3
 """The version that all clients speak."""
 MOST_UNREAD_BYTES = 1 << 20
 """Answers that a client has not read. Then its connection is closed."""
+LONGEST_PATH = 1024
+LONGEST_NAME = 150
+"""Both in bytes."""
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+
+def file_name(path: bytes) -> str:
+    """The name of the file at a path of a client. Empty for the folder itself. Raises SFTPError."""
+    if len(path) > LONGEST_PATH:
+        raise asyncssh.SFTPFailure("The path is too long")
+    try:
+        text = path.decode()
+    except UnicodeDecodeError:
+        raise asyncssh.SFTPNoSuchFile("The path is not UTF-8") from None
+    name = posixpath.normpath(posixpath.join("/", text)).lstrip("/")
+    if "/" in name:
+        raise asyncssh.SFTPNoSuchFile("There are no folders: upload the file to /")
+    if any(unicodedata.category(char)[0] == "C" for char in name):
+        raise asyncssh.SFTPNoSuchFile("The name has control characters: choose another")
+    if len(name.encode()) > LONGEST_NAME:
+        raise asyncssh.SFTPFailure(f"The name is too long: at most {LONGEST_NAME} bytes")
+    return name
+
+
+def _refused(words: str) -> Callable[..., NoReturn]:
+    def refuse(*_: object) -> NoReturn:
+        raise asyncssh.SFTPPermissionDenied(words)
+
+    return refuse
 
 
 class UploadSession(asyncssh.SFTPServer):
-    """The SFTP session of a client that has logged in."""
+    """The SFTP session of a client that has logged in. The methods of the base see only the folder of the account."""
 
-    def __init__(self, chan: "asyncssh.SSHServerChannel[bytes]", folder: UploadFolder, threads: Executor) -> None:
-        super().__init__(chan)
+    def __init__(self, chan: "asyncssh.SSHServerChannel[bytes]", folder: UploadFolder) -> None:
+        folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        super().__init__(chan, os.fsencode(folder.path))
         self._folder = folder
-        self._threads = threads
         self.is_answering = False
+
+    read = _refused("Files cannot be read here")
+    mkdir = rmdir = _refused("There are no folders: upload the file to /")
+    symlink = link = readlink = _refused("There are no links")
+    statvfs = fstatvfs = _refused("The size of the disk is not shown")
+    open56 = _refused("Only version 3 of the protocol works here")
+
+    def map_path(self, path: bytes) -> bytes:
+        """The path on this machine of a path of the client. Every method uses it. Raises SFTPError."""
+        file_name(path)
+        return super().map_path(path)
 
     async def open(self, path: bytes, pflags: int, attrs: asyncssh.SFTPAttrs) -> object:  # noqa: ARG002
         """Begins a file."""
@@ -41,137 +79,48 @@ class UploadSession(asyncssh.SFTPServer):
             raise asyncssh.SFTPPermissionDenied("Files cannot be read here")
         if pflags & asyncssh.FXF_APPEND:
             raise asyncssh.SFTPOpUnsupported("A file cannot be continued: send the whole file again")
-        return await self._in_thread(self._folder.begin, file_name(path))
+        return await asyncio.to_thread(self._folder.begin, _some_name(path))
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
         """Writes bytes of an open file."""
-        await self._in_thread(self._folder.write, _upload(file_obj), offset, data)
+        await asyncio.to_thread(self._folder.write, _upload(file_obj), offset, data)
         return len(data)
 
     async def close(self, file_obj: object) -> None:
         """Ends a file. asyncssh also calls this for the open files of a client that has gone: then it is deleted."""
         done = self._folder.close if self.is_answering else self._folder.drop
-        await self._in_thread(done, _upload(file_obj))
-
-    async def fstat(self, file_obj: object) -> asyncssh.SFTPAttrs:
-        """The attributes of an open file."""
-        return _upload(file_obj).shown.attrs()
+        await asyncio.to_thread(done, _upload(file_obj))
 
     async def fsetstat(self, file_obj: object, attrs: asyncssh.SFTPAttrs) -> None:
-        """Sets the time that a client sees. A client may also cut an open file. The rest has no effect."""
-        upload = _upload(file_obj)
+        """Sets the time. A client may also cut an open file. The rest has no effect."""
         if attrs.size is not None:
-            await self._in_thread(self._folder.truncate, upload, attrs.size)
-        _set_time(upload.shown, attrs)
+            await asyncio.to_thread(self._folder.truncate, _upload(file_obj), attrs.size)
+        super().fsetstat(file_obj, _times(attrs))
 
-    async def stat(self, path: bytes) -> asyncssh.SFTPAttrs:
-        """The attributes of a file that this account has uploaded, or of the folder."""
-        name = file_name(path)
-        return (await self._in_thread(self._folder.find, name)).attrs() if name else FOLDER_ATTRS
-
-    async def lstat(self, path: bytes) -> asyncssh.SFTPAttrs:
-        """As `stat`: there are no links."""
-        return await self.stat(path)
-
-    async def setstat(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
-        """Sets the time that a client sees. The rest has no effect."""
+    def setstat(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
+        """Sets the time. The rest has no effect."""
         if attrs.size is not None:
             raise asyncssh.SFTPOpUnsupported("The size of a closed file cannot change: send the whole file again")
-        if name := file_name(path):
-            _set_time(await self._in_thread(self._folder.find, name), attrs)
+        super().setstat(path, _times(attrs))
 
-    async def lsetstat(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
-        """As `setstat`: there are no links."""
-        await self.setstat(path, attrs)
-
-    async def scandir(self, path: bytes) -> AsyncIterator[asyncssh.SFTPName]:
-        """The files that this account has uploaded."""
-        if file_name(path):
-            raise asyncssh.SFTPNoSuchFile("There are no folders")
-        for name in (b".", b".."):
-            yield asyncssh.SFTPName(name, attrs=FOLDER_ATTRS)
-        for text, shown in (await self._in_thread(self._folder.files)).items():
-            yield asyncssh.SFTPName(text.encode(), attrs=shown.attrs())
-
-    async def realpath(self, path: bytes) -> bytes:
-        """The path below `/`. It need not exist."""
-        return b"/" + file_name(path).encode()
+    lsetstat = setstat
 
     async def rename(self, oldpath: bytes, newpath: bytes) -> None:
-        """Gives a file its final name."""
-        await self._in_thread(self._folder.rename, file_name(oldpath), file_name(newpath))
+        """Gives a file its final name, also that of an older file."""
+        await asyncio.to_thread(self._folder.rename, _some_name(oldpath), _some_name(newpath))
 
-    async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
-        """As `rename`."""
-        await self.rename(oldpath, newpath)
+    posix_rename = rename
 
     async def remove(self, path: bytes) -> None:
-        """Deletes a file that waits for its final name."""
-        await self._in_thread(self._folder.remove, file_name(path))
+        """Deletes a file. A complete file is imported all the same."""
+        await asyncio.to_thread(self._folder.remove, _some_name(path))
 
-    async def fsync(self, file_obj: object) -> None:
+    def fsync(self, file_obj: object) -> None:
         """The close syncs the file."""
-
-    def read(self, file_obj: object, offset: int, size: int) -> NoReturn:  # noqa: ARG002
-        """Refused."""
-        raise asyncssh.SFTPPermissionDenied("Files cannot be read here")
-
-    def mkdir(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> NoReturn:  # noqa: ARG002
-        """Refused."""
-        raise asyncssh.SFTPPermissionDenied("There are no folders: upload the file to /")
-
-    def rmdir(self, path: bytes) -> NoReturn:  # noqa: ARG002
-        """Refused."""
-        raise asyncssh.SFTPPermissionDenied("There are no folders")
-
-    def symlink(self, oldpath: bytes, newpath: bytes) -> NoReturn:  # noqa: ARG002
-        """Refused."""
-        raise asyncssh.SFTPPermissionDenied("There are no links")
-
-    def link(self, oldpath: bytes, newpath: bytes) -> NoReturn:  # noqa: ARG002
-        """Refused."""
-        raise asyncssh.SFTPPermissionDenied("There are no links")
-
-    def readlink(self, path: bytes) -> NoReturn:  # noqa: ARG002
-        """Refused."""
-        raise asyncssh.SFTPNoSuchFile("There are no links")
-
-    def open56(self, path: bytes, desired_access: int, flags: int, attrs: Any) -> NoReturn:  # noqa: ARG002
-        """Refused: it is of another version of the protocol."""
-        raise asyncssh.SFTPOpUnsupported("Only version 3 of the protocol works here")
-
-    def statvfs(self, path: bytes) -> NoReturn:  # noqa: ARG002
-        """Refused: the disk is not the client's."""
-        raise asyncssh.SFTPOpUnsupported("The size of the disk is not shown")
-
-    def fstatvfs(self, file_obj: object) -> NoReturn:  # noqa: ARG002
-        """Refused: the disk is not the client's."""
-        raise asyncssh.SFTPOpUnsupported("The size of the disk is not shown")
-
-    def lock(self, file_obj: object, offset: int, length: int, flags: int) -> NoReturn:  # noqa: ARG002
-        """Refused."""
-        raise asyncssh.SFTPOpUnsupported("Files cannot be locked")
-
-    def unlock(self, file_obj: object, offset: int, length: int) -> NoReturn:  # noqa: ARG002
-        """Refused."""
-        raise asyncssh.SFTPOpUnsupported("Files cannot be locked")
-
-    def map_path(self, path: bytes) -> NoReturn:  # noqa: ARG002
-        """No path of a client is one of this machine."""
-        raise asyncssh.SFTPPermissionDenied("No such path")
-
-    def reverse_map_path(self, path: bytes) -> NoReturn:  # noqa: ARG002
-        """No path of a client is one of this machine."""
-        raise asyncssh.SFTPPermissionDenied("No such path")
 
     def exit(self) -> None:
         """Ends the session. Without an exit status, `scp` of OpenSSH reports a failure."""
         self.channel.exit(0)
-
-    async def _in_thread(
-        self, work: Callable[Arguments, Result], *arguments: Arguments.args, **_: Arguments.kwargs
-    ) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
 
 class UploadHandler(SFTPServerHandler):
@@ -202,12 +151,9 @@ class UploadHandler(SFTPServerHandler):
 class UploadStream(SSHServerStreamSession[bytes]):
     """A channel of a client that has logged in. Only the subsystem `sftp` can be started on it."""
 
-    def __init__(
-        self, folder: UploadFolder, threads: Executor, on_request: Callable[[], None], on_end: Callable[[], None]
-    ) -> None:
+    def __init__(self, folder: UploadFolder, on_request: Callable[[], None], on_end: Callable[[], None]) -> None:
         super().__init__(None)
         self._folder = folder
-        self._threads = threads
         self._on_request = on_request
         self._on_end = on_end
 
@@ -227,7 +173,7 @@ class UploadStream(SSHServerStreamSession[bytes]):
         assert self._conn is not None
         channel: Any = self._chan
         reader, writer = SSHReader[bytes](self, self._chan), SSHWriter[bytes](self, self._chan)
-        session = UploadSession(channel, self._folder, self._threads)
+        session = UploadSession(channel, self._folder)
         self._conn.create_task(UploadHandler(session, reader, writer, self._on_request).run(), reader.logger)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -236,11 +182,17 @@ class UploadStream(SSHServerStreamSession[bytes]):
         self._on_end()
 
 
+def _some_name(path: bytes) -> str:
+    name = file_name(path)
+    if not name:
+        raise asyncssh.SFTPFailure("This is the folder: name a file")
+    return name
+
+
 def _upload(file_obj: object) -> Upload:
     assert isinstance(file_obj, Upload)
     return file_obj
 
 
-def _set_time(shown: ShownFile, attrs: asyncssh.SFTPAttrs) -> None:
-    if attrs.mtime is not None:
-        shown.modified = int(attrs.mtime)
+def _times(attrs: asyncssh.SFTPAttrs) -> asyncssh.SFTPAttrs:
+    return asyncssh.SFTPAttrs(atime=attrs.atime, mtime=attrs.mtime)

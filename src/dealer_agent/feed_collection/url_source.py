@@ -1,11 +1,8 @@
 """Fetches the file of a feed over HTTP. It asks for a file only if it has changed (RFC 9110, section 13)."""
 
-import asyncio
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from http.cookiejar import CookieJar
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import httpx
@@ -13,7 +10,7 @@ from msgspec import UNSET
 
 from dealer_agent.config.feeds import UrlSource
 from dealer_agent.dealers.hosts import is_this_machine
-from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, Fetched, Seen, finish_file, part_file
+from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, Fetched, Seen, store, time_limit
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import http_client
 
@@ -44,13 +41,8 @@ class FeedUrl:
     async def fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
         """Fetches the file if it has changed. See FeedSource."""
         try:
-            async with asyncio.timeout(self._settings.timeout_seconds):
+            async with time_limit(self._settings.timeout_seconds):
                 return await self._fetch(seen, arrivals)
-        except TimeoutError:
-            raise FeedSourceError(
-                f"the server did not send the file within {self._settings.timeout_seconds:,} seconds: "
-                "raise timeout_seconds, or ask the server's owner"
-            ) from None
         except httpx.TimeoutException:
             raise FeedSourceError(f"the server sent nothing for {_IDLE_SECONDS:.0f} seconds") from None
         except AddressRefused as refused:
@@ -77,7 +69,7 @@ class FeedUrl:
                     advice = _ADVICE.get(response.status_code, "try again later, or ask the server's owner")
                     raise FeedSourceError(f"the server answered with the status {response.status_code}; {advice}")
                 name = unquote(urlsplit(url).path).rpartition("/")[2] or "feed"
-                file = await _store(response, arrivals, name)
+                file = await store(_unpacked(response, arrivals), name, arrivals)
                 found = {"etag": response.headers.get("etag"), "modified": response.headers.get("last-modified")}
                 kept = {key: value for key, value in found.items() if value and len(value) <= _LONGEST_VALIDATOR}
                 return Fetched((file,), kept)
@@ -114,31 +106,23 @@ def _origin(url: str) -> tuple[str, str | None, int]:
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
-async def _store(response: httpx.Response, arrivals: Arrivals, name: str) -> Path:
-    """Writes the body, unpacked, into the incoming folder. Raises FeedSourceError if it is too large."""
+async def _unpacked(response: httpx.Response, arrivals: Arrivals) -> AsyncGenerator[bytes, None]:
+    """The body, unpacked, in pieces. Raises FeedSourceError."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip", ""):
         raise FeedSourceError(f"the server sent the content encoding {encoding[:40]!r}, which was not asked for")
     unpack = None if encoding in ("identity", "") else zlib.decompressobj(wbits=31)
-    size = received = 0
-    part = await asyncio.to_thread(part_file, arrivals.incoming)
-    try:
-        with _disk_errors(), part.open("xb") as file:
-            async for packed in response.aiter_raw(_PIECE):
-                if unpack is not None and unpack.eof:
-                    break  # The object would keep whatever comes after the end of the file.
-                received += len(packed)
-                for piece in _pieces(packed, unpack):
-                    size += len(piece)
-                    # Packed bytes count too: they can be endless and unpack to nothing.
-                    arrivals.check(max(size, received))
-                    await asyncio.to_thread(file.write, piece)
-        if unpack is not None and not unpack.eof:
-            raise FeedSourceError("the compressed file ends too early: the next fetch tries again")
-        with _disk_errors():
-            return await asyncio.to_thread(finish_file, part, name)
-    finally:
-        part.unlink(missing_ok=True)
+    received = 0
+    async for packed in response.aiter_raw(_PIECE):
+        if unpack is not None and unpack.eof:
+            break  # The object would keep whatever comes after the end of the file.
+        # Packed bytes count too: they can be endless and unpack to nothing.
+        received += len(packed)
+        arrivals.check(received)
+        for piece in _pieces(packed, unpack):
+            yield piece
+    if unpack is not None and not unpack.eof:
+        raise FeedSourceError("the compressed file ends too early: the next fetch tries again")
 
 
 def _pieces(packed: bytes, unpack: "zlib._Decompress | None") -> Iterator[bytes]:
@@ -152,11 +136,3 @@ def _pieces(packed: bytes, unpack: "zlib._Decompress | None") -> Iterator[bytes]
             packed = unpack.unconsumed_tail
     except zlib.error:
         raise FeedSourceError("the server sent a file that is not gzip, and said that it is") from None
-
-
-@contextmanager
-def _disk_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FeedSourceError(f"the file cannot be stored: {error.strerror}") from None

@@ -11,9 +11,8 @@ from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.inventory.vocabulary.models import known_model
 from dealer_agent.inventory.vocabulary.query import canonical_terms
-from dealer_agent.inventory.vocabulary.tables import known
+from dealer_agent.inventory.vocabulary.tables import known, known_model
 from dealer_agent.protocol.requests import Filters
 
 OTHER = "other"

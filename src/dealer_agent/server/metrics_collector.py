@@ -24,8 +24,7 @@ from prometheus_client.exposition import MetricsHandler
 from prometheus_client.registry import Collector
 
 from dealer_agent import __version__
-from dealer_agent.server.metric_families import BUCKETS, FAMILIES, INFO, WORKERS, Family
-from dealer_agent.server.metrics import OTHER, Reading, Readings, Series, add_to
+from dealer_agent.server.metrics import BUCKETS, FAMILIES, INFO, OTHER, WORKERS, Family, Readings, Series, add_to
 from dealer_agent.server.metrics_socket import OWN, SUFFIX, WITH_STORED, process_readings
 
 WORKER_SECONDS = 2.0
@@ -35,7 +34,7 @@ MOST_CLIENTS = 16
 CLIENT_SECONDS = 10.0
 MOST_ASKED_AT_ONCE = 16
 
-_decode = msgspec.json.Decoder(list[Reading]).decode
+_decode = msgspec.json.Decoder(list[tuple[Series, list[float]]]).decode
 
 
 @dataclass(eq=False)
@@ -72,7 +71,7 @@ class WorkerCollector(Collector):
             answers = dict(zip((path.name for path in paths), threads.map(_ask, paths, wanted), strict=True))
         for name, answer in answers.items():
             if answer is not None:
-                self._last[name] = {Series(each.name, each.labels): each.values for each in answer}
+                self._last[name] = answer
         for name in self._last.keys() - {path.name for path in paths if path.exists()}:
             for series, values in self._last.pop(name).items():
                 if FAMILIES[series.name].kind != "gauge":
@@ -102,7 +101,7 @@ class WorkerCollector(Collector):
         return series
 
 
-def _ask(path: Path, wanted: bytes) -> list[Reading] | None:
+def _ask(path: Path, wanted: bytes) -> Readings | None:
     """The readings of a worker. None if it does not answer. Deletes the socket of a worker that has ended."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as worker:
@@ -110,7 +109,7 @@ def _ask(path: Path, wanted: bytes) -> list[Reading] | None:
             worker.connect(str(path))
             worker.sendall(wanted)
             with worker.makefile("rb") as answer:
-                return _decode(answer.read())
+                return dict(_decode(answer.read()))
     except ConnectionRefusedError:
         path.unlink(missing_ok=True)
     except (OSError, msgspec.DecodeError):

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from dealer_agent.config.settings import RateLimitSettings
-from dealer_agent.server.metric_families import (
+from dealer_agent.server.metrics import (
     CONFIRMED,
     CONNECTIONS,
     FAMILIES,
@@ -23,8 +23,11 @@ from dealer_agent.server.metric_families import (
     SNAPSHOT_REVISION,
     UNITS,
     WRITER_JOBS,
+    Readings,
+    Series,
+    WorkerMetrics,
+    combined,
 )
-from dealer_agent.server.metrics import Reading, Readings, Series, WorkerMetrics, combined
 from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.service import LEADS_TAKEN
 from dealer_agent.server.stored_metrics import StoredMetrics
@@ -98,7 +101,7 @@ async def answering_collector(folder: Path, read: Callable[[bool], Awaitable[Rea
             async with asyncio.timeout(ANSWER_SECONDS):
                 wanted = await reader.readexactly(1)
                 found = await read(wanted == WITH_STORED)
-                writer.write(encode(found))
+                writer.write(msgspec.json.encode(list(found.items())))
                 await writer.drain()
         writer.close()
 
@@ -110,8 +113,3 @@ async def answering_collector(folder: Path, read: Callable[[bool], Awaitable[Rea
     finally:
         server.close()
         path.unlink(missing_ok=True)
-
-
-def encode(readings: Readings) -> bytes:
-    """The readings as the collector decodes them."""
-    return msgspec.json.encode([Reading(series.name, series.labels, values) for series, values in readings.items()])

@@ -17,8 +17,7 @@ import structlog
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
-from dealer_agent.server.metric_families import DATABASE_READ, FEED, OLDEST, STOCK_REVISION, UNSENT
-from dealer_agent.server.metrics import Series
+from dealer_agent.server.metrics import DATABASE_READ, FEED, OLDEST, STOCK_REVISION, UNSENT, Series
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.outbox import Receiver
 from dealer_agent.storage.stock import StockMark, read_mark

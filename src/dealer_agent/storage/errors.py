@@ -24,7 +24,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from dealer_agent.correctable import CorrectableError
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
-from dealer_agent.inventory.feed_checks import Finding, refusals
+from dealer_agent.inventory.feeds.checks import Finding, refusals
 
 
 class StorageError(CorrectableError):

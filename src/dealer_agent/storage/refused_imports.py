@@ -9,7 +9,7 @@ from uuid import uuid4
 import msgspec
 from sqlalchemy import bindparam, delete, insert, select
 
-from dealer_agent.inventory.feed_checks import Finding
+from dealer_agent.inventory.feeds.checks import Finding
 from dealer_agent.storage.keys import check_owner
 from dealer_agent.storage.schema import of_dealer, refused_imports
 from dealer_agent.storage.stock import findings_of, rooftops_of

@@ -266,7 +266,7 @@ imports = _table(
     data="rooftops findings",
 )
 
-# What the next import of the same rooftops is compared with (`inventory.feed_counts.FeedShape`). `rooftops` are a JSON
+# What the next import of the same rooftops is compared with (`inventory.feeds.counts.FeedShape`). `rooftops` are a JSON
 # array, which is empty for all rooftops.
 feed_shapes = _table("feed_shapes", key="rooftops", words="rooftops", data="shape")
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import BindParameter, ColumnElement, CompoundSelect, Table, bindparam, func, select, union_all
 
-from dealer_agent.inventory.feed_checks import Finding
+from dealer_agent.inventory.feeds.checks import Finding
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_changes, unit_documents, units
 from dealer_agent.storage.transaction import Transaction

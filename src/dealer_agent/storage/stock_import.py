@@ -19,9 +19,9 @@ from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from dealer_agent.inventory.feed_checks import Finding, refusals
-from dealer_agent.inventory.feed_counts import FeedShape
-from dealer_agent.inventory.import_plan import FileUnit, KnownUnit, Placed, Plan, plan_import
+from dealer_agent.inventory.feeds.checks import Finding, refusals
+from dealer_agent.inventory.feeds.counts import FeedShape
+from dealer_agent.inventory.feeds.import_plan import FileUnit, KnownUnit, Placed, Plan, plan_import
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import DatabaseBusy, FeedRefused

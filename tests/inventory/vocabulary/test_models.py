@@ -2,8 +2,7 @@
 
 import pytest
 
-from dealer_agent.inventory.vocabulary.models import MAKES, known_model
-from dealer_agent.inventory.vocabulary.tables import TABLES
+from dealer_agent.inventory.vocabulary.tables import MAKES, TABLES, known_model
 
 pytestmark = pytest.mark.outside_protocol("daily counts")
 

@@ -1,1 +1,1 @@
-"""Inventory feeds: what a dealer's inventory system exports, read into units (docs/protocol.md#listings). Pure."""
+"""Inventory feeds: what a dealer's inventory system exports, read and checked (docs/protocol.md#listings). Pure."""

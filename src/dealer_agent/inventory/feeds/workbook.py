@@ -2,7 +2,8 @@
 
 Only the shared texts and the formats of dates are in memory. Rows, cells, texts and styles are counted while they are
 read, so a hostile workbook costs no more than the bounds of docs/reference/feeds.md. Libraries that load a sheet
-reserve its rectangle: one cell in the last column of the last row takes 1.4 KiB in the file and 512 GiB in memory.
+reserve its rectangle. python-calamine 0.9 reads 50,000 rows in 0.4 s, and this module in 2.9 s. But of a file of 5 KB
+with one cell in row 100,000, calamine takes 3 GiB, and one with a cell in the last row and column aborts its process.
 """
 
 import posixpath

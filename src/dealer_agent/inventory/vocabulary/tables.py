@@ -1,6 +1,6 @@
 """Canonical words, and how values are compared (docs/protocol.md#canonical-words). Pure.
 
-The words and their spellings are data: `vocabularies.toml`.
+The words and their spellings are data: `vocabularies.toml`, and the well-known models of each make: `models.toml`.
 """
 
 import re
@@ -67,10 +67,12 @@ def expanded(spellings: Iterable[str]) -> Iterator[str]:
                 yield text.replace(counted[0], str(number))
 
 
-_DATA = msgspec.toml.decode(
-    files("dealer_agent.inventory.vocabulary").joinpath("vocabularies.toml").read_text("utf-8"),
-    type=dict[str, dict[str, Any]],
-)
+def _data(name: str) -> dict[str, dict[str, Any]]:
+    text = files("dealer_agent.inventory.vocabulary").joinpath(name).read_text("utf-8")
+    return msgspec.toml.decode(text, type=dict[str, dict[str, Any]])
+
+
+_DATA = _data("vocabularies.toml")
 
 PAINTS: Mapping[str, list[str]] = _DATA.pop("paints")
 """The words of paint names that mean a basic colour, by this colour. They apply if the name has no basic colour."""
@@ -160,3 +162,14 @@ def colour_words(text: str) -> frozenset[str]:
             for name in names:
                 found |= _BASICS_OF_WORD.get(name, frozenset())
     return frozenset(found)
+
+
+_MODELS = {make: models.split(" | ") for make, models in _data("models.toml")["models"].items()}
+MAKES = frozenset(_MODELS)
+"""The makes that have well-known models: canonical words of the vocabulary `make`."""
+_BY_MAKE = {(make, fold(model)): model for make, models in _MODELS.items() for model in models}
+
+
+def known_model(make: str, text: str) -> str | None:
+    """The usual spelling of a well-known model of a make."""
+    return _BY_MAKE.get((make, fold(text))) if len(text) <= LONGEST else None

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.storage.samples import MONDAY
 
-from dealer_agent.inventory.import_plan import FileUnit, KnownUnit, Plan, plan_import
+from dealer_agent.inventory.feeds.import_plan import FileUnit, KnownUnit, Plan, plan_import
 
 
 def known(vehicle_id: str, vin: str | None = None, stock: str | None = None, sold: bool = False) -> KnownUnit:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct
 
-from dealer_agent.inventory.feed_checks import Finding, Judge
+from dealer_agent.inventory.feeds.checks import Finding, Judge
 from dealer_agent.inventory.feeds.feed import Feed
 from dealer_agent.inventory.listing import Unit
 

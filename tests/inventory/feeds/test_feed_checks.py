@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dealer_agent.inventory.feed_checks import CHECK_BY_ID, CHECKS, Action, FeedChecks, Finding, Judge, refusals
-from dealer_agent.inventory.feed_counts import Comparison, FileCounts
+from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, CHECKS, Action, FeedChecks, Finding, Judge, refusals
+from dealer_agent.inventory.feeds.counts import Comparison, FileCounts
 from dealer_agent.inventory.listing import Unit
 
 pytestmark = pytest.mark.outside_protocol("feeds")
