@@ -15,15 +15,17 @@ from dealer_agent.storage.daily_counts import (
     MOST_ITEMS,
     OTHER,
     SUBJECTS,
-    LeadCounts,
     Subject,
     add_counts,
-    count_leads,
     first_day,
     requests_by_day,
     sum_counts,
 )
 from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.monthly_reports import (
+    LeadCounts,
+    count_leads,
+)
 from dealer_agent.storage.retention import purge
 from dealer_agent.storage.store import Store
 

@@ -3,7 +3,8 @@
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.reports.month import Month
 from dealer_agent.reports.report import Facts, Names, Report, make_report, shown_units
-from dealer_agent.storage.daily_counts import count_leads, requests_by_day, sum_counts
+from dealer_agent.storage.daily_counts import requests_by_day, sum_counts
+from dealer_agent.storage.monthly_reports import count_leads
 from dealer_agent.storage.stock import find_units
 from dealer_agent.storage.tokens import list_tokens
 from dealer_agent.storage.transaction import Transaction

@@ -12,7 +12,8 @@ from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS
 from dealer_agent.reports.month import Month
 from dealer_agent.reports.words import agent_label, error_label, filter_label, plain_label, price_label, unit_label
-from dealer_agent.storage.daily_counts import DUPLICATE, OK, OTHER, REPEATED, LeadCounts, SearchCount, Subject
+from dealer_agent.storage.daily_counts import DUPLICATE, OK, OTHER, REPEATED, SearchCount, Subject
+from dealer_agent.storage.monthly_reports import LeadCounts
 
 MOST_SHOWN = 10
 """The most lines of a list."""

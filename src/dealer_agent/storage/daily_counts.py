@@ -2,18 +2,15 @@
 
 A row counts one item of one subject on one day of the dealer's time zone. Processes add their numbers about once a
 minute. The rows of a day and subject are bounded: items that come after MOST_ITEMS others count as OTHER.
-
-`count_leads` and `first_import` read what else a monthly report says.
 """
 
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date
 from typing import Literal, NamedTuple, get_args
 
 from sqlalchemy import bindparam, delete, func, select
 
-from dealer_agent.leads.statuses import CANCELLED, REPLACED
-from dealer_agent.storage.schema import UtcTime, appointments, daily_counts, imports, leads, of_dealer, upsert
+from dealer_agent.storage.schema import daily_counts, of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 Subject = Literal[
@@ -160,49 +157,3 @@ def delete_oldest(tx: Transaction, before: date) -> bool:
         return False
     tx.execute(DELETE_SUBJECT, {"on": oldest.day, "about": oldest.subject})
     return True
-
-
-class LeadCounts(NamedTuple):
-    """Leads and visits of a period. A visit that was moved counts once. `confirmed` visits had a time."""
-
-    leads: int
-    visits: int
-    confirmed: int
-    cancelled: int
-
-
-_between = bindparam("since", type_=UtcTime), bindparam("until", type_=UtcTime)
-_created = (of_dealer(appointments), appointments.c.created_at >= _between[0], appointments.c.created_at < _between[1])
-
-COUNT_LEADS = (
-    select(func.count())
-    .select_from(leads)
-    .where(of_dealer(leads), leads.c.received_at >= _between[0], leads.c.received_at < _between[1])
-)
-
-COUNT_VISITS = select(func.count(), func.count(appointments.c.starts_at)).where(
-    *_created, appointments.c.status != REPLACED
-)
-
-COUNT_CANCELLED = select(func.count()).where(
-    of_dealer(appointments),
-    appointments.c.status == CANCELLED,
-    appointments.c.cancelled_at >= _between[0],
-    appointments.c.cancelled_at < _between[1],
-)
-
-FIND_FIRST_IMPORT = select(func.min(imports.c.at)).where(of_dealer(imports))
-
-
-def count_leads(tx: Transaction, since: datetime, until: datetime) -> LeadCounts:
-    """The leads and visits from `since` to before `until`."""
-    period = {"since": since, "until": until}
-    visits, confirmed = tx.execute(COUNT_VISITS, period).one()
-    received = tx.execute(COUNT_LEADS, period).scalar_one()
-    return LeadCounts(received, visits, confirmed, tx.execute(COUNT_CANCELLED, period).scalar_one())
-
-
-def first_import(tx: Transaction) -> datetime | None:
-    """When the dealer's stock was first imported."""
-    at: datetime | None = tx.execute(FIND_FIRST_IMPORT).scalar()
-    return at
