@@ -25,7 +25,7 @@ from benchmarks.dealership import make_dealer
 from benchmarks.servers import dealer_agent
 from benchmarks.wire import write_stock
 from dealer_agent.bootstrap import application
-from dealer_agent.config import load_settings
+from dealer_agent.config.installation import load_served
 from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.metrics import FOLDER_VARIABLE
 from dealer_agent.server.metrics_collector import WorkerCollector
@@ -119,7 +119,7 @@ async def _measured(
     rounds: int,
     progress: Callable[[str], None],
 ) -> MetricsFigures:
-    app = application(load_settings(directory, {}), "http://127.0.0.1:8080")
+    app = application(load_served(directory, {}, "http://127.0.0.1:8080"))
     state: dict[str, Any] = {}
     started, over = asyncio.Event(), asyncio.Event()
 

@@ -7,6 +7,7 @@ from scripts.reference.markdown import code, page, table
 from sqlalchemy import Column, Table
 
 from dealer_agent.storage import schema
+from dealer_agent.storage.columns import is_sealed
 
 INTRODUCTION = """\
 The database has {tables} tables, the same on SQLite and PostgreSQL. Every primary key begins with `dealer_id`, so the
@@ -26,7 +27,7 @@ TYPES = {
     "Boolean": "true or false",
     "LargeBinary": "bytes",
 }
-_COMMENTED = re.compile(r"((?:^#.*\n)+)^(\w+) = _?[Tt]able\(", re.MULTILINE)
+_COMMENTED = re.compile(r"((?:^#.*\n)+)^(\w+) = dealer_table\(", re.MULTILINE)
 
 
 def data_model_page() -> str:
@@ -52,7 +53,7 @@ def _columns(each: Table) -> str:
 
 def _type(column: Column[object]) -> str:
     name = type(column.type).__name__
-    return "encrypted bytes" if column.comment == "sealed" else TYPES.get(name, name)
+    return "encrypted bytes" if is_sealed(column) else TYPES.get(name, name)
 
 
 def _key(column: Column[object]) -> str:

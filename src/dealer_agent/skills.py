@@ -13,8 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from dealer_agent.config.settings import SearchSettings
-from dealer_agent.dealers.information import dealer_information
-from dealer_agent.dealers.offers import offered_price
+from dealer_agent.dealers.information import dealer_information, offered_price
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake.intake import LeadIntake

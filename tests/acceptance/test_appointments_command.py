@@ -205,16 +205,16 @@ def test_a_cancelled_visit_frees_its_time_and_shows_as_cancelled(desk: Desk) -> 
     assert early["appointment"]["status"] == "proposed"
     eventually("the lead is with the CRM", lambda: desk.leads(desk.drive["lead_id"]))
     said = desk.command("cancel", appointment_id)
-    assert f"Visit {appointment_id} is cancelled." in said
+    assert f"Visit {appointment_id} is cancelled: " in said
     assert f"The customer gets a mail about {appointment_id}." in said
     assert str(events(desk.get(path).content)[appointment_id]["status"]) == "CANCELLED"
     assert appointment_id not in desk.command("list")
     assert "cancelled" in next(line for line in desk.command("list", "--all").splitlines() if appointment_id in line)
     late = asked(desk.running.url, "lead.submit", **lead(12, appointment=wish))
     assert late["appointment"]["status"] == "confirmed"
-    for gone, why in ((appointment_id, "cancelled already"), ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "appointments list")):
+    for gone, why in ((appointment_id, "is cancelled already"), ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "There is no visit")):
         done = command_here("appointments", "cancel", gone, "--dir", desk.running.folder)
-        assert (done.returncode, "no visit" in done.stderr, why in done.stderr) == (1, True, True)
+        assert (done.returncode, why in done.stderr) == (1, True)
 
 
 def test_the_cancelled_visit_comes_to_the_crm_to_people_and_to_the_customer(desk: Desk) -> None:

@@ -104,6 +104,14 @@ def test_every_filter_of_the_protocol_is_an_option(service: Running) -> None:
     }
 
 
+@pytest.mark.parametrize("option", ["--price-max", "--mileage-max"])
+def test_zero_is_a_value_of_a_filter(service: Running, option: str) -> None:
+    """Without the filter, all vehicles match. None of them is free or has zero miles."""
+    done = ask(service.url, "search", option, "0", "--json", "--wire")
+    assert f'"{option[2:].replace("-", "_")}": 0' in done.stderr
+    assert json.loads(done.stdout)["total"] == 0
+
+
 @pytest.mark.parametrize("columns", [60, 80, 140])
 def test_the_table_of_a_search_fits_the_terminal(
     service: Running, monkeypatch: pytest.MonkeyPatch, columns: int

@@ -36,7 +36,7 @@ from dealer_agent.storage.feeds import (
 )
 from dealer_agent.storage.jobs import claim_job
 from dealer_agent.storage.keys import key_uses
-from dealer_agent.storage.refused_imports import record_refused_import
+from dealer_agent.storage.stock import record_refused_import
 
 pytestmark = pytest.mark.outside_protocol("alerts")
 

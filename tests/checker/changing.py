@@ -12,23 +12,33 @@ def always(_: Call) -> bool:
     return True
 
 
-def answers(requirement_id: str, change: Callable[[Answer], Answer], when: When = always, **place: Any) -> None:
-    """Registers a control that changes the answers to some calls. `place` is that of `broken`."""
+def changes_answers(when: When, change: Callable[[Answer], Answer]) -> Breaking:
+    """An agent that changes the answers to some calls."""
 
     async def changed(call: Call, agent: Agent) -> Answer:
         answer = await agent(call)
         return change(answer) if when(call) else answer
 
-    register(requirement_id, changed, place)
+    return changed
 
 
-def calls(requirement_id: str, change: Callable[[Call], Call], when: When = always, **place: Any) -> None:
-    """Registers a control that changes some calls before the agent gets them."""
+def changes_calls(when: When, change: Callable[[Call], Call]) -> Breaking:
+    """An agent that reads some calls as others."""
 
     async def changed(call: Call, agent: Agent) -> Answer:
         return await agent(change(call) if when(call) else call)
 
-    register(requirement_id, changed, place)
+    return changed
+
+
+def answers(requirement_id: str, change: Callable[[Answer], Answer], when: When = always, **place: Any) -> None:
+    """Registers a control that changes the answers to some calls. `place` is that of `broken`."""
+    register(requirement_id, changes_answers(when, change), place)
+
+
+def calls(requirement_id: str, change: Callable[[Call], Call], when: When = always, **place: Any) -> None:
+    """Registers a control that changes some calls before the agent gets them."""
+    register(requirement_id, changes_calls(when, change), place)
 
 
 def register(requirement_id: str, control: Breaking, place: dict[str, Any]) -> None:

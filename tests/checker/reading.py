@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.checker.agents import small_stock
-from tests.checker.breaking import Agent, Answer, Breaking, Call, Change
+from tests.checker.breaking import Agent, Breaking, Call, Change
+from tests.checker.changing import When, changes_answers, changes_calls
+
+from dealer_agent.protocol.schemas import request_schema, response_schema
+from dealer_agent.protocol.skill import SKILL_BY_ID
 
 Members = Mapping[str, Any]
 """The members of a payload beside `type`."""
@@ -17,10 +21,30 @@ SEARCH, FACETS, VEHICLE, INFORMATION = "inventory.search", "inventory.facets", "
 NOBODY = "Qzxvwk"
 """A word that no listing has."""
 
+_FILTERS = request_schema(SKILL_BY_ID[SEARCH])["$defs"]["Filters"]["properties"]
+LISTS = [name for name, schema in _FILTERS.items() if schema["type"] == "array"]
+"""The filters that are lists of words, as the honest agent publishes them."""
+ENDS = [name for name in _FILTERS if name.endswith(("_min", "_max"))]
+OTHERS = [name for name in _FILTERS if name not in (*LISTS, *ENDS)]
+FACET_NAMES = list(response_schema(SKILL_BY_ID[FACETS])["properties"]["data"]["properties"])
+MEMBERS = list(response_schema(SKILL_BY_ID[SEARCH])["$defs"]["Vehicle"]["properties"])
+"""The members of a listing, as the honest agent publishes them."""
+SORTS = request_schema(SKILL_BY_ID[SEARCH])["$defs"]["Sort"]["properties"]["field"]["enum"]
+
 STOCK = list(csv.DictReader(io.StringIO(small_stock().decode())))
 """The rows of the honest agent's feed. An absent value is empty."""
 
 VIN = next(row["vin"] for row in STOCK if row["status"] == "available")
+
+
+def member_of(end: str) -> str:
+    """The member that an end of a range is about."""
+    return end.removesuffix("_min").removesuffix("_max")
+
+
+def id_of(name: str) -> str:
+    """The name of a filter, a facet or a member as a part of an id."""
+    return name.replace("_", "-")
 
 
 def values_of(column: str) -> set[str]:
@@ -56,18 +80,16 @@ def exactly(expected: Members) -> Chosen:
 def reads(skill: str, chosen: Chosen, otherwise: Callable[[dict[str, Any]], Members]) -> Breaking:
     """An agent that reads chosen requests of a skill as others."""
 
-    async def answer(call: Call, agent: Agent) -> Answer:
-        members = members_of(call, skill)
-        if members is None or not chosen(members):
-            return await agent(call)
+    def change(payload: dict[str, Any]) -> None:
+        members = otherwise({name: payload.pop(name) for name in list(payload) if name != "type"})
+        payload.update(members)
 
-        def change(payload: dict[str, Any]) -> None:
-            payload.clear()
-            payload.update({"type": f"{skill}.request", **otherwise(members)})
+    return changes_calls(_of(skill, chosen), lambda call: call.with_payload(change))
 
-        return await agent(call.with_payload(change))
 
-    return answer
+def _of(skill: str, chosen: Chosen) -> When:
+    """The chosen requests of a skill."""
+    return lambda call: (members := members_of(call, skill)) is not None and chosen(members)
 
 
 def reads_filters(chosen: Chosen, otherwise: Callable[[dict[str, Any]], Members]) -> Breaking:
@@ -87,13 +109,7 @@ def refuses(skill: str, chosen: Chosen) -> Breaking:
 
 def changes(skill: str, chosen: Chosen, change: Change) -> Breaking:
     """An agent that changes the `data` of its replies to chosen requests of a skill."""
-
-    async def answer(call: Call, agent: Agent) -> Answer:
-        members = members_of(call, skill)
-        honest = await agent(call)
-        return honest if members is None or not chosen(members) else honest.with_data(change)
-
-    return answer
+    return changes_answers(_of(skill, chosen), lambda answer: answer.with_data(change))
 
 
 def anything(_: Members) -> bool:

@@ -10,10 +10,9 @@ import pytest
 
 from dealer_agent.checker.events import Outcome, Place, RunEnded, RunStarted, Verdict
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.expected import ExpectedFailure
 from dealer_agent.checker.reports import REPORTS
 from dealer_agent.checker.requirement import Level, requirements
-from dealer_agent.checker.result import Result
+from dealer_agent.checker.result import ExpectedFailure, Result
 
 pytestmark = pytest.mark.outside_protocol("checker")
 

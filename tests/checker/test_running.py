@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import httpx
 import pytest
 
-from dealer_agent.checker.check import Check, Failed, NotChecked, Skipped
-from dealer_agent.checker.events import CheckStarted, Event, Exchanged, RunEnded, RunStarted, Verdict
+from dealer_agent.checker.check import Check
+from dealer_agent.checker.events import CheckStarted, Event, RunEnded, RunStarted, Verdict
 from dealer_agent.checker.exchange import read_json
+from dealer_agent.checker.outcome import Failed, NotChecked, Skipped
 from dealer_agent.checker.requirement import requirements
 from dealer_agent.checker.runner import Options, run_checks
 from dealer_agent.checker.target import Target
@@ -246,12 +247,7 @@ def test_each_end_of_a_check_has_a_verdict(
     monkeypatch.setattr("dealer_agent.checker.runner.checks", lambda: planned)
     verdicts, events = run(dealer(lambda _: httpx.Response(200)))
     assert [each.outcome for each in verdicts] == [outcome]
-    assert [type(each) for each in events if not isinstance(each, Exchanged)] == [
-        RunStarted,
-        CheckStarted,
-        Verdict,
-        RunEnded,
-    ]
+    assert [type(each) for each in events] == [RunStarted, CheckStarted, Verdict, RunEnded]
 
 
 @pytest.mark.parametrize(

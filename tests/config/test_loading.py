@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealer_agent.config import Settings, SettingsError, load_settings
+from dealer_agent.config.installation import load_served
 from dealer_agent.config.settings import DealerFile
 from dealer_agent.config.settings_problems import find_problems
 
@@ -436,8 +437,8 @@ def test_what_has_no_defect_is_converted(data: st.DataObject) -> None:
 )
 def test_the_shared_store_of_rate_limits_is_valkey_or_redis(tmp_path: Path, url: str) -> None:
     (tmp_path / "dealer.toml").write_text(LEAST)
-    assert load_settings(tmp_path, {"RATE_LIMIT_URL": url}).rate_limit_url == url
-    assert load_settings(tmp_path, {"RATE_LIMIT_URL": ""}).rate_limit_url == ""
+    assert load_served(tmp_path, {"RATE_LIMIT_URL": url}).rate_limit_url == url
+    assert load_served(tmp_path, {"RATE_LIMIT_URL": ""}).rate_limit_url == ""
 
 
 @pytest.mark.parametrize(
@@ -446,17 +447,17 @@ def test_the_shared_store_of_rate_limits_is_valkey_or_redis(tmp_path: Path, url:
 def test_another_url_of_a_shared_store_is_refused_and_not_shown(tmp_path: Path, url: str) -> None:
     (tmp_path / "dealer.toml").write_text(LEAST)
     with pytest.raises(SettingsError, match="RATE_LIMIT_URL: write valkey://host:6379") as refused:
-        load_settings(tmp_path, {"RATE_LIMIT_URL": url})
+        load_served(tmp_path, {"RATE_LIMIT_URL": url})
     assert "secret" not in str(refused.value)
 
 
 def test_the_environment_limits_the_connections(tmp_path: Path) -> None:
     (tmp_path / "dealer.toml").write_text(LEAST)
-    assert load_settings(tmp_path, {}).database_connections == 10
-    assert load_settings(tmp_path, {"DATABASE_CONNECTIONS": "3"}).database_connections == 3
+    assert load_served(tmp_path, {}).file.installation.database_connections == 10
+    assert load_served(tmp_path, {"DATABASE_CONNECTIONS": "3"}).file.installation.database_connections == 3
     for wrong in ("2", "1001", "-5", "ten", "99999"):
         with pytest.raises(SettingsError, match=r"DATABASE_CONNECTIONS: '.+' must be a number from 3 to 1000"):
-            load_settings(tmp_path, {"DATABASE_CONNECTIONS": wrong})
+            load_served(tmp_path, {"DATABASE_CONNECTIONS": wrong})
 
 
 @pytest.mark.parametrize(

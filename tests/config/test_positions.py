@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.config.toml_positions import key_lines, nearest_line
+from dealer_agent.config.settings_problems import key_lines, nearest_line
 from dealer_agent.protocol.problems import Path
 
 DOCUMENT = '''\

@@ -4,8 +4,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from dealer_agent.dealers.profile_checks import read_time_zone
-from dealer_agent.dealers.time_zones import areas
+from dealer_agent.dealers.profile_checks import areas, read_time_zone
 from dealer_agent.protocol.formats import is_timezone
 
 

@@ -86,7 +86,10 @@ class Story(Sending):
             case "cancel":
                 for visit in self.desk.visits_of(self.lead_id):
                     if visit.status == "confirmed":
-                        self.desk.desk.cancel_visit(visit.appointment_id, notify=True, now=now)
+                        self.cancel(visit.appointment_id, now)
+
+    def cancel(self, appointment_id: str, now: datetime) -> None:
+        self.desk.desk.change_visit(lambda visits: visits.cancel(appointment_id), notify=True, now=now)
 
     def end(self) -> None:
         self.crm.behaviour = self.mail.behaviour = always("take")

@@ -12,7 +12,7 @@ from tests.feed_collection.feeding import FeedDealer, feed_bytes, feed_dealer, s
 from dealer_agent.catalogue_loading.child_processes import OUT_OF_MEMORY, UNEXPECTED
 from dealer_agent.feed_collection import collection
 from dealer_agent.feed_collection.collection import Collected, import_in_process
-from dealer_agent.storage.refused_imports import RefusedImport, list_refused_imports
+from dealer_agent.storage.stock import RefusedImport, list_refused_imports
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
 

@@ -37,7 +37,7 @@ from tests.fuzz.kinds import (
 )
 
 from dealer_agent.bootstrap import application
-from dealer_agent.config import load_settings
+from dealer_agent.config.installation import load_served
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.config.settings import RateLimitSettings
 
@@ -178,7 +178,7 @@ async def prepared(seed: int, folder: Path) -> AsyncIterator[Run]:
     other_rates = [f'{rate} = ""' for rate in RateLimitSettings.__struct_fields__ if rate not in RATES]
     with (dealer / "dealer.toml").open("a", encoding="utf-8") as settings:
         settings.write("\n".join((*other_rates, "[logs]", "access = false", 'level = "warning"', "")))
-    app = application(load_settings(dealer, {}), "http://127.0.0.1:8080")
+    app = application(load_served(dealer, {}, "http://127.0.0.1:8080"))
     incoming: asyncio.Queue[Any] = asyncio.Queue()
     outgoing: asyncio.Queue[Any] = asyncio.Queue()
     state: dict[str, Any] = {}

@@ -16,11 +16,11 @@ from tests.acceptance.asking import answer, body, lead
 from tests.installation.platform import PUBLIC_URL
 from tests.storage.service_role import admin_of
 
-from dealer_agent.bootstrap.dealer_service import customer_links
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.dealer_registry import add_dealer, add_host
 from dealer_agent.storage.store import Store
@@ -174,7 +174,7 @@ def learn(url: str, installation: Installation, dealers: Sequence[MarkedDealer])
             made = [client.ask("lead.submit", **marked_lead(dealer, number, key)) for number, key in enumerate(keys)]
             cipher = store.check_keys(dealer.dealer_id)
             document = DEALER.format(id=dealer.dealer_id, marker=dealer.marker, mode="none")
-            links = customer_links(installation.dealer_settings(document), PUBLIC_URL, cipher)
+            links = OpenInstallation(installation, store).customer_links(installation.dealer_settings(document), cipher)
             leads = [each["lead_id"] for each in made]
             visits = [each["appointment"]["appointment_id"] for each in made]
             ends = datetime.now(UTC) + timedelta(days=9)

@@ -9,7 +9,7 @@ from anyio.from_thread import start_blocking_portal
 from tests.server.dealership import Dealership, lifespan
 from tests.storage.service_role import admin_of
 
-from dealer_agent.bootstrap import installation_application
+from dealer_agent.bootstrap import application
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import create_key_file
@@ -77,6 +77,6 @@ def add(
 @contextmanager
 def run_installation(installation: Installation) -> Iterator[Dealership]:
     """Starts the application of an installation, and shuts it down at the end."""
-    app = installation_application(installation)
+    app = application(installation)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
         yield Dealership(installation.directory, app, portal)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,8 @@ from tests.storage.test_erasure import known
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile
 from dealer_agent.encryption import Keyring, new_key, render
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server import key_rotation
-from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.server.installation_keys import InstallationKeys
 from dealer_agent.server.key_rotation import KeyRotation, KeyTable, RotationStopped
 from dealer_agent.storage.consents import verify_chain
@@ -115,13 +114,12 @@ def run_due_steps(
     with opened(installation) as store:
         cipher = store.check_keys(ALL_DEALERS)
         of_installation = KeyRotation(store, cipher, ALL_DEALERS, KeyFile(key_file(installation)), DAYS, wait=wait)
-        settings_of = partial(load_dealer_settings, installation, store)
-        keys = InstallationKeys(of_installation, settings_of, lambda: 2)
+        keys = InstallationKeys(OpenInstallation(installation, store), of_installation)
         now = datetime.now(UTC) + timedelta(days=days)
         with capture_logs() as logged:
             of_installation.run_due_steps(now)
             for dealer_id in DEALERS:
-                keys.of_dealer(settings_of(dealer_id)).run_due_steps(now)
+                keys.of_dealer(dealer_id).run_due_steps(now)
         return [(each["event"], each.get("dealer", "")) for each in logged]
 
 

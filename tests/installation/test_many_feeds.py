@@ -21,7 +21,7 @@ from dealer_agent.feed_collection.collector import MOST_OF_DEALER, feed_kind
 from dealer_agent.feed_collection.import_process import ImportJob
 from dealer_agent.feed_collection.source import finish_file, incoming_folder, part_file
 from dealer_agent.jobs.loop import Next, run_job
-from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.feeds import FEED, list_files, put_feeds
 from dealer_agent.storage.jobs import Job, JobKey
 from dealer_agent.storage.stock import count_for_sale
@@ -97,7 +97,7 @@ def test_a_dealer_with_many_files_has_one_place_in_the_queue_of_imports(installa
             raise ImportInterrupted("it stays where it is", is_in_file=False)
 
         collection = FeedCollection(store, import_one)
-        settings = {each: load_dealer_settings(installation, store, each) for each in (SLOW, OTHER)}
+        settings = {each: OpenInstallation(installation, store).settings_of(each) for each in (SLOW, OTHER)}
         for each in settings.values():
             write(store, each.dealer.id, put_feeds, feed_rows(each))
 

@@ -11,8 +11,8 @@ from tests.server.dealership import message
 from tests.storage.databases import fresh_schema
 
 from dealer_agent.config.installation import Installation
-from dealer_agent.storage import dealer_copy
-from dealer_agent.storage.dealer_copy import count_rows
+from dealer_agent.storage import dealer_registry
+from dealer_agent.storage.dealer_registry import count_rows
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
@@ -32,7 +32,7 @@ def customer(number: int) -> dict[str, str]:
 def installation(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """An installation with a dealer that has stock, leads and a token."""
     # Small parts, so that a table needs several transactions.
-    monkeypatch.setattr(dealer_copy, "ROWS", 2)
+    monkeypatch.setattr(dealer_registry, "MOST_COPIED", 2)
     made = make_installation(tmp_path / "platform", env={"DATABASE_URL": database_url})
     add(made, NORTH, FEED)
     with run_installation(made) as running:

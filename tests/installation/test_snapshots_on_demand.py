@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.installation.platform import INSTALLATION_TOML, add, make_installation, run_installation
 
-from dealer_agent.bootstrap.many_dealers import BUSIEST_FILE
+from dealer_agent.bootstrap.composition import BUSIEST_FILE
 from dealer_agent.catalogue_loading import snapshot_loader
 from dealer_agent.config.installation import SNAPSHOTS, Installation
 from dealer_agent.server import dealer_memory

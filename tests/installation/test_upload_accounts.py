@@ -8,8 +8,9 @@ from tests.feed_collection.uploading import PASSWORD_HASH
 from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, dealer_toml, make_installation
 from tests.storage.service_role import admin_of
 
-from dealer_agent.bootstrap.upload_process import find_account_of_installation
 from dealer_agent.config import SettingsError
+from dealer_agent.feed_collection.accounts import Accounts
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.dealer_registry import set_state
 from dealer_agent.storage.store import Store
 
@@ -40,7 +41,7 @@ def test_the_name_of_a_user_has_feed_and_dealer(tmp_path: Path, environment: dic
     # The process that receives uploads has no keys.
     without_keys = replace(installation, cipher=None)
     with Store.open(admin_of(installation.database_url), many_dealers=True) as store:
-        find = find_account_of_installation(without_keys, store)
+        find = Accounts(without_keys, OpenInstallation(without_keys, store)).find
         account = find(f"main@{NORTH}")
         assert account is not None
         assert (account.dealer_id, account.feed) == (NORTH, "main")

@@ -11,10 +11,9 @@ from msgspec import UNSET
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.inventory.catalogue import RemovedUnit
 from dealer_agent.leads.lead_answer import LeadAnswer, answer_message
-from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.leads.records import AppointmentRecord, VisitDecision
 from dealer_agent.leads.timetable import Department
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
-from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import Slot
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
 from dealer_agent.protocol.responses import MESSAGE_LENGTH, AppointmentReply

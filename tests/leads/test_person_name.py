@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.leads.person_name import likely_name
+from dealer_agent.leads.mails import likely_name
 
 pytestmark = pytest.mark.outside_protocol("mails")
 

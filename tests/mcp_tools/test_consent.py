@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from dealer_agent.leads.consent import judge_consent
-from dealer_agent.leads.consent_terms import consent_terms
+from dealer_agent.leads.consent import consent_terms, judge_consent
 from dealer_agent.mcp_tools.consent import agent_name, consent_text, consented, lead_payload, question
 from dealer_agent.protocol.requests import Customer
 

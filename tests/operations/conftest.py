@@ -2,7 +2,7 @@
 
 import pytest
 
-from dealer_agent.operations import doctor, marked_leads, outside_checks
+from dealer_agent.operations import doctor, outside_checks
 
 
 @pytest.fixture(autouse=True)
@@ -11,4 +11,4 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "CHECK_SECONDS", 600.0)
     monkeypatch.setattr(outside_checks, "ADDRESS_SECONDS", 120.0)
     monkeypatch.setattr(outside_checks, "CONNECT_SECONDS", 120.0)
-    monkeypatch.setattr(marked_leads, "SEND_SECONDS", 120.0)
+    monkeypatch.setattr(outside_checks, "SEND_SECONDS", 120.0)

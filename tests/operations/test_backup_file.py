@@ -13,8 +13,7 @@ import pytest
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import command_here, succeed_here
 
-from dealer_agent.operations import backup_file
-from dealer_agent.operations.errors import BackupUnreadable
+from dealer_agent.operations import BackupUnreadable, backup_file
 
 pytestmark = pytest.mark.outside_protocol("backups")
 

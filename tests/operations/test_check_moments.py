@@ -6,6 +6,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,13 +17,13 @@ from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, 
 from dealer_agent import __version__
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.alert_settings import AlertSettings
+from dealer_agent.config.installation import installation_of
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Deliver, HttpChannel
 from dealer_agent.feed_collection.collection import feed_rows
-from dealer_agent.operations import database_checks as checks
-from dealer_agent.operations.checks import Finding
-from dealer_agent.operations.local_checks import check_time_zones
+from dealer_agent.operations import inside_checks as checks
+from dealer_agent.operations.checks import Examined, Finding
 from dealer_agent.operations.outside_checks import check_address, check_channels, check_metrics, check_sftp_server
 from dealer_agent.server.replica_record import settings_hash
 from dealer_agent.storage.alerts import confirm_copy
@@ -39,6 +40,10 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return load_settings(stocked_dealer(tmp_path_factory.mktemp("doctor") / "store"), {})
 
 
+def examined(settings: Settings, store: Store, now: datetime) -> Examined:
+    return Examined({}, now, installation_of(settings, {}), settings, opened=store)
+
+
 def statuses(found: list[Finding]) -> list[str]:
     return [finding.status for finding in found]
 
@@ -46,7 +51,7 @@ def statuses(found: list[Finding]) -> list[str]:
 @pytest.mark.parametrize(("days", "status"), [(0, "ok"), (1, "ok"), (2, "warning"), (8, "problem")])
 def test_a_feed_is_late_after_a_day_and_old_after_a_week(settings: Settings, days: int, status: str) -> None:
     with Store.open(settings.database_url, settings.cipher) as store:
-        found = list(checks.check_feeds(store, settings, datetime.now(UTC) + timedelta(days=days)))
+        found = list(checks.check_feeds(examined(settings, store, datetime.now(UTC) + timedelta(days=days))))
     assert set(statuses(found)) == {status}
     zones = [("EST", "EDT"), ("CST", "CDT")] if status != "ok" else [("EST", "EDT")]
     for finding, names in zip(found, zones, strict=True):
@@ -61,8 +66,8 @@ def test_an_automatic_feed_that_is_late_is_named(tmp_path: Path) -> None:
     with Store.open(settings.database_url, settings.cipher) as store:
         with store.write(settings.dealer.id, now) as tx:
             put_feeds(tx, feed_rows(settings))
-        assert statuses(list(checks.check_feeds(store, settings, now))) == ["ok"]
-        (late,) = checks.check_feeds(store, settings, now + timedelta(hours=6))
+        assert statuses(list(checks.check_feeds(examined(settings, store, now)))) == ["ok"]
+        (late,) = checks.check_feeds(examined(settings, store, now + timedelta(hours=6)))
     assert (late.status, late.says) == ("warning", "vendor: no file has arrived")
     assert late.advice == "dealer-agent feeds show vendor"
 
@@ -76,9 +81,7 @@ def test_a_key_that_is_not_replaced_gets_a_warning(settings: Settings, days: int
         keyring = store.check_keys(settings.dealer.id).keyring
         with store.write(settings.dealer.id, now) as tx:
             confirm_copy(tx, keyring.active)
-        found = checks.check_the_keys(
-            store, settings.dealer.id, settings.cipher, settings.directory, 30, "America/New_York", now
-        )
+        found = checks.check_the_keys(examined(settings, store, now))
         assert statuses(list(found)) == [status]
 
 
@@ -89,20 +92,19 @@ def test_clocks_may_differ_by_some_seconds(seconds: int, status: str) -> None:
 
 def test_a_clock_long_before_the_last_run_is_a_problem(settings: Settings) -> None:
     with Store.open(settings.database_url, settings.cipher) as store:
-        found = list(
-            checks.check_clock(store, settings.dealer.id, settings.alerts, datetime.now(UTC) - timedelta(days=100))
-        )
+        found = list(checks.check_clock(examined(settings, store, datetime.now(UTC) - timedelta(days=100))))
     assert statuses(found) == ["problem"]
 
 
 def test_every_zone_has_the_same_rules_in_both_databases_or_is_named(settings: Settings) -> None:
-    found = list(check_time_zones(settings, datetime.now(UTC)))
+    found = list(checks.check_time_zones(Examined({}, datetime.now(UTC), installation_of(settings, {}), settings)))
     assert found
     assert all("America/" in finding.says for finding in found)
 
 
 def test_machines_with_other_settings_or_another_version_are_named(settings: Settings) -> None:
-    dealer_id, own = settings.dealer.id, settings_hash(settings)
+    served = installation_of(settings, {})
+    dealer_id, own = settings.dealer.id, settings_hash(served)
     now = datetime.now(UTC) + timedelta(hours=1)
 
     def found(**machines: tuple[str, str]) -> list[Finding]:
@@ -112,7 +114,7 @@ def test_machines_with_other_settings_or_another_version_are_named(settings: Set
             for machine, (version, hashed) in machines.items():
                 with store.write(dealer_id, now) as tx:
                     record_replica(tx, machine, version, hashed)
-            return list(checks.check_replicas(store, dealer_id, settings, now))
+            return list(checks.check_replicas(examined(settings, store, now)))
 
     assert statuses(found()) == ["skipped"]
     assert statuses(found(one=(__version__, own), two=(__version__, own))) == ["ok"]
@@ -130,9 +132,10 @@ def card(base: str, version: str = __version__) -> bytes:
     return f"HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
-def at(settings: Settings, url: str) -> Settings:
+def at(settings: Settings, url: str, now: datetime) -> Examined:
     service = msgspec.structs.replace(settings.service, public_url=url)
-    return msgspec.structs.replace(settings, service=service)
+    changed = msgspec.structs.replace(settings, service=service)
+    return Examined({}, now, installation_of(changed, {}), changed)
 
 
 def test_the_certificate_of_the_public_address_is_checked(
@@ -143,14 +146,14 @@ def test_the_certificate_of_the_public_address_is_checked(
     with receiving_http(HttpReceiver(always("take")), context) as receiver:
         url = f"https://127.0.0.1:{receiver.port}"
         receiver.answer = card(url)
-        (untrusted,) = check_address(at(settings, url), datetime.now(UTC))
+        (untrusted,) = check_address(at(settings, url, datetime.now(UTC)))
         assert (untrusted.status, "certificate is not valid" in untrusted.says) == ("problem", True), untrusted
         monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
         now = datetime.now(UTC)
-        soon, _, names = check_address(at(settings, url), now)
+        soon, _, names = check_address(at(settings, url, now))
         assert (soon.status, names.status) == ("warning", "ok")
         receiver.answer = card(url)
-        later, *_ = check_address(at(settings, url), now - timedelta(days=20))
+        later, *_ = check_address(at(settings, url, now - timedelta(days=20)))
         assert later.status == "ok"
 
 
@@ -169,7 +172,7 @@ def test_the_certificate_of_the_public_address_is_checked(
 def test_another_answer_than_the_card_is_a_problem(settings: Settings, answer: bytes, status: str, says: str) -> None:
     with receiving_http(HttpReceiver(always("take"))) as receiver:
         receiver.answer = answer
-        found = list(check_address(at(settings, f"http://127.0.0.1:{receiver.port}"), datetime.now(UTC)))
+        found = list(check_address(at(settings, f"http://127.0.0.1:{receiver.port}", datetime.now(UTC))))
     assert (found[-1].status, says in found[-1].says) == (status, True), found
 
 
@@ -177,7 +180,7 @@ def test_an_older_version_behind_the_public_address_gets_a_warning(settings: Set
     with receiving_http(HttpReceiver(always("take"))) as receiver:
         url = f"http://127.0.0.1:{receiver.port}"
         receiver.answer = card(url, "0.0.1")
-        found = list(check_address(at(settings, url), datetime.now(UTC)))
+        found = list(check_address(at(settings, url, datetime.now(UTC))))
     assert (found[-1].status, "0.0.1" in found[-1].says) == ("warning", True)
 
 
@@ -192,17 +195,21 @@ def test_a_channel_of_a_dealer_of_an_installation_needs_an_allowed_address(
         dealer = msgspec.structs.replace(settings.dealer, rooftops=(rooftop,))
         of_folder = msgspec.structs.replace(settings, dealer=dealer)
         of_installation = msgspec.structs.replace(of_folder, installation=tmp_path)
-        (accepted,) = check_channels(of_folder)
-        (refused,) = check_channels(of_installation)
+        (accepted,) = check_channels(Examined({}, datetime.now(UTC), installation_of(of_folder, {}), of_folder))
+        (refused,) = check_channels(Examined({}, datetime.now(UTC), installation_of(of_folder, {}), of_installation))
     assert (accepted.status, refused.status) == ("ok", "problem")
     assert "private_networks" in refused.advice
 
 
-def test_an_sftp_server_and_metrics_that_answer_are_in_order() -> None:
+def test_an_sftp_server_and_metrics_that_answer_are_in_order(settings: Settings) -> None:
+    def with_sections(**sections: Any) -> Examined:
+        changed = msgspec.structs.replace(settings, **sections)
+        return Examined({}, datetime.now(UTC), installation_of(changed, {}), changed)
+
     behaviour, answer = one_after_the_other("take", "refuse"), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
     with receiving_http(HttpReceiver(behaviour, answer)) as page:
-        (metrics,) = check_metrics(MetricsSettings(enabled=True, host="0.0.0.0", port=page.port))
-        (no_sftp,) = check_sftp_server(SftpSettings(enabled=True, port=page.port))
+        (metrics,) = check_metrics(with_sections(metrics=MetricsSettings(enabled=True, host="0.0.0.0", port=page.port)))
+        (no_sftp,) = check_sftp_server(with_sections(sftp=SftpSettings(enabled=True, port=page.port)))
     assert (metrics.status, no_sftp.status) == ("ok", "problem")
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -211,6 +218,6 @@ def test_an_sftp_server_and_metrics_that_answer_are_in_order() -> None:
 
         thread = threading.Thread(target=greet)
         thread.start()
-        (sftp,) = check_sftp_server(SftpSettings(enabled=True, port=server.getsockname()[1]))
+        (sftp,) = check_sftp_server(with_sections(sftp=SftpSettings(enabled=True, port=server.getsockname()[1])))
         thread.join()
     assert sftp.status == "ok"

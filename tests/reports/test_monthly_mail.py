@@ -20,6 +20,7 @@ from dealer_agent.config.settings import MailSettings
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.jobs.loop import pause_after
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.reports.monthly_mail import MonthlyMail
 from dealer_agent.storage.daily_counts import add_counts
 from dealer_agent.storage.store import Store
@@ -73,11 +74,13 @@ def test_a_dealer_who_is_new_gets_no_report_of_the_time_before(store: Store, rec
     assert send(mail, APRIL_1 + timedelta(days=1)) == "2026-03", "agents asked, though nothing was in stock"
 
 
-def test_a_report_that_the_mail_server_does_not_take_is_tried_again_later_and_later(store: Store) -> None:
+def test_a_report_that_the_mail_server_does_not_take_is_tried_again_later_and_later(
+    store: Store, tmp_path: Path
+) -> None:
     import_rows(store, [row("V1")])
     with pytest.raises(NotDelivered):
         send(monthly_mail(store, NOBODY), APRIL_1)
-    kind = monthly_reports(store, lambda _: load_settings(Path(), {}), lambda: 1, {})
+    kind = monthly_reports(OpenInstallation(make_installation(tmp_path), store), {})
     hours = [
         pause_after(attempts, kind.first_pause, kind.longest_pause) / timedelta(hours=1) for attempts in range(1, 8)
     ]

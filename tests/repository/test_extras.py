@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from dealer_agent.cli import EXTRAS, GROUPS, HELP
+from dealer_agent.cli import COMMANDS
 
 pytestmark = pytest.mark.outside_protocol("packaging")
 
@@ -71,7 +71,7 @@ def test_the_parts_for_buyers_need_no_package_of_the_service(extra: str) -> None
     parts = {
         "": ["client.agent", "cli.ask", "cli.help"],
         "check": ["cli.check", "checker"],
-        "mcp": ["cli.mcp", "mcp_tools", "leads.consent_terms"],
+        "mcp": ["cli.mcp", "mcp_tools", "leads.consent"],
         "signatures": ["client"],
     }[extra]
     program = MODULES.format(parts=parts)
@@ -91,22 +91,27 @@ for words in {calls}:
 
 
 def test_the_help_works_without_the_packages_of_the_service() -> None:
-    buyers = [name for name in HELP if EXTRAS[name] == ""]
+    buyers = [name for name, row in COMMANDS.items() if not row.extra]
     done = run("dealer-agent", CALLS.format(calls=[["--help"], *([name, "--help"] for name in buyers)]))
     assert re.findall(r"^exit (\d+)", done.stderr, re.MULTILINE) == ["0"] * (1 + len(buyers)), done.stderr
-    assert all(name in done.stdout for name in HELP)
+    assert all(name in done.stdout for name in COMMANDS)
 
 
 def test_a_command_names_the_pip_command_that_is_missing() -> None:
-    lacking = [name for name in HELP if EXTRAS[name]]
+    lacking = [name for name, row in COMMANDS.items() if row.extra]
     calls = [
-        [name, *(["list"] if name in GROUPS else ["http://127.0.0.1:9"] if name == "mcp" else [])] for name in lacking
+        [name, *(["list"] if COMMANDS[name].group else ["http://127.0.0.1:9"] if name == "mcp" else [])]
+        for name in lacking
     ]
     done = run("dealer-agent", CALLS.format(calls=calls))
     assert "Traceback" not in done.stderr
     blocks = re.findall(r"^(.*)\nError: (.*)\nexit (\d+)$", done.stderr, re.MULTILINE)
     assert blocks == [
-        (" ".join(call), f"dealer-agent {name} needs more packages: pip install 'dealer-agent[{EXTRAS[name]}]'", "1")
+        (
+            " ".join(call),
+            f"dealer-agent {name} needs more packages: pip install 'dealer-agent[{COMMANDS[name].extra}]'",
+            "1",
+        )
         for name, call in zip(lacking, calls, strict=True)
     ]
 

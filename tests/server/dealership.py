@@ -19,6 +19,7 @@ from tests.storage.current import make_current
 from dealer_agent.bootstrap import application
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
+from dealer_agent.config.installation import load_served
 from dealer_agent.config.keys import KEY_FILE_NAME, create_key_file
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.server.app import DealerApp
@@ -223,7 +224,7 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
 @contextmanager
 def run_dealership(directory: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
     """Starts the application of the dealer in a directory, and shuts it down at the end."""
-    app = application(load_settings(directory, ENVIRONMENT), listens_at)
+    app = application(load_served(directory, ENVIRONMENT, listens_at))
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
         yield Dealership(directory, app, portal)
 

@@ -12,9 +12,8 @@ from typing import Any
 import uvicorn
 from tests.server.dealership import LISTENS_AT
 
-from dealer_agent.bootstrap import application, installation_application
-from dealer_agent.config import load_settings
-from dealer_agent.config.installation import load_installation
+from dealer_agent.bootstrap import application
+from dealer_agent.config.installation import load_served
 from dealer_agent.server.connection import BoundedConnection
 
 TARGETS = ("/message:send", "/rpc")
@@ -24,10 +23,7 @@ TARGETS = ("/message:send", "/rpc")
 def on_a_port(directory: Path, protocol: type[BoundedConnection] = BoundedConnection, **options: Any) -> Iterator[int]:
     """Runs the dealer or the installation in a directory under uvicorn. Yields the port. `options` are uvicorn's."""
     listener = socket.create_server(("127.0.0.1", 0))
-    if (directory / "installation.toml").exists():
-        app = installation_application(load_installation(directory, {}))
-    else:
-        app = application(load_settings(directory, {}), LISTENS_AT)
+    app = application(load_served(directory, {}, LISTENS_AT))
     options = {"loop": "dealer_agent.server.event_loop:AcceptingLoop", **options}
     config = uvicorn.Config(app, http=protocol, log_level="critical", ws="none", server_header=False, **options)
     server = uvicorn.Server(config)

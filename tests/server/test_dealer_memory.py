@@ -50,7 +50,7 @@ def opened_dealers(count: int, budget: int, file: Path) -> tuple[ServedDealers, 
     async def open_dealer(dealer_id: str) -> Any:
         return SimpleNamespace(id=dealer_id, settings=SETTINGS, stock_bytes=1_000_000, document_bytes=0, used_at=0.0)
 
-    memory = DealerMemory(budget, file, lambda _: None)
+    memory = DealerMemory(budget, file)
     names = frozenset(f"d{number:03}" for number in range(count))
     process: Any = None
     return ServedDealers(process, Addresses(names), open_dealer, memory.close_idle), memory

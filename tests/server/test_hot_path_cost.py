@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from dealer_agent.bootstrap import application
-from dealer_agent.config import load_settings
+from dealer_agent.config.installation import load_served
 from dealer_agent.server.connection import BoundedConnection
 
 pytestmark = pytest.mark.outside_protocol("the cost of the hot path")
@@ -105,7 +105,7 @@ async def _cost(protocol: type[HttpToolsProtocol], app: Any, state: dict[str, An
 
 
 async def _ratios(directory: Path) -> dict[str, float]:
-    app = application(load_settings(directory, {}), LISTENS_AT)
+    app = application(load_served(directory, {}, LISTENS_AT))
     state: dict[str, Any] = {}
     started, over = asyncio.Event(), asyncio.Event()
 

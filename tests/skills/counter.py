@@ -16,7 +16,7 @@ from tests.storage.current import make_current
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
-from dealer_agent.lead_intake.visit_booking import Cancellation
+from dealer_agent.lead_intake.visit_changes import VisitChange
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.protocol.replies import Answer
@@ -94,9 +94,10 @@ class Counter:
         with create_engine(parsed_url(self.url)).connect() as connection:
             return connection.execute(select(func.count()).where(places.c.kind == kind)).scalar_one()
 
-    def cancel_visit(self, answer: dict[str, Any], now: datetime, *, tell: bool = True) -> Cancellation:
+    def cancel_visit(self, answer: dict[str, Any], now: datetime, *, tell: bool = True) -> VisitChange:
         """The dealer cancels the visit that was answered so."""
-        return self.desk.cancel_visit(answer["appointment"]["appointment_id"], notify=tell, now=now)
+        visit_id = answer["appointment"]["appointment_id"]
+        return self.desk.change_visit(lambda visits: visits.cancel(visit_id), notify=tell, now=now)
 
     def all_sent(self) -> None:
         """What was to be sent is sent."""

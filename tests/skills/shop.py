@@ -20,6 +20,7 @@ from tests.storage.current import make_current
 from dealer_agent.bootstrap import application
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
+from dealer_agent.config.installation import installation_of
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.inventory.feeds.checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
@@ -270,7 +271,7 @@ def open_shop(url: str, more_settings: str = "", *, rooftop_settings: str = "", 
                 write_at(datetime.now(UTC), store, "ridgeline", create_token, "buyer", secret.secret_hash)
             )
         with start_blocking_portal() as portal:
-            app = application(settings, "http://127.0.0.1:8080")
+            app = application(installation_of(settings, {}, "http://127.0.0.1:8080"))
             with portal.wrap_async_context_manager(_running(app)) as client:
                 yield Shop(url, token, portal, client)
 

@@ -14,7 +14,7 @@ from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.dealers.profile import Deliver
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.visit_booking import NoVisitToCancel
+from dealer_agent.lead_intake.visit_changes import ChangeRefused
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.notices import withdraw
 
@@ -192,16 +192,17 @@ def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_
     desk.all_sent()
     over = NOW.replace(day=3, hour=23)
     for answer, when, why in (
-        (moved, SOON, ": the customer asked for another in its place; see dealer-agent appointments list"),
-        (cancelled, SOON, ": it is cancelled already"),
-        (past, over, ": it is over"),
-        (nowhere, SOON, "; see dealer-agent appointments list"),
+        (moved, SOON, f"Visit {id_of(moved)} was replaced by another visit"),
+        (cancelled, SOON, f"Visit {id_of(cancelled)} is cancelled already"),
+        (past, over, f"Visit {id_of(past)} is over"),
+        (nowhere, SOON, f"There is no visit {id_of(nowhere)}"),
     ):
-        with pytest.raises(NoVisitToCancel) as refused:
+        with pytest.raises(ChangeRefused) as refused:
             desk.cancel_visit(answer, when)
-        assert str(refused.value) == f"There is no visit {id_of(answer)} to cancel{why}"
+        assert str(refused.value) == f"{why}: see dealer-agent appointments list"
     assert told(desk) == set()
-    assert desk.cancel_visit(past, over - timedelta(minutes=1)).visit.is_active, "its end is free again"
+    ended = desk.cancel_visit(past, over - timedelta(minutes=1)).visit
+    assert ended.status == "cancelled", "its end is free again"
 
 
 def test_cancelling_the_visit_of_an_erased_customer_notifies_nobody(counter: OpenCounter) -> None:

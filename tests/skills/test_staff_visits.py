@@ -14,7 +14,7 @@ from tests.skills.test_cancellation import SAM, WITH_PEOPLE, OpenCounter, id_of,
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at
 
-from dealer_agent.lead_intake.staff_visits import ChangeRefused, ChosenTime, StaffVisits, VisitChange
+from dealer_agent.lead_intake.visit_changes import ChangeRefused, ChosenTime, VisitChange, VisitChanges
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.storage.erasure import erase_lead
 
@@ -32,7 +32,7 @@ class Desk:
 
     counter: Counter
 
-    def change(self, how: Callable[[StaffVisits], VisitChange], *, notify: bool = True, now: datetime = SOON) -> Any:
+    def change(self, how: Callable[[VisitChanges], VisitChange], *, notify: bool = True, now: datetime = SOON) -> Any:
         return self.counter.desk.change_visit(how, notify=notify, now=now)
 
     def take(self, appointment: dict[str, Any] | None, stock: str | None = "S1", **members: Any) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def test_a_customer_who_may_not_be_written_to_gets_no_mail(desk: Desk, members: 
 
 
 class ChangeOfVisit(Protocol):
-    def __call__(self, staff: StaffVisits, /, visit_id: str) -> VisitChange: ...
+    def __call__(self, staff: VisitChanges, /, visit_id: str) -> VisitChange: ...
 
 
 CHANGES: dict[str, ChangeOfVisit] = {
@@ -258,8 +258,8 @@ CHANGES: dict[str, ChangeOfVisit] = {
 def test_an_unknown_a_cancelled_and_a_replaced_visit_stay_as_they_are(desk: Desk, change: ChangeOfVisit) -> None:
     first = desk.take(visit(at("10:00")))
     second = desk.change(lambda staff: staff.move(id_of(first), time_at("12:00"))).visit.appointment_id
-    desk.counter.desk.cancel_visit(second, notify=False, now=SOON)
-    for visit_id, why in ((NEVER, f"no visit {NEVER}; see"), (id_of(first), "replaced"), (second, "cancelled")):
+    desk.change(lambda staff: staff.cancel(second), notify=False)
+    for visit_id, why in ((NEVER, f"no visit {NEVER}: see"), (id_of(first), "replaced"), (second, "cancelled")):
         with pytest.raises(ChangeRefused, match=why):
             desk.change(partial(change, visit_id=visit_id))
 
@@ -269,7 +269,7 @@ def test_wrong_leads_and_wrong_states_are_refused_with_the_command_to_use(desk: 
     asked, booked = desk.take(visit()), desk.take(visit(at("10:00")), "S1", customer=customer(email="o@example.com"))
     begun = time_at("10:00").start
     later = time_at("12:00", day=4)
-    cases: list[tuple[Callable[[StaffVisits], VisitChange], str, datetime]] = [
+    cases: list[tuple[Callable[[VisitChanges], VisitChange], str, datetime]] = [
         (lambda staff: staff.arrange(NEVER, "handover", later), f"no lead {NEVER}", SOON),
         (lambda staff: staff.arrange(asked["lead_id"], "test_drive", later), "appointments confirm", SOON),
         (lambda staff: staff.move(id_of(asked), later), "appointments confirm", SOON),

@@ -20,8 +20,8 @@ from tests.storage.calls import lock_at
 from dealer_agent.dealers.profile import Profile, VisitRules
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.customer_actions import TimeNotFree, VisitEnded
-from dealer_agent.lead_intake.staff_visits import ChangeRefused, ChosenTime
 from dealer_agent.lead_intake.visit_booking import MOST_DRIVES
+from dealer_agent.lead_intake.visit_changes import ChangeRefused, ChosenTime
 from dealer_agent.leads.visit_times import Slot, quarters_of
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 from dealer_agent.protocol.requests import VisitKind

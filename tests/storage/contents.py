@@ -5,6 +5,7 @@ from pathlib import Path
 from sqlalchemy import select
 from tests.storage.samples import DEALER
 
+from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.schema import metadata
 from dealer_agent.storage.store import Store
 
@@ -36,7 +37,7 @@ def sealed_values(store: Store) -> set[bytes]:
             bytes(value)
             for table in metadata.sorted_tables
             for column in table.columns
-            if column.comment == "sealed"
+            if is_sealed(column)
             for value in tx.connection.execute(select(column).where(column.is_not(None))).scalars()
         }
 

@@ -279,7 +279,7 @@ def test_a_customers_booked_visits_are_those_that_stand_and_are_not_over(
         return in_one(writer, lambda tx: booked_visits(at_time(tx, MONDAY), lead_ids, "test_drive"))
 
     assert record.starts_at is None or record.ends_at is not None
-    told = [Booked("A1", "Ridgeline North", record.starts_at, record.ends_at)] if found else []  # type: ignore[arg-type]
+    told = [Booked("A1", "Ridgeline North", record.kind, record.starts_at, record.ends_at)] if found else []  # type: ignore[arg-type]
     assert look(["L0", "L1"]) == told
     assert look([]) == []
 

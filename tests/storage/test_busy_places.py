@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.samples import DEALER, MONDAY, storing
 
-from dealer_agent.lead_intake.visit_booking import Availability, Without
+from dealer_agent.lead_intake.visit_booking import Availability, OtherVisits
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.storage.appointments import busy_quarters, occupy_places, record_appointment
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -63,7 +63,7 @@ def test_wherever_somebody_looks_as_many_places_are_taken_as_were_taken(
         storing("L1")(tx)
         visits = book(tx, starts)
         busy = Availability(partial(busy_quarters, tx, "Ridgeline North", "test_drive"), SPAN)
-        less = Without(busy, visits[:ending])
+        less = OtherVisits(busy, "Ridgeline North", 2, {}, visits[:ending])
         for number in looked_at:
             assert busy.get(at(number), 0) == sum(start in (number, number - 1) for start in starts)
             assert less.get(at(number), 0) == sum(start in (number, number - 1) for start in starts[ending:])

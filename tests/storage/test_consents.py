@@ -15,7 +15,6 @@ from ulid import ULID
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.storage.consents import (
-    ChainReport,
     allowed_channels,
     record_consent,
     record_withdrawal_event,
@@ -23,7 +22,7 @@ from dealer_agent.storage.consents import (
 )
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.event_chain import CONSENTS, ChainEnd, end_mac, lock_dealer, row_hash
+from dealer_agent.storage.event_chain import CONSENTS, ChainEnd, ChainReport, end_mac, lock_dealer, row_hash
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import get_lead, record_lead
 from dealer_agent.storage.notices import withdraw
@@ -58,11 +57,11 @@ def changed(store: Store, *statements: str, **values: Any) -> ChainReport:
 
 
 def test_a_chain_that_nobody_touched_is_whole(chained: Store) -> None:
-    assert read(chained, DEALER, verify_chain) == ChainReport(events=5, erased=0, first_broken=None, problem=None)
+    assert read(chained, DEALER, verify_chain) == ChainReport(rows=5, erased=0, first_broken=None, problem=None)
 
 
 def test_a_dealer_without_leads_has_an_empty_chain(store: Store) -> None:
-    assert read(store, "nobody", verify_chain) == ChainReport(events=0, erased=0, first_broken=None, problem=None)
+    assert read(store, "nobody", verify_chain) == ChainReport(rows=0, erased=0, first_broken=None, problem=None)
 
 
 def test_each_dealer_has_a_chain_of_its_own(chained: Store, writer: LeadWriter) -> None:
@@ -74,8 +73,8 @@ def test_each_dealer_has_a_chain_of_its_own(chained: Store, writer: LeadWriter) 
     found = read(chained, "lakeside", get_lead, "X1")
     assert found is not None
     assert [event.number for event in found.consents] == [1]
-    assert read(chained, "lakeside", verify_chain).events == 1
-    assert read(chained, DEALER, verify_chain).events == 5
+    assert read(chained, "lakeside", verify_chain).rows == 1
+    assert read(chained, DEALER, verify_chain).rows == 5
 
 
 def test_a_revocation_says_who_noted_it_and_why(chained: Store) -> None:
@@ -115,7 +114,7 @@ def test_a_changed_column_shows_at_its_event(chained: Store, column: str) -> Non
         f"UPDATE consent_events SET {column} = {CHANGED_COLUMNS[column]} WHERE number = 2",
         channels=b'["phone"]',
     )
-    assert (found.events, found.first_broken) == (1, 2)
+    assert (found.rows, found.first_broken) == (1, 2)
     assert found.problem
 
 
@@ -146,7 +145,9 @@ SET_BACK = """
         ),
         pytest.param(["DELETE FROM consent_events WHERE number = 3"], 3, "missing", id="removed in the middle"),
         pytest.param(["DELETE FROM consent_events WHERE number = 1"], 1, "missing", id="the first removed"),
-        pytest.param(["UPDATE consent_events SET number = 0 WHERE number = 1"], 1, "no number", id="a wrong number"),
+        pytest.param(
+            ["UPDATE consent_events SET number = 0 WHERE number = 1"], 1, "not the number", id="a wrong number"
+        ),
         pytest.param([DROP_LAST], 5, "there were 5", id="removed at the end"),
         pytest.param([DROP_LAST, SET_BACK], 5, "not the one that was written", id="cut off, and the count set back"),
         pytest.param([SET_BACK], 6, "should end after event 4", id="the count set back alone"),
@@ -204,7 +205,7 @@ def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, cip
     with chained.write(DEALER) as tx:
         rewritten(tx, cipher, head=head)
     found = read(chained, DEALER, verify_chain)
-    assert (found.events, found.first_broken) == (5, 6)
+    assert (found.rows, found.first_broken) == (5, 6)
     assert found.problem is not None
     assert "not the one that was written" in found.problem
 
@@ -220,7 +221,7 @@ def test_events_that_come_later_do_not_hide_what_was_cut_off(chained: Store, wri
     changed(chained, DROP_LAST, SET_BACK)
     writer.submit(DEALER, storing("L4")).result(60)  # No lead is lost to it.
     found = read(chained, DEALER, verify_chain)
-    assert (found.events, found.first_broken) == (5, 6)
+    assert (found.rows, found.first_broken) == (5, 6)
 
 
 def test_a_job_that_fails_leaves_no_gap_in_the_chain(store: Store, writer: LeadWriter) -> None:
@@ -376,7 +377,7 @@ def test_whatever_happens_the_chain_is_whole_and_tells_the_channels(store: Store
             texts += sum(row is not None for row in _bodies(tx.connection, dealer_id, name))
     assert report.problem is None
     assert report.first_broken is None
-    assert report.events - report.erased - texts == len(erased)
+    assert report.rows - report.erased - texts == len(erased)
 
 
 def _bodies(connection: Connection, dealer_id: str, lead_id: str) -> Iterator[bytes | None]:

@@ -17,6 +17,7 @@ from dealer_agent.leads.records import AppointmentRecord, StoredLead
 from dealer_agent.storage.accesses import list_accesses, log_access
 from dealer_agent.storage.appointments import appointments_of, busy_quarters, occupy_places, record_appointment
 from dealer_agent.storage.clock import clock_problem, confirm_clock
+from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.consents import record_consent, record_withdrawal_event, verify_chain
 from dealer_agent.storage.erasure import MOST_LEADS, Disposed, dispose, erase_lead
 from dealer_agent.storage.idempotency import find_idempotent, record_idempotency
@@ -144,7 +145,7 @@ def test_every_sealed_column_of_an_erased_lead_is_empty_and_no_row_of_its_contac
     lock_at(TUESDAY, two, DEALER, erase_lead, "L1", consent_too=True)
     with two.read(DEALER) as tx:
         for table in metadata.sorted_tables:
-            for column in (each for each in table.columns if each.comment == "sealed"):
+            for column in (each for each in table.columns if is_sealed(each)):
                 left = text(f"SELECT count({column.name}) FROM {table.name} WHERE lead_id = :lead_id")
                 assert tx.connection.execute(left, {"lead_id": "L1"}).scalar() == 0, column
                 kept = tx.connection.execute(left, {"lead_id": "L2"}).scalar()
@@ -173,7 +174,7 @@ def test_a_customer_is_erased_once(two: Store) -> None:
     assert not lock_at(WEDNESDAY, two, DEALER, erase_lead, "NONE")
     assert not lock_at(WEDNESDAY, two, "lakeside", erase_lead, "L2")
     assert kept(two, "L1").lead.erased_at == TUESDAY
-    assert read(two, DEALER, verify_chain).events == 7
+    assert read(two, DEALER, verify_chain).rows == 7
 
 
 def test_an_erased_customer_is_found_by_nothing(two: Store, writer: LeadWriter) -> None:

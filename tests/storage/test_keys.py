@@ -27,6 +27,7 @@ from ulid import ULID
 
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
 from dealer_agent.storage.appointments import appointments_of
+from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.consents import record_consent, verify_chain
 from dealer_agent.storage.erasure import dispose, erase_lead
 from dealer_agent.storage.errors import KeyMissing, StorageError, WrongKey
@@ -108,7 +109,7 @@ def test_a_wrong_or_lost_key_is_refused_before_anything_is_read_or_written(
                 call()
             assert bytes(32).hex() not in str(refused.value)
         assert store.check_keys("lakeside") is cipher, "another dealer's data has keys of its own"
-    assert read(filled, DEALER, verify_chain).events == 6
+    assert read(filled, DEALER, verify_chain).rows == 6
     assert read(filled, DEALER, list_leads, 9)[0].erased_at is None
 
 
@@ -139,7 +140,7 @@ def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
         f"{table.name}.{column.name}"
         for table in metadata.sorted_tables
         for column in table.columns
-        if column.comment == "sealed"
+        if is_sealed(column)
     }
     assert {str(each.column) for each in STEPS} | {"lead_contacts.vehicle"} == sealed, "it goes with its contact"
 

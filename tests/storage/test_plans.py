@@ -9,7 +9,7 @@ from sqlalchemy.sql.visitors import iterate
 from tests.storage.current import make_current
 from tests.storage.samples import MONDAY
 
-from dealer_agent.storage import appointments, consents, erasure, leads, outbox, withdrawals, withdrawals_check
+from dealer_agent.storage import appointments, consents, erasure, leads, outbox, withdrawals
 from dealer_agent.storage.store import Store
 
 KNOWN: dict[str, Any] = {
@@ -67,7 +67,7 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(outbox.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="the mails to an address"),
         pytest.param(withdrawals.FIND_WITHDRAWN.statement, "contact_hash=?", id="what a person withdrew"),
         pytest.param(withdrawals.FIND_EVENTS.statement, "lead_id=?", id="what a person withdrew, by the chain"),
-        pytest.param(withdrawals_check.READ_WITHDRAWALS, "ix_consent_events_withdrawals", id="all withdrawals"),
+        pytest.param(withdrawals.READ_WITHDRAWALS, "ix_consent_events_withdrawals", id="all withdrawals"),
         pytest.param(leads.FIND_NEWEST.statement, "contact_hash=?", id="the newest leads of a person"),
         pytest.param(consents.READ_EVENTS_WITH_PROOFS, "lead_id=?", id="the proof of an erased lead"),
         pytest.param(outbox.READ_WAITING, "lead_id=?", id="what of a lead still waits"),

@@ -12,14 +12,12 @@ from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, WEDNESDAY, s
 from tests.storage.test_erasure import SAID, disposed, known
 
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage.chain_heads import Head
 from dealer_agent.storage.consent_evidence import BadEvidence, check_evidence, evidence_of
 from dealer_agent.storage.consents import verify_chain
-from dealer_agent.storage.erasure import disposable, erase_lead
-from dealer_agent.storage.event_chain import commitment, heads, row_hash
+from dealer_agent.storage.erasure import disposable, erase_lead, newest_proof, proven_events, proven_leads
+from dealer_agent.storage.event_chain import Head, commitment, heads, row_hash
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import find_leads_of, get_lead
-from dealer_agent.storage.proofs import newest_proof, proven_events, proven_leads
 from dealer_agent.storage.reencryption import keys_in_use
 from dealer_agent.storage.store import Store
 
@@ -205,7 +203,7 @@ def test_each_change_of_a_record_shows(record: list[bytes]) -> None:
         with pytest.raises(BadEvidence):
             check_evidence([*record[:number], record[number + 1], record[number], *record[number + 2 :]])
     for number in (1, 2, 3):
-        with pytest.raises(BadEvidence, match=rf"text of event {number} is gone"):
+        with pytest.raises(BadEvidence, match=rf"event {number}: its text is gone"):
             check_evidence([*without(record, number, "body", "said"), *record[number + 1 :]])
     for broken in ([], [b"{}"], [*record, record[-1]], [record[0].replace(b"consents", b"accesses")]):
         with pytest.raises(BadEvidence):

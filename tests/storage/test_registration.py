@@ -11,12 +11,12 @@ from tests.storage.calls import read, write
 from tests.storage.current import make_current
 from tests.storage.samples import VAULT, import_rows, row, storing
 
+from dealer_agent.open_installation import delete_files_of_removed
 from dealer_agent.server.counting import Counting, DayTally
-from dealer_agent.server.removed_dealers import delete_files_of_removed
 from dealer_agent.server.request_counts import RequestCounts
 from dealer_agent.storage import dealer_registry as registry
 from dealer_agent.storage.daily_counts import requests_by_day
-from dealer_agent.storage.dealer_copy import count_rows, require_removed
+from dealer_agent.storage.dealer_registry import count_rows, require_removed
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, TokenRevoked
 from dealer_agent.storage.jobs import add_jobs
 from dealer_agent.storage.lead_job import Buyer

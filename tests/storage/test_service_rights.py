@@ -32,7 +32,7 @@ POSTGRESQL: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 DOCUMENT = b'name = "North Motors"'
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "isolation.md"
 ROLES = Roles("dealer_agent_owner", "dealer_agent_service", "dealer_agent_admin")
-OF_COMMANDS = ("dealer_registry.", "dealer_copy.")
+OF_COMMANDS = ("dealer_registry.",)
 """The modules whose statements change dealers. The service only reads with them."""
 
 

@@ -13,8 +13,15 @@ from dealer_agent.inventory.feeds.import_plan import Plan
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle import Fee
 from dealer_agent.storage.errors import FeedRefused
-from dealer_agent.storage.refused_imports import MOST_REFUSED_IMPORTS, list_refused_imports, record_refused_import
-from dealer_agent.storage.stock import Revision, list_imports, read_revision, read_stock
+from dealer_agent.storage.stock import (
+    MOST_REFUSED_IMPORTS,
+    Revision,
+    list_imports,
+    list_refused_imports,
+    read_revision,
+    read_stock,
+    record_refused_import,
+)
 from dealer_agent.storage.stock_import import ImportRow, Review, Scope, StockBefore
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

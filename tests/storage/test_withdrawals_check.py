@@ -1,6 +1,5 @@
 """The chain of consent events decides who withdrew, and not the table that is derived from it. On both databases."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
-from tests.storage.calls import at_time, lock_at, read, reencrypt_all
+from tests.storage.calls import lock_at, read, reencrypt_all
 from tests.storage.samples import DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, consent, lead, storing
 
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage.consents import allowed_channels, record_consent, repeat_withdrawal_event, verify_chain
+from dealer_agent.storage.consents import allowed_channels, record_consent, verify_chain
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import record_lead
@@ -20,8 +19,13 @@ from dealer_agent.storage.notices import withdraw, withdraw_late
 from dealer_agent.storage.schema import withdrawals
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals import record_withdrawal, withdrawn_by_events, withdrawn_since
-from dealer_agent.storage.withdrawals_check import compare_withdrawals, leads_meanwhile, restore_withdrawals
+from dealer_agent.storage.withdrawals import (
+    compare_withdrawals,
+    leads_meanwhile,
+    restore_withdrawals,
+    withdrawn_by_events,
+    withdrawn_since,
+)
 
 pytestmark = pytest.mark.requirement("withdrawal-checked")
 
@@ -134,35 +138,6 @@ def test_what_was_restored_applies_to_leads_that_came_meanwhile(filled: Store, w
     allowed = {each: read(filled, DEALER, allowed_channels, each, WEDNESDAY) for each in found}
     assert allowed == {"L3": {"email"}, "L4": {"email", "sms"}}
     assert words(filled) is None
-
-
-def recorded_by_an_older_version(tx: Transaction, lead_id: str, channels: Sequence[str]) -> None:
-    record_withdrawal(tx, lead_id, channels, ("email:", "phone:"))
-    repeat_withdrawal_event(tx, lead_id, channels, by="Alex", reason=None, contacts="")
-
-
-def test_withdrawals_of_an_older_version_are_compared_too(store: Store, writer: LeadWriter) -> None:
-    """Their events have no hashes: the lead has its contact points until it is erased."""
-
-    def job(tx: Transaction) -> None:
-        storing("L1", contacts=[SAM, PHONE])(tx)
-        repeat_withdrawal_event(tx, "L1", ["email"], by="dealer-agent", reason="old", contacts="")
-        storing("L2", contacts=[PAT])(tx)
-        for number, lead_id in enumerate(("L1", "L2")):
-            recorded_by_an_older_version(at_time(tx, TUESDAY + number * HOUR), lead_id, ["sms"])
-
-    writer.submit(DEALER, job, MONDAY).result(60)
-    before = rows(store)
-    assert (len(before), words(store)) == (3, None), "the repeated withdrawal added no row"
-    withdrawn(store, "L1", TUESDAY - HOUR, "sms")
-    assert words(store) is None, "the newer one of the older version is in the table"
-    execute(store, "DELETE FROM withdrawals")
-    lock_at(WEDNESDAY, store, DEALER, restore_withdrawals)
-    assert (rows(store), words(store)) == (before, None)
-    lock_at(WEDNESDAY, store, DEALER, erase_lead, "L2")
-    assert words(store) is None
-    execute(store, "DELETE FROM withdrawals")
-    assert lock_at(WEDNESDAY, store, DEALER, restore_withdrawals).lost == 1
 
 
 numbers = st.integers(0, 5)

@@ -13,7 +13,7 @@ from dealer_agent.config import Settings
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.installation import Installation
 from dealer_agent.config.loading import FILE_NAME, read_text
-from dealer_agent.dealers.hosts import is_this_machine
+from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.outgoing.addresses import ANY_ADDRESS
 from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -21,6 +21,13 @@ from dealer_agent.storage.isolation import ALL_DEALERS
 HEALTH = "/healthz"
 OPERATOR = "dealer-agent"
 OPERATOR_ZONE = "UTC"
+
+
+def watch_of_machine(installation: Installation, env: Mapping[str, str] = os.environ) -> Watch | None:
+    """The watch with the conditions of the machine. None if nobody gets its alerts. Raises SettingsError."""
+    if installation.only is not None:
+        return watch_of_dealer(installation.only, env)
+    return watch_of_operator(installation, env)
 
 
 def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> Watch | None:

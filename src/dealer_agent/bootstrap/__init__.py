@@ -12,10 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from dealer_agent.bootstrap.many_dealers import many_dealers
-from dealer_agent.bootstrap.one_dealer import one_dealer
-from dealer_agent.config import Settings, load_settings
-from dealer_agent.config.installation import FILE_NAME, Installation, load_installation
+from dealer_agent.bootstrap.composition import serving
+from dealer_agent.config.installation import Installation, load_served
 from dealer_agent.core_dumps import forbid_core_dumps
 from dealer_agent.server.app import DealerApp
 
@@ -39,11 +37,10 @@ def app() -> DealerApp:
     # Imported objects live as long as the process. A garbage collection that scans them would delay a request.
     gc.freeze()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
-    directory = Path(os.environ[DIRECTORY_VARIABLE])
-    if (directory / FILE_NAME).exists():
+    installation = load_served(Path(os.environ[DIRECTORY_VARIABLE]), os.environ, os.environ[ADDRESS_VARIABLE])
+    if installation.only is None:
         sys.setswitchinterval(SWITCH_SECONDS)
-        return installation_application(load_installation(directory, os.environ))
-    return application(load_settings(directory, os.environ), os.environ[ADDRESS_VARIABLE])
+    return application(installation)
 
 
 def prepare_message_types(base: type[msgspec.Struct]) -> None:
@@ -72,11 +69,6 @@ def _stop_without_parent() -> None:
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
-def application(settings: Settings, listens_at: str) -> DealerApp:
-    """The application of one dealer. Without a `public_url`, the card has the URL `listens_at`."""
-    return DealerApp(partial(one_dealer, settings, listens_at))
-
-
-def installation_application(installation: Installation) -> DealerApp:
+def application(installation: Installation) -> DealerApp:
     """The application of all dealers of an installation."""
-    return DealerApp(partial(many_dealers, installation))
+    return DealerApp(partial(serving, installation))

@@ -1,39 +1,36 @@
 """The job of the monthly report, which connects it with the dealer's mail server."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 
 import structlog
 
-from dealer_agent.config import Settings
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.reports.monthly_mail import MonthlyMail
 from dealer_agent.server.upkeep import upkeep_period
 from dealer_agent.storage.jobs import Job
-from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
 
 
-def monthly_reports(
-    store: Store, settings_of: Callable[[str], Settings], count_dealers: Callable[[], int], secrets: Mapping[str, str]
-) -> Kind:
+def monthly_reports(opened: OpenInstallation, secrets: Mapping[str, str]) -> Kind:
     """The job that mails the report of the last month to each dealer that wants it. Its result is the month.
 
     `secrets` has the user and the password of the mail server, by the names of the settings.
     """
 
     async def send(job: Job) -> Next:
-        settings = await asyncio.to_thread(settings_of, job.dealer_id)
+        settings = await asyncio.to_thread(opened.settings_of, job.dealer_id)
         reports, mail = settings.reports, settings.mail
-        later = Next(job.now + upkeep_period(count_dealers()))
+        later = Next(job.now + upkeep_period(opened.count()))
         if not reports.monthly or not mail.host:
             return later
         server = MailServer(mail, settings.dealer.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
-        due = MonthlyMail(store, settings.dealer, mail.from_address, reports.mail, server.send)
+        due = MonthlyMail(opened.store, settings.dealer, mail.from_address, reports.mail, server.send)
         try:
             sent = await due.send_due(job.now, job.result)
         except NotDelivered as failure:

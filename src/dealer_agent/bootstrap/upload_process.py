@@ -7,7 +7,6 @@ without the environment variables that have secrets.
 import asyncio
 import gc
 import os
-import re
 import signal
 import socket
 import sys
@@ -17,32 +16,23 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-import structlog
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from dealer_agent.bootstrap import prepare_message_types
-from dealer_agent.config import Settings, SettingsError
-from dealer_agent.config.feeds import FeedSettings
-from dealer_agent.config.installation import FILE_NAME, Installation, load_installation
-from dealer_agent.config.loading import load_settings
-from dealer_agent.config.sftp import SftpSettings, read_public_key
+from dealer_agent.config import SettingsError
+from dealer_agent.config.installation import load_served
 from dealer_agent.core_dumps import forbid_core_dumps
 from dealer_agent.encryption import EncryptionError
+from dealer_agent.feed_collection.accounts import Accounts
 from dealer_agent.feed_collection.host_key import host_key
-from dealer_agent.feed_collection.sftp_server import Account, FindAccount, UploadServer
-from dealer_agent.feed_collection.source import incoming_folder
-from dealer_agent.feed_collection.uploads import UploadLimits
-from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.feed_collection.sftp_server import UploadServer
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.log import configure_logs
 from dealer_agent.server.refresh import flush_logs
-from dealer_agent.storage.dealer_registry import find_dealer
-from dealer_agent.storage.errors import DealerUnknown, StorageError
+from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.store import Store
 
-log = structlog.get_logger()
-
 MOST_DATABASE_CONNECTIONS = 2
-_USER = re.compile(r"([a-z0-9-]{1,63})@([a-z0-9-]{1,63})")
 
 
 class UploadJob(Struct, frozen=True):
@@ -50,56 +40,6 @@ class UploadJob(Struct, frozen=True):
 
     directory: str
     listener: int
-
-
-def account_of(feed: FeedSettings, settings: Settings, sftp: SftpSettings) -> Account | None:
-    """The account of a feed; None if nobody uploads its files."""
-    if feed.upload is UNSET:
-        return None
-    return Account(
-        settings.dealer.id,
-        feed.name,
-        incoming_folder(settings.directory, feed.name),
-        UploadLimits(
-            feed.most_bytes,
-            sftp.max_waiting_files,
-            sftp.max_waiting_mib << 20,
-            settings.feed_files.dealer_mib << 20,
-            settings.feed_files.least_free_mib << 20,
-        ),
-        feed.upload.password_hash or None,
-        frozenset(map(read_public_key, feed.upload.public_keys)),
-    )
-
-
-def find_account_of_folder(settings: Settings) -> FindAccount:
-    """Finds the accounts of one dealer. The name of a user is that of the feed."""
-    found = {feed.name: account_of(feed, settings, settings.sftp) for feed in settings.feeds}
-    return found.get
-
-
-def find_account_of_installation(installation: Installation, store: Store) -> FindAccount:
-    """Finds the accounts of all dealers in the database. The name of a user is `feed@dealer`."""
-
-    def find(user: str) -> Account | None:
-        words = _USER.fullmatch(user)
-        if words is None:
-            return None
-        name, dealer_id = words.groups()
-        try:
-            with store.read(dealer_id) as tx:
-                if not find_dealer(tx).enabled:
-                    return None
-            settings = load_dealer_settings(installation, store, dealer_id)
-        except DealerUnknown:
-            return None
-        except (StorageError, SettingsError, EncryptionError) as fault:
-            log.error("upload account not read", dealer=dealer_id, error=type(fault).__qualname__)
-            return None
-        feed = next((feed for feed in settings.feeds if feed.name == name), None)
-        return account_of(feed, settings, installation.file.sftp) if feed is not None else None
-
-    return find
 
 
 def run() -> None:
@@ -111,17 +51,14 @@ def run() -> None:
     directory = Path(job.directory)
     try:
         with ExitStack() as closing:
-            if (directory / FILE_NAME).exists():
-                installation = load_installation(directory, os.environ)
-                store = closing.enter_context(
-                    Store.open(installation.database_url, many_dealers=True, most_connections=MOST_DATABASE_CONNECTIONS)
-                )
-                sftp, level = installation.file.sftp, installation.file.logs.level
-                find_account = find_account_of_installation(installation, store)
-            else:
-                settings = load_settings(directory, os.environ)
-                sftp, level = settings.sftp, settings.logs.level
-                find_account = find_account_of_folder(settings)
+            installation = load_served(directory, os.environ)
+            opened = None
+            if installation.only is None:
+                url = installation.database_url
+                store = Store.open(url, many_dealers=True, most_connections=MOST_DATABASE_CONNECTIONS)
+                opened = OpenInstallation(installation, closing.enter_context(store))
+            find_account = Accounts(installation, opened).find
+            sftp, level = installation.file.sftp, installation.file.logs.level
             key = host_key(directory / sftp.host_key_file)
             listener = closing.enter_context(socket.socket(fileno=job.listener))
             asyncio.run(_serve(partial(UploadServer, sftp, key, find_account), listener, level))

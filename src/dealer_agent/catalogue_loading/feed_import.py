@@ -17,7 +17,7 @@ from dealer_agent.inventory.feeds.feed import MOST_REPORTED, Feed, FeedError, Re
 from dealer_agent.inventory.feeds.import_plan import Plan
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.errors import FeedRefused
-from dealer_agent.storage.refused_imports import record_refused_import
+from dealer_agent.storage.stock import record_refused_import
 from dealer_agent.storage.stock_import import ImportOutcome, ImportRow, Review, Scope, StockBefore, apply_import
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

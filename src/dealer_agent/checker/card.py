@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.revision import Binding, Revision, revision_of
 from dealer_agent.client.card import origin, parse_url
 
@@ -48,7 +48,7 @@ class Card:
         """The entries of `capabilities.extensions` that are objects with a URI."""
         capabilities = self.member("capabilities")
         entries = capabilities.get("extensions") if isinstance(capabilities, dict) else None
-        return [each for each in _objects(entries) if isinstance(each.get("uri"), str)]
+        return [each for each in dicts(entries) if isinstance(each.get("uri"), str)]
 
     @cached_property
     def revision(self) -> Revision:
@@ -59,7 +59,7 @@ class Card:
     def interfaces(self) -> list[Interface]:
         """The interfaces of bindings that checks know, each binding once."""
         found: dict[Binding, Interface] = {}
-        for entry in _objects(self.member("supportedInterfaces")):
+        for entry in dicts(self.member("supportedInterfaces")):
             binding, url = self.member("protocolBinding", entry), entry.get("url")
             if binding in ("JSONRPC", "HTTP+JSON") and isinstance(url, str) and parse_url(url):
                 found.setdefault(binding, Interface(binding, url.rstrip("/")))
@@ -68,7 +68,7 @@ class Card:
     @cached_property
     def skills(self) -> frozenset[str]:
         """The ids of the skills on the card."""
-        return frozenset(each["id"] for each in _objects(self.member("skills")) if isinstance(each.get("id"), str))
+        return frozenset(each["id"] for each in dicts(self.member("skills")) if isinstance(each.get("id"), str))
 
     @cached_property
     def vendors(self) -> list[str]:
@@ -76,7 +76,7 @@ class Card:
         if self.revision.only_vocabulary:
             return [self.revision.only_vocabulary]
         modes = [self.member("defaultInputModes")]
-        modes += [self.member("inputModes", each) for each in _objects(self.member("skills"))]
+        modes += [self.member("inputModes", each) for each in dicts(self.member("skills"))]
         names: dict[str, None] = {}
         for mode in (mode for each in modes if isinstance(each, list) for mode in each if isinstance(mode, str)):
             if found := _MEDIA_TYPE.fullmatch(mode) or _ANY_MEDIA_TYPE.fullmatch(mode):
@@ -92,7 +92,3 @@ class Card:
         """Whether a URL has the origin of the card. Another origin could be anybody's: it gets no token."""
         card, other = parse_url(self.url), parse_url(url)
         return card is not None and other is not None and origin(card) == origin(other)
-
-
-def _objects(node: Any) -> list[dict[str, Any]]:
-    return [each for each in node if isinstance(each, dict)] if isinstance(node, list) else []

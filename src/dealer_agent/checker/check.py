@@ -1,14 +1,17 @@
 """How a check is written, and all checks by the id of their requirement.
 
     @check("search.skip-past-end")
-    async def skip_past_end(target: Target) -> None:
-        listings = await target.material.listings()
-        page = await target.ask("inventory.search", pagination={"skip": len(listings) + 10})
-        expect(page.get("vehicles") == [], "A skip beyond the last result gives an empty page.", target)
+    async def _(target: Target) -> None:
+        page = await search(target, pagination={"skip": 10_000_000, "limit": 10})
+        expect(not page.vehicles, "A skip beyond the last vehicle returns vehicles.")
 
 A check is an async function in a module of `checks/`. It returns if the requirement is fulfilled. It raises `Failed` if
 not, most easily through `expect`, and `Skipped` if the target has nothing to check it with. Any other exception means
-that the check could not be done: a lost connection, or a defect of the check. That is never the target's fault.
+that the check could not be done: a lost connection, or a defect of the check. That is never the target's fault. The
+function has no name of its own: the id is its name, and the requirement says what it checks.
+
+Checks that differ in a value, or that look at the same thing, are rows of a table (`check_each`, `each_of`). A request
+that must be refused or answered is a row of the requirements, and needs nothing here.
 
 A check fails for one reason only. What other requirements say is read leniently: `Target.ask` accepts a reply with a
 wrong content type, because another check fails for it. A negative control (tests/checker/) proves this for each check.
@@ -17,35 +20,19 @@ With `last=True`, a check runs after all others of its target, and judges their 
 """
 
 import pkgutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.outcome import conclude, expect
+from dealer_agent.checker.requirement import Requirement, requirements
+from dealer_agent.checker.target import Target
 
-if TYPE_CHECKING:
-    from dealer_agent.checker.target import Target
-
-CheckFunction = Callable[["Target"], Awaitable[None]]
-
-
-class Failed(Exception):  # noqa: N818 - a verdict, not an error of the program.
-    """The target breaks the requirement. `sentence` says how, and `exchange` shows it."""
-
-    def __init__(self, sentence: str, exchange: Exchange | None = None) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.exchange = exchange
-
-
-class Skipped(Exception):  # noqa: N818 - a verdict, not an error of the program.
-    """The target has nothing to check the requirement with. The argument is the reason, a sentence."""
-
-
-class NotChecked(Exception):  # noqa: N818 - a verdict, not an error of the program.
-    """The run failed, for a reason that is not the target's fault. The argument is the reason, a sentence."""
+CheckFunction = Callable[[Target], Awaitable[None]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -72,13 +59,39 @@ def check(requirement_id: str, *, last: bool = False) -> Callable[[CheckFunction
     return register
 
 
-def expect(condition: object, sentence: str, shown: "Target | Exchange | None" = None) -> None:
-    """Raises Failed with the sentence unless the condition is true.
+def check_each(rows: Mapping[str, Any], *, last: bool = False) -> Callable[[Callable[..., Awaitable[None]]], None]:
+    """Registers a function as the check of several requirements, which differ in its further arguments.
 
-    `shown` is the exchange for the report. A target stands for its latest exchange.
+    `rows` has the argument of each requirement. A tuple has several.
     """
-    if not condition:
-        raise Failed(sentence, shown if isinstance(shown, Exchange) or shown is None else shown.latest)
+
+    def register(function: Callable[..., Awaitable[None]]) -> None:
+        for requirement_id, row in rows.items():
+            arguments = row if isinstance(row, tuple) else (row,)
+            check(requirement_id, last=last)(partial(_run, function, arguments))
+
+    return register
+
+
+async def _run(function: Callable[..., Awaitable[None]], arguments: tuple[Any, ...], target: Target) -> None:
+    await function(target, *arguments)
+
+
+def each_of(
+    things: Callable[[Target], Awaitable[Iterable[tuple[T, Exchange | None]]]],
+    rows: Mapping[str, Callable[[T], bool | str]],
+    *,
+    last: bool = False,
+) -> None:
+    """Registers checks that judge the same things, each with the exchange that shows it.
+
+    A judgement is True, or the sentence that says what is wrong.
+    """
+
+    @check_each(rows, last=last)
+    async def _(target: Target, judgement: Callable[[T], bool | str]) -> None:
+        for thing, exchange in await things(target):
+            conclude(judgement(thing), exchange)
 
 
 @cache
@@ -87,4 +100,23 @@ def checks() -> dict[str, Check]:
     package = import_module(f"{__package__}.checks")
     for module in pkgutil.iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
+    rows = requirements().values()
+    check_each({row.id: row for row in rows if row.refused is not None or row.accepted is not None})(_of_request)
     return _registered
+
+
+async def _of_request(target: Target, row: Requirement) -> None:
+    if row.refused is None:
+        await target.ask(row.skills[0], **row.accepted or {})
+    else:
+        await expect_refused(target, row.skills[0], **row.refused)
+
+
+async def expect_refused(target: Target, skill: str = "inventory.search", **members: Any) -> None:
+    """A request with a defect is refused, and not by a failure of the agent. `errors` has the checks of the codes."""
+    refusal = await target.refuse(target.payload(skill, **members))
+    expect(
+        refusal.code != "INTERNAL_ERROR" and refusal.status < 500 and refusal.number != -32603,
+        f"A wrong request gets a failure of the agent ({refusal.code or refusal.number}), and not a refusal.",
+        refusal.exchange,
+    )

@@ -5,10 +5,9 @@ from typing import Any
 from urllib.parse import urljoin
 
 from dealer_agent.checker.card import Card, Interface
-from dealer_agent.checker.check import NotChecked, Skipped
-from dealer_agent.checker.exchange import Exchange, Headers
-from dealer_agent.checker.material import Material
-from dealer_agent.checker.target import Target
+from dealer_agent.checker.exchange import Exchange, Headers, dicts
+from dealer_agent.checker.outcome import NotChecked, Skipped
+from dealer_agent.checker.target import Material, Target
 from dealer_agent.checker.wire import Wire
 from dealer_agent.client.card import parse_url
 from dealer_agent.protocol.well_known import CARD_PATH, CARD_TYPE, CATALOG_PATH
@@ -72,10 +71,8 @@ async def _listed(wire: Wire, root: str) -> list[str]:
     entries = exchange.json.get("entries") if isinstance(exchange.json, dict) else None
     urls = [
         _joined(root + CATALOG_PATH, each["url"])
-        for each in (entries if isinstance(entries, list) else [])
-        if isinstance(each, dict)
-        and isinstance(each.get("url"), str)
-        and CARD_TYPE in (each.get("type"), each.get("mediaType"))
+        for each in dicts(entries)
+        if isinstance(each.get("url"), str) and CARD_TYPE in (each.get("type"), each.get("mediaType"))
     ]
     return [each for each in urls if each.startswith(f"{root}/") and parse_url(each)][:MOST_CARDS]
 

@@ -44,13 +44,6 @@ class CheckStarted:
 
 
 @dataclass(frozen=True)
-class Exchanged:
-    """A request was sent and its response has arrived."""
-
-    exchange: Exchange
-
-
-@dataclass(frozen=True)
 class Verdict:
     """What a check found. `sentence` is the failure or the reason, empty for a pass. `exchange` shows a failure."""
 
@@ -70,4 +63,4 @@ class RunEnded:
     requests: int
 
 
-Event = RunStarted | CheckStarted | Exchanged | Verdict | RunEnded
+Event = RunStarted | CheckStarted | Verdict | RunEnded

@@ -46,6 +46,11 @@ class Exchange:
         return self._read[0]
 
     @property
+    def is_refusal(self) -> bool:
+        """Whether the request got an error of any kind."""
+        return self.status >= 400 or (isinstance(self.json, dict) and "error" in self.json)
+
+    @property
     def json_defects(self) -> list[str]:
         """What is wrong with the JSON of the response: each a sentence. A strict reader would refuse such a body."""
         return self._read[1]
@@ -88,3 +93,8 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
         except RecursionError:
             return None, [*defects, "The body has too many levels."]
     return value, defects
+
+
+def dicts(node: object) -> list[dict[str, Any]]:
+    """The objects of an array. Empty if it is not an array."""
+    return [each for each in node if isinstance(each, dict)] if isinstance(node, list) else []

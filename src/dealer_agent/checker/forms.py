@@ -6,7 +6,7 @@ Each is a predicate of a JSON value that is present and not null.
 import re
 from collections.abc import Callable
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 Form = Callable[[Any], bool]
@@ -47,13 +47,13 @@ def vin(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch("[A-HJ-NPR-Z0-9]{17}", value) is not None
 
 
-def url(value: Any) -> bool:
-    """An absolute URL with http or https."""
+def url(value: object) -> TypeGuard[str]:
+    """An absolute URL with http or https and a host."""
     try:
         parts = urlsplit(value) if isinstance(value, str) else None
     except ValueError:
         return False
-    return parts is not None and parts.scheme in ("http", "https") and bool(parts.netloc)
+    return parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def day(value: Any) -> bool:
@@ -109,3 +109,10 @@ def scalars(value: Any) -> bool:
         isinstance(each, kinds) or (isinstance(each, list) and all(isinstance(entry, kinds) for entry in each))
         for each in value.values()
     )
+
+
+def whole_number(value: object) -> int | None:
+    """A whole number, also if it is written as `60.0`: `envelope.reply.integers-plain` judges that. None for others."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
+        return None
+    return int(value)

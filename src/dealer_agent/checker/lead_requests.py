@@ -4,16 +4,12 @@ Equal leads of one run are sent once, so that checks share them: the rate of lea
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
-from uuid import uuid4
-from weakref import WeakKeyDictionary
 
-from dealer_agent.checker.check import Failed, Skipped
 from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.outcome import Failed, Skipped, skip_if_failed
 from dealer_agent.checker.target import Refusal, Target
-from dealer_agent.checker.wire import Wire
 
 Lead = dict[str, Any]
 Change = Callable[[Lead], object]
@@ -32,31 +28,14 @@ NO_TIME = "APPOINTMENT_TIME_UNAVAILABLE"
 LONGEST_KEY = 128
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What all leads of a run have in common. The times depend on the day only, so that equal leads stay equal."""
-
-    id: str = field(default_factory=lambda: uuid4().hex)
-    noon: datetime = field(
-        default_factory=lambda: datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
-    )
-
-
-_runs: WeakKeyDictionary[Wire, _Run] = WeakKeyDictionary()
-
-
-def _run(target: Target) -> _Run:
-    return _runs.setdefault(target.wire, _Run())
-
-
 def time_at(target: Target, days: int, *, hours: int = 0) -> str:
     """A time some days from today's noon in UTC, with its offset."""
-    return (_run(target).noon + timedelta(days=days, hours=hours)).isoformat().replace("+00:00", "Z")
+    return (target.wire.noon + timedelta(days=days, hours=hours)).isoformat().replace("+00:00", "Z")
 
 
 def visit_time(target: Target) -> str:
     """A morning of a working day in North America, at least two days from now."""
-    day = _run(target).noon + timedelta(days=3)
+    day = target.wire.noon + timedelta(days=3)
     while day.weekday() >= 5:
         day += timedelta(days=1)
     return (day + timedelta(hours=4)).isoformat().replace("+00:00", "Z")
@@ -64,7 +43,9 @@ def visit_time(target: Target) -> str:
 
 def key_of(target: Target, name: str) -> str:
     """An idempotency key of this run and face, of 128 characters."""
-    return f"{name}-{target.binding}-{target.vendor}-{target.revision.name}-{_run(target).id}".ljust(LONGEST_KEY, "k")
+    return f"{name}-{target.binding}-{target.vendor}-{target.revision.name}-{target.wire.run_id}".ljust(
+        LONGEST_KEY, "k"
+    )
 
 
 def lead(target: Target, *changes: Change) -> Lead:
@@ -127,22 +108,19 @@ async def accepted(target: Target, *leads: Lead) -> Exchange:
 
     The first leads have more in them than the check is about, because other checks need them too.
     """
-    exchange = None
-    for each in leads:
+    for each in leads[:-1]:
         exchange = await submit(target, each)
         if is_accepted(target, exchange):
             return exchange
-    assert exchange is not None
+    exchange = await submit(target, leads[-1])
     target.answer(exchange)
-    raise Failed("The lead is refused.", exchange)
+    return exchange
 
 
 async def reply_or_skip(target: Target, *leads: Lead) -> tuple[Exchange, Lead]:
     """The `data` of the reply to the first of these leads that is accepted. Skips the check if none is."""
-    try:
+    with skip_if_failed():
         exchange = await accepted(target, *leads)
-    except Failed as failure:
-        raise Skipped(failure.sentence) from None
     return exchange, target.answer(exchange)
 
 

@@ -1,16 +1,15 @@
-"""The requirements as data: one table for each subject, in `requirements/*.toml`.
+"""The requirements as data: one file for each subject, in `requirements/*.toml`.
 
-Each row is one sentence that a dealer agent must, should or may fulfil:
+Each table is one sentence that a dealer agent must, should or may fulfil. Its name is the id:
 
-    [[requirement]]
-    id = "envelope.reply.message-id"
-    level = "MUST"
-    says = "The messageId of a reply differs from that of the request."
+    ["envelope.reply.message-id"]
+    MUST = "The messageId of a reply differs from that of the request."
     link = "protocol.md#reply-message-id"
     advice = "Create a new id for each reply, for example a ULID."
 
-`id` begins with the subject, and does not change. `link` is an anchor of docs/protocol.md, or a URL of another
-specification. `advice` says what to do if the check fails. The other members are optional:
+The id begins with the subject, and does not change. `link` is an anchor of docs/protocol.md, or a URL of another
+specification. `advice` says what to do if the check fails. A table without `link` or `advice` has that of the table
+above it. The table `[all]` has members that the others of its file share. The other members are optional:
 
 - `skills`: the check needs these skills. It is skipped if the card does not offer one of them.
 - `revisions`, `bindings`, `vocabularies`: the requirement exists only there (`revision.py` has the names).
@@ -18,14 +17,21 @@ specification. `advice` says what to do if the check fails. The other members ar
   card and binding, in the first vocabulary of the card. `card`: once for each card. `dealer`: once, at the first card
   that has the requirement. Use the widest that is enough: each request counts against the rate limits of the target.
 - `leads = true`: the check submits leads, and runs only with `--leads`.
+- `refused` or `accepted`: the members of a request of the first skill that must be refused, or answered. Such a row
+  needs no check in Python.
+- `each`: the table is a template, with one requirement for each of these parameters: an array, or the name of those in
+  `fields.PARAMETERS`. A later table with the id of such a requirement replaces members of it (its level: `level`).
 """
 
 import tomllib
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+
+from dealer_agent.checker.fields import PARAMETERS
 
 Level = Literal["MUST", "SHOULD", "MAY"]
 Scope = Literal["target", "interface", "card", "dealer"]
@@ -47,6 +53,8 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vocabularies: tuple[str, ...] = ()
     per: Scope = "target"
     leads: bool = False
+    refused: dict[str, Any] | None = None
+    accepted: dict[str, Any] | None = None
 
     @property
     def subject(self) -> str:
@@ -64,16 +72,56 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def requirements() -> dict[str, Requirement]:
-    """All rows by id, in the order of the files' names and of their rows.
+    """All rows by id, in the order of the files' names and of their rows."""
+    folder = sorted(files(__package__).joinpath("requirements").iterdir(), key=lambda each: each.name)
+    return read_rows({file.name: file.read_text("utf-8") for file in folder})
 
-    Raises ValueError for an id that occurs twice, and msgspec.ValidationError for a wrong row.
+
+def read_rows(texts: Mapping[str, str]) -> dict[str, Requirement]:
+    """The rows of these files by id.
+
+    Raises ValueError for an id that occurs twice, KeyError for members of a row that does not exist, and
+    msgspec.ValidationError for a wrong row.
     """
-    found: dict[str, Requirement] = {}
-    for file in sorted(files(__package__).joinpath("requirements").iterdir(), key=lambda each: each.name):
-        if not file.name.endswith(".toml"):
+    found: dict[str, dict[str, Any]] = {}
+    for name, text in texts.items():
+        for row in _rows(tomllib.loads(text)):
+            if "says" not in row:
+                found[row["id"]].update(row)
+            elif row["id"] in found:
+                raise ValueError(f"{name}: the id {row['id']} occurs twice")
+            else:
+                found[row["id"]] = row
+    return {name: msgspec.convert(row, Requirement) for name, row in found.items()}
+
+
+def _rows(document: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The rows of a file. A row without `says` replaces members of a generated one."""
+    common = document.pop("all", {})
+    above: dict[str, Any] = {}
+    for name, table in document.items():
+        level = next((each for each in LEVELS if each in table), None)
+        if level is None:
+            yield {"id": name, **table}
             continue
-        for each in msgspec.convert(tomllib.loads(file.read_text("utf-8"))["requirement"], list[Requirement]):
-            if each.id in found:
-                raise ValueError(f"{file.name}: the id {each.id} occurs twice")
-            found[each.id] = each
-    return found
+        row = {**common, **above, "id": name, "level": level, "says": table.pop(level), **table}
+        above = {"link": row["link"], "advice": row["advice"]}
+        if "each" in row:
+            each = row.pop("each")
+            for parameters in PARAMETERS[each] if isinstance(each, str) else each:
+                yield _filled(row, parameters)
+        else:
+            yield row
+
+
+def _filled(template: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """A template with its parameters, of which `value` may have any type. The revisions are those of the parameters."""
+
+    def fill(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {fill(name): fill(value) for name, value in node.items()}
+        if node == "{value}":
+            return parameters["value"]
+        return node.format_map(parameters) if isinstance(node, str) else node
+
+    return {"revisions": parameters.get("revisions", []), **fill(template)}

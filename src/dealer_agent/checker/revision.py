@@ -4,57 +4,40 @@
 Auto Agent Protocol. The revision of a card follows from its extension URIs and from the spelling of its members.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, PublishedVersion
+
 Binding = Literal["JSONRPC", "HTTP+JSON"]
-
-PUBLISHED = "https://autoagentprotocol.org/extensions/"
-DRAFT = "https://draft.autoagentprotocol.invalid/extensions/aap/latest"
-"""The URI of the draft of the next major version, which is not released."""
-OF_1_0 = f"{PUBLISHED}a2a-automotive-retail/v1.0"
-
-FOUND_AT_1_2 = (
-    "vehicle_type",
-    "displacement_cc",
-    "electric_range_mi",
-    "dc_fast_charge",
-    "charge_port",
-)
-"""Members of a listing, with their filters and facets, that the published versions know from 1.2 on."""
 
 
 @dataclass(frozen=True)
 class Revision:
     """How one revision differs from the others. The defaults are those of revision 1.0.0.
 
-    `name` is what `--revision` and the tables of requirements call it. `extensions` are its extension URIs.
+    `name` is what `--revision` and the tables of requirements call it. `extension` is its extension URI, if it is a
+    published version.
     """
 
     name: str
-    extensions: tuple[str, ...] = ()
+    extension: str | None = None
     snake_case: bool = False
     """The members of the card are in snake_case."""
     bindings: tuple[Binding, ...] = ("JSONRPC", "HTTP+JSON")
     """The bindings that the revision has."""
     only_vocabulary: str | None = None
     """The one vocabulary of the revision; None if it has more."""
-    left_out: frozenset[str] = frozenset()
-    """Members without filters, facets and sorts in the revision. Listings do not have them, but for the range."""
+    unsearchable: frozenset[str] = frozenset()
+    """Fields of a vehicle without filters and facets in the revision."""
     error_data: Literal["of the vocabulary", "payload", "details"] = "of the vocabulary"
     """The form of `error.data` in JSON-RPC: the error payload alone, or the array of details."""
     problem_members: tuple[str, str] = ("instancePath", "message")
     """In an entry of `details.errors`: the member with the pointer, and that with the text."""
-    all_problems: Literal["MUST", "MAY"] = "MUST"
-    """Whether one error lists all problems of a request."""
     condition_code: str = "SCHEMA_VALIDATION_FAILED"
     """The code for a condition from the wrong list."""
-    auth_code: str | None = "AUTH_REQUIRED"
-    """The code of a missing token. None if the revision has plain HTTP 401."""
     needs_version_header: bool = False
     """A request without `A2A-Version` or `A2A-Extensions` is refused."""
-    numbers: dict[str, int] = field(default_factory=dict)
-    """JSON-RPC numbers of error codes that differ from those of the vocabulary."""
 
     @property
     def is_published(self) -> bool:
@@ -62,21 +45,18 @@ class Revision:
         return self.name.startswith("aap/")
 
 
-_NOT_IN_1_2 = frozenset({"fees"})
-_NOT_IN_1_1 = frozenset({*FOUND_AT_1_2, "battery_kwh", "motor_power_hp", "other_attributes", "fees"})
-_ITEMS = ("instanceLocation", "error")
-
-
-def _published(name: str, extension: str, **differences: Any) -> Revision:
-    common: dict[str, Any] = {
-        "bindings": ("JSONRPC",),
-        "only_vocabulary": "autoagent",
-        "error_data": "payload",
-        "problem_members": _ITEMS,
-        "condition_code": "INVALID_CONDITION",
-        "auth_code": None,
-    }
-    return Revision(name, (extension,), **(common | differences))
+def _published(version: PublishedVersion) -> Revision:
+    return Revision(
+        f"aap/{version.name}",
+        version.extension_uri,
+        bindings=("JSONRPC", "HTTP+JSON") if version.has_http_json else ("JSONRPC",),
+        only_vocabulary="autoagent",
+        unsearchable=version.unsearchable,
+        error_data="details" if version.has_a2a_errors else "payload",
+        problem_members=("instanceLocation", "error"),
+        condition_code="INVALID_CONDITION",
+        needs_version_header=version.needs_headers,
+    )
 
 
 REVISIONS: dict[str, Revision] = {
@@ -84,23 +64,7 @@ REVISIONS: dict[str, Revision] = {
     for each in (
         Revision("0.1.0", snake_case=True),
         Revision("1.0.0"),
-        _published(
-            "aap/1.0",
-            OF_1_0,
-            bindings=("JSONRPC", "HTTP+JSON"),
-            left_out=_NOT_IN_1_1,
-            all_problems="MAY",
-        ),
-        _published("aap/1.1", f"{PUBLISHED}aap/v1.1", left_out=_NOT_IN_1_1),
-        _published("aap/1.2", f"{PUBLISHED}aap/v1.2", left_out=_NOT_IN_1_2),
-        _published("aap/1.3", f"{PUBLISHED}aap/v1.3"),
-        _published(
-            "aap/next",
-            DRAFT,
-            error_data="details",
-            needs_version_header=True,
-            numbers={"UNSUPPORTED_SKILL": -32004, "RATE_LIMITED": -32000},
-        ),
+        *map(_published, PUBLISHED_VERSIONS.values()),
     )
 }
 
@@ -114,6 +78,6 @@ def revision_of(card: dict[str, Any], uris: list[str]) -> Revision:
         return REVISIONS["0.1.0"]
     if len(uris) == 1:
         for revision in REVISIONS.values():
-            if uris[0] in revision.extensions:
+            if uris[0] == revision.extension:
                 return revision
     return REVISIONS["1.0.0"]

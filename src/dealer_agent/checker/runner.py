@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import httpx
 
-from dealer_agent.checker.check import Check, Failed, NotChecked, Skipped, checks
+from dealer_agent.checker.check import Check, checks
 from dealer_agent.checker.discovery import find_cards, notes_about, targets_of
-from dealer_agent.checker.events import CheckStarted, Event, Exchanged, Outcome, Place, RunEnded, RunStarted, Verdict
+from dealer_agent.checker.events import CheckStarted, Event, Outcome, Place, RunEnded, RunStarted, Verdict
 from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.outcome import Failed, NotChecked, Skipped
 from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.target import Target
 from dealer_agent.checker.wire import REQUEST_SECONDS, Wire
@@ -43,11 +44,7 @@ def open_client() -> httpx.AsyncClient:
 async def run_checks(url: str, options: Options, client: httpx.AsyncClient, listener: Listener) -> list[Verdict]:
     """The verdicts of all checks of the dealer agent at a URL. Raises NotChecked if there is no card."""
     began = time.monotonic()
-
-    def exchanged(exchange: Exchange) -> None:
-        listener(Exchanged(exchange))
-
-    wire = Wire(client, rate=options.rate, deadline=began + options.seconds, on_exchange=exchanged)
+    wire = Wire(client, rate=options.rate, deadline=began + options.seconds)
     targets: list[Target] = []
     found = await find_cards(wire, url)
     cards = [card for card in found if not options.revisions or card.revision.name in options.revisions]

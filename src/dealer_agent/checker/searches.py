@@ -1,23 +1,18 @@
 """Pages of searches, read leniently, and how a filtered answer is judged against the listings of the whole stock."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import Skipped, expect
 from dealer_agent.checker.differences import LONGEST_WORD
+from dealer_agent.checker.exchange import dicts
+from dealer_agent.checker.outcome import Skipped, expect
+from dealer_agent.checker.target import PAGE, Listing, Target
 
-if TYPE_CHECKING:
-    from dealer_agent.checker.target import Target
-
-Listing = dict[str, Any]
 Matches = Callable[[Listing], bool | None]
 """Whether a listing must be found (True), must not be found (False), or may be (None)."""
-
-PAGE = 100
-"""The `limit` of most searches. A dealer may apply a lower one."""
 
 
 @dataclass(frozen=True)
@@ -34,30 +29,18 @@ class Page:
         return [key_of(each) for each in self.vehicles]
 
 
-async def search(target: "Target", **members: Any) -> Page:
+async def search(target: Target, **members: Any) -> Page:
     """The page for a search. Raises Failed if it is refused."""
     data = await target.ask("inventory.search", **members)
-    vehicles = data.get("vehicles")
-    return Page(
-        data,
-        whole_number(data.get("total")),
-        [each for each in vehicles if isinstance(each, dict)] if isinstance(vehicles, list) else [],
-    )
+    return Page(data, forms.whole_number(data.get("total")), dicts(data.get("vehicles")))
 
 
-async def filtered(target: "Target", filters: Mapping[str, Any], **members: Any) -> Page:
+async def filtered(target: Target, filters: Mapping[str, Any], **members: Any) -> Page:
     """The first page of a search with filters."""
     return await search(target, filters=dict(filters), pagination={"skip": 0, "limit": PAGE}, **members)
 
 
-def whole_number(value: object) -> int | None:
-    """A whole number, also if it is written as `60.0`: `envelope.reply.integers-plain` judges that. None for others."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
-        return None
-    return int(value)
-
-
-async def identified(target: "Target", member: str) -> list[Listing]:
+async def identified(target: Target, member: str) -> list[Listing]:
     """The listings that can be asked for by an identifier: a VIN of the right form, a short stock number or id.
 
     Skips the check if there is none.
@@ -83,12 +66,17 @@ def number_of(listing: Listing, member: str) -> float | int | None:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
+def numbers(listings: Iterable[Listing], member: str) -> list[float | int]:
+    """The numbers of a member that listings have."""
+    return [value for each in listings if (value := number_of(each, member)) is not None]
+
+
 def shown(filters: Mapping[str, Any]) -> str:
     """Filters as text for a sentence."""
     return json.dumps(dict(filters), ensure_ascii=False)[:200]
 
 
-async def expect_matching(target: "Target", filters: Mapping[str, Any], matches: Matches, **members: Any) -> Page:
+async def expect_matching(target: Target, filters: Mapping[str, Any], matches: Matches, **members: Any) -> Page:
     """The first page of a search, which has the listings that match and no other."""
     await target.material.some_listings()
     page = await filtered(target, filters, **members)
@@ -96,7 +84,6 @@ async def expect_matching(target: "Target", filters: Mapping[str, Any], matches:
     expect(
         wrong is None,
         f"The search with {shown(filters)} returns a vehicle that does not match: {wrong and key_of(wrong)}.",
-        target,
     )
     if page.total is None:
         raise Skipped("The reply has no total.")
@@ -107,12 +94,11 @@ async def expect_matching(target: "Target", filters: Mapping[str, Any], matches:
             expect(
                 matches(each) is not True or key_of(each) in found,
                 f"The search with {shown(filters)} does not return {key_of(each)}, which matches.",
-                target,
             )
     return page
 
 
-async def expect_number(target: "Target", number: int, filters: Mapping[str, Any], matches: Matches) -> None:
+async def expect_number(target: Target, number: int, filters: Mapping[str, Any], matches: Matches) -> None:
     """The number of vehicles that filters find is possible for the listings of the stock."""
     listings = await target.material.listings()
     least = sum(matches(each) is True for each in listings)
@@ -120,21 +106,9 @@ async def expect_number(target: "Target", number: int, filters: Mapping[str, Any
     expect(
         number >= least,
         f"With {shown(filters)}, {number} vehicles match, and not the {least} listings that do.",
-        target,
     )
     if target.material.complete:
         expect(
             number <= most,
             f"With {shown(filters)}, {number} vehicles match, although only {most} listings can.",
-            target,
         )
-
-
-async def expect_refused(target: "Target", skill: str = "inventory.search", **members: Any) -> None:
-    """A request with a defect is refused, and not by a failure of the agent. `errors` has the checks of the codes."""
-    refusal = await target.refuse(target.payload(skill, **members))
-    expect(
-        refusal.code != "INTERNAL_ERROR" and refusal.status < 500 and refusal.number != -32603,
-        f"A wrong request gets a failure of the agent ({refusal.code or refusal.number}), and not a refusal.",
-        refusal.exchange,
-    )

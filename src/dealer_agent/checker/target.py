@@ -1,4 +1,4 @@
-"""What a check gets: one interface of one card, in one vocabulary."""
+"""What a check gets: one interface of one card, in one vocabulary, and what the checks of an interface share."""
 
 import hashlib
 import json
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dealer_agent.checker.card import Card, Interface
-from dealer_agent.checker.check import Failed, NotChecked, Skipped
-from dealer_agent.checker.exchange import Exchange, Headers
-from dealer_agent.checker.material import Material
+from dealer_agent.checker.exchange import Exchange, Headers, dicts
+from dealer_agent.checker.forms import whole_number
+from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, expect, skip_if_failed
 from dealer_agent.checker.revision import Binding, Revision
 from dealer_agent.checker.wire import Wire
 from dealer_agent.protocol.card import A2A_VERSION
@@ -21,9 +21,19 @@ JSON_HEADERS: Headers = (
 )
 """The headers of a normal request."""
 
+READING_SKILLS = ("dealer.information", "inventory.facets", "inventory.search")
+"""Skills that answer a request without any input."""
 
 LEAD = "lead.submit.request"
 """The `type` of a lead."""
+
+PAGE = 100
+"""The `limit` of most searches. A dealer may apply a lower one."""
+
+MOST_LISTINGS = 1_000
+"""The most listings that are read. Checks of a larger stock know a part of it only."""
+
+Listing = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -50,15 +60,87 @@ class Refusal:
         details = self.payload.get("details")
         return details if isinstance(details, dict) else {}
 
+    def expect_code(self, *codes: str) -> None:
+        """Raises Failed unless the error has one of these codes."""
+        expect(self.code in codes, f"The code is {self.code or 'absent'}, not {' or '.join(codes)}.", self.exchange)
+
+    def expect_number(self, *numbers: int) -> None:
+        """Raises Failed unless `error.code` is one of these numbers."""
+        wanted = " or ".join(map(str, numbers))
+        expect(self.number in numbers, f"`error.code` is {self.number!r}, not {wanted}.", self.exchange)
+
     def problems(self, revision: Revision) -> list[tuple[str, str]]:
         """Pointer and keyword of each entry of `details.errors`."""
-        entries = self.details.get("errors")
         pointer, _ = revision.problem_members
-        return [
-            (str(each.get(pointer)), str(each.get("keyword")))
-            for each in (entries if isinstance(entries, list) else [])
-            if isinstance(each, dict)
-        ]
+        return [(str(each.get(pointer)), str(each.get("keyword"))) for each in dicts(self.details.get("errors"))]
+
+
+class Material:
+    """The material of one interface. It is fetched when a check first asks for it, with the target that was bound."""
+
+    def __init__(self) -> None:
+        self._target: Target | None = None
+        self._listings: list[Listing] | None = None
+        self._problem: str | None = None
+        self.total = 0
+        """The `total` of a search without filters, as the target says it."""
+
+    def bind(self, target: "Target") -> None:
+        """Names the target that fetches the material: the first one of the interface."""
+        self._target = self._target or target
+
+    @property
+    def complete(self) -> bool:
+        """Whether `listings` has the whole stock. It has the first listings of a larger one."""
+        return self._listings is not None and len(self._listings) >= self.total
+
+    async def listings(self) -> list[Listing]:
+        """All listings, found by paging. Skips the check if they cannot be read: another check fails for that."""
+        if self._listings is None and self._problem is None:
+            try:
+                self._listings = await self._read_listings()
+            except (Failed, Skipped) as problem:
+                self._problem = f"The listings cannot be read: {problem}"
+        if self._problem is not None:
+            raise Skipped(self._problem)
+        return self._listings or []
+
+    async def some_listings(self) -> list[Listing]:
+        """All listings. Skips the check if the stock is empty."""
+        found = await self.listings()
+        if not found:
+            raise Skipped("The stock is empty.")
+        return found
+
+    async def having(self, member: str) -> list[Listing]:
+        """The listings that have a member. Skips the check if none has it."""
+        found = [each for each in await self.listings() if each.get(member) is not None]
+        if not found:
+            raise Skipped(f"No listing has {member}.")
+        return found
+
+    async def information(self) -> dict[str, Any]:
+        """The dealer's information. Skips the check if it cannot be read."""
+        with skip_if_failed("dealer.information cannot be read: "):
+            return await self._bound().ask("dealer.information")
+
+    def _bound(self) -> "Target":
+        assert self._target is not None
+        return self._target
+
+    async def _read_listings(self) -> list[Listing]:
+        target = self._bound()
+        if "inventory.search" not in target.card.skills:
+            raise Skipped("The card does not offer inventory.search.")
+        found: list[Listing] = []
+        while True:
+            page = await target.ask("inventory.search", pagination={"skip": len(found), "limit": PAGE})
+            listings = dicts(page.get("vehicles"))
+            total = whole_number(page.get("total"))
+            self.total = len(found) + len(listings) if total is None else total
+            found += listings
+            if not listings or len(found) >= min(self.total, MOST_LISTINGS):
+                return found
 
 
 @dataclass
@@ -103,6 +185,13 @@ class Target:
     def name(self) -> str:
         """For people: revision, binding and vocabulary."""
         return f"{self.revision.name} {self.binding} {self.vendor}"
+
+    def reading_skills(self) -> list[str]:
+        """The skills on the card that need no input. Skips the check if there is none."""
+        found = [each for each in READING_SKILLS if each in self.card.skills]
+        if not found:
+            raise Skipped("The card offers no skill that needs no input.")
+        return found
 
     def skip_if_declared(self, capability: str) -> None:
         """Raises Skipped if the card declares a capability, for example `streaming`."""
@@ -174,6 +263,11 @@ class Target:
             raise Skipped("The target asks for a token. Give one with --token.")
         return exchange
 
+    async def fetch(self, url: str, *headers: tuple[str, str], fresh: bool = False) -> Exchange:
+        """The exchange of a GET of a public document, without the token."""
+        sent: Headers = (*headers, ("Accept", "application/json"))
+        return await self.request("GET", url, headers=sent, fresh=fresh, without_token=True)
+
     def _with_required(self, headers: Headers) -> Headers:
         sent = {name.lower() for name, _ in headers}
         extension = next((each["uri"] for each in self.card.extensions), "")
@@ -204,6 +298,11 @@ class Target:
         """The `data` of the successful reply of a skill. Raises Failed if the reply has none, or is an error."""
         return self.answer(await self.send(self.payload(skill_id, **members)))
 
+    async def refused(self, payload: dict[str, Any]) -> Refusal:
+        """The error that a payload gets. Skips the check if it gets none: another check fails for that."""
+        with skip_if_failed():
+            return await self.refuse(payload)
+
     async def refuse(self, payload: dict[str, Any]) -> Refusal:
         """The error that a payload gets. Raises Failed if it is accepted, or answered with no error at all."""
         return self.refusal(await self.send(payload))
@@ -222,9 +321,8 @@ class Target:
 
     def reply_payload(self, exchange: Exchange) -> dict[str, Any]:
         """The payload of a successful reply: an object with `type` and `data`. Raises Failed."""
-        parts = self.reply_message(exchange).get("parts")
-        for part in parts if isinstance(parts, list) else []:
-            if isinstance(part, dict) and isinstance(part.get("data"), dict):
+        for part in dicts(self.reply_message(exchange).get("parts")):
+            if isinstance(part.get("data"), dict):
                 found: dict[str, Any] = part["data"]
                 return found
         raise Failed("The reply has no data part.", exchange)
@@ -244,7 +342,7 @@ class Target:
             done = "accepted" if exchange.status < 300 else f"answered with HTTP {exchange.status} and no error object"
             raise Failed(f"A request that must be refused is {done}.", exchange)
         data = error.get("data") if "data" in error else error.get("details")
-        entries = [each for each in (data if isinstance(data, list) else [data]) if isinstance(each, dict)]
+        entries = dicts(data if isinstance(data, list) else [data])
         payload = next((each for each in entries if "error_id" in each or "retryable" in each), {})
         info = next((each for each in entries if "reason" in each), {})
         return Refusal(

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from datetime import UTC, datetime
+from uuid import uuid4
 
 import httpx
 
-from dealer_agent.checker.check import NotChecked
 from dealer_agent.checker.exchange import Exchange, Headers
+from dealer_agent.checker.outcome import NotChecked
 
 RESPONSE_LIMIT = 16 * 2**20
 """Bytes of the largest response that is read."""
@@ -37,26 +38,20 @@ class Wire:
     `rate` is the most requests in a second, and `deadline` the time of `time.monotonic` at which the run ends. A
     request that is equal to an earlier one, byte for byte, is not sent again unless it is `fresh`: its exchange is
     shared.
-    `on_exchange` is called with each exchange that was sent.
     """
 
-    def __init__(
-        self,
-        client: httpx.AsyncClient,
-        *,
-        rate: float,
-        deadline: float,
-        on_exchange: Callable[[Exchange], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, client: httpx.AsyncClient, *, rate: float, deadline: float) -> None:
         self._client = client
         self._pause = 1 / rate
         self._deadline = deadline
-        self._on_exchange = on_exchange
         self._next = 0.0
         self._kept: dict[tuple[str, str, bytes, tuple[tuple[str, str], ...]], Exchange] = {}
         self._kept_bytes = 0
         self._received_bytes = 0
         self.sent = 0
+        # The leads of a run depend on its day only, so that equal leads stay equal.
+        self.run_id = uuid4().hex
+        self.noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 
     async def request(
         self,
@@ -130,7 +125,6 @@ class Wire:
             time.perf_counter() - began,
         )
         self.sent += 1
-        self._on_exchange(exchange)
         return exchange
 
 

@@ -1,9 +1,9 @@
-"""The command `dealer-agent`. Each command, and each group of commands, is a module with its name."""
+"""The command `dealer-agent`. COMMANDS is the table of its commands and groups."""
 
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -12,41 +12,56 @@ from typer.main import get_command, get_group
 from dealer_agent import __version__
 from dealer_agent.core_dumps import forbid_core_dumps
 
+
+class Row(NamedTuple):
+    """A command, or a group of commands. Its module, which is imported only when it is needed, has its name.
+
+    `extra` is that of the distribution that has the packages of the command. Without an extra, pip installs only what a
+    buyer's commands need.
+    """
+
+    help: str
+    extra: str = "server"
+    module: str = ""
+    group: str = ""
+
+
 COMMANDS = {
-    "init": "Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves.",
-    "serve": "Answer buyer agents until Ctrl-C or SIGTERM. Requests in progress are answered first.",
-    "demo": "Serve an invented dealer with more than 300 vehicles, and show example requests.",
-    "doctor": "Check settings, database, keys, clock, feeds, mail, channels and the public address. Changes nothing.",
-    "check": "Check any dealer agent against the protocol, from outside, and write reports.",
-    "backup": "Write settings, database, stock and recorded heads into one file, while the service runs.",
-    "restore": "Restore a backup into a new folder.",
-    "report": "Show what agents asked in a month, and what they did not find. Counts only.",
-    "mcp": "Give an AI assistant the tools of a dealer agent, over stdio.",
-    "help": "Show a page of the reference: settings, commands, feeds, fields, errors and others.",
+    "init": Row(
+        "Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves."
+    ),
+    "serve": Row("Answer buyer agents until Ctrl-C or SIGTERM. Requests in progress are answered first."),
+    "demo": Row("Serve an invented dealer with more than 300 vehicles, and show example requests."),
+    "doctor": Row(
+        "Check settings, database, keys, clock, feeds, mail, channels and the public address. Changes nothing."
+    ),
+    "check": Row("Check any dealer agent against the protocol, from outside, and write reports.", "check"),
+    "backup": Row("Write settings, database, stock and recorded heads into one file, while the service runs."),
+    "restore": Row("Restore a backup into a new folder.", module="backup"),
+    "report": Row("Show what agents asked in a month, and what they did not find. Counts only."),
+    "mcp": Row("Give an AI assistant the tools of a dealer agent, over stdio.", "mcp"),
+    "help": Row("Show a page of the reference: settings, commands, feeds, fields, errors and others.", ""),
+    "inventory": Row("Import the inventory, and see what it contains.", group="app"),
+    "feeds": Row("See and run the feeds that are imported without a person.", group="app"),
+    "keys": Row("Create, list and replace the keys to customer data.", group="app"),
+    "leads": Row("See, export and erase the leads that buyers sent.", group="app"),
+    "appointments": Row("See, arrange, change and subscribe to the visits of customers.", group="app"),
+    "deliveries": Row("See whether leads arrived at their CRMs, and send them again.", group="app"),
+    "alerts": Row("See what is wrong, and test who gets a message about it.", group="app"),
+    "consent": Row("See, revoke, prove and verify the consent of customers.", group="app"),
+    "accesses": Row("See who looked at customer data.", module="customer_data", group="accesses"),
+    "dealers": Row("Add, change and remove the dealers of a service of many dealers.", group="app"),
+    "database": Row("Prepare a PostgreSQL database.", group="app"),
+    "tokens": Row("Create, list and revoke bearer tokens for buyer agents.", group="app"),
+    "ask": Row(
+        "Ask any dealer agent: who it is, what is in stock, for one vehicle, or to take a lead.", "", group="app"
+    ),
 }
-GROUPS = {
-    "inventory": "Import the inventory, and see what it contains.",
-    "feeds": "See and run the feeds that are imported without a person.",
-    "keys": "Create, list and replace the keys to customer data.",
-    "leads": "See, export and erase the leads that buyers sent.",
-    "appointments": "See, arrange, change and subscribe to the visits of customers.",
-    "deliveries": "See whether leads arrived at their CRMs, and send them again.",
-    "alerts": "See what is wrong, and test who gets a message about it.",
-    "consent": "See, revoke, prove and verify the consent of customers.",
-    "accesses": "See who looked at customer data.",
-    "dealers": "Add, change and remove the dealers of a service of many dealers.",
-    "database": "Prepare a PostgreSQL database.",
-    "tokens": "Create, list and revoke bearer tokens for buyer agents.",
-    "ask": "Ask any dealer agent: who it is, what is in stock, for one vehicle, or to take a lead.",
-}
-HELP = COMMANDS | GROUPS
-EXTRAS = dict.fromkeys(HELP, "server") | {"help": "", "ask": "", "check": "check", "mcp": "mcp"}
-"""The extra of the distribution that has the packages of a command. Without an extra, pip installs only what a buyer's
-commands need."""
-IMPORTED_LATE = {"check": "jsonschema_rs", "mcp": "mcp"}
-"""A package of the command's extra, for commands that import it only when they run."""
+"""The commands in the order of the help. `group` names the commands of a group in its module."""
+PACKAGES = {"server": "sqlalchemy", "check": "jsonschema_rs", "mcp": "mcp"}
+"""A package of each extra, which shows whether the extra is installed."""
 OF_ONE_DEALER = {"report"}
-"""The commands outside groups that are about one dealer. All commands of groups that have the option --dir are."""
+"""The commands outside groups that work on an open dealer."""
 
 
 class _LazyCommands(TyperGroup):
@@ -54,38 +69,35 @@ class _LazyCommands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as the base has it
         """The names, in the order of the help."""
-        return list(HELP)
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """The command or group of this name, imported; None for an unknown name."""
-        if cmd_name not in HELP:
+        if cmd_name not in COMMANDS:
             return None
-        module = _module(cmd_name)
-        if cmd_name in GROUPS:
-            command: Any = get_group(module.app)
-            if EXTRAS[cmd_name] == "server":
-                from dealer_agent.cli.open_dealer import add_dealer_option
-
-                for each in command.commands.values():
-                    add_dealer_option(each)
+        row, module = COMMANDS[cmd_name], _module(cmd_name)
+        if row.group:
+            command: Any = get_group(getattr(module, row.group))
         else:
-            single = typer.Typer(add_completion=False)
-            single.command(epilog=getattr(module, "EXIT_CODES", None))(getattr(module, cmd_name))
-            command = get_command(single)
-            if cmd_name in OF_ONE_DEALER:
-                from dealer_agent.cli.open_dealer import add_dealer_option
+            # Imported here: `--help` does not need it.
+            from dealer_agent.cli.command import DEALER, prepared
 
-                add_dealer_option(command)
-        command.name, command.help = cmd_name, HELP[cmd_name]
+            single = typer.Typer(add_completion=False)
+            function = prepared(getattr(module, cmd_name), DEALER if cmd_name in OF_ONE_DEALER else None)
+            single.command(epilog=getattr(module, "EXIT_CODES", None))(function)
+            command = get_command(single)
+            # A line of the list says what the command does better than the first sentence of its function.
+            row = row._replace(help="\n\n".join((row.help, *(command.help or "").split("\n\n")[1:])))
+        command.name, command.help = cmd_name, row.help
         _join_lines(command)
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command of these words. An unknown command ends with a message that names similar ones."""
-        if args and args[0] not in HELP:
+        if args and args[0] not in COMMANDS:
             from dealer_agent.protocol.did_you_mean import did_you_mean
 
-            ctx.fail(f"No such command '{args[0]}'{did_you_mean(args[0], [*HELP])}")
+            ctx.fail(f"No such command '{args[0]}'{did_you_mean(args[0], [*COMMANDS])}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -98,23 +110,23 @@ class _LazyCommands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Shows the commands without importing them."""
-        commands = [TyperCommand(name, help=text) for name, text in HELP.items()]
+        commands = [TyperCommand(name, help=row.help) for name, row in COMMANDS.items()]
         shown = TyperGroup(help=self.help, epilog=self.epilog, params=self.params, commands=commands)
         shown.format_help(ctx, formatter)
 
 
 def _module(command: str) -> ModuleType:
     """The module of a command. If a package of its extra is missing, the program ends with the pip command to run."""
-    extra, late = EXTRAS[command], IMPORTED_LATE.get(command)
+    row = COMMANDS[command]
     try:
-        if late is None or find_spec(late) is not None:
-            return import_module(f"{__name__}.{command}")
+        if not row.extra or find_spec(PACKAGES[row.extra]) is not None:
+            return import_module(f"{__name__}.{row.module or command}")
     except ModuleNotFoundError as error:
-        if not extra or (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
+        if not row.extra or (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
             raise
     from dealer_agent.cli.terminal import fail
 
-    return fail(f"dealer-agent {command} needs more packages: pip install 'dealer-agent[{extra}]'")
+    return fail(f"dealer-agent {command} needs more packages: pip install 'dealer-agent[{row.extra}]'")
 
 
 def _join_lines(command: Any) -> None:

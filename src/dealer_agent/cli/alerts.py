@@ -10,17 +10,11 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from dealer_agent.cli.open_dealer import (
-    HERE,
-    DealerFolder,
-    DirOption,
-    find_settings,
-    is_installation,
-    open_installation,
-    opened,
-)
-from dealer_agent.cli.terminal import JsonOption, fail, limited, out, print_table
-from dealer_agent.config.installation import load_installation
+from dealer_agent.cli.command import FOLDER, command
+from dealer_agent.cli.open_dealer import DealerFolder, find_settings, open_installation, opened
+from dealer_agent.cli.tables import Columns, Table
+from dealer_agent.cli.terminal import fail, limited, out
+from dealer_agent.config.installation import is_installation, load_installation
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.store import Store
 
@@ -39,8 +33,8 @@ class _Owner(NamedTuple):
         return None if at is None else at.astimezone(ZoneInfo(self.zone))
 
 
-@app.command("list")
-def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
+@command(app, "list", FOLDER)
+def list_(folder: DealerFolder) -> Table:
     """List what is wrong now, and what was in the last 90 days.
 
     In an installation without --dealer, the list has the alerts of the operator.
@@ -48,56 +42,40 @@ def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
     from dealer_agent.alerts.texts import sentence_of
     from dealer_agent.storage.alerts import read_alerts
 
-    with _opened(directory) as owner, owner.store.read(owner.id) as tx:
+    with _opened(folder) as owner, owner.store.read(owner.id) as tx:
         states = [state for state in read_alerts(tx) if state.started_at is not None]
     states.sort(key=lambda state: (not state.is_open, -(state.ended_at or tx.now).timestamp()))
-    rows = [
-        (
-            "open" if state.is_open else "ended",
-            state.condition,
-            state.subject,
-            owner.local(state.started_at),
-            owner.local(state.ended_at),
-            sentence_of(state, owner.zone),
-        )
-        for state in states
-    ]
-    columns = ("State", "Condition", "Subject", "Started", "Ended", "Meaning")
-    print_table("Alerts", columns, rows, empty="No alerts.", as_json=as_json)
+    columns: Columns = {
+        "State": lambda state: "open" if state.is_open else "ended",
+        "Condition": "condition",
+        "Subject": "subject",
+        "Started": "started_at",
+        "Ended": "ended_at",
+        "Meaning": lambda state: sentence_of(state, owner.zone),
+    }
+    return Table.of("Alerts", columns, states, owner.local, empty="No alerts.")
 
 
-@app.command("history")
+@command(app, "history", FOLDER)
 def history(
-    directory: DirOption = HERE,
+    folder: DealerFolder,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many, newest first.")] = 50,
-    as_json: JsonOption = False,
-) -> None:
+) -> Table:
     """List the messages about alerts, and whether they were sent.
 
     In an installation without --dealer, the list has the messages to the operator.
     """
     from dealer_agent.storage.alerts import list_messages
 
-    with _opened(directory) as owner, owner.store.read(owner.id) as tx:
+    with _opened(folder) as owner, owner.store.read(owner.id) as tx:
         records = limited(list_messages(tx, limit + 1), limit)
-    rows = [
-        (
-            each.message_id,
-            each.kind,
-            each.receiver,
-            each.state,
-            owner.local(each.created_at),
-            each.attempts,
-            each.problem,
-        )
-        for each in records
-    ]
-    columns = ("Id", "Kind", "To", "State", "At", "Tries", "Problem")
-    print_table("Messages about alerts", columns, rows, empty="No messages yet.", as_json=as_json)
+    columns = {"Id": "message_id", "Kind": "kind", "To": "receiver", "State": "state", "At": "created_at"}
+    columns |= {"Tries": "attempts", "Problem": "problem"}
+    return Table.of("Messages about alerts", columns, records, owner.local, empty="No messages yet.")
 
 
-@app.command("test")
-def send_test(directory: DirOption = HERE) -> None:
+@command(app, "test", FOLDER)
+def send_test(folder: DealerFolder) -> None:
     """Send a test message now to all mail addresses and the webhook of the settings.
 
     In an installation without --dealer, it goes to the receivers of [installation.alerts].
@@ -107,12 +85,12 @@ def send_test(directory: DirOption = HERE) -> None:
     from dealer_agent.delivery.failures import NotDelivered
     from dealer_agent.protocol.ids import new_ulid
 
-    if _is_of_operator(directory):
+    if _is_of_operator(folder):
         section = "[installation.alerts] in installation.toml"
-        watch = watch_of_operator(load_installation(directory.path, os.environ))
+        watch = watch_of_operator(load_installation(folder.path, os.environ))
     else:
         section = "[alerts] in dealer.toml"
-        watch = watch_of_dealer(find_settings(directory))
+        watch = watch_of_dealer(find_settings(folder))
     if watch is None:
         fail(f"Nobody gets alerts: write mail or webhook_url under {section}")
     now, failed = datetime.now(UTC), []

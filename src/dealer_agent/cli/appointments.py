@@ -1,58 +1,55 @@
-"""`dealer-agent appointments`: the visits that buyers asked for."""
+"""`dealer-agent appointments`: the visits that buyers asked for, and their changes."""
 
-from collections.abc import Iterable
-from datetime import timedelta
-from typing import Annotated
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from dealer_agent.cli.appointment_changes import arrange, cancel, confirm, done, move, no_show
+from dealer_agent.cli.command import CUSTOMERS, command
 from dealer_agent.cli.customer_data import OutOption, name_of, private_file, record_access
-from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
-from dealer_agent.cli.terminal import Cell, JsonOption, counted, err, fail, out, print_table
+from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import Cell, counted, err, fail, minute, out, plain
+from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
 from dealer_agent.leads.wording import vehicle_name
+from dealer_agent.protocol.requests import VisitKind
+from dealer_agent.protocol.timestamps import zone_abbreviation
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.appointments import ListedAppointment, list_booked, list_waiting
 from dealer_agent.storage.tokens import create_token
 
+if TYPE_CHECKING:
+    from dealer_agent.lead_intake.intake import LeadIntake
+    from dealer_agent.lead_intake.visit_changes import ChosenTime, VisitChange, VisitChanges
+
 app = typer.Typer(no_args_is_help=True)
 
 
-@app.command("list")
+@command(app, "list", CUSTOMERS)
 def list_(
-    directory: DirOption = HERE,
+    dealer: OpenDealer,
     past: Annotated[int, typer.Option("--past", min=0, max=3650, help="Show also visits of so many past days.")] = 0,
     everything: Annotated[bool, typer.Option("--all", help="Show also visits that were cancelled or moved.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Table:
     """List the visits: first those that a person must arrange, then the booked ones. Times are local to the rooftop."""
-    with open_dealer(directory, customers=True) as dealer:
-        with dealer.read() as tx:
-            waiting = list_waiting(tx, tx.now - timedelta(days=30))  # An older one is forgotten, and not listed.
-            booked = list_booked(tx, tx.now - timedelta(days=past))
-        shown = waiting + [listed for listed in booked if everything or not listed.appointment.is_off]
-        record_access(dealer, "appointments list", leads=_customers(shown))
+    with dealer.read() as tx:
+        waiting = list_waiting(tx, tx.now - timedelta(days=30))  # An older one is forgotten, and not listed.
+        booked = list_booked(tx, tx.now - timedelta(days=past))
+    shown = waiting + [listed for listed in booked if everything or not listed.appointment.is_off]
+    record_access(dealer, "appointments list", leads=_customers(shown))
     columns = ("Id", "Lead Id", "When", "Kind", "Rooftop", "Status", "Customer", "Vehicle")
     rows = [_row(dealer, listed) for listed in shown]
-    print_table("Visits", columns, rows, empty="No visits.", time="{:%a %Y-%m-%d %H:%M}".format, as_json=as_json)
+    return Table("Visits", columns, rows, empty="No visits.", time="{:%a %Y-%m-%d %H:%M}".format)
 
 
-for _name, _command in (
-    ("arrange", arrange),
-    ("confirm", confirm),
-    ("move", move),
-    ("done", done),
-    ("no-show", no_show),
-    ("cancel", cancel),
-):
-    app.command(_name)(_command)
-
-
-@app.command("calendar")
+@command(app, "calendar", CUSTOMERS)
 def calendar(
-    directory: DirOption = HERE,
+    dealer: OpenDealer,
     file: OutOption = None,
     subscribe: Annotated[
         bool, typer.Option("--subscribe", help="Create a secret URL, from which calendar programs load the visits.")
@@ -64,20 +61,126 @@ def calendar(
     # Imported here: the library for calendars takes 0.1 s.
     from dealer_agent.lead_intake.visit_calendar import PAST, visit_calendar
 
-    with open_dealer(directory, customers=True) as dealer:
-        if subscribe:
-            _subscribe(dealer)
-            return
-        with dealer.read() as tx:
-            booked = list_booked(tx, tx.now - PAST)
-        document = visit_calendar(dealer.profile, booked)
-        record_access(dealer, "appointments calendar", leads=_customers(booked))
-        if file is None:
-            typer.echo(document, nl=False)
-        else:
-            with private_file(file) as opened:
-                opened.write(document)
-            out.print(f"{counted(len(booked), 'visit')} written to {file}")
+    if subscribe:
+        _subscribe(dealer)
+        return
+    with dealer.read() as tx:
+        booked = list_booked(tx, tx.now - PAST)
+    document = visit_calendar(dealer.profile, booked)
+    record_access(dealer, "appointments calendar", leads=_customers(booked))
+    if file is None:
+        typer.echo(document, nl=False)
+    else:
+        with private_file(file) as opened:
+            opened.write(document)
+        out.print(f"{counted(len(booked), 'visit')} written to {file}")
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise typer.BadParameter(
+            "write it as '2026-03-04 10:30' on the clock of the rooftop, or with an offset as 2026-03-04T10:30-06:00"
+        ) from None
+
+
+VisitArgument = Annotated[str, typer.Argument(metavar="ID", help="The id, from `appointments list`.")]
+_AT = typer.Option(
+    "--at",
+    metavar="TIME",
+    parser=_time,
+    help="When it starts: '2026-03-04 10:30' on the clock of the rooftop, or with an offset from UTC.",
+)
+TimeOption = Annotated[Any, _AT]
+MinutesOption = Annotated[
+    int | None, typer.Option(min=15, max=480, help="How long it takes. Default: as asked for, or as in dealer.toml.")
+]
+ForceOption = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Book it even outside the opening hours, or without a free place. The vehicle must be free."
+    ),
+]
+TellNobodyOption = Annotated[
+    bool, typer.Option("--tell-nobody", help="Send nothing to the CRM, the staff and the customer.")
+]
+
+
+@command(app, "arrange", CUSTOMERS)
+def arrange(
+    dealer: OpenDealer,
+    lead_id: Annotated[str, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")],
+    at: TimeOption,
+    kind: Annotated[VisitKind, typer.Option(help="The kind of visit.")] = "sales",
+    minutes: MinutesOption = None,
+    rooftop: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Where. Default: the rooftop of the lead.")
+    ] = None,
+    force: ForceOption = False,
+    tell_nobody: TellNobodyOption = False,
+) -> dict[str, Any]:
+    """Book a visit for a lead that has none of this kind, and notify CRM, staff and customer."""
+    chosen = _chosen(at, minutes, force=force)
+    return _change(dealer, lambda staff: staff.arrange(lead_id, kind, chosen, rooftop), tell_nobody=tell_nobody)
+
+
+@command(app, "confirm", CUSTOMERS)
+def confirm(
+    dealer: OpenDealer,
+    appointment_id: VisitArgument,
+    at: TimeOption = None,
+    minutes: MinutesOption = None,
+    force: ForceOption = False,
+    tell_nobody: TellNobodyOption = False,
+) -> dict[str, Any]:
+    """Book a visit that was only requested, and notify CRM, staff and customer. The visit gets a new id.
+
+    Without --at, it is booked at the time that the customer asked for, if that is one single time.
+    """
+    if at is None and minutes is not None:
+        raise typer.BadParameter("give --minutes only with --at")
+    chosen = at and _chosen(at, minutes, force=force)
+    return _change(dealer, lambda staff: staff.confirm(appointment_id, chosen, forced=force), tell_nobody=tell_nobody)
+
+
+@command(app, "move", CUSTOMERS)
+def move(
+    dealer: OpenDealer,
+    appointment_id: VisitArgument,
+    at: TimeOption,
+    minutes: MinutesOption = None,
+    force: ForceOption = False,
+    tell_nobody: TellNobodyOption = False,
+) -> dict[str, Any]:
+    """Move a confirmed visit to another time, and notify CRM, staff and customer. The visit gets a new id.
+
+    Visits that are part of it move too. It keeps its length unless you give --minutes.
+    """
+    chosen = _chosen(at, minutes, force=force)
+    return _change(dealer, lambda staff: staff.move(appointment_id, chosen), tell_nobody=tell_nobody)
+
+
+@command(app, "done", CUSTOMERS)
+def done(dealer: OpenDealer, appointment_id: VisitArgument, tell_nobody: TellNobodyOption = False) -> dict[str, Any]:
+    """Record that a confirmed visit took place, and notify the CRM."""
+    return _change(dealer, lambda staff: staff.close(appointment_id, "done"), tell_nobody=tell_nobody)
+
+
+@command(app, "no-show", CUSTOMERS)
+def no_show(dealer: OpenDealer, appointment_id: VisitArgument, tell_nobody: TellNobodyOption = False) -> dict[str, Any]:
+    """Record that the customer did not come to a confirmed visit, and notify the CRM."""
+    return _change(dealer, lambda staff: staff.close(appointment_id, "no_show"), tell_nobody=tell_nobody)
+
+
+@command(app, "cancel", CUSTOMERS)
+def cancel(dealer: OpenDealer, appointment_id: VisitArgument, tell_nobody: TellNobodyOption = False) -> dict[str, Any]:
+    """Cancel a visit: free its time, show it as cancelled in calendars, and notify CRM, staff and customer.
+
+    Visits that are part of it are cancelled too. The customer gets a mail if visits are confirmed by mail and consent
+    allows it.
+    """
+    return _change(dealer, lambda staff: staff.cancel(appointment_id), tell_nobody=tell_nobody)
 
 
 def _subscribe(dealer: OpenDealer) -> None:
@@ -104,3 +207,82 @@ def _row(dealer: OpenDealer, listed: ListedAppointment) -> tuple[Cell, ...]:
 
 def _customers(visits: Iterable[ListedAppointment]) -> int:
     return len({listed.appointment.lead_id for listed in visits if listed.customer is not None})
+
+
+def _chosen(at: datetime, minutes: int | None, *, force: bool) -> "ChosenTime":
+    from dealer_agent.lead_intake.visit_changes import ChosenTime
+
+    return ChosenTime(start=at, length=None if minutes is None else timedelta(minutes=minutes), forced=force)
+
+
+@contextmanager
+def _opened_intake(dealer: OpenDealer) -> Iterator["LeadIntake"]:
+    """The intake of a dealer's leads. Its writer ends with the `with` block."""
+    from dealer_agent.lead_intake.intake import LeadIntake
+
+    with closing(dealer.store.lead_writer()) as writer:
+        yield LeadIntake(dealer.profile, writer, confirms_by_mail=dealer.settings.mail.confirms_visits)
+
+
+def _change(
+    dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]", *, tell_nobody: bool
+) -> dict[str, Any]:
+    from dealer_agent.lead_intake.visit_changes import ChangeRefused
+
+    notify = not tell_nobody
+    with _opened_intake(dealer) as intake:
+        try:
+            changed = intake.change_visit(change, notify=notify, now=datetime.now(UTC))
+        except ChangeRefused as problem:
+            fail(str(problem))
+    for rule in changed.beyond:
+        err.print(f"Warning: {plain(rule)}. The visit is booked, because of --force.", style="yellow")
+    visit = changed.visit
+    starts = dealer.local(visit.starts_at, visit.rooftop)
+    when = "" if starts is None else f", {starts:%a} {minute(starts)} {zone_abbreviation(starts)}"
+    out.print(
+        f"Visit {visit.appointment_id} is {_words(visit.status)}: {_words(visit.kind)}{when}, {plain(visit.rooftop)}"
+    )
+    if changed.replaced is not None:
+        out.print(f"It replaces visit {changed.replaced}.")
+    for part in changed.parts:
+        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} belongs to it: it is {_words(part.status)} too.")
+    if visit.status in (CONFIRMED, CANCELLED):
+        _show_notices((visit, *changed.parts), changed.mailed, notify=notify)
+    elif notify:
+        out.print("The service sends the lead again to every CRM that has it.")
+    return _facts(dealer, visit) | {
+        "replaces": changed.replaced,
+        "beyond": changed.beyond,
+        "notified": notify,
+        "mailed": sorted(changed.mailed),
+        "parts": [_facts(dealer, part) for part in changed.parts],
+    }
+
+
+def _facts(dealer: OpenDealer, visit: AppointmentRecord) -> dict[str, Any]:
+    return {
+        "id": visit.appointment_id,
+        "lead_id": visit.lead_id,
+        "kind": visit.kind,
+        "rooftop": visit.rooftop,
+        "status": visit.status,
+        "starts": dealer.local(visit.starts_at, visit.rooftop),
+        "ends": dealer.local(visit.ends_at, visit.rooftop),
+    }
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _show_notices(visits: Iterable[AppointmentRecord], mailed: Collection[str], *, notify: bool) -> None:
+    if not notify:
+        out.print("Nobody is notified: you must do it.")
+        return
+    out.print("The service sends the lead again to every receiver that has it.")
+    for visit in visits:
+        if visit.appointment_id in mailed:
+            out.print(f"The customer gets a mail about {visit.appointment_id}.")
+        else:
+            out.print(f"The customer gets no mail about {visit.appointment_id}: you must notify the customer.")

@@ -1,27 +1,31 @@
 """`dealer-agent ask`: asks any dealer agent, as a buyer's agent does."""
 
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from dealer_agent.cli.ask_answers import print_facets, print_information, print_lead, print_vehicle, print_vehicles
-from dealer_agent.cli.ask_options import asks
-from dealer_agent.cli.ask_session import EXIT_CODES, Exit, Session
-from dealer_agent.cli.terminal import err, fail, plain, print_json
+from dealer_agent.cli.ask_session import EXIT_CODES, LEAD, SEARCH, SESSION, VEHICLE, Exit, Session
+from dealer_agent.cli.command import Opening, command
+from dealer_agent.cli.terminal import err, fail, plain
 from dealer_agent.client import DealerAgent
 from dealer_agent.client.discovery import web_address
 from dealer_agent.client.errors import NotADealerAgent
-from dealer_agent.protocol.requests import SORT_FIELDS, AppointmentType
+from dealer_agent.protocol.requests import SORT_FIELDS, Appointment, Customer, VehicleOfInterest
+from dealer_agent.protocol.responses import Facets
 from dealer_agent.protocol.skill import (
     DEALER_INFORMATION,
     INVENTORY_FACETS,
     INVENTORY_SEARCH,
     INVENTORY_VEHICLE,
-    Skill,
+    DealerInformation,
+    SearchPage,
+    VehicleDetail,
 )
 
 app = typer.Typer(no_args_is_help=True, epilog=EXIT_CODES)
@@ -47,33 +51,20 @@ def _ask(
     context.obj = url
 
 
-def _data(session: Session, skill: Skill, members: dict[str, Any]) -> Any:
-    """The data of an answer as it was received."""
-
-    async def asked(agent: DealerAgent) -> Any:
-        return (await agent.ask(skill, members)).data
-
-    return session.run(asked)
+def _skill(name: str, opening: Opening = SESSION) -> Callable[..., Any]:
+    return command(app, name, opening, epilog=EXIT_CODES)
 
 
-@app.command(epilog=EXIT_CODES)
-@asks
-def information(session: Session) -> None:
+@_skill("information")
+def information(session: Session) -> Any:
     """Show who the dealer is: rooftops, addresses, hours, phone numbers and fees."""
-    if session.as_json:
-        print_json(_data(session, DEALER_INFORMATION, {}))
-    else:
-        print_information(session.run(lambda agent: agent.information()))
+    return session.ask(DEALER_INFORMATION, {}, DealerInformation, print_information)
 
 
-@app.command(epilog=EXIT_CODES)
-@asks
-def facets(session: Session, filters: dict[str, Any]) -> None:
+@_skill("facets", SEARCH)
+def facets(session: Session) -> Any:
     """Show which makes, models, prices and other values are in stock, with the number of vehicles."""
-    if session.as_json:
-        print_json(_data(session, INVENTORY_FACETS, {"filters": filters} if filters else {}))
-    else:
-        print_facets(session.run(lambda agent: agent.facets(**filters)))
+    return session.ask(INVENTORY_FACETS, session.with_filters(), Facets, print_facets)
 
 
 def _sort(text: str | None) -> str | None:
@@ -82,11 +73,9 @@ def _sort(text: str | None) -> str | None:
     return text
 
 
-@app.command(epilog=EXIT_CODES)
-@asks
+@_skill("search", SEARCH)
 def search(
     session: Session,
-    filters: dict[str, Any],
     sort: Annotated[
         str | None,
         typer.Option(
@@ -98,7 +87,7 @@ def search(
     ] = None,
     skip: Annotated[int, typer.Option(min=0, help="The number of vehicles to leave out at the beginning.")] = 0,
     everything: Annotated[bool, typer.Option("--all", help="All vehicles, in as many requests as needed.")] = False,
-) -> None:
+) -> Any:
     """Search the stock. Without filters, all vehicles match.
 
     To give a filter several values, repeat the option. A vehicle with one of them matches.
@@ -106,23 +95,22 @@ def search(
     if everything:
         if limit or skip:
             raise typer.BadParameter("--all goes without --limit and --skip.")
-        found = session.run(lambda agent: _all(agent, sort, filters))
-        if session.as_json:
-            print_json({"total": len(found), "vehicles": msgspec.to_builtins(found)})
-        else:
-            print_vehicles(found, len(found), 0)
-    elif session.as_json:
-        members: dict[str, Any] = {"filters": filters} if filters else {}
-        if sort:
-            members["sort"] = {"field": sort.removeprefix("-"), "order": "desc" if sort[0] == "-" else "asc"}
-        if limit or skip:
-            members["pagination"] = {"skip": skip} | ({"limit": limit} if limit else {})
-        print_json(_data(session, INVENTORY_SEARCH, members))
-    else:
-        page = session.run(lambda agent: agent.search(sort=sort, skip=skip or None, limit=limit, **filters))
-        print_vehicles(page.vehicles, page.total, page.skip)
-        if page.skip + len(page.vehicles) < page.total:
-            err.print("For more, give --all, or a higher --limit or --skip.")
+        found = session.run(lambda agent: _all(agent, sort, session.given))
+        print_vehicles(found, len(found), 0)
+        return {"total": len(found), "vehicles": msgspec.to_builtins(found)}
+    members: dict[str, Any] = {}
+    if sort:
+        members["sort"] = {"field": sort.removeprefix("-"), "order": "desc" if sort[0] == "-" else "asc"}
+    if limit or skip:
+        members["pagination"] = {"skip": skip} | ({"limit": limit} if limit else {})
+    return session.ask(INVENTORY_SEARCH, session.with_filters(**members), SearchPage, _print_page)
+
+
+def _print_page(page: SearchPage) -> None:
+    skip = page.skip or 0
+    print_vehicles(page.vehicles, page.total, skip)
+    if skip + len(page.vehicles) < page.total:
+        err.print("For more, give --all, or a higher --limit or --skip.")
 
 
 async def _all(agent: DealerAgent, sort: str | None, filters: dict[str, Any]) -> list[Any]:
@@ -133,63 +121,21 @@ _CHANNEL_WORDS: dict[str, str] = {"email": "e-mail", "phone": "phone", "sms": "t
 # Typer has no list of literals.
 _Channel = StrEnum("_Channel", {channel: channel for channel in _CHANNEL_WORDS})  # type: ignore[misc]
 
-VinOption = Annotated[str | None, typer.Option("--vin", metavar="TEXT", help="The VIN of the vehicle.")]
-StockOption = Annotated[str | None, typer.Option("--stock", metavar="TEXT", help="Its stock number.")]
-VehicleIdOption = Annotated[str | None, typer.Option("--vehicle-id", metavar="TEXT", help="Its id.")]
 
-
-def _given(**members: Any) -> dict[str, Any]:
-    return {name: value for name, value in members.items() if value}
-
-
-@app.command(epilog=EXIT_CODES)
-@asks
-def vehicle(
-    session: Session,
-    vin: VinOption = None,
-    stock: StockOption = None,
-    vehicle_id: VehicleIdOption = None,
-    zip_code: Annotated[
-        str | None, typer.Option("--zip", metavar="TEXT", help="The buyer's ZIP code, for the offer there.")
-    ] = None,
-) -> None:
+@_skill("vehicle", VEHICLE)
+def vehicle(session: Session) -> Any:
     """Show one vehicle, by VIN, stock number or id."""
-    named = _given(vin=vin, stock=stock, vehicle_id=vehicle_id)
-    if not named:
+    if not session.part(VehicleOfInterest):
         raise typer.BadParameter("Give --vin, --stock or --vehicle-id.")
-    members = named | _given(zip=zip_code)
-    if session.as_json:
-        print_json(_data(session, INVENTORY_VEHICLE, members))
-    else:
-        print_vehicle(session.run(lambda agent: agent.vehicle(**members)))
+    return session.ask(INVENTORY_VEHICLE, session.given, VehicleDetail, print_vehicle)
 
 
-@app.command(epilog=EXIT_CODES)
-@asks
+@_skill("lead", LEAD)
 def lead(
     session: Session,
-    first_name: Annotated[str, typer.Option(metavar="TEXT", help="The customer's first name.")],
-    last_name: Annotated[str, typer.Option(metavar="TEXT", help="The customer's last name.")],
     allow: Annotated[
         list[_Channel], typer.Option(help="How the dealer may contact the customer. Repeat it for several ways.")
     ],
-    email: Annotated[str | None, typer.Option(metavar="TEXT", help="The customer's e-mail address.")] = None,
-    phone: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The customer's phone number, such as +12025550123.")
-    ] = None,
-    preferred_contact: Annotated[
-        Literal["email", "phone", "sms", "any"] | None, typer.Option(help="How the customer prefers to be contacted.")
-    ] = None,
-    vin: VinOption = None,
-    stock: StockOption = None,
-    vehicle_id: VehicleIdOption = None,
-    message: Annotated[str | None, typer.Option(metavar="TEXT", help="The customer's message.")] = None,
-    appointment_type: Annotated[
-        AppointmentType | None, typer.Option(help="The kind of visit, if the customer wants one.")
-    ] = None,
-    appointment_at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The time of the visit, such as 2027-01-11T15:00:00Z.")
-    ] = None,
     consent_text: Annotated[
         str | None,
         typer.Option(
@@ -203,37 +149,33 @@ def lead(
     source_agent: Annotated[
         str, typer.Option(metavar="TEXT", help="The name of the agent that sends the lead.")
     ] = "dealer-agent ask",
-    idempotency_key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The key of an earlier try, so that the lead is stored once.")
-    ] = None,
-) -> None:
+) -> Any:
     """Send a lead for a customer who agrees to it. It reaches the dealer's sales staff.
 
     Before anything is sent, the command shows the text of the consent and asks for agreement.
     """
-    if not (email or phone):
+    customer, visit, given = session.part(Customer) or {}, session.part(Appointment), session.given
+    if not {"email", "phone"} & customer.keys():
         raise typer.BadParameter("Give --email or --phone.")
-    if appointment_at and not appointment_type:
+    if visit and "appointment_type" not in visit:
         raise typer.BadParameter("--appointment-at needs --appointment-type.")
     if not yes and not sys.stdin.isatty():
         raise typer.BadParameter("Without a terminal, nobody can agree to the consent: give --yes.")
-    customer = _given(
-        first_name=first_name, last_name=last_name, email=email, phone=phone, preferred_contact=preferred_contact
-    )
     dealer = session.run(_name)
     ways = " and ".join(_CHANNEL_WORDS[channel] for channel in allow)
     text = consent_text or (
         f"I ask {dealer} to contact me about my request by {ways}. I agree that my name, my contact details and my "
         "request are sent to them."
     )
+    wanted = session.part(VehicleOfInterest)
     if not yes:
-        contact = [each for each in (email, phone, preferred_contact) if each]
+        first_name, last_name, *contact = customer.values()
         shown = {
             "To": dealer,
             "For": ", ".join([f"{first_name} {last_name}", *contact]),
-            "Vehicle": vin or stock or vehicle_id,
-            "Visit": " ".join(filter(None, (appointment_type, appointment_at))),
-            "Message": message,
+            "Vehicle": next(iter((wanted or {}).values()), None),
+            "Visit": " ".join((visit or {}).values()),
+            "Message": given.get("message"),
             "Consent": text,
         }
         err.print("\n".join(f"{name}: {plain(value)}" for name, value in shown.items() if value))
@@ -252,17 +194,15 @@ def lead(
             customer=customer,
             consent=consent,
             source_agent=source_agent,
-            vehicle_of_interest=_given(vin=vin, stock=stock, vehicle_id=vehicle_id) or None,
-            appointment=_given(appointment_type=appointment_type, appointment_at=appointment_at) or None,
-            message=message,
-            idempotency_key=idempotency_key,
+            vehicle_of_interest=wanted,
+            appointment=visit,
+            message=given.get("message"),
+            idempotency_key=given.get("idempotency_key"),
         ),
         again=f"--granted-at {at}",
     )
-    if session.as_json:
-        print_json(msgspec.to_builtins(submitted))
-    else:
-        print_lead(submitted)
+    print_lead(submitted)
+    return msgspec.to_builtins(submitted)
 
 
 async def _name(agent: DealerAgent) -> str:

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET
 from rich.text import Text
 
-from dealer_agent.cli.terminal import Cell, cell_text, counted, out, plain, print_table, section
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import Cell, cell_text, counted, out, plain, section
 from dealer_agent.client import SubmittedLead
 from dealer_agent.protocol.responses import Facets, Rooftop, Week
 from dealer_agent.protocol.skill import DealerInformation
@@ -21,7 +22,7 @@ def print_vehicles(vehicles: Sequence[Vehicle], total: int, skip: int) -> None:
     """A table of search results. `total` counts all matching vehicles."""
     last = skip + len(vehicles)
     title = counted(total, "vehicle") if len(vehicles) == total else f"{skip + 1:,} to {last:,} of {total:,} vehicles"
-    print_table(title, _COLUMNS, [_row(vehicle) for vehicle in vehicles], empty="No vehicle matches.")
+    Table(title, _COLUMNS, [_row(vehicle) for vehicle in vehicles], empty="No vehicle matches.").show()
 
 
 def _row(vehicle: Vehicle) -> tuple[Cell, ...]:
@@ -84,7 +85,7 @@ def _text(text: str) -> str:
 def print_facets(facets: Facets) -> None:
     """A table with a row for each facet: the values with their counts, or the least and the greatest value."""
     rows = [(name.replace("_", " "), _facet(value)) for name, value in msgspec.to_builtins(facets).items()]
-    print_table("What is in stock", ("Facet", "Values"), rows, empty="No vehicle matches.")
+    Table("What is in stock", ("Facet", "Values"), rows, empty="No vehicle matches.").show()
 
 
 def _facet(facet: Any) -> str:

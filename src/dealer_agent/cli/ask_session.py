@@ -1,20 +1,39 @@
-"""One run of `dealer-agent ask`: the connection, exit codes and messages, and what `--wire` prints."""
+"""One run of `dealer-agent ask`: its options, the connection, exit codes and messages, and what `--wire` prints.
 
+The options of a request are made from the types of its members. The filters are made from the table of the fields.
+"""
+
+import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Literal, NoReturn, TypeVar
+from enum import IntEnum, StrEnum
+from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar
 
 import anyio
+import msgspec
 import typer
 
-from dealer_agent.cli.terminal import err, fail, plain
+from dealer_agent.cli.command import Opening
+from dealer_agent.cli.terminal import err, fail, out, plain
 from dealer_agent.client import DealerAgent, DealerAgentError, Exchange
 from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Refused, Unreachable
+from dealer_agent.protocol.card import TOKEN_VARIABLE
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
+from dealer_agent.protocol.requests import (
+    FILTER_MEANINGS,
+    FILTERED,
+    Appointment,
+    Customer,
+    Filters,
+    VehicleOfInterest,
+    filter_members,
+)
+from dealer_agent.protocol.skill import InventoryVehicleRequest, LeadSubmitRequest, Skill
 
 Answer = TypeVar("Answer")
+Data = TypeVar("Data", bound=msgspec.Struct)
 
 
 class Exit(IntEnum):
@@ -35,13 +54,13 @@ EXIT_CODES = (
 
 @dataclass(frozen=True)
 class Session:
-    """The options of a command that asks the dealer at `url`."""
+    """The options of a command that asks the dealer at `url`. `given` are members of its request, as JSON values."""
 
     url: str
+    given: dict[str, Any]
     token: str | None
     wire: bool
     binding: Literal["JSONRPC", "HTTP+JSON"] | None
-    as_json: bool
 
     def run(self, asked: Callable[[DealerAgent], Awaitable[Answer]], again: str = "") -> Answer:
         """What the function returns for the dealer's agent. An error ends the command with its exit code.
@@ -64,6 +83,163 @@ class Session:
             return anyio.run(connected)
         except DealerAgentError as error:
             _fail(error, again)
+
+    def ask(self, skill: Skill, members: Mapping[str, Any], kind: type[Data], show: Callable[[Data], None]) -> Any:
+        """Asks, and shows the answer to people. Returns its data as they were received, for `--json`."""
+
+        async def asked(agent: DealerAgent) -> tuple[Any, Data | None]:
+            reply = await agent.ask(skill, members)
+            return reply.data, None if out.quiet else reply.typed(kind)
+
+        data, typed = self.run(asked)
+        if typed is not None:
+            show(typed)
+        return data
+
+    def with_filters(self, **members: Any) -> dict[str, Any]:
+        """The members of a request, with the filters if any were given."""
+        return ({"filters": self.given} if self.given else {}) | members
+
+    def part(self, kind: type[msgspec.Struct]) -> dict[str, Any] | None:
+        """The members of a part of a request; None if none was given."""
+        return {name: self.given[name] for name in kind.__struct_fields__ if name in self.given} or None
+
+
+_ROWS = {name: row for row in FILTERED for name in filter_members(row)}
+
+
+def _options(
+    kind: type[msgspec.Struct], meanings: Mapping[str, str], *, required: bool = False, panel: str | None = None
+) -> dict[str, tuple[Any, Any]]:
+    """The options for these members of a type, with their help. `required`: as the type says, else none is."""
+    members = [field for field in msgspec.structs.fields(kind) if field.name in meanings]
+    return {
+        field.name: _option(field, meanings[field.name], required=required and field.required, panel=panel)
+        for field in members
+    }
+
+
+def _option(field: msgspec.structs.FieldInfo, meaning: str, *, required: bool, panel: str | None) -> tuple[Any, Any]:
+    """The annotation and the default of the option for a member, from its type."""
+    kind = msgspec.inspect.type_info(field.type)
+    option: dict[str, Any] = {"help": meaning, "metavar": "TEXT"}
+    python: Any = str
+    match kind:
+        case msgspec.inspect.ListType(item_type=item):
+            python = list[str]
+            if isinstance(item, msgspec.inspect.LiteralType):
+                # Typer has no list of literals.
+                python = list[StrEnum(field.name, {str(word): str(word) for word in item.values})]  # type: ignore[misc]
+                # The words are in the help: a metavar of all words would leave no room for the names of the options.
+                option |= {"metavar": "WORD", "help": f"{meaning} One of {', '.join(map(str, item.values))}."}
+        case msgspec.inspect.LiteralType(values=values):
+            python = Literal[tuple(values)]
+            del option["metavar"]
+        case msgspec.inspect.IntType():
+            python = int
+            option |= {"min": kind.ge, "metavar": "NUMBER"}
+        case msgspec.inspect.BoolType():
+            # False is no constraint, so the option has no negative form.
+            python = bool
+            del option["metavar"]
+    named = typer.Option(f"--{_dashed(field.name)}", rich_help_panel=panel, show_default=False, **option)
+    if required:
+        return Annotated[python, named], inspect.Parameter.empty
+    return Annotated[python | None, named], None
+
+
+def _meaning(name: str) -> str:
+    """The label of the field, and what the published schema says of the filter."""
+    row = _ROWS.get(name)
+    end = {"_min": ", at least", "_max": ", at most"}.get(name[-4:], "")
+    label = f"{row.field.label}{end}." if row else ""
+    meaning = FILTER_MEANINGS.get(name, "")
+    return label if label and label.startswith(meaning.rstrip(".")) else f"{label} {meaning}".strip()
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar=TOKEN_VARIABLE,
+        metavar="TOKEN",
+        help="The bearer token of the dealer. Other users of the machine can see options, but not the environment.",
+    ),
+]
+WireOption = Annotated[
+    bool,
+    typer.Option("--wire", help="Print each request and response to the standard error. Tokens are left out."),
+]
+BindingOption = Annotated[
+    Literal["JSONRPC", "HTTP+JSON"] | None,
+    typer.Option("--binding", help="The binding. By default JSON-RPC, if the card has it."),
+]
+_COMMON: Final = {
+    "context": (typer.Context, inspect.Parameter.empty),
+    "token": (TokenOption, None),
+    "wire": (WireOption, False),
+    "binding": (BindingOption, None),
+}
+
+
+def _session(
+    context: typer.Context, token: str | None, wire: bool, binding: Any, **members: Any
+) -> nullcontext[Session]:
+    given = msgspec.to_builtins({name: value for name, value in members.items() if _is_given(value)})
+    return nullcontext(Session(context.obj, given, token, wire, binding))
+
+
+def _search(**options: Any) -> nullcontext[Session]:
+    """A session whose filters are valid. Raises BadParameter."""
+    session = _session(**options)
+    try:
+        msgspec.convert(session.enter_result.given, Filters)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$.")
+        name = path.rstrip("`").partition("[")[0]
+        raise typer.BadParameter(reason, param_hint=f"--{_dashed(name)}") from None
+    return session
+
+
+def _is_given(value: object) -> bool:
+    """Whether an option was given: 0 and the empty text are values."""
+    return value is not None and value != []
+
+
+SESSION = Opening(_COMMON, _session)
+_FILTERS: Final = {name: _meaning(name) for name in Filters.__struct_fields__}
+SEARCH = Opening(_options(Filters, _FILTERS, panel="Filters") | _COMMON, _search)
+"""A session with an option for each filter of the protocol."""
+_NAMES_VEHICLE: Final = {"vin": "The VIN of the vehicle.", "stock": "Its stock number.", "vehicle_id": "Its id."}
+_ZIP: Final = {"zip": "The buyer's ZIP code, for the offer there."}
+VEHICLE = Opening(_options(InventoryVehicleRequest, _NAMES_VEHICLE | _ZIP) | _COMMON, _session)
+_CUSTOMER: Final = {
+    "first_name": "The customer's first name.",
+    "last_name": "The customer's last name.",
+    "email": "The customer's e-mail address.",
+    "phone": "The customer's phone number, such as +12025550123.",
+    "preferred_contact": "How the customer prefers to be contacted.",
+}
+_VISIT: Final = {
+    "appointment_type": "The kind of visit, if the customer wants one.",
+    "appointment_at": "The time of the visit, such as 2027-01-11T15:00:00Z.",
+}
+_REST: Final = {
+    "message": "The customer's message.",
+    "idempotency_key": "The key of an earlier try, so that the lead is stored once.",
+}
+LEAD = Opening(
+    _options(Customer, _CUSTOMER, required=True)
+    | _options(VehicleOfInterest, _NAMES_VEHICLE)
+    | _options(Appointment, _VISIT)
+    | _options(LeadSubmitRequest, _REST)
+    | _COMMON,
+    _session,
+)
 
 
 def _fail(error: DealerAgentError, again: str) -> NoReturn:

@@ -1,14 +1,19 @@
-"""`dealer-agent backup`: one file with all that a service needs."""
+"""`dealer-agent backup` and `restore`: one file with all that a service needs, and a folder that serves it again."""
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dealer_agent.cli.open_dealer import FolderOption
-from dealer_agent.cli.terminal import JsonOption, counted, err, fail, out, print_json, progress
+from dealer_agent.cli.command import FolderOption
+from dealer_agent.cli.terminal import counted, err, fail, out, progress
+
+if TYPE_CHECKING:
+    from dealer_agent.operations.backup_file import Manifest
 
 ASK_TWICE = "Passphrase for the keys in the backup"
 
@@ -24,38 +29,34 @@ def backup(
             "DEALER_AGENT_BACKUP_PASSPHRASE.",
         ),
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, Any]:
     """Write settings, database, stock and recorded heads into one file, while the service runs.
 
     The keys to customer data are in it only with --with-key. For a PostgreSQL database, the command needs a role that
     may read all rows: set DATABASE_ADMIN_URL. A backup that is killed leaves no FILE.
     """
     # Imported here: the name of the module is that of the command.
-    from dealer_agent.operations.backup import make_backup, served_in
-    from dealer_agent.operations.backup_key import check_passphrase
+    from dealer_agent.config.installation import load_served
+    from dealer_agent.operations.backup import make_backup
+    from dealer_agent.operations.backup_file import check_passphrase
 
-    served = served_in(folder, os.environ)
+    served = load_served(folder, os.environ)
     passphrase = None
     if with_key:
         if served.cipher is None:
             fail("there are no keys to back up: leave out --with-key")
-        passphrase = check_passphrase(read_passphrase(ASK_TWICE, twice=True))
-    with progress() as bar:
-        copying, writing = bar.add_task("Copying", total=None), bar.add_task("Writing", total=None)
+        passphrase = check_passphrase(_passphrase(ASK_TWICE, twice=True))
+    with _bars("Copying", "Writing") as (on_copy, on_write):
         manifest = make_backup(
             served,
             file,
             now=datetime.now(UTC),
             env=os.environ,
             passphrase=passphrase,
-            on_copy=lambda done, total: bar.update(copying, completed=done, total=total),
-            on_write=lambda done, total: bar.update(writing, completed=done, total=total),
+            on_copy=on_copy,
+            on_write=on_write,
         )
     size = file.stat().st_size
-    if as_json:
-        found = {"files": len(manifest.files), "bytes": size, "schema": manifest.schema}
-        print_json({"file": str(file), **found, "has_keys": with_key, "keys": list(manifest.keys)})
     out.print(f"{file}: {counted(len(manifest.files), 'file')}, {size:,} bytes, schema {manifest.schema}.")
     if with_key:
         err.print("The keys are in it, encrypted with the passphrase. Keep the passphrase in another place.")
@@ -64,11 +65,104 @@ def backup(
             f"The keys are not in it. To read the leads again, you need the key {manifest.keys[0]}: back up "
             "dealer-agent.keys in another place, or give --with-key."
         )
+    found = {"files": len(manifest.files), "bytes": size, "schema": manifest.schema}
+    return {"file": str(file), **found, "has_keys": with_key, "keys": list(manifest.keys)}
 
 
-def read_passphrase(question: str, *, twice: bool) -> str:
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", exists=True, dir_okay=False)],
+    target: Annotated[Path, typer.Option("--dir", metavar="FOLDER", help="The folder to create, or an empty one.")],
+    hold_deliveries: Annotated[
+        bool,
+        typer.Option(
+            "--hold-deliveries",
+            help="Park the deliveries that were waiting: nothing is sent until `deliveries retry`.",
+        ),
+    ] = False,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="The key file of the day of the backup, if the keys are not in the backup. The folder gets it.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    unverified: Annotated[
+        bool,
+        typer.Option("--unverified", help="Restore also if no key is here that tells whether the backup is yours."),
+    ] = False,
+) -> None:
+    """Verify a backup with the key of the service, and make a new folder and a new database from it.
+
+    Nothing of the file is executed: the tables are made by this program, and the file has only rows for them. A
+    PostgreSQL database is restored into the empty database that DATABASE_ADMIN_URL names. Nothing is left if the
+    command fails.
+    """
+    from dealer_agent.operations.backup_file import read_manifest
+    from dealer_agent.operations.restore import keyring_for, require_authentic, restore_backup
+
+    manifest = read_manifest(file)
+    has_keys = manifest.sealed_keys is not None
+    passphrase = _passphrase("Passphrase of the keys in the backup", twice=False) if has_keys else None
+    keyring = keyring_for(manifest, os.environ, passphrase=passphrase, key_file=keys)
+    require_authentic(manifest, keyring, unverified=unverified)
+    if keyring is None:
+        err.print(
+            "Nobody has verified this backup. Its settings and rows are taken as they are: read the settings before "
+            "you start the service."
+        )
+    else:
+        err.print(f"The backup is authentic: it is signed with a key that {_source(manifest, keys)}.")
+    with _bars("Unpacking", "Restoring rows") as (on_unpack, on_insert):
+        held = restore_backup(
+            file,
+            manifest,
+            target,
+            env=os.environ,
+            keyring=keyring,
+            unverified=unverified,
+            write_keys=has_keys or keys is not None,
+            hold=hold_deliveries,
+            on_unpack=on_unpack,
+            on_insert=on_insert,
+        )
+    out.print(f"{target} is the {manifest.kind} as it was on {manifest.made_at:%Y-%m-%d %H:%M} UTC. All hashes agree.")
+    if held is not None:
+        out.print(f"{held:,} {'delivery' if held == 1 else 'deliveries'} held.")
+    else:
+        err.print("When the service starts, it sends the deliveries that were waiting, also those sent since then.")
+    if keyring is None and manifest.keys:
+        err.print(
+            f"The keys are not in the backup. Put dealer-agent.keys with the key {manifest.keys[0]} into "
+            f"{target}, or set DEALER_AGENT_KEYS."
+        )
+    if manifest.database == "postgresql":
+        err.print("Then: dealer-agent database prepare --new-password, and set DATABASE_URL to the address it shows.")
+    out.print(f"Next: dealer-agent serve --dir {target}")
+
+
+def _source(manifest: "Manifest", keys: Path | None) -> str:
+    if manifest.sealed_keys is not None:
+        return "the passphrase opens"
+    return f"is in {keys}" if keys is not None else "is in DEALER_AGENT_KEYS"
+
+
+@contextmanager
+def _bars(*titles: str) -> Iterator[tuple[Callable[[int, int], object], ...]]:
+    """A bar for each part of the work, for a `with` block. Each function gets how much is done, and of how much."""
+    with progress() as bar:
+        tasks = [bar.add_task(title, total=None) for title in titles]
+        yield tuple(
+            lambda done, total, task=task: bar.update(task, completed=done, total=total)  # type: ignore[misc]
+            for task in tasks
+        )
+
+
+def _passphrase(question: str, *, twice: bool) -> str:
     """The passphrase of the environment, else of the person at the terminal. Ends the command if there is none."""
-    from dealer_agent.operations.backup_key import PASSPHRASE_VARIABLE
+    from dealer_agent.operations.backup_file import PASSPHRASE_VARIABLE
 
     given = os.environ.get(PASSPHRASE_VARIABLE)
     if given:

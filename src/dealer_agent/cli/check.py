@@ -12,7 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dealer_agent.cli.terminal import JsonOption, counted, err, out, plain, progress, terminal_width
+from dealer_agent.cli.command import JsonOption
+from dealer_agent.cli.terminal import counted, fail, out, plain, progress, terminal_width
 
 if TYPE_CHECKING:
     from dealer_agent.checker.events import Event
@@ -73,9 +74,8 @@ def check(
     The checks need nothing but the address: they find cards, interfaces and vehicles themselves. They submit no lead
     without --leads.
     """
-    from dealer_agent.checker.expected import read_expected
     from dealer_agent.checker.reports import REPORTS
-    from dealer_agent.checker.result import Result
+    from dealer_agent.checker.result import Result, read_expected
     from dealer_agent.checker.runner import Options
 
     reports = report or []
@@ -133,8 +133,8 @@ def _known(only: Sequence[str] | None, revisions: Sequence[str] | None, bindings
 
 async def _run(result: "Result", options: object) -> None:
     """Runs the checks, with a bar that moves."""
-    from dealer_agent.checker.check import NotChecked
     from dealer_agent.checker.events import CheckStarted, RunStarted, Verdict
+    from dealer_agent.checker.outcome import NotChecked
     from dealer_agent.checker.runner import Options, open_client, run_checks
 
     assert isinstance(options, Options)
@@ -163,7 +163,7 @@ def _show(result: "Result", reports: Sequence[Path]) -> None:
     from dealer_agent.checker.requirement import LEVELS
 
     if result.problem is not None:
-        fail_with(result.problem, EXIT_INCOMPLETE)
+        fail(result.problem, EXIT_INCOMPLETE)
     width = terminal_width() or 120
     shown = [group for group in result.groups if group.outcome in ("fail", "could not check")]
     shown.sort(key=lambda group: (group.outcome != "fail", LEVELS.index(group.requirement.level)))
@@ -182,12 +182,6 @@ def _show(result: "Result", reports: Sequence[Path]) -> None:
     )
     for path in reports:
         out.print(f"Report: {path}")
-
-
-def fail_with(message: str, code: int) -> None:
-    """Ends the command with a message and an exit code."""
-    err.print(Text.assemble(("Error:", "bold red"), " ", plain(message)))
-    raise typer.Exit(code)
 
 
 def _failure(result: "Result", group: "Group", *, short: bool) -> Lines:

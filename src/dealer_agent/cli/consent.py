@@ -3,41 +3,43 @@
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
+from dealer_agent.cli.command import CUSTOMERS, DEALER, FOLDER, command
 from dealer_agent.cli.customer_data import (
     PRIVATE_FILE,
     EmailOption,
     LeadArgument,
-    Person,
     PhoneOption,
     actor,
     allowed_text,
     contact_point,
     event_document,
-    is_known,
+    person_of,
     private_file,
     read_lead,
     record_access,
+    require_leads,
     show_event,
 )
-from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
-from dealer_agent.cli.terminal import JsonOption, counted, fail, local, out, print_json, print_table
+from dealer_agent.cli.open_dealer import DealerFolder, OpenDealer, open_dealer
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import counted, fail, local, out
 from dealer_agent.leads.consent import channels_of
+from dealer_agent.operations.erasure import is_known, revoke_consent
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.server.chain_heads import append_heads, read_heads
 from dealer_agent.storage.accesses import verify_accesses
-from dealer_agent.storage.chain_heads import Head, by_chain
 from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence, evidence_of
 from dealer_agent.storage.consents import verify_chain
-from dealer_agent.storage.event_chain import heads
-from dealer_agent.storage.leads import find_leads_of, get_lead
-from dealer_agent.storage.notices import restore_from_chain, withdraw
-from dealer_agent.storage.proofs import proven_events, proven_leads
+from dealer_agent.storage.erasure import proven_events, proven_leads
+from dealer_agent.storage.event_chain import Head, by_chain, heads
+from dealer_agent.storage.leads import find_leads_of
+from dealer_agent.storage.notices import restore_from_chain
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals_check import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
+from dealer_agent.storage.withdrawals import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -53,28 +55,25 @@ def _known_channels(names: list[str] | None) -> list[str] | None:
     return names
 
 
-@app.command("show")
+@command(app, "show", CUSTOMERS)
 def show(
+    dealer: OpenDealer,
     lead_id: Annotated[str, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")],
-    directory: DirOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, Any]:
     """Show every consent event of a lead, and by which channels the customer may be contacted now."""
-    with open_dealer(directory, customers=True) as dealer:
-        found = read_lead(dealer, lead_id, "consent show")
+    found = read_lead(dealer, lead_id, "consent show")
     clock = dealer.clock(found.stored.lead.rooftop)
     allowed = channels_of(found.stored, found.at)
-    if as_json:
-        events = [event_document(event, clock) for event in found.stored.consents]
-        print_json({"lead": lead_id, "events": events, "may_be_contacted_by": allowed})
-        return
     for event in found.stored.consents:
         show_event(event, clock)
     out.print(f"\nMay be contacted now by: {allowed_text(allowed)}")
+    events = [event_document(event, clock) for event in found.stored.consents]
+    return {"lead": lead_id, "events": events, "may_be_contacted_by": allowed}
 
 
-@app.command("revoke")
+@command(app, "revoke", CUSTOMERS)
 def revoke(
+    dealer: OpenDealer,
     lead_id: LeadArgument = None,
     email: EmailOption = None,
     phone: PhoneOption = None,
@@ -88,37 +87,27 @@ def revoke(
         ),
     ] = None,
     reason: Annotated[str | None, typer.Option(help="Why, in your words. It is stored encrypted.")] = None,
-    directory: DirOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, Any]:
     """Record that a customer withdrew consent. Name the customer by a lead, an e-mail address or a phone number.
 
     It applies to every lead with one of the customer's contact points. From then on the service sends the customer
     nothing through that channel. The running service notifies CRMs and staff that have the leads. A consent that the
     customer gives later allows the channel again.
     """
-    person = Person(lead_id, email, phone)
+    person = person_of(lead_id, email, phone)
     revoked = tuple(dict.fromkeys(channels or CHANNELS))
-    with open_dealer(directory, customers=True) as dealer:
-        found = [stored.lead.lead_id for stored in person.leads_in(dealer) if is_known(stored)]
-        if not found:
-            fail("The customer was erased: nobody can be contacted, and there is nothing to revoke")
-        record_access(dealer, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None)
-        at, by = datetime.now(UTC), actor()
-        done: dict[str, None] = {}
-        for each in found:
-            if each not in done:
-                with dealer.lock(at) as tx:
-                    applies_to = withdraw(tx, each, revoked, by=by, reason=reason, profile=dealer.profile)
-                done.update(dict.fromkeys(applies_to))
-        with dealer.read() as tx:
-            leads = [(each, get_lead(tx, each)) for each in done]
-    allowed = {each: channels_of(lead, at) if lead else () for each, lead in leads}
-    if as_json:
-        changed = [{"lead": each, "may_be_contacted_by": still} for each, still in allowed.items()]
-        print_json({"revoked": revoked, "leads": changed})
+    with dealer.read() as tx:
+        leads = require_leads(person, person.leads(tx))
+    found = [stored.lead.lead_id for stored in leads if is_known(stored)]
+    if not found:
+        fail("The customer was erased: nobody can be contacted, and there is nothing to revoke")
+    record_access(dealer, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None)
+    at = datetime.now(UTC)
+    allowed = revoke_consent(dealer.store, dealer.profile, found, revoked, by=actor(), reason=reason, at=at)
     rows = [(each, allowed_text(still)) for each, still in allowed.items()]
-    print_table(f"Revoked: {', '.join(revoked)}", ("Lead Id", "May still be contacted by"), rows)
+    Table(f"Revoked: {', '.join(revoked)}", ("Lead Id", "May still be contacted by"), rows).show()
+    changed = [{"lead": each, "may_be_contacted_by": still} for each, still in allowed.items()]
+    return {"revoked": revoked, "leads": changed}
 
 
 ContactArgument = Annotated[
@@ -131,46 +120,37 @@ ContactArgument = Annotated[
 ]
 
 
-@app.command("prove")
-def prove(contact: ContactArgument, directory: DirOption = HERE, as_json: JsonOption = False) -> None:
+@command(app, "prove", CUSTOMERS)
+def prove(dealer: OpenDealer, contact: ContactArgument) -> list[dict[str, Any]]:
     """Show what a person consented to and withdrew, also for erased leads.
 
     The law requires you to keep this (16 CFR 310.5). The access log names everyone who uses this command.
     """
-    with open_dealer(directory, customers=True) as dealer:
-        with dealer.read() as tx:
-            found = _leads(tx, contact)
-            events = proven_events(tx, found)
-        record_access(dealer, "consent prove", leads=len(found))
-    if as_json:
-        print_json([event_document(event, dealer.local) for event in events])
+    with dealer.read() as tx:
+        found = _leads(tx, contact)
+        events = proven_events(tx, found)
+    record_access(dealer, "consent prove", leads=len(found))
     for event in events:
         show_event(event, dealer.local)
+    return [event_document(event, dealer.local) for event in events]
 
 
-@app.command("export")
-def export(
-    contact: ContactArgument,
-    file: Annotated[Path, PRIVATE_FILE],
-    directory: DirOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+@command(app, "export", CUSTOMERS)
+def export(dealer: OpenDealer, contact: ContactArgument, file: Annotated[Path, PRIVATE_FILE]) -> dict[str, Any]:
     """Write a person's consent record with its proof to a file. `consent verify FILE` checks this file.
 
     The file is not encrypted. It also has the events of other leads, which name nobody. They connect the record with
     the head of the chain, and show that no event of the person's leads is left out.
     """
-    with open_dealer(directory, customers=True) as dealer:
-        with dealer.read() as tx:
-            found = _leads(tx, contact)
-        record_access(dealer, "consent export", leads=len(found))
-        with dealer.read() as tx, private_file(file) as opened:
-            evidence = evidence_of(tx, found)
-            for line in evidence.lines:
-                opened.write(line + b"\n")
+    with dealer.read() as tx:
+        found = _leads(tx, contact)
+    record_access(dealer, "consent export", leads=len(found))
+    with dealer.read() as tx, private_file(file) as opened:
+        evidence = evidence_of(tx, found)
+        for line in evidence.lines:
+            opened.write(line + b"\n")
     out.print(f"Written to {file}. The chain's head is now:\n{evidence.head}")
-    if as_json:
-        print_json({"file": str(file), "leads": len(found), "head": str(evidence.head)})
+    return {"file": str(file), "leads": len(found), "head": str(evidence.head)}
 
 
 def _leads(tx: Transaction, contact: str) -> list[str]:
@@ -181,8 +161,9 @@ def _leads(tx: Transaction, contact: str) -> list[str]:
     return found
 
 
-@app.command("verify")
+@command(app, "verify", FOLDER)
 def verify(
+    folder: DealerFolder,
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="A file of `consent export`. It needs no database and no key.")
     ] = None,
@@ -197,9 +178,7 @@ def verify(
             help="Write the table of withdrawals again from the consent record, if the record is whole.",
         ),
     ] = False,
-    directory: DirOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, Any]:
     """Check that nobody changed, removed or added consent events or entries of the access log in the database.
 
     If somebody did, it names the first broken event or entry and ends with exit code 1. It finds that the newest events
@@ -210,9 +189,8 @@ def verify(
     if file is not None and restore:
         raise typer.BadParameter("needs the database, not a FILE", param_hint="--restore-withdrawals")
     if file is not None:
-        _verify_file(file, recorded, as_json=as_json)
-        return
-    with open_dealer(directory, customers=True) as dealer:
+        return _verify_file(file, recorded)
+    with open_dealer(folder, customers=True) as dealer:
         with dealer.read() as tx:
             known = _of_dealer(recorded, tx.dealer_id)
             report = verify_chain(tx, known["consents"])
@@ -227,45 +205,35 @@ def verify(
         if different.words is not None:
             _restore(dealer)
     erased = f", {report.erased} of them of erased persons" if report.erased else ""
-    out.print(f"The consent record is whole: {counted(report.events, 'event')}{erased}.")
-    deleted = f"; the first {log.deleted:,} were deleted by age" if log.deleted else ""
-    entries = f"{log.entries:,} {'entry' if log.entries == 1 else 'entries'}"
+    out.print(f"The consent record is whole: {counted(report.rows, 'event')}{erased}.")
+    deleted = f"; the first {log.erased:,} were deleted by age" if log.erased else ""
+    entries = f"{log.rows:,} {'entry' if log.rows == 1 else 'entries'}"
     out.print(f"The access log is whole: {entries}{deleted}.")
     newest = max((dealer.local(each.at) for each in recorded or () if each.dealer_id == tx.dealer_id), default=None)
     if newest is not None:
         out.print(f"Both agree with the recorded heads; the newest head is from {local(newest)}.")
-    if as_json:
-        events = {"events": report.events, "erased": report.erased}
-        accesses = {"entries": log.entries, "deleted": log.deleted}
-        print_json({"consents": events, "accesses": accesses, "newest_recorded_head": newest})
+    events = {"events": report.rows, "erased": report.erased}
+    accesses = {"entries": log.rows, "deleted": log.erased}
+    return {"consents": events, "accesses": accesses, "newest_recorded_head": newest}
 
 
-@app.command("head")
-def head(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
+@command(app, "head", DEALER)
+def head(dealer: OpenDealer) -> list[dict[str, Any]]:
     """Print the heads of the consent record and of the access log, and add them to the file of heads.
 
     Keep the output where a person who can change the database cannot change it. `consent verify --against` reads it.
     """
-    with open_dealer(directory) as dealer:
-        with dealer.read() as tx:
-            found = heads(tx)
-        append_heads(dealer.settings.heads_file, found, tx.now)
+    with dealer.read() as tx:
+        found = heads(tx)
+    append_heads(dealer.settings.heads_file, found, tx.now)
     for each in found:
         out.print(str(each))
-    if as_json:
-        print_json(
-            [{"chain": each.chain, "rows": each.rows, "at": dealer.local(each.at), "head": str(each)} for each in found]
-        )
+    return [{"chain": each.chain, "rows": each.rows, "at": dealer.local(each.at), "head": str(each)} for each in found]
 
 
 def _restore(dealer: OpenDealer) -> None:
     """Writes the table of withdrawals again, and applies them to the leads that came while rows were missing."""
-    found, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
-    if found.lost:
-        fail(
-            f"{counted(found.lost, 'withdrawal')} of erased persons cannot be restored, because an older version "
-            "recorded them: put a backup from before the change back, and restore again"
-        )
+    _, late = restore_from_chain(dealer.store, dealer.profile, datetime.now(UTC))
     out.print(
         "The table of withdrawals was written again from the consent record. It was applied to "
         f"{counted(late, 'lead')} that came meanwhile."
@@ -292,7 +260,7 @@ def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapp
         fail(str(problem))
 
 
-def _verify_file(file: Path, recorded: list[Head] | None, *, as_json: bool) -> None:
+def _verify_file(file: Path, recorded: list[Head] | None) -> dict[str, Any]:
     try:
         found = check_evidence(_lines(file), recorded or ())
     except BadEvidence as problem:
@@ -303,10 +271,6 @@ def _verify_file(file: Path, recorded: list[Head] | None, *, as_json: bool) -> N
             "the events of the file. Export the record again: it then reaches the newest head"
         )
     # A file does not say in which zone its dealer is.
-    if as_json:
-        events = [event_document(event, _in_utc) for event in found.events]
-        head = {"chain_events": found.head.rows, "head": str(found.head), "agrees_with_a_recorded_head": bool(recorded)}
-        print_json(head | {"events": events})
     for event in found.events:
         show_event(event, _in_utc)
     out.print(
@@ -323,6 +287,9 @@ def _verify_file(file: Path, recorded: list[Head] | None, *, as_json: bool) -> N
         "It does not prove that the agent told the truth, because the dealer recorded what it received. It does not "
         "prove that the person has no other leads."
     )
+    events = [event_document(event, _in_utc) for event in found.events]
+    head = {"chain_events": found.head.rows, "head": str(found.head), "agrees_with_a_recorded_head": bool(recorded)}
+    return head | {"events": events}
 
 
 def _in_utc(at: datetime | None) -> datetime | None:

@@ -1,11 +1,10 @@
-"""Shared by commands that show customer data: the access log, the choice of a person, leads as text, private files."""
+"""Shared by commands that show customer data: the access log and its command, the choice of a person, private files."""
 
 import os
 import pwd
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, get_args
@@ -14,18 +13,35 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
+from dealer_agent.cli.command import DEALER, command
 from dealer_agent.cli.open_dealer import OpenDealer
-from dealer_agent.cli.terminal import fail, local, section
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import fail, limited, local, moment, section
 from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.local_time import first_instant
 from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
 from dealer_agent.leads.records import LeadDetails, StoredLead
+from dealer_agent.operations.erasure import Person
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.requests import Channel, Customer
-from dealer_agent.storage.accesses import log_access
+from dealer_agent.storage.accesses import list_accesses, log_access
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.leads import find_leads_of, get_lead
+
+accesses = typer.Typer(no_args_is_help=True)
+
+
+@command(accesses, "list", DEALER)
+def list_(
+    dealer: OpenDealer,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
+) -> Table:
+    """List the newest entries of the access log: when, who, by which command, and how many leads."""
+    with dealer.read() as tx:
+        found = limited(list_accesses(tx, limit + 1), limit)
+    columns = {"At": "at", "Who": "actor", "What": "action", "Lead Id": "lead_id", "Leads": "leads"}
+    empty = "Nobody looked at customer data yet."
+    return Table.of("Access log", columns, found, dealer.local, empty=empty, time=moment)
 
 
 def record_access(
@@ -106,12 +122,13 @@ PhoneOption = Annotated[
 ]
 
 
-def _day(meaning: str) -> Any:
+def day_option(meaning: str) -> Any:
+    """An option for a day."""
     return typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help=meaning)
 
 
-SinceOption = Annotated[datetime | None, _day("Only those of this day, such as 2026-03-02, or later.")]
-UntilOption = Annotated[datetime | None, _day("Only those of this day or earlier.")]
+SinceOption = Annotated[datetime | None, day_option("Only those of this day, such as 2026-03-02, or later.")]
+UntilOption = Annotated[datetime | None, day_option("Only those of this day or earlier.")]
 
 
 def days_between(dealer: OpenDealer, since: datetime | None, until: datetime | None) -> dict[str, datetime]:
@@ -146,46 +163,21 @@ def contact_point(text: str) -> str | None:
     return _email(given) if "@" in given else _phone(given)
 
 
-@dataclass(frozen=True)
-class Person:
-    """The person that a command names: by the id of a lead, or by a `contact_point`.
-
-    Raises BadParameter unless exactly one of them is given.
-    """
-
-    lead_id: str | None
-    email: str | None
-    phone: str | None
-
-    def __post_init__(self) -> None:
-        if sum(given is not None for given in (self.lead_id, self.email, self.phone)) != 1:
-            raise typer.BadParameter("give exactly one of a lead's id, --email and --phone")
-
-    @property
-    def contact(self) -> str:
-        """The `contact_point`; empty if the person is named by a lead."""
-        return self.email or self.phone or ""
-
-    def leads_now(self, dealer: OpenDealer) -> list[StoredLead]:
-        """The leads of the person, oldest first. An id also finds an erased lead."""
-        with dealer.read() as tx:
-            ids = [self.lead_id] if self.lead_id is not None else find_leads_of(tx, [self.contact])
-            found = [get_lead(tx, each) for each in ids]
-        return [stored for stored in found if stored is not None]
-
-    def leads_in(self, dealer: OpenDealer) -> list[StoredLead]:
-        """The leads of `leads_now`. Ends the command with exit code 1 if there is none."""
-        found = self.leads_now(dealer)
-        if not found and self.lead_id is not None:
-            fail(f"There is no lead {self.lead_id}; see dealer-agent leads list")
-        if not found:
-            fail(f"No lead has this {'e-mail address' if self.email is not None else 'phone number'}")
-        return found
+def person_of(lead_id: str | None, email: str | None, phone: str | None) -> Person:
+    """The person that a command names. Raises BadParameter unless exactly one of the three is given."""
+    if sum(given is not None for given in (lead_id, email, phone)) != 1:
+        raise typer.BadParameter("give exactly one of a lead's id, --email and --phone")
+    return Person(lead_id, email or phone or "")
 
 
-def is_known(stored: StoredLead) -> bool:
-    """Whether anything of the lead's customer is stored; after disposal by age, the consent may still be."""
-    return stored.lead.customer is not None or any(event.consent_text is not None for event in stored.consents)
+def require_leads(person: Person, found: list[StoredLead]) -> list[StoredLead]:
+    """The leads of the person that were found. Ends the command with exit code 1 if there is none."""
+    if not found and person.lead_id is not None:
+        fail(f"There is no lead {person.lead_id}; see dealer-agent leads list")
+    if not found:
+        is_address = person.contact.startswith(EMAIL_PREFIX)
+        fail(f"No lead has this {'e-mail address' if is_address else 'phone number'}")
+    return found
 
 
 def allowed_text(channels: Collection[str]) -> str:

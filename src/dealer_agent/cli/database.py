@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from sqlalchemy import URL
 
+from dealer_agent.cli.command import command
 from dealer_agent.cli.open_dealer import wait_for_database
 from dealer_agent.cli.terminal import err, out
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, Passwords, Roles, prepare_database
@@ -14,12 +15,7 @@ from dealer_agent.storage.database_url import database_url
 app = typer.Typer(no_args_is_help=True)
 
 
-@app.callback()
-def database() -> None:
-    """A group with one command."""
-
-
-@app.command("prepare")
+@command(app, "prepare")
 def prepare(
     url: Annotated[
         str,

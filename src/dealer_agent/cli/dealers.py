@@ -5,30 +5,22 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dealer_agent.cli.command import CHANGES, INSTALLATION, command
 from dealer_agent.cli.customer_data import actor
-from dealer_agent.cli.dealer_moves import delete_files, export, import_
-from dealer_agent.cli.open_dealer import FolderOption, OpenInstallation, open_installation, require_keys
-from dealer_agent.cli.terminal import (
-    JsonOption,
-    counted,
-    err,
-    fail,
-    local,
-    moment,
-    out,
-    plain,
-    print_json,
-    print_table,
-    progress,
-)
-from dealer_agent.config.loading import read_text
+from dealer_agent.cli.open_dealer import require_keys
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import counted, err, fail, local, moment, out, plain, progress
+from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.storage.dealer_copy import count_rows, require_removed
+from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.operations.dealer_moves import OnRows, delete_files, export_dealer, import_dealer
 from dealer_agent.storage.dealer_registry import (
     RegisteredDealer,
     add_dealer,
@@ -36,12 +28,14 @@ from dealer_agent.storage.dealer_registry import (
     all_dealers,
     all_hosts,
     change_settings,
+    count_rows,
     find_dealer,
     list_hosts,
     list_settings,
     read_settings,
     remove_dealer,
     remove_host,
+    require_removed,
     set_state,
 )
 from dealer_agent.storage.errors import DealerUnknown, SettingsConflict
@@ -52,10 +46,7 @@ from dealer_agent.storage.transaction import Transaction
 app = typer.Typer(no_args_is_help=True)
 hosts = typer.Typer(no_args_is_help=True, help="Add, remove and list the host names of a dealer.")
 app.add_typer(hosts, name="host")
-app.command("export")(export)
-app.command("import")(import_)
 
-HERE = Path()
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The dealer's id, from `dealers list`.")]
 NoteOption = Annotated[str, typer.Option(help="Why, for the history of the settings.")]
 FileArgument = Annotated[
@@ -64,8 +55,9 @@ FileArgument = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
-@app.command("add")
+@command(app, "add", CHANGES)
 def add(
+    opened: OpenInstallation,
     file: FileArgument,
     listed: Annotated[
         bool, typer.Option("--listed/--unlisted", help="Whether the public list of dealers shows this dealer.")
@@ -74,32 +66,29 @@ def add(
         bool, typer.Option("--disabled", help="Do not serve the dealer before `dealers enable`.")
     ] = False,
     note: NoteOption = "",
-    folder: FolderOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, str]:
     """Add a dealer with the settings of a dealer.toml. All processes serve it within two seconds.
 
     A file with mistakes adds nothing. The command then lists all mistakes with their lines.
     """
     text = read_text(file)
-    with open_installation(folder, for_changes=True) as opened:
-        require_keys(opened.installation)
-        dealer_id = opened.installation.dealer_settings(text).dealer.id
-        with opened.store.registration(dealer_id) as tx:
-            require_removed(tx)
-            add_dealer(tx, text.encode(), actor=actor(), note=note, enabled=not disabled, listed=listed)
-        address = _address(opened, dealer_id)
-    if as_json:
-        print_json({"id": dealer_id, "address": f"{address}/"})
+    require_keys(opened.installation)
+    dealer_id = opened.installation.dealer_settings(text).dealer.id
+    with opened.store.registration(dealer_id) as tx:
+        require_removed(tx)
+        add_dealer(tx, text.encode(), actor=actor(), note=note, enabled=not disabled, listed=listed)
+    address = _address(opened, dealer_id)
     when = " after `dealers enable`" if disabled else ""
     out.print(f"The dealer {dealer_id} is added. It answers{when} at {address}/")
+    folder = opened.installation.directory
     out.print(f"Next: dealer-agent inventory import YOUR-EXPORT.csv --dealer {dealer_id} --dir {folder}")
+    return {"id": dealer_id, "address": f"{address}/"}
 
 
-@app.command("list")
-def list_(folder: FolderOption = HERE, as_json: JsonOption = False) -> None:
+@command(app, "list", INSTALLATION)
+def list_(opened: OpenInstallation) -> Table:
     """List all dealers: id, name, state, host names."""
-    with open_installation(folder) as opened, opened.store.installation() as tx:
+    with opened.store.installation() as tx:
         dealers, owners = all_dealers(tx), all_hosts(tx)
     names: dict[str, list[str]] = {}
     for host, dealer_id in owners.items():
@@ -109,18 +98,17 @@ def list_(folder: FolderOption = HERE, as_json: JsonOption = False) -> None:
         for each in dealers
     ]
     columns = ("Id", "Name", "State", "List", "Settings", "Hosts")
-    empty = f"No dealers yet: dealer-agent dealers add FILE --dir {folder}"
-    print_table("Dealers", columns, rows, empty=empty, as_json=as_json)
+    empty = f"No dealers yet: dealer-agent dealers add FILE --dir {opened.installation.directory}"
+    return Table("Dealers", columns, rows, empty=empty)
 
 
-@app.command("show")
-def show(dealer_id: IdArgument, folder: FolderOption = HERE, as_json: JsonOption = False) -> None:
+@command(app, "show", INSTALLATION)
+def show(opened: OpenInstallation, dealer_id: IdArgument) -> dict[str, Any]:
     """Show a dealer: name, address, state, stock, settings and host names."""
-    with open_installation(folder) as opened:
-        with opened.store.read(dealer_id) as tx:
-            dealer, (newest, *_) = find_dealer(tx), list_settings(tx)
-            document, names, vehicles = read_settings(tx, newest.number), list_hosts(tx), count_for_sale(tx)
-        address = _address(opened, dealer_id)
+    with opened.store.read(dealer_id) as tx:
+        dealer, (newest, *_) = find_dealer(tx), list_settings(tx)
+        document, names, vehicles = read_settings(tx, newest.number), list_hosts(tx), count_for_sale(tx)
+    address = _address(opened, dealer_id)
     state, listing = _state(dealer)
     facts: dict[str, Any] = {
         "id": dealer_id,
@@ -132,17 +120,16 @@ def show(dealer_id: IdArgument, folder: FolderOption = HERE, as_json: JsonOption
         "hosts": names,
         "settings": {"number": newest.number, "at": newest.at, "actor": newest.actor, "note": newest.note},
     }
-    if as_json:
-        print_json(facts | {"document": document.decode()})
-        return
     changed = f"number {newest.number}, of {local(newest.at)}, by {newest.actor}"
     for name, value in (facts | {"hosts": ", ".join(names) or "-", "settings": changed}).items():
         out.print(plain(f"{name.capitalize():<10}{value}"))
     out.print(f"\nIts dealer.toml: dealer-agent dealers history {dealer_id} --number {newest.number}")
+    return facts | {"document": document.decode()}
 
 
-@app.command("edit")
+@command(app, "edit", CHANGES)
 def edit(
+    opened: OpenInstallation,
     dealer_id: IdArgument,
     file: Annotated[
         Path | None,
@@ -156,103 +143,150 @@ def edit(
         bool | None, typer.Option("--listed/--unlisted", help="Whether the public list of dealers shows this dealer.")
     ] = None,
     note: NoteOption = "",
-    folder: FolderOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, Any]:
     """Change the settings of a dealer in your editor ($EDITOR), or replace them with a file.
 
     Invalid settings change nothing: the command lists all mistakes with their lines. With an editor, you can then
     correct them. All processes use new settings within two seconds.
     """
-    with open_installation(folder, for_changes=True) as opened:
-        with opened.store.read(dealer_id) as tx:
-            current = find_dealer(tx).settings_number
-            before = read_settings(tx, current).decode()
-        if file is None and listed is None:
-            text = _edited(opened, dealer_id, before)
-        else:
-            text = before if file is None else _checked(opened, dealer_id, read_text(file))
-        number = None
-        with opened.store.write(dealer_id) as tx:
-            if listed is not None:
-                set_state(tx, listed=listed)
-            if text != before:
-                number = _store_settings(tx, text, expected or current, note)
-    if as_json:
-        print_json({"id": dealer_id, "settings": number or current, "changed": number is not None})
+    with opened.store.read(dealer_id) as tx:
+        current = find_dealer(tx).settings_number
+        before = read_settings(tx, current).decode()
+    if file is None and listed is None:
+        text = _edited(opened, dealer_id, before)
+    else:
+        text = before if file is None else _checked(opened, dealer_id, read_text(file))
+    number = None
+    with opened.store.write(dealer_id) as tx:
+        if listed is not None:
+            set_state(tx, listed=listed)
+        if text != before:
+            number = _store_settings(tx, text, expected or current, note)
     if number is not None:
         out.print(f"Stored as number {number}.")
     elif listed is None:
         out.print("Nothing has changed.")
     if listed is not None:
         out.print(f"The public list {'shows' if listed else 'does not show'} {dealer_id}.")
+    return {"id": dealer_id, "settings": number or current, "changed": number is not None}
 
 
-@app.command("history")
+@command(app, "history", INSTALLATION)
 def history(
+    opened: OpenInstallation,
     dealer_id: IdArgument,
     number: Annotated[int | None, typer.Option(min=1, help="Print the dealer.toml with this number.")] = None,
-    folder: FolderOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+) -> Table | dict[str, Any]:
     """List the settings that a dealer has had, newest first: number, time, who, why."""
-    with open_installation(folder) as opened, opened.store.read(dealer_id) as tx:
+    with opened.store.read(dealer_id) as tx:
         find_dealer(tx)
         if number is not None:
             document = read_settings(tx, number).decode()
-            if as_json:
-                print_json({"number": number, "document": document})
-            else:
+            if not out.quiet:
                 typer.echo(document, nl=False)
-            return
+            return {"number": number, "document": document}
         records = list_settings(tx)
-    columns = ("Number", "At", "Who", "Note")
-    rows = [(each.number, each.at, each.actor, each.note) for each in records]
-    print_table(f"Settings of {dealer_id}", columns, rows, time=moment, as_json=as_json)
+    columns = {"Number": "number", "At": "at", "Who": "actor", "Note": "note"}
+    return Table.of(f"Settings of {dealer_id}", columns, records, time=moment)
 
 
-@app.command("disable")
-def disable(dealer_id: IdArgument, folder: FolderOption = HERE) -> None:
+@command(app, "disable", CHANGES)
+def disable(opened: OpenInstallation, dealer_id: IdArgument) -> None:
     """Stop serving a dealer within two seconds. Its data stays."""
-    with open_installation(folder, for_changes=True) as opened, opened.store.write(dealer_id) as tx:
+    with opened.store.write(dealer_id) as tx:
         set_state(tx, enabled=False)
     out.print(f"The dealer {dealer_id} is disabled. Its addresses answer like those of an unknown dealer.")
 
 
-@app.command("enable")
-def enable(dealer_id: IdArgument, folder: FolderOption = HERE) -> None:
+@command(app, "enable", CHANGES)
+def enable(opened: OpenInstallation, dealer_id: IdArgument) -> None:
     """Serve a disabled dealer again."""
-    with open_installation(folder, for_changes=True) as opened:
-        with opened.store.write(dealer_id) as tx:
-            set_state(tx, enabled=True)
-        address = _address(opened, dealer_id)
-    out.print(f"The dealer {dealer_id} is enabled. It answers at {address}/")
+    with opened.store.write(dealer_id) as tx:
+        set_state(tx, enabled=True)
+    out.print(f"The dealer {dealer_id} is enabled. It answers at {_address(opened, dealer_id)}/")
 
 
-@app.command("remove")
-def remove(dealer_id: IdArgument, yes: YesOption = False, folder: FolderOption = HERE) -> None:
+@command(app, "remove", CHANGES)
+def remove(opened: OpenInstallation, dealer_id: IdArgument, yes: YesOption = False) -> None:
     """Delete a dealer with all its data and files. This cannot be undone. `dealers export` keeps a copy.
 
     You may stop the command and repeat it. It deletes in small parts, so that leads of other dealers never wait long.
     Each machine that serves the installation deletes its own files of the dealer within two minutes.
     """
-    with open_installation(folder, for_changes=True) as opened:
-        with opened.store.read(dealer_id) as tx:
-            what = _all_of(tx)
-        err.print(f"This deletes {plain(what)}.")
-        if not yes and not typer.confirm("Delete this dealer? This cannot be undone.", err=True):
-            fail("Nothing was deleted.")
-        removed = delete_dealer(opened, dealer_id)
-    out.print(f"The dealer {dealer_id} is removed: {sum(removed.values()):,} rows are deleted.")
-
-
-def delete_dealer(opened: OpenInstallation, dealer_id: str) -> dict[str, int]:
-    """Deletes a dealer and its files here, with a progress bar. Returns how many rows of each table."""
+    with opened.store.read(dealer_id) as tx:
+        what = _all_of(tx)
+    err.print(f"This deletes {plain(what)}.")
+    if not yes and not typer.confirm("Delete this dealer? This cannot be undone.", err=True):
+        fail("Nothing was deleted.")
     with progress() as bar:
         task = bar.add_task("Deleting", total=None)
         removed = remove_dealer(opened.store, dealer_id, lambda rows: bar.update(task, advance=rows))
-    delete_files(opened)
-    return removed
+    _delete_files(opened)
+    out.print(f"The dealer {dealer_id} is removed: {sum(removed.values()):,} rows are deleted.")
+
+
+@command(app, "export", CHANGES)
+def export(
+    opened: OpenInstallation,
+    dealer_id: IdArgument,
+    target: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to create for the dealer.")],
+    move: Annotated[
+        bool, typer.Option("--move", help="Disable the dealer first, and delete it from the installation at the end.")
+    ] = False,
+) -> None:
+    """Copy a dealer into a folder of its own: dealer.toml, keys, and a SQLite database with all data.
+
+    `dealer-agent serve --dir FOLDER` then serves it. The command verifies the copy. Do not serve a dealer in two
+    places: both would deliver the leads that wait. With --move, the dealer's files on this machine are copied too.
+    """
+    require_keys(opened.installation)
+    with _copying() as on_rows:
+        rows = export_dealer(opened, dealer_id, target, on_rows, move=move)
+    out.print(f"The dealer {dealer_id} is in {target}: {counted(rows, 'row')}, all verified.")
+    if move:
+        remove_dealer(opened.store, dealer_id)
+        _delete_files(opened)
+        out.print("It is deleted from the installation.")
+    inherited = ", ".join(f"[{name}]" for name in opened.installation.inherited)
+    if inherited:
+        out.print(f"It has inherited settings from installation.toml: check {inherited} in {target / FILE_NAME}.")
+    out.print(f"Next: set public_url under [service], then dealer-agent serve --dir {target}")
+
+
+@command(app, "import", CHANGES)
+def import_(
+    opened: OpenInstallation,
+    source: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder of the dealer.", exists=True, file_okay=False)
+    ],
+    listed: Annotated[bool, typer.Option("--listed", help="Show the dealer in the public list of dealers.")] = False,
+) -> None:
+    """Copy a dealer with a folder of its own into the installation: settings, keys, and all data of its database.
+
+    Stop the dealer's service first. The command verifies the copy before it enables the dealer. Afterwards, do not
+    serve the folder any more: both would deliver the leads that wait.
+
+    If the dealer's service has DATABASE_URL or DEALER_AGENT_KEYS in its environment, give these values to this command
+    as DEALER_DATABASE_URL and DEALER_KEYS.
+    """
+    require_keys(opened.installation)
+    with _copying() as on_rows:
+        dealer_id, address, rows = import_dealer(opened, source, os.environ, on_rows, actor=actor(), listed=listed)
+    out.print(f"The dealer {dealer_id} is in the installation: {counted(rows, 'row')}, all verified.")
+    out.print(f"It answers at {address}/. Do not serve {source} any more.")
+
+
+@contextmanager
+def _copying() -> Iterator[OnRows]:
+    """A bar that shows how many rows are copied, for a `with` block."""
+    with progress() as bar:
+        task = bar.add_task("Copying", total=None)
+        yield lambda rows, total: bar.update(task, advance=rows, total=total)
+
+
+def _delete_files(opened: OpenInstallation) -> None:
+    if problem := delete_files(opened):
+        err.print(problem)
 
 
 def _all_of(tx: Transaction) -> str:
@@ -270,56 +304,53 @@ def _all_of(tx: Transaction) -> str:
     )
 
 
-@hosts.command("add")
+@command(hosts, "add", CHANGES)
 def host_add(
+    opened: OpenInstallation,
     dealer_id: IdArgument,
     host: Annotated[str, typer.Argument(metavar="HOST", help="A host name, such as cars.example.com.")],
-    folder: FolderOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, str]:
     """Let a dealer answer at a host name of its own. Its cards and mails then name the first of its hosts by alphabet.
 
     DNS and your proxy must lead the host name to this service, and the proxy must keep the Host header.
     """
-    with open_installation(folder, for_changes=True) as opened:
-        try:
-            with opened.store.write(dealer_id) as tx:
-                name = add_host(tx, host)
-        except ValueError as problem:
-            raise typer.BadParameter(str(problem), param_hint="HOST") from None
-        address = _address(opened, dealer_id)
-    if as_json:
-        print_json({"id": dealer_id, "host": name, "address": f"{address}/"})
+    with _valid_host(), opened.store.write(dealer_id) as tx:
+        name = add_host(tx, host)
+    address = _address(opened, dealer_id)
     out.print(f"The dealer {dealer_id} answers at https://{name}/. Its cards name {address}/")
+    return {"id": dealer_id, "host": name, "address": f"{address}/"}
 
 
-@hosts.command("remove")
+@command(hosts, "remove", CHANGES)
 def host_remove(
+    opened: OpenInstallation,
     dealer_id: IdArgument,
     host: Annotated[str, typer.Argument(metavar="HOST", help="The host name, from `dealers host list`.")],
-    folder: FolderOption = HERE,
 ) -> None:
     """Take a host name from a dealer. It still answers at its other addresses."""
-    with open_installation(folder, for_changes=True) as opened:
-        try:
-            with opened.store.write(dealer_id) as tx:
-                find_dealer(tx)
-                removed = remove_host(tx, host)
-        except ValueError as problem:
-            raise typer.BadParameter(str(problem), param_hint="HOST") from None
-        if not removed:
-            fail(f"The dealer {dealer_id} has no host {plain(host)}: see dealer-agent dealers host list")
-        address = _address(opened, dealer_id)
-    out.print(f"The host is removed. The cards of {dealer_id} name {address}/")
+    with _valid_host(), opened.store.write(dealer_id) as tx:
+        find_dealer(tx)
+        removed = remove_host(tx, host)
+    if not removed:
+        fail(f"The dealer {dealer_id} has no host {plain(host)}: see dealer-agent dealers host list")
+    out.print(f"The host is removed. The cards of {dealer_id} name {_address(opened, dealer_id)}/")
 
 
-@hosts.command("list")
-def host_list(folder: FolderOption = HERE, as_json: JsonOption = False) -> None:
+@contextmanager
+def _valid_host() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem), param_hint="HOST") from None
+
+
+@command(hosts, "list", INSTALLATION)
+def host_list(opened: OpenInstallation) -> Table:
     """List the host names of all dealers."""
-    with open_installation(folder) as opened, opened.store.installation() as tx:
+    with opened.store.installation() as tx:
         owners = all_hosts(tx)
     empty = "No dealer has a host name of its own."
-    print_table("Hosts", ("Host", "Dealer"), list(owners.items()), empty=empty, as_json=as_json)
+    return Table("Hosts", ("Host", "Dealer"), list(owners.items()), empty=empty)
 
 
 def _address(opened: OpenInstallation, dealer_id: str) -> str:

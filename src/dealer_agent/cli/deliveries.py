@@ -1,22 +1,14 @@
 """`dealer-agent deliveries`: whether leads arrived at their receivers, and how to send them again."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
-from dealer_agent.cli.terminal import (
-    JsonOption,
-    err,
-    fail,
-    limited,
-    out,
-    plain,
-    print_json,
-    print_table,
-    section,
-)
+from dealer_agent.cli.command import CUSTOMERS, DEALER, command
+from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.tables import Columns, Table
+from dealer_agent.cli.terminal import err, fail, limited, out, plain, section
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY, TO_CUSTOMER
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.leads import get_lead
@@ -35,38 +27,42 @@ ChannelOption = Annotated[
 ]
 
 
-@app.command("list")
+@command(app, "list", DEALER)
 def list_(
-    directory: DirOption = HERE,
+    dealer: OpenDealer,
     state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
     channel: ChannelOption = None,
     lead: Annotated[str | None, typer.Option(metavar="LEAD", help="Only those of this lead.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
-    as_json: JsonOption = False,
-) -> None:
+) -> Table:
     """List deliveries: the lead, the channel, the state and the last problem."""
-    with open_dealer(directory) as dealer, dealer.read() as tx:
+    with dealer.read() as tx:
         found = list_deliveries(tx, limit + 1, state=state, channel=channel, lead_id=lead)
-    columns = ("Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries", "At", "Problem")
-    rows = []
-    for record in limited(list(found), limit):
-        where = record.delivery_id, record.lead_id, record.kind, record.rooftop, record.channel
-        at = dealer.local(record.settled_at or record.due_at, record.rooftop)
-        rows.append((*where, _state(record, tx.now), record.attempts, at, record.problem))
-    if channel is not None and not rows:
+    records = limited(list(found), limit)
+    columns: Columns = {
+        "Id": "delivery_id",
+        "Lead Id": "lead_id",
+        "Kind": "kind",
+        "Rooftop": "rooftop",
+        "Channel": "channel",
+        "State": lambda each: _state(each, tx.now),
+        "Tries": "attempts",
+        "At": lambda each: dealer.local(each.settled_at or each.due_at, each.rooftop),
+        "Problem": "problem",
+    }
+    if channel is not None and not records:
         _check_channel(dealer, channel)
     empty = "No such deliveries." if state or channel or lead else "No deliveries yet."
-    print_table("Deliveries", columns, rows, empty=empty, as_json=as_json)
+    return Table.of("Deliveries", columns, records, empty=empty)
 
 
-@app.command("show")
+@command(app, "show", DEALER)
 def show(
+    dealer: OpenDealer,
     delivery_id: Annotated[str, typer.Argument(metavar="ID", help="The id, from `deliveries list`.")],
-    directory: DirOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, Any]:
     """Show everything about one delivery."""
-    with open_dealer(directory) as dealer, dealer.read() as tx:
+    with dealer.read() as tx:
         record = _delivery(tx, delivery_id)
     facts = {
         "id": record.delivery_id,
@@ -82,29 +78,27 @@ def show(
         "appointment" if record.kind in TO_CUSTOMER else "because_of": record.event_id,
         "problem": record.problem,
     }
-    if as_json:
-        print_json({name: value for name, value in facts.items() if value is not None})
-        return
+    known = {name: value for name, value in facts.items() if value is not None}
     out.print(f"[bold]Delivery {facts.pop('id')}[/], {facts.pop('state')}", markup=True)
     section("What became of it", facts)
+    return known
 
 
-@app.command("retry")
+@command(app, "retry", DEALER)
 def retry(
+    dealer: OpenDealer,
     delivery_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="The id, from `deliveries list`.", show_default=False)
     ] = None,
-    directory: DirOption = HERE,
     everything: Annotated[bool, typer.Option("--all", help="All deliveries that wait or are parked.")] = False,
     channel: ChannelOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, int]:
     """Try parked and waiting deliveries again at once. The running service sends them with the same id and bytes."""
     if (delivery_id is None) != everything:
         raise typer.BadParameter("name one delivery, or give --all (with --channel NAME for those of one channel)")
     if delivery_id is not None and channel is not None:
         raise typer.BadParameter("give --channel only with --all")
-    with open_dealer(directory) as dealer, dealer.lock() as tx:
+    with dealer.lock() as tx:
         record = None if delivery_id is None else _delivery(tx, delivery_id)
         if record is not None and record.state in ("sent", "dropped"):
             again = "; dealer-agent deliveries send-again sends it again" if record.state == "sent" else ""
@@ -112,23 +106,21 @@ def retry(
         count = retry_deliveries(tx, delivery_id=delivery_id, channel=channel)
         if channel is not None and not count:
             _check_channel(dealer, channel)
-    if as_json:
-        print_json({"retried": count})
     out.print(f"{count} {'delivery is' if count == 1 else 'deliveries are'} tried again as soon as the service runs.")
+    return {"retried": count}
 
 
-@app.command("send-again")
+@command(app, "send-again", CUSTOMERS)
 def send_again(
+    dealer: OpenDealer,
     sent_id: Annotated[str, typer.Argument(metavar="ID", help="A delivery that was sent, or a lead.")],
-    directory: DirOption = HERE,
     channel: ChannelOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, Any]:
     """Send one delivery again, or a lead to every channel that has it, as a resend with a new delivery id.
 
     The document is made from the lead as it is now. Mails to customers are not sent again.
     """
-    with open_dealer(directory, customers=True) as dealer, dealer.lock() as tx:
+    with dealer.lock() as tx:
         record = get_delivery(tx, sent_id)
         if record is not None and channel is not None:
             raise typer.BadParameter("give --channel only with a lead")
@@ -144,10 +136,9 @@ def send_again(
                 f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it. "
                 "dealer-agent deliveries retry sends what waits or is parked"
             )
-    if as_json:
-        print_json({"deliveries": new_ids})
     for delivery_id in new_ids:
         out.print(f"Delivery {delivery_id} is sent as soon as the service runs.")
+    return {"deliveries": new_ids}
 
 
 def _check_channel(dealer: OpenDealer, name: str) -> None:

@@ -19,6 +19,7 @@ from dealer_agent.cli.serve import LOOPBACK, PORT, HostOption, PortOption, addre
 from dealer_agent.cli.terminal import fail, out, progress
 from dealer_agent.config import load_settings
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
+from dealer_agent.config.installation import installation_of, load_installation
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.new_dealer_file import installation_toml
@@ -62,7 +63,7 @@ def demo(
     else:
         folder = directory or Path("demo-dealers")
         _write_dealers(folder, address_of(host, port), dealers)
-        serve_installation(folder, host, port, workers=None, metrics=metrics)
+        serve_installation(load_installation(folder, {}), host, port, workers=None, metrics=metrics)
 
 
 def _serve_dealer(directory: Path, host: str, port: int, metrics: MetricsSettings) -> None:
@@ -92,7 +93,7 @@ def _serve_dealer(directory: Path, host: str, port: int, metrics: MetricsSetting
     listing = shlex.join([_program(), "leads", "list", "--dir", str(directory)])
     out.print(f"Each lead is written to {directory / 'leads'}. To list them: {listing}", soft_wrap=True)
     out.print("Ctrl-C stops it. Its log follows.")
-    run(settings, settings.service, metrics, listener, address, workers=1)
+    run(installation_of(settings, {}, address), metrics, listener, address, workers=1)
 
 
 def _program() -> str:

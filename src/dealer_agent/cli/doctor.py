@@ -1,6 +1,5 @@
 """`dealer-agent doctor`: checks what a service needs, and says what to do."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -12,16 +11,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from dealer_agent.cli.open_dealer import DealerFolder, FolderOption, find_settings, is_installation
-from dealer_agent.cli.terminal import JsonOption, counted, out, plain, terminal_width
-from dealer_agent.config import Settings, SettingsError
-from dealer_agent.config.installation import Installation, load_installation
-from dealer_agent.server.dealer_settings import load_dealer_settings
+from dealer_agent.cli.command import FolderOption, JsonOption
+from dealer_agent.cli.open_dealer import DealerFolder, find_settings
+from dealer_agent.cli.terminal import counted, out, plain, print_json, terminal_width
+from dealer_agent.config import SettingsError
+from dealer_agent.config.installation import installation_of, is_installation, load_installation
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.errors import DealerUnknown, StorageError
 from dealer_agent.storage.store import Store
 
 if TYPE_CHECKING:
-    from dealer_agent.operations.checks import CheckResult
+    from dealer_agent.operations.checks import CheckResult, Examined
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
 
@@ -44,36 +44,41 @@ def doctor(
     Ends with code 1 if there is a problem.
     """
     from dealer_agent.operations.checks import CHECK_SECONDS, run_checks, settings_check
-    from dealer_agent.operations.doctor import Examined, examine
+    from dealer_agent.operations.doctor import examine
 
     if send and dealer is None and is_installation(folder):
         raise typer.BadParameter("choose the dealer of the test leads with --dealer", param_hint="--send")
     try:
-        installation, settings = _loaded(folder, dealer)
+        examined = _examined(folder, dealer, send=send)
     except (SettingsError, StorageError) as error:
         results = run_checks([settings_check(error)], CHECK_SECONDS)
     else:
-        results = examine(Examined(os.environ, datetime.now(UTC), settings, installation, send))
+        results = examine(examined)
     if as_json:
-        typer.echo(json.dumps([result._asdict() for result in results], indent=2))
+        print_json([result._asdict() for result in results])
     else:
         _show(results)
     if any(result.status == "problem" for result in results):
         raise typer.Exit(1)
 
 
-def _loaded(folder: Path, dealer_id: str | None) -> tuple[Installation | None, Settings | None]:
-    """The installation, if the folder holds one, and the dealer. Does not migrate the database."""
+def _examined(folder: Path, dealer_id: str | None, *, send: bool) -> "Examined":
+    """The installation, and the dealer if one is chosen. Does not migrate the database."""
+    from dealer_agent.operations.checks import Examined
+
+    env, now = os.environ, datetime.now(UTC)
     if not is_installation(folder):
-        return None, find_settings(DealerFolder(folder, dealer_id))
-    installation = load_installation(folder, os.environ)
+        settings = find_settings(DealerFolder(folder, dealer_id))
+        return Examined(env, now, installation_of(settings, env), settings, send)
+    installation = load_installation(folder, env)
     if dealer_id is None:
-        return installation, None
+        return Examined(env, now, installation, None, send)
     with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
         try:
-            return installation, load_dealer_settings(installation, store, dealer_id)
+            settings = OpenInstallation(installation, store).settings_of(dealer_id)
         except DealerUnknown as problem:
             raise typer.BadParameter(str(problem), param_hint="--dealer") from None
+    return Examined(env, now, installation, settings, send)
 
 
 def _show(results: Sequence["CheckResult"]) -> None:

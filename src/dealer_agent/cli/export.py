@@ -7,35 +7,32 @@ import sys
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, BinaryIO, Literal
 
 import msgspec
 import typer
 
-from dealer_agent.cli.customer_data import OutOption, private_file, record_access
-from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
+from dealer_agent.cli.customer_data import OutOption, day_option, private_file, record_access
+from dealer_agent.cli.open_dealer import OpenDealer
 from dealer_agent.cli.terminal import counted, err, fail, progress
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView, lead_view
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.lead_search import FIRST, LAST, PAGE, LeadFilter, find_leads
 
 Format = Literal["csv", "json", "adf"]
 
 
-def _day(meaning: str) -> Any:
-    return typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help=meaning)
-
-
 def export(
-    directory: DirOption = HERE,
+    dealer: OpenDealer,
     form: Annotated[
         Format, typer.Option("--format", help="csv for a spreadsheet, json for a program, adf for a CRM.")
     ] = "csv",
-    since: Annotated[datetime | None, _day("Leads received on this day (UTC) or later.")] = None,
-    until: Annotated[datetime | None, _day("Leads received on this day (UTC) or earlier.")] = None,
+    since: Annotated[datetime | None, day_option("Leads received on this day (UTC) or later.")] = None,
+    until: Annotated[datetime | None, day_option("Leads received on this day (UTC) or earlier.")] = None,
     file: OutOption = None,
 ) -> None:
     """Write leads, oldest first, as one document: CSV with a header, a JSON array, or ADF with one prospect per lead.
@@ -43,45 +40,37 @@ def export(
     Erased leads are left out. If the command fails, it leaves no incomplete file. In CSV, an apostrophe precedes a cell
     that a spreadsheet would read as a formula, such as a phone number.
     """
-    first = None if since is None else since.replace(tzinfo=UTC)
-    end = None if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
-    if first is not None and end is not None and first >= end:
+    first = FIRST if since is None else since.replace(tzinfo=UTC)
+    end = LAST if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
+    if first >= end:
         raise typer.BadParameter("--since is later than --until")
-    with open_dealer(directory, customers=True) as dealer:
-        chosen, erased = _chosen(dealer, first, end)
-        if form == "adf" and not chosen:
-            fail("There is no lead to export, and an ADF document needs one")
-        record_access(dealer, f"leads export --format {form}", leads=len(chosen))
-        # On a terminal the leads themselves show the progress.
-        views = _views(dealer, chosen, quiet=file is None and sys.stdout.isatty())
-        with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
-            if form == "csv" and file is not None:
-                document.write(BOM_UTF8)  # Tells Excel that a file is UTF-8.
-            WRITERS[form](views, document)
-            document.flush()
+    chosen, erased = _chosen(dealer, LeadFilter(since=first, until=end))
+    if form == "adf" and not chosen:
+        fail("There is no lead to export, and an ADF document needs one")
+    record_access(dealer, f"leads export --format {form}", leads=len(chosen))
+    # On a terminal the leads themselves show the progress.
+    views = _views(dealer, chosen, quiet=file is None and sys.stdout.isatty())
+    with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
+        if form == "csv" and file is not None:
+            document.write(BOM_UTF8)  # Tells Excel that a file is UTF-8.
+        WRITERS[form](views, document)
+        document.flush()
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"
     err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.")
 
 
-def _chosen(dealer: OpenDealer, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:
-    chosen: list[str] = []
-    erased = 0
-    before: str | None = None
+def _chosen(dealer: OpenDealer, days: LeadFilter) -> tuple[list[str], int]:
+    """The ids of the leads, oldest first, and the number of erased leads that are left out."""
+    found: dict[str, bool] = {}
     while True:
         with dealer.read() as tx:
-            page = list_leads(tx, 500, before)
+            page = find_leads(tx, days, PAGE).leads
         if not page:
-            return chosen[::-1], erased
-        for lead in page:
-            if first is not None and lead.received_at < first:
-                return chosen[::-1], erased
-            if end is None or lead.received_at < end:
-                if lead.erased_at is not None:
-                    erased += 1
-                else:
-                    chosen.append(lead.lead_id)
-        before = page[-1].lead_id
+            chosen = [lead_id for lead_id, is_erased in reversed(found.items()) if not is_erased]
+            return chosen, len(found) - len(chosen)
+        found |= {lead.lead_id: lead.erased_at is not None for lead in page}
+        days = replace(days, before=page[-1].lead_id)
 
 
 def _views(dealer: OpenDealer, chosen: list[str], *, quiet: bool) -> Iterator[LeadView]:

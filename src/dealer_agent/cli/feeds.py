@@ -1,22 +1,27 @@
 """`dealer-agent feeds`: the feeds that are imported without a person."""
 
 import asyncio
+import os
+import sys
 from datetime import datetime
-from typing import Annotated
+from getpass import getpass
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from msgspec import UNSET, to_builtins
 
-from dealer_agent.cli.feed_accounts import host_key, password
-from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
-from dealer_agent.cli.terminal import JsonOption, fail, limited, out, plain, print_table, section
+from dealer_agent.cli.command import DEALER, FolderOption, command
+from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.tables import Columns, Table
+from dealer_agent.cli.terminal import fail, limited, out, plain, section
 from dealer_agent.config.feeds import FeedSettings
+from dealer_agent.config.installation import load_served
+from dealer_agent.encryption.passwords import check_new_password, hash_password
 from dealer_agent.storage.feeds import FEED, FeedState, feed_states, list_files, put_feeds
 from dealer_agent.storage.jobs import Job, JobKey
 
 app = typer.Typer(no_args_is_help=True)
-app.command("password")(password)
-app.command("host-key")(host_key)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a feed, from `feeds list`.")]
 LimitOption = Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")]
@@ -27,83 +32,52 @@ REFUSED = (
 NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with its source below it, such as [feeds.folder]."
 
 
-@app.command("list")
-def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
+@command(app, "list", DEALER)
+def list_(dealer: OpenDealer) -> Table:
     """List the feeds: state, last file, last import, next fetch, and the last problem."""
-    with open_dealer(directory) as dealer:
-        states = _states(dealer)
-        names = [feed.name for feed in dealer.settings.feeds]
-    columns = ("Feed", "Source", "State", "Newest file", "Imported", "Next", "Waiting", "Problem")
-    rows = [
-        (
-            *(each.name, each.source, _word(each)),
-            *map(dealer.local, (each.new_at, each.imported_at, _next_fetch(each))),
-            *(each.waiting, each.problem),
-        )
-        for each in (states[name] for name in names)
-    ]
-    print_table("Feeds", columns, rows, empty=NO_FEEDS, as_json=as_json)
+    columns: Columns = {"Feed": "name", "Source": "source", "State": _word, **_NEWEST}
+    return Table.of("Feeds", columns, _states(dealer).values(), dealer.local, empty=NO_FEEDS)
 
 
-@app.command("show")
-def show(name: NameArgument, directory: DirOption = HERE, as_json: JsonOption = False) -> None:
+@command(app, "show", DEALER)
+def show(dealer: OpenDealer, name: NameArgument) -> list[dict[str, Any]]:
     """Show the settings and the state of a feed."""
-    with open_dealer(directory) as dealer:
-        feed = feed_named(dealer, name)
-        state = _states(dealer)[name]
-    columns = (
-        *("Feed", "Source", "State", "In settings since", "Checked", "Answered"),
-        *("Newest file", "Imported", "Next", "Waiting", "Problem"),
-    )
-    values = (
-        *(state.name, state.source, _word(state)),
-        *map(dealer.local, (state.since, state.checked_at, state.succeeded_at)),
-        *map(dealer.local, (state.new_at, state.imported_at, _next_fetch(state))),
-        *(state.waiting, state.problem),
-    )
-    if as_json:
-        print_table("", columns, [values], as_json=True)
-        return
-    section(f"Feed {name}", dict(zip(columns, values, strict=True)))
+    feed = feed_named(dealer, name)
+    state = _states(dealer)[name]
+    since = {"In settings since": "since", "Checked": "checked_at", "Answered": "succeeded_at"}
+    columns: Columns = {"Feed": "name", "Source": "source", "State": _word, **since, **_NEWEST}
+    shown = Table.of("", columns, [state], dealer.local)
+    section(f"Feed {name}", shown.facts)
     settings = to_builtins(feed)
     if feed.upload is not UNSET:
         settings["upload"].pop("password_hash", None)
     section("Settings", {key: value for key, value in settings.items() if value not in ([], {})})
+    return shown.document
 
 
-@app.command("files")
+@command(app, "files", DEALER)
 def files(
+    dealer: OpenDealer,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only the files of this feed.")] = None,
-    directory: DirOption = HERE,
     limit: LimitOption = 20,
-    as_json: JsonOption = False,
-) -> None:
+) -> Table:
     """List the files of the feeds: when each arrived, its result, and why it was refused."""
-    with open_dealer(directory) as dealer:
-        if name is not None:
-            feed_named(dealer, name)
-        with dealer.read() as tx:
-            found = limited(list_files(tx, name, limit + 1), limit)
-        folder = dealer.settings.directory / "feeds"
-    columns = ("Feed", "Received", "Name", "Bytes", "State", "Finished", "Revision", "Problem", "Id")
-    rows = [
-        (
-            *(each.feed, dealer.local(each.received_at), each.name, each.size, each.state),
-            *(dealer.local(each.finished_at), each.revision, each.problem, each.file_id),
-        )
-        for each in found
-    ]
-    print_table("Files", columns, rows, empty="No file has arrived yet.", as_json=as_json)
-    if rows and not as_json:
-        out.print(f"Files are in {plain(str(folder))}/NAME/kept and NAME/refused. Their names begin with the id.")
-    if not as_json and any(each.state == "refused" for each in found):
-        out.print(plain(REFUSED))
+    if name is not None:
+        feed_named(dealer, name)
+    with dealer.read() as tx:
+        found = limited(list_files(tx, name, limit + 1), limit)
+    folder = dealer.settings.directory / "feeds"
+    columns = {"Feed": "feed", "Received": "received_at", "Name": "name", "Bytes": "size", "State": "state"}
+    columns |= {"Finished": "finished_at", "Revision": "revision", "Problem": "problem", "Id": "file_id"}
+    notes = [f"Files are in {folder}/NAME/kept and NAME/refused. Their names begin with the id."] if found else []
+    notes += [REFUSED] if any(each.state == "refused" for each in found) else []
+    return Table.of("Files", columns, found, dealer.local, empty="No file has arrived yet.", notes=notes)
 
 
-@app.command("run")
+@command(app, "run", DEALER)
 def run(
+    dealer: OpenDealer,
     name: NameArgument,
-    directory: DirOption = HERE,
     again: Annotated[
         bool, typer.Option("--again", help="Fetch and import the file also if it has not changed.")
     ] = False,
@@ -114,29 +88,59 @@ def run(
     from dealer_agent.feed_collection.collector import feed_kind
     from dealer_agent.jobs.loop import Next, run_job
 
-    with open_dealer(directory) as dealer:
-        feed_named(dealer, name)
-        with dealer.write() as tx:
-            put_feeds(tx, feed_rows(dealer.settings))
-        collected: list[Collected] = []
+    feed_named(dealer, name)
+    with dealer.write() as tx:
+        put_feeds(tx, feed_rows(dealer.settings))
 
-        async def collect(job: Job) -> Next:
-            collection = FeedCollection(dealer.store, import_in_process)
-            collected.append(await collection.collect(dealer.settings, job, fetches=True, again=again))
-            return collected[0].next
+    collected: list[Collected] = []
 
-        key = JobKey(dealer.profile.id, FEED, name)
-        if not asyncio.run(run_job(dealer.store, feed_kind(collect), key)):
-            fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
-        (done,) = collected
-        for file in done.files:
-            out.print(f"{plain(file.name)}: {file.state}{f'. {plain(file.problem)}' if file.problem else ''}")
-        if done.problem is not None:
-            fail(f"The feed {name}: {done.problem}")
-        if not done.files:
-            out.print("Nothing new.")
-        if any(file.state in ("refused", "failed") for file in done.files):
-            raise typer.Exit(1)
+    async def collect(job: Job) -> Next:
+        collection = FeedCollection(dealer.store, import_in_process)
+        collected.append(await collection.collect(dealer.settings, job, fetches=True, again=again))
+        return collected[0].next
+
+    key = JobKey(dealer.profile.id, FEED, name)
+    if not asyncio.run(run_job(dealer.store, feed_kind(collect), key)):
+        fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
+    (done,) = collected
+    for file in done.files:
+        out.print(f"{plain(file.name)}: {file.state}{f'. {plain(file.problem)}' if file.problem else ''}")
+    if done.problem is not None:
+        fail(f"The feed {name}: {done.problem}")
+    if not done.files:
+        out.print("Nothing new.")
+    if any(file.state in ("refused", "failed") for file in done.files):
+        raise typer.Exit(1)
+
+
+@command(app, "password")
+def password() -> None:
+    """Ask for a password, and print its hash for the upload section of a feed.
+
+    Without a terminal, the first line of the input is the password. Nothing is stored.
+    """
+    chosen = _asked_password() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    try:
+        check_new_password(chosen)
+    except ValueError as problem:
+        fail(str(problem))
+    out.print(f'password_hash = "{hash_password(chosen)}"', soft_wrap=True)
+
+
+@command(app, "host-key")
+def host_key(folder: FolderOption = Path()) -> list[dict[str, Any]]:
+    """Show the host key of the SFTP server, and its fingerprint for vendors. A missing key is made."""
+    # Imported here: asyncssh takes a moment.
+    from dealer_agent.feed_collection.host_key import fingerprint
+    from dealer_agent.feed_collection.host_key import host_key as read_host_key
+
+    installation = load_served(folder, os.environ)
+    path = installation.directory / installation.file.sftp.host_key_file
+    key = read_host_key(path)
+    public_key = " ".join(key.export_public_key().decode().split()[:2])
+    shown = Table("", ("Fingerprint", "Public key", "File"), [(fingerprint(key), public_key, str(path))])
+    section("Host key", shown.facts)
+    return shown.document
 
 
 def feed_named(dealer: OpenDealer, name: str, option: str = "NAME") -> FeedSettings:
@@ -170,3 +174,20 @@ def _word(state: FeedState) -> str:
     if state.is_late:
         return "late"
     return "ok" if state.checked_at or state.new_at else "new"
+
+
+_NEWEST: Columns = {
+    "Newest file": "new_at",
+    "Imported": "imported_at",
+    "Next": _next_fetch,
+    "Waiting": "waiting",
+    "Problem": "problem",
+}
+"""The columns about the newest file of a feed."""
+
+
+def _asked_password() -> str:
+    chosen = getpass("Password: ")
+    if getpass("Again: ") != chosen:
+        fail("The two passwords differ: try again")
+    return chosen

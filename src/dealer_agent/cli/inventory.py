@@ -13,19 +13,11 @@ import msgspec
 import typer
 from msgspec import UNSET
 
+from dealer_agent.cli.command import DEALER, FOLDER, command
 from dealer_agent.cli.feeds import feed_named
-from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
-from dealer_agent.cli.terminal import (
-    JsonOption,
-    cell_text,
-    fail,
-    limited,
-    out,
-    plain,
-    print_json,
-    print_table,
-    progress,
-)
+from dealer_agent.cli.open_dealer import DealerFolder, OpenDealer, open_dealer
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import cell_text, fail, limited, out, plain, progress
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, EVERY_CHECK, Finding, refusals
@@ -33,8 +25,7 @@ from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, FeedError, Re
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
-from dealer_agent.storage.refused_imports import RefusedImport, list_refused_imports
-from dealer_agent.storage.stock import ImportRecord, list_imports
+from dealer_agent.storage.stock import ImportRecord, RefusedImport, list_imports, list_refused_imports
 
 if TYPE_CHECKING:
     from dealer_agent.catalogue_loading.feed_import import ImportResult
@@ -72,12 +63,12 @@ def _known_checks(names: list[str] | None) -> list[str] | None:
     return names
 
 
-@app.command("import")
+@command(app, "import", FOLDER)
 def import_(
+    folder: DealerFolder,
     file: Annotated[
         Path, typer.Argument(help="The export of your inventory system.", exists=True, dir_okay=False, readable=True)
     ],
-    directory: DirOption = HERE,
     layout: Annotated[
         str | None,
         typer.Option(
@@ -120,8 +111,7 @@ def import_(
             " they are.",
         ),
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, Any]:
     """Replace the stock by a full export: add new units, update changed units, mark missing units as sold.
 
     Buyers see the old stock or the new stock, never a mixture. A running service shows the new stock within two
@@ -138,7 +128,7 @@ def import_(
     code = fork_with_limits()
     if code is not None:
         if (refused := refusal_of(code)) is not None:
-            with open_dealer(directory) as dealer:
+            with open_dealer(folder) as dealer:
                 if not dry_run:
                     _record(dealer, refused, file, *_scope(dealer, feed_name, rooftop))
                 raise refused
@@ -154,7 +144,7 @@ def import_(
         memory_limit_ends_process(),
         TemporaryFile() as spool,
         TemporaryFile() as unpacked,
-        open_dealer(directory) as dealer,
+        open_dealer(folder) as dealer,
         progress() as bar,
     ):
         settings, rooftops = _scope(dealer, feed_name, rooftop)
@@ -196,8 +186,8 @@ def import_(
             bar.stop()
             _show_feed(feed)
             _show_warnings(refusal.findings)
-            command = ["dealer-agent", "inventory", "import", str(file), "--dir", str(directory)]
-            command += [] if directory.dealer_id is None else ["--dealer", directory.dealer_id]
+            command = ["dealer-agent", "inventory", "import", str(file), "--dir", str(folder)]
+            command += [] if folder.dealer_id is None else ["--dealer", folder.dealer_id]
             command += [] if layout is None else ["--format", layout]
             command += [] if feed_name is None else ["--feed", feed_name]
             command += [part for name in rooftops for part in ("--rooftop", name)]
@@ -205,10 +195,9 @@ def import_(
         bar.update(storing, completed=len(feed.units))
     _show_feed(feed)
     _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
-    if as_json:
-        counts = {name.lower().replace(" ", "_"): count for name, count in _counts(feed, done).items()}
-        findings = msgspec.to_builtins(done.outcome.findings)
-        print_json({"layout": feed.layout, "dry_run": dry_run, **counts, "findings": findings})
+    counts = {name.lower().replace(" ", "_"): count for name, count in _counts(feed, done).items()}
+    findings = msgspec.to_builtins(done.outcome.findings)
+    return {"layout": feed.layout, "dry_run": dry_run, **counts, "findings": findings}
 
 
 def _scope(dealer: OpenDealer, feed: str | None, rooftop: list[str] | None) -> tuple[FeedSettings | None, list[str]]:
@@ -244,37 +233,34 @@ def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
     return [names[name.strip().casefold()] for name in wanted]
 
 
-@app.command("history")
+@command(app, "history", DEALER)
 def history(
-    directory: DirOption = HERE,
+    dealer: OpenDealer,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
-    as_json: JsonOption = False,
-) -> None:
+) -> Table:
     """List the imports: when, from which file, what each changed, and why one was refused."""
-    with open_dealer(directory) as dealer, dealer.read() as tx:
+    with dealer.read() as tx:
         imported, refused = list_imports(tx, limit + 1), list_refused_imports(tx, limit + 1)
     both: list[ImportRecord | RefusedImport] = [*imported, *refused]
     imports = limited(sorted(both, key=lambda each: each.at, reverse=True), limit)
-    columns = ["At", "File", "Layout", "Outcome", *_COUNTED, "Rooftops", "Feed"]
-    rows: list[tuple[Any, ...]] = [
+    columns = ("At", "File", "Layout", "Outcome", *_COUNTED, "Rooftops", "Feed")
+    rows = [
         (
             *(dealer.local(each.at), each.source, each.layout),
             "imported" if isinstance(each, ImportRecord) else "refused",
             *(getattr(each, name.lower(), None) for name in _COUNTED),
             ", ".join(each.rooftops or ("all",)),
             getattr(each, "feed", None),
+            msgspec.to_builtins(each.findings),
         )
         for each in imports
     ]
-    if as_json:
-        columns.append("Findings")
-        rows = [(*row, msgspec.to_builtins(each.findings)) for row, each in zip(rows, imports, strict=True)]
-    print_table("Imports", columns, rows, empty="Nothing was imported yet.", as_json=as_json)
-    for each in () if as_json else imports:
+    notes = []
+    for each in imports:
         if each.findings:
-            out.print(f"\n{cell_text(dealer.local(each.at))} {plain(each.source)}")
-            for finding in each.findings:
-                out.print(f"  {finding.check}: {plain(finding.sentence)}")
+            notes.append(f"\n{cell_text(dealer.local(each.at))} {each.source}")
+            notes += [f"  {finding.check}: {finding.sentence}" for finding in each.findings]
+    return Table("Imports", columns, rows, empty="Nothing was imported yet.", notes=notes, only_json=("Findings",))
 
 
 def _refusal_text(findings: Sequence[Finding], command: Sequence[str], accepted: Sequence[str]) -> str:
@@ -322,7 +308,7 @@ def _show_remarks(title: str, remarks: tuple[Remark, ...], count: int) -> None:
     if not remarks:
         return
     rows = [(str(remark.line), remark.identifier, remark.text) for remark in remarks[:REMARKS_SHOWN]]
-    print_table(f"\n{title}", ("Line", "VIN or stock", "What"), rows)
+    Table(f"\n{title}", ("Line", "VIN or stock", "What"), rows).show()
     if count > REMARKS_SHOWN:
         out.print(f"... and {count - REMARKS_SHOWN:,} more")
 
@@ -339,7 +325,7 @@ def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run:
     _show_warnings(done.outcome.findings)
     title = "\nWhat would happen" if dry_run else "\nImported"
     rows = [(name, count) for name, count in counts.items() if count or name != AT_OTHER_ROOFTOPS]
-    print_table(title, ("Units", "Count"), rows)
+    Table(title, ("Units", "Count"), rows).show()
     if done.without_rooftop:
         units = "unit names" if done.without_rooftop == 1 else "units name"
         named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""

@@ -1,5 +1,6 @@
-"""`dealer-agent leads`: the leads that buyers sent. `list`, `show` and `dispose` are here."""
+"""`dealer-agent leads`: the leads that buyers sent, and how they are erased."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -8,7 +9,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from dealer_agent.cli.command import CUSTOMERS, command, prepared
 from dealer_agent.cli.customer_data import (
+    EmailOption,
+    LeadArgument,
+    PhoneOption,
     SinceOption,
     UntilOption,
     allowed_text,
@@ -17,45 +22,37 @@ from dealer_agent.cli.customer_data import (
     event_document,
     known_contact,
     name_of,
+    person_of,
     read_lead,
     record_access,
+    require_leads,
     show_event,
 )
-from dealer_agent.cli.erasure import erase
 from dealer_agent.cli.export import export
-from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
-from dealer_agent.cli.terminal import (
-    Cell,
-    JsonOption,
-    err,
-    fail,
-    limited,
-    local,
-    moment,
-    out,
-    plain,
-    print_json,
-    print_table,
-    progress,
-    section,
-)
-from dealer_agent.dealers.retention import erase_before, purge_before
+from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.tables import Columns, Table
+from dealer_agent.cli.terminal import Cell, err, fail, limited, local, moment, out, plain, progress, section
+from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
+from dealer_agent.dealers.profile import erase_before, purge_before
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ERASED
-from dealer_agent.leads.records import LeadDetails
+from dealer_agent.leads.records import LeadDetails, StoredLead
+from dealer_agent.leads.wording import VISITS
+from dealer_agent.operations.erasure import Erasure, customers_of, is_known
 from dealer_agent.storage import erasure
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.clock import clock_problem, confirm_clock
+from dealer_agent.storage.erasure import purge
 from dealer_agent.storage.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
-from dealer_agent.storage.retention import purge
 from dealer_agent.storage.transaction import Transaction
 
 app = typer.Typer(no_args_is_help=True)
 
 
-@app.command("list")
+@command(app, "list", CUSTOMERS)
 def list_(
+    dealer: OpenDealer,
     text: Annotated[
         str,
         typer.Argument(
@@ -66,7 +63,6 @@ def list_(
             " has it.",
         ),
     ] = "",
-    directory: DirOption = HERE,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
     since: SinceOption = None,
     until: UntilOption = None,
@@ -74,40 +70,38 @@ def list_(
         LeadState | None, typer.Option(help="Only leads with a delivery in this state, or leads that were erased.")
     ] = None,
     before: Annotated[str | None, typer.Option(metavar="LEAD", help="Only leads older than this one.")] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Table:
     """List the newest leads: customer, vehicle, rooftop, agent, visit, and the states of the deliveries.
 
     A search decrypts at most the newest 20,000 leads of the chosen days. The access log has each search. Times are
     those of the lead's rooftop, and days those of the first rooftop in dealer.toml.
     """
     rows: list[tuple[Cell, ...]] = []
-    with open_dealer(directory, customers=True) as dealer:
-        sought = LeadFilter(
-            text=text, contact=known_contact(text), before=before, state=state, **days_between(dealer, since, until)
-        )
-        with dealer.read() as tx:
-            problem = clock_problem(tx)
-            found = _found(tx, sought, limit + 1)
-            for lead in limited(found.leads, limit):
-                name = ERASED if lead.customer is None else name_of(lead.customer)
-                what = lead.stock or lead.vin or _claimed(lead.payload), lead.rooftop, lead.source_agent or ERASED
-                visits = appointments_of(tx, lead.lead_id)
-                visit = visits[-1].status if visits else None
-                states = Counter(delivery.state for delivery in _deliveries(tx, lead.lead_id))
-                sent = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-                received = dealer.local(lead.received_at, lead.rooftop)
-                rows.append((lead.lead_id, received, name, *what, visit, sent))
-        if problem:
-            err.print(f"Warning: {problem}", style="yellow")
-        if found.incomplete:
-            err.print(f"Only {found.opened:,} leads were searched: choose older ones with --until or --before.")
-        shown = sum(lead.erased_at is None for lead in found.leads[:limit])
-        action = f"leads list, search of {found.opened:,}" if text else "leads list"
-        record_access(dealer, action, leads=shown, even_without=bool(text and found.opened))
+    sought = LeadFilter(
+        text=text, contact=known_contact(text), before=before, state=state, **days_between(dealer, since, until)
+    )
+    with dealer.read() as tx:
+        problem = clock_problem(tx)
+        found = _found(tx, sought, limit + 1)
+        for lead in limited(found.leads, limit):
+            name = ERASED if lead.customer is None else name_of(lead.customer)
+            what = lead.stock or lead.vin or _claimed(lead.payload), lead.rooftop, lead.source_agent or ERASED
+            visits = appointments_of(tx, lead.lead_id)
+            visit = visits[-1].status if visits else None
+            states = Counter(delivery.state for delivery in _deliveries(tx, lead.lead_id))
+            sent = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+            received = dealer.local(lead.received_at, lead.rooftop)
+            rows.append((lead.lead_id, received, name, *what, visit, sent))
+    if problem:
+        err.print(f"Warning: {problem}", style="yellow")
+    if found.incomplete:
+        err.print(f"Only {found.opened:,} leads were searched: choose older ones with --until or --before.")
+    shown = sum(lead.erased_at is None for lead in found.leads[:limit])
+    action = f"leads list, search of {found.opened:,}" if text else "leads list"
+    record_access(dealer, action, leads=shown, even_without=bool(text and found.opened))
     columns = ("Id", "Received", "Customer", "Vehicle", "Rooftop", "Agent", "Visit", "Deliveries")
     empty = "No such leads." if text or since or until or state or before else "No leads yet."
-    print_table("Leads", columns, rows, empty=empty, as_json=as_json)
+    return Table("Leads", columns, rows, empty=empty)
 
 
 def _found(tx: Transaction, sought: LeadFilter, limit: int) -> FoundLeads:
@@ -119,21 +113,15 @@ def _found(tx: Transaction, sought: LeadFilter, limit: int) -> FoundLeads:
         return find_leads(tx, sought, limit, lambda opened: bar.update(task, completed=opened))
 
 
-@app.command("show")
+@command(app, "show", CUSTOMERS)
 def show(
-    lead_id: Annotated[str, typer.Argument(help="The id, from `leads list`.")],
-    directory: DirOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+    dealer: OpenDealer, lead_id: Annotated[str, typer.Argument(help="The id, from `leads list`.")]
+) -> dict[str, Any]:
     """Show all of one lead: customer, vehicle, visits, later additions, consent and deliveries."""
-    with open_dealer(directory, customers=True) as dealer:
-        whole = read_lead(dealer, lead_id, "leads show")
-        with dealer.read() as tx:
-            deliveries = _deliveries(tx, lead_id)
+    whole = read_lead(dealer, lead_id, "leads show")
+    with dealer.read() as tx:
+        deliveries = _deliveries(tx, lead_id)
     document = _document(dealer, whole, deliveries)
-    if as_json:
-        print_json(document)
-        return
     lead, consents, _ = whole.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {local(document['received'])}", markup=True)
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
@@ -156,12 +144,14 @@ def show(
         show_event(consent, dealer.clock(lead.rooftop))
     out.print(f"\nMay be contacted now by: {allowed_text(document['may_be_contacted_by'])}")
     if deliveries:
-        columns = ("Id", "What", "Channel", "State", "Attempts", "Settled", "Problem")
-        rows = [
-            tuple(each[name] for name in ("id", "kind", "channel", "state", "tries", "settled", "problem"))
-            for each in document["deliveries"]
-        ]
-        print_table("\nDeliveries", columns, rows, time=moment)
+        columns = {"Id": "delivery_id", "What": "kind", "Channel": "channel", "State": "state", "Attempts": "attempts"}
+        columns |= {"Settled": "settled_at", "Problem": "problem"}
+        Table.of("\nDeliveries", columns, deliveries, dealer.clock(lead.rooftop), time=moment).show()
+    return document
+
+
+_DELIVERY = {"id": "delivery_id", "kind": "kind", "rooftop": "rooftop", "channel": "channel", "state": "state"}
+_DELIVERY |= {"tries": "attempts", "settled": "settled_at", "problem": "problem"}
 
 
 def _document(dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[DeliveryRecord]) -> dict[str, Any]:
@@ -175,6 +165,16 @@ def _document(dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[Deliv
         return None if content is None else msgspec.json.decode(content)
 
     payload = decoded(lead.payload) or {}
+    visits: Columns = {
+        "id": "appointment_id",
+        "kind": "kind",
+        "status": "status",
+        "rooftop": "rooftop",
+        "starts": lambda visit: dealer.local(visit.starts_at, visit.rooftop),
+        "ends": lambda visit: dealer.local(visit.ends_at, visit.rooftop),
+        "ended": lambda visit: dealer.local(visit.cancelled_at, visit.rooftop),
+        "request": lambda visit: decoded(visit.request),
+    }
     return {
         "id": lead.lead_id,
         "status": lead.status,
@@ -190,34 +190,10 @@ def _document(dealer: OpenDealer, whole: LeadDetails, deliveries: Sequence[Deliv
         "trade_in": payload.get("trade_in"),
         "message": payload.get("message"),
         "additions": [{"at": at(each.at), "changes": decoded(each.changes)} for each in events],
-        "appointments": [
-            {
-                "id": visit.appointment_id,
-                "kind": visit.kind,
-                "status": visit.status,
-                "rooftop": visit.rooftop,
-                "starts": dealer.local(visit.starts_at, visit.rooftop),
-                "ends": dealer.local(visit.ends_at, visit.rooftop),
-                "ended": dealer.local(visit.cancelled_at, visit.rooftop),
-                "request": decoded(visit.request),
-            }
-            for visit in whole.visits
-        ],
+        "appointments": Table.of("", visits, whole.visits).document,
         "consents": [event_document(event, at) for event in consents],
         "may_be_contacted_by": channels_of(whole.stored, whole.at),
-        "deliveries": [
-            {
-                "id": each.delivery_id,
-                "kind": each.kind,
-                "rooftop": each.rooftop,
-                "channel": each.channel,
-                "state": each.state,
-                "tries": each.attempts,
-                "settled": at(each.settled_at),
-                "problem": each.problem,
-            }
-            for each in deliveries
-        ],
+        "deliveries": Table.of("", _DELIVERY, deliveries, at).document,
     }
 
 
@@ -245,43 +221,199 @@ def _show_visit(visit: dict[str, Any]) -> None:
     section(f"Visit {visit['id']}: {visit['kind']}, {visit['status']}", facts | asked)
 
 
-app.command("erase")(erase)
-app.command("export")(export)
+KEPT = {
+    "Lead id, time, vehicle, rooftop; times of visits and deliveries": (
+        "the dealership's own record of what happened; nothing in it names or reaches the person"
+    ),
+    "Consent events without texts and names: times, channels, a salted hash": (
+        "the chain of events shows whether somebody changed it; without the salt the hash discloses nothing"
+    ),
+    "Withdrawals of consent: a keyed hash of the contact point, the channel, the time": (
+        "an agent may send the old consent again; it must not allow a channel that the person withdrew"
+    ),
+    "Access log": "16 CFR 314.4(c)(8): who looked, when, and at which lead id",
+}
+"""What an erasure leaves, and why."""
+PROOF = "Proof of consent (encrypted): the text as shown, channels, times, agent, name, contact points"
+PROOF_WHY = (
+    "16 CFR 310.5: kept until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
+    "--consent-too erases it"
+)
 
 
-@app.command("dispose")
+@command(app, "erase", CUSTOMERS)
+def erase(
+    dealer: OpenDealer,
+    lead_id: LeadArgument = None,
+    email: EmailOption = None,
+    phone: PhoneOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    consent_too: Annotated[
+        bool, typer.Option("--consent-too", help="Erase the proof of consent too, also of leads erased before.")
+    ] = False,
+    final: Annotated[
+        bool,
+        typer.Option(
+            "--final", help="Make the erasure final now: replace the key, and destroy the old one. Takes longer."
+        ),
+    ] = False,
+) -> dict[str, Any]:
+    """Erase a person: every lead with an e-mail address or phone number, or one lead. This cannot be undone.
+
+    The command shows what it will erase, and asks. It overwrites names, addresses and messages, cancels future visits,
+    and drops the deliveries that wait. It keeps the proof of consent separately, as the law requires, unless you give
+    --consent-too. You need not restart a running service.
+    """
+    person = person_of(lead_id, email, phone)
+    if final and from_environment(os.environ):
+        fail(
+            f"--final cannot change the keys in {KEYS_VARIABLE}. Erase without it, then replace the key "
+            "(dealer-agent keys rotate --help): the erasure is final when you have removed the old key there"
+        )
+    erased = Erasure(dealer.store, dealer.profile, person, consent_too)
+    if lead_id is not None and (problem := erased.why_unreadable()):
+        out.print(f"The lead {lead_id} cannot be shown: {problem}")
+        _confirm("Erase it anyway?", yes=yes)
+        erased.erase_one(lead_id)
+        out.print(f"The lead {lead_id} is erased.")
+        _show_receivers(dealer, erased)
+        if erased.proof_kept_until() is not None:
+            out.print("The proof of consent is kept separately. --consent-too erases it.")
+    else:
+        _erase_person(dealer, erased, yes=yes, again=final)
+    (_make_final if final else _tell_when_final)(dealer)
+    return {
+        "erased": erased.lead_ids,
+        "channels_with_a_copy": erased.copies,
+        "cancelled_visits": [visit.appointment_id for visit in erased.visits],
+        "proof_kept_until": dealer.local(erased.proof_kept_until()),
+        "final": final,
+    }
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    if not yes and not typer.confirm(f"{question} This cannot be undone.", err=True):
+        fail("Nothing was erased.")
+
+
+def _erase_person(dealer: OpenDealer, erased: Erasure, *, yes: bool, again: bool) -> None:
+    """Erases all leads of the person. With `again`, it is no error that there are none.
+
+    So a command that was killed before the erasure was final can be repeated.
+    """
+    person, proven = erased.person, erased.proven()
+    found = erased.leads()
+    if person.lead_id is not None or not (proven or again):
+        require_leads(person, found)
+    leads = list(filter(is_known, found))
+    if not leads and not proven:
+        out.print("There is nothing to erase: the person was erased before, or was never here.")
+        return
+    others = erased.others(leads)
+    only = leads[0].lead.lead_id if len(leads) == 1 and not proven else None
+    record_access(dealer, "leads erase", leads=len(leads) + len(proven), lead_id=person.lead_id or only)
+    if proven:
+        out.print(f"The proof of consent of these erased leads will be erased: {', '.join(proven)}")
+    if leads:
+        rows = [_erased_row(dealer, each) for each in leads]
+        Table("To be erased", ("Id", "Received", "Customer", "Agent"), rows).show()
+    _confirm("Erase this person?", yes=yes)
+    counts = erased.erase(leads, proven)
+    Table("\nErased", ("What", "Count"), list(counts.items())).show()
+    until = erased.proof_kept_until()
+    proof = [] if until is None else [(PROOF, PROOF_WHY.format(until=until))]
+    Table("\nKept", ("What", "Why"), [*KEPT.items(), *proof]).show()
+    _show_receivers(dealer, erased)
+    if others:
+        out.print(
+            "\nThese leads share an e-mail address or phone number with what was erased, and are kept: "
+            f"{', '.join(others)}. If they are the same person's, erase them too."
+        )
+
+
+def _erased_row(dealer: OpenDealer, stored: StoredLead) -> tuple[Cell, ...]:
+    name, lead = customers_of(stored)[-1], stored.lead
+    received = dealer.local(lead.received_at, lead.rooftop)
+    return lead.lead_id, received, f"{name.first_name} {name.last_name}", lead.source_agent or ERASED
+
+
+def _show_receivers(dealer: OpenDealer, erased: Erasure) -> None:
+    """Says which channels have a copy, and which visits are cancelled."""
+    for arrived, words in ((True, "have a copy"), (False, "may have a copy, because a delivery was not finished")):
+        where = ", ".join(plain(channel) for channel in sorted(erased.copies) if erased.copies[channel] is arrived)
+        if where:
+            out.print(f"\nThese channels {words}: {where}. Erase the lead there.")
+    if erased.copies:
+        out.print("The running service notifies each of them, unless `notices` in dealer.toml excludes that.")
+    for visit in erased.visits:
+        when = local(dealer.local(visit.starts_at, visit.rooftop))
+        what = f"{VISITS[visit.kind]} at {plain(visit.rooftop)} on {when}"
+        out.print(f"\nThe {what} is cancelled. The running service notifies the rooftop.")
+
+
+def _make_final(dealer: OpenDealer) -> None:
+    """Replaces the key, and destroys every key that may have encrypted erased data. Ends the command if one is left.
+
+    In an installation, the dealer's key first: the key of the installation decrypts remains of it.
+    """
+    # Imported here: the other commands of the group need no key rotation.
+    from dealer_agent.cli.keys import encrypting, show_change
+    from dealer_agent.operations.key_changes import destroy_keys, rotations_of
+
+    with encrypting() as on_progress:
+        for rotation in rotations_of(dealer.settings, dealer.store, on_progress):
+            for changed in destroy_keys(rotation):
+                show_change(changed)
+    folder = dealer.settings.installation or dealer.settings.directory
+    out.print(
+        f"\nThe erasure is final: the old key is destroyed. Back up {folder / KEY_FILE_NAME} again, and "
+        "delete its older copies: with one of them, remains in the database's files and in its backups can be read."
+    )
+
+
+def _tell_when_final(dealer: OpenDealer) -> None:
+    # Imported here, as in `_make_final`.
+    from dealer_agent.operations.key_changes import when_final
+
+    out.print(
+        f"\nThe erasure becomes final {when_final(dealer.settings, dealer.store, datetime.now(UTC))}. Until then, a "
+        "person who has the key and the database's files can read remains in them."
+    )
+
+
+app.command("export")(prepared(export, CUSTOMERS))
+
+
+@command(app, "dispose", CUSTOMERS)
 def dispose(
-    directory: DirOption = HERE,
+    dealer: OpenDealer,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how much would be erased. Erase nothing.")] = False,
     clock_is_right: Annotated[
         bool, typer.Option("--clock-is-right", help="Confirm the clock, after the service did not run for a long time.")
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> dict[str, Any]:
     """Erase old customer data, as the running service does every hour: see the section privacy of dealer.toml.
 
     If the clock is far from the time at which the service last ran, nothing is erased until you confirm the clock.
     """
     now = datetime.now(UTC)
-    with open_dealer(directory, customers=True) as dealer:
-        profile = dealer.profile
-        if dry_run:
-            with dealer.read(now) as tx:
-                if (problem := clock_problem(tx)) and not clock_is_right:
-                    fail(problem)
-                done = erasure.disposable(tx, **erase_before(profile.privacy, now))
-        else:
-            if clock_is_right:
-                with dealer.write(now) as tx:
-                    confirm_clock(tx)
-            done = erasure.dispose(dealer.store, profile.id, **erase_before(profile.privacy, now), now=now)
-            purge(dealer.store, profile.id, **purge_before(profile.privacy, now), now=now)
-    if as_json:
-        print_json({"customers_of_leads": done.leads, "texts_of_consents": done.consents, "dry_run": dry_run})
+    profile = dealer.profile
+    if dry_run:
+        with dealer.read(now) as tx:
+            if (problem := clock_problem(tx)) and not clock_is_right:
+                fail(problem)
+            done = erasure.disposable(tx, **erase_before(profile.privacy, now))
+    else:
+        if clock_is_right:
+            with dealer.write(now) as tx:
+                confirm_clock(tx)
+        done = erasure.dispose(dealer.store, profile.id, **erase_before(profile.privacy, now), now=now)
+        purge(dealer.store, profile.id, **purge_before(profile.privacy, now), now=now)
     rows = (
         ("Customers of leads, after their last use", profile.privacy.keep_leads_days, done.leads),
         ("Texts of consents, after their last event", profile.privacy.keep_consents_days, done.consents),
     )
-    print_table("Would be erased" if dry_run else "Erased", ("What", "After days", "Count"), rows)
+    Table("Would be erased" if dry_run else "Erased", ("What", "After days", "Count"), rows).show()
     if dry_run:
         out.print("\nNothing was changed (--dry-run).")
+    return {"customers_of_leads": done.leads, "texts_of_consents": done.consents, "dry_run": dry_run}

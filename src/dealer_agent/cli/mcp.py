@@ -31,7 +31,7 @@ async def _serve(url: str, token: str | None) -> None:
 
     from dealer_agent.client import DealerAgent
     from dealer_agent.client.errors import Refused
-    from dealer_agent.leads.consent_terms import consent_terms
+    from dealer_agent.leads.consent import consent_terms
     from dealer_agent.mcp_tools.bridge import serve_stdio
     from dealer_agent.mcp_tools.consent import CONSENT_TEXT, consent_text
 

@@ -3,30 +3,27 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, overload
+from typing import overload
 from zoneinfo import ZoneInfo
 
 import typer
-from typer.main import get_command
 
 from dealer_agent.cli.terminal import err, fail
 from dealer_agent.config import Settings, load_settings
-from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
-from dealer_agent.config.installation import Installation, load_installation
+from dealer_agent.config.installation import Installation, installation_of, is_installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.open_installation import OpenInstallation, open_store
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_database
 from dealer_agent.storage.database_url import is_sqlite
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import DatabaseReadOnly, DealerUnknown
-from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.server_start import START_SECONDS, wait_for_server
+from dealer_agent.storage.migrate import START_SECONDS, migrate, wait_for_server
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -43,59 +40,6 @@ class DealerFolder:
 
     def __str__(self) -> str:
         return str(self.path)
-
-
-def _folder(value: str | DealerFolder) -> DealerFolder:
-    # Typer also parses the default.
-    return value if isinstance(value, DealerFolder) else DealerFolder(Path(value))
-
-
-def _with_dealer(context: typer.Context, folder: DealerFolder) -> DealerFolder:
-    return replace(folder, dealer_id=context.meta.get(_CHOSEN))
-
-
-def _choose_dealer(context: typer.Context, dealer_id: str | None) -> None:
-    context.meta[_CHOSEN] = dealer_id
-
-
-_CHOSEN = "dealer_agent.dealer"
-
-FOLDER_HELP = (
-    "The folder that holds dealer.toml or installation.toml and, unless DATABASE_URL is set, the SQLite database."
-)
-DirOption = Annotated[
-    DealerFolder,
-    typer.Option("--dir", metavar="FOLDER", parser=_folder, callback=_with_dealer, help=FOLDER_HELP),
-]
-HERE = DealerFolder(Path())
-
-FolderOption = Annotated[Path, typer.Option("--dir", help=FOLDER_HELP)]
-"""The folder of a command that is not about one dealer."""
-
-
-def _dealer_option(
-    dealer: Annotated[
-        str | None,
-        typer.Option(
-            "--dealer",
-            metavar="ID",
-            is_eager=True,  # It is read before `--dir`, whose value gets it.
-            expose_value=False,
-            callback=_choose_dealer,
-            help="The dealer, if installation.toml is in the folder and there are several.",
-        ),
-    ] = None,
-) -> None:
-    """A command that only declares the option."""
-
-
-def add_dealer_option(command: Any) -> None:
-    """Gives the option `--dealer` to a command that has a `DirOption`. Its parameter of that type gets the value."""
-    names = [parameter.name for parameter in command.params]
-    if "directory" in names:
-        declared = typer.Typer(add_completion=False)
-        declared.command()(_dealer_option)
-        command.params.insert(names.index("directory") + 1, get_command(declared).params[0])
 
 
 @dataclass(frozen=True)
@@ -139,33 +83,42 @@ class OpenDealer:
         return self.store.lock(self.profile.id, now)
 
 
-@dataclass(frozen=True)
-class OpenInstallation:
-    """An installation whose database is open."""
-
-    installation: Installation
-    store: Store
-
-
 def wait_for_database(url: str) -> None:
     """Waits for a PostgreSQL server that does not accept connections yet, and says so. Raises StorageError."""
     wait_for_server(url, lambda why: err.print(f"Waiting for up to {START_SECONDS} seconds, because {why}."))
 
 
+def find_served(directory: Path, listens_at: str) -> Installation:
+    """What a service serves from a folder. Raises SettingsError."""
+    if is_installation(directory):
+        return load_installation(directory, os.environ)
+    return installation_of(find_settings(DealerFolder(directory)), os.environ, listens_at)
+
+
 @contextmanager
-def open_installation(directory: Path, *, waits: bool = False, for_changes: bool = False) -> Iterator[OpenInstallation]:
+def open_served(installation: Installation) -> Iterator[OpenInstallation]:
+    """What a service serves, with its database, which is migrated first. Raises StorageError.
+
+    It waits for a PostgreSQL server that is starting.
+    """
+    wait_for_database(installation.database_url)
+    migrate(installation.database_url)
+    with open_store(installation) as store:
+        yield OpenInstallation(installation, store)
+
+
+@contextmanager
+def open_installation(directory: Path, *, for_changes: bool = False) -> Iterator[OpenInstallation]:
     """The installation in a folder, with its database, which is migrated first. Raises SettingsError, StorageError.
 
-    With `waits`, it waits for a PostgreSQL server that is starting. With `for_changes`, it is for changes of dealers,
-    which the service's role of PostgreSQL may not make: the database is that of DATABASE_ADMIN_URL, if it is set.
+    With `for_changes`, it is for changes of dealers, which the service's role of PostgreSQL may not make: the database
+    is that of DATABASE_ADMIN_URL, if it is set.
     """
     installation = load_installation(directory, os.environ)
     url = installation.database_url
     if for_changes and not is_sqlite(url) and (admin_url := os.environ.get(ADMIN_VARIABLE)):
         require_same_database(url, admin_url)
         url = admin_url
-    if waits:
-        wait_for_database(url)
     migrate(url)
     with Store.open(url, installation.cipher, many_dealers=True) as store:
         try:
@@ -183,11 +136,6 @@ def require_keys(installation: Installation) -> None:
     """Ends the command if the installation has no key."""
     if installation.cipher is None:
         fail(f"There is no key: put {KEY_FILE_NAME} back from your backup, or set {KEYS_VARIABLE}")
-
-
-def is_installation(directory: Path) -> bool:
-    """Whether a folder holds an installation."""
-    return (directory / INSTALLATION_FILE).exists()
 
 
 def find_settings(folder: DealerFolder) -> Settings:
@@ -218,7 +166,7 @@ def _chosen_dealer(opened: OpenInstallation, dealer_id: str | None) -> Settings:
             raise typer.BadParameter(_which(known), param_hint="--dealer")
         (dealer_id,) = known
     try:
-        settings = load_dealer_settings(opened.installation, opened.store, dealer_id)
+        settings = opened.settings_of(dealer_id)
     except DealerUnknown as problem:
         with opened.store.installation() as tx:
             known = [dealer.dealer_id for dealer in all_dealers(tx)]

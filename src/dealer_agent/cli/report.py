@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
+from dealer_agent.cli.open_dealer import OpenDealer
 from dealer_agent.cli.terminal import err, plain
 from dealer_agent.reports.month import Month
 
@@ -14,7 +14,7 @@ JSON_AND_FILE = "--json prints the report; --out writes a page: use one of them"
 
 
 def report(
-    directory: DirOption = HERE,
+    dealer: OpenDealer,
     month: Annotated[
         str | None, typer.Option(metavar="YYYY-MM", help="The month. The default is the last month that is over.")
     ] = None,
@@ -25,11 +25,11 @@ def report(
 ) -> None:
     """Show what agents asked in a month, what they did not find, which prices kept vehicles out, leads, and visits.
 
-    These are counts only, without data of customers. Each number has that of the month before beside it.
+    Each number has that of the month before beside it.
     """
     # Imported here: `--help` does not need them.
-    from dealer_agent.reports.reading import read_report
     from dealer_agent.reports.rendering import render_json, render_page, render_text
+    from dealer_agent.reports.report import read_report
 
     if as_json and file is not None:
         raise typer.BadParameter(JSON_AND_FILE, param_hint="--json")
@@ -37,7 +37,7 @@ def report(
         wanted = None if month is None else Month.parse(month)
     except ValueError as problem:
         raise typer.BadParameter(str(problem), param_hint="--month") from None
-    with open_dealer(directory) as dealer, dealer.read() as tx:
+    with dealer.read() as tx:
         chosen = wanted or Month.of(datetime.now(UTC), dealer.profile.timezone).previous
         found = read_report(tx, dealer.profile, chosen)
     if file is not None:

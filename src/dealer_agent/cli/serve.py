@@ -1,6 +1,7 @@
 """`dealer-agent serve`: runs the service in the foreground."""
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -8,25 +9,16 @@ from urllib.parse import urlsplit
 import typer
 from msgspec import UNSET
 
-from dealer_agent.cli.open_dealer import (
-    DealerFolder,
-    FolderOption,
-    find_settings,
-    is_installation,
-    open_installation,
-    opened,
-    require_keys,
-    wait_for_database,
-)
+from dealer_agent.cli.command import FolderOption
+from dealer_agent.cli.open_dealer import find_served, open_served, require_keys
 from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.config.settings import MetricsSettings, Settings
-from dealer_agent.dealers.hosts import is_this_machine
+from dealer_agent.config.installation import Installation
+from dealer_agent.config.settings import MetricsSettings
+from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.protocol.well_known import CARD_PATH
-from dealer_agent.storage.dealer_registry import all_dealers
-from dealer_agent.storage.errors import NotIsolated
-from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.store import Store
 
 HostOption = Annotated[
     str | None, typer.Option(help="The IP address to listen on, by default 127.0.0.1. 0.0.0.0 means all interfaces.")
@@ -57,105 +49,91 @@ def serve(
     With installation.toml in the folder, it serves all dealers of the installation. The section [installation] then has
     the defaults of --host, --port and --workers.
     """
-    if is_installation(folder):
-        serve_installation(folder, host, port, workers)
-    else:
-        _serve_dealer(folder, host or LOOPBACK, port or PORT, workers or 1)
-
-
-def _serve_dealer(folder: Path, host: str, port: int, workers: int) -> None:
-    # Imported here: the server takes a second, and `serve --help` does not need it.
-    from dealer_agent.alerts.watches import watch_of_dealer
-    from dealer_agent.bootstrap.traces import check_traces
-    from dealer_agent.cli.upload_supervisor import receiving_uploads
-    from dealer_agent.cli.uvicorn_server import listen, run
-
-    settings = find_settings(DealerFolder(folder))
-    check_traces(settings.traces)
-    channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
-    watch_of_dealer(settings)  # So do the alerts.
-    wait_for_database(settings.database_url)
-    with opened(settings, customers=True) as dealer, dealer.read() as tx:
-        stocked = read_revision(tx).stock > 0
-        not_isolated = dealer.store.isolation_problem()
-    listener = listen(host, port)
-    address = address_of(host, port)
-    base = settings.base_url(address)
-    out.print(f"{settings.dealer.name} answers at {base}/")
-    out.print(f"Its card: {settings.service.public_url or address}{CARD_PATH}")
-    problems = [problem_of_card(listener.getsockname()[0], settings.service.public_url or address)]
-    if settings.mail.confirms_visits:
-        problems.append(problem_of_links(base))
-    _warn(*problems, _words_of(not_isolated))
-    if not stocked:
-        _warn(_without_stock(settings))
-    if not settings.sftp.enabled and any(feed.upload is not UNSET for feed in settings.feeds):
-        _warn("A feed waits for uploads, but the SFTP server is off: write enabled = true under [sftp] in dealer.toml.")
-    with receiving_uploads(settings.directory, settings.database_url, settings.sftp):
-        run(settings, settings.service, settings.metrics, listener, address, workers)
+    served = find_served(folder, address_of(host or LOOPBACK, port or PORT))
+    serve_installation(served, host, port, workers, served.file.metrics)
 
 
 def serve_installation(
-    folder: Path, host: str | None, port: int | None, workers: int | None, metrics: MetricsSettings | None = None
+    installation: Installation, host: str | None, port: int | None, workers: int | None, metrics: MetricsSettings
 ) -> None:
-    """Serves all dealers of an installation. An option that is None has the value of `installation.toml`."""
-    from dealer_agent.alerts.watches import watch_of_operator
-    from dealer_agent.bootstrap.traces import check_traces
+    """Serves an installation. An option that is None has the value of its settings."""
+    # Imported here: the server takes a second, and `serve --help` does not need it.
+    from dealer_agent.alerts.watches import watch_of_machine
+    from dealer_agent.bootstrap.composition import check_traces
     from dealer_agent.cli.upload_supervisor import receiving_uploads
     from dealer_agent.cli.uvicorn_server import listen, run
 
-    with open_installation(folder, waits=True) as opened_installation:
-        installation, store = opened_installation.installation, opened_installation.store
-        check_traces(installation.file.traces)
+    section, only = installation.file.installation, installation.only
+    # Everything has what it needs, or the service does not start: traces, channels, alerts and keys.
+    check_traces(installation.file.traces)
+    if only is None:
         require_keys(installation)
-        watch_of_operator(installation)  # The alerts have what they need, or the service does not start.
-        store.check_keys(ALL_DEALERS)
-        with store.installation() as tx:
-            dealers = sum(dealer.enabled for dealer in all_dealers(tx))
-        not_isolated = store.isolation_problem()
-    if not_isolated is not None and dealers > 1:
-        raise NotIsolated(not_isolated)
-    section = installation.file.installation
+    else:
+        channel_secrets(only, os.environ)
+    watch_of_machine(installation)
+    with open_served(installation) as opened:
+        opened.store.check_keys(opened.owner)
+        opened.read()
+        not_isolated = opened.store.isolation_problem()
+        stocked = only is None or has_stock(opened.store, only.dealer.id)
     host, port = host or section.host, port or section.port
     listener = listen(host, port)
-    out.print(f"{counted(dealers, 'dealer')}, listed at {installation.public_url}/")
-    _warn(
-        _words_of(not_isolated),
-        problem_of_card(listener.getsockname()[0], installation.public_url, SET_INSTALLATIONS_URL),
-    )
-    if not dealers:
-        _warn(f"No dealer is enabled: dealer-agent dealers add FILE --dir {folder}")
-    settings = installation.file
-    with receiving_uploads(installation.directory, installation.database_url, settings.sftp):
-        run(
-            installation,
-            settings.service,
-            metrics or settings.metrics,
-            listener,
-            address_of(host, port),
-            workers or section.workers,
-        )
+    address, listening = address_of(host, port), listener.getsockname()[0]
+    for line in _said(installation, address, opened.count()):
+        out.print(line)
+    problems = [*_problems(installation, address, listening), _words_of(not_isolated)]
+    if not opened.count():
+        problems.append(f"No dealer is enabled: dealer-agent dealers add FILE --dir {installation.directory}")
+    if only is not None and not stocked:
+        problems.append(_without_stock(only.dealer.id, [feed.name for feed in only.feeds]))
+    for problem in filter(None, problems):
+        err.print(problem, style="yellow")
+    with receiving_uploads(installation.directory, installation.database_url, installation.file.sftp):
+        run(installation, metrics, listener, address, workers or section.workers)
 
 
-def _without_stock(settings: Settings) -> str:
+def has_stock(store: Store, dealer_id: str) -> bool:
+    """Whether the dealer ever had a feed imported. Raises StorageError."""
+    with store.read(dealer_id) as tx:
+        return read_revision(tx).stock > 0
+
+
+def _said(installation: Installation, address: str, dealers: int) -> Iterator[str]:
+    """Where the dealers answer."""
+    only = installation.only
+    if only is None:
+        yield f"{counted(dealers, 'dealer')}, listed at {installation.public_url}/"
+        return
+    yield f"{only.dealer.name} answers at {only.base_url(address)}/"
+    yield f"Its card: {only.service.public_url or address}{CARD_PATH}"
+
+
+def _problems(installation: Installation, address: str, listening: str) -> Iterator[str | None]:
+    """What is wrong with addresses and uploads. `listening` is the IP address of the socket."""
+    only = installation.only
+    if only is None:
+        yield problem_of_card(listening, installation.public_url, SET_INSTALLATIONS_URL)
+        return
+    yield problem_of_card(listening, only.service.public_url or address)
+    if only.mail.confirms_visits:
+        yield problem_of_links(only.base_url(address))
+    if not only.sftp.enabled and any(feed.upload is not UNSET for feed in only.feeds):
+        yield "A feed waits for uploads, but the SFTP server is off: write enabled = true under [sftp] in dealer.toml."
+
+
+def _without_stock(dealer_id: str, feeds: Sequence[str]) -> str:
     """What to do for the first stock of a dealer."""
-    said = f"No stock was ever imported for the dealer {settings.dealer.id}"
-    if not settings.feeds:
+    said = f"No stock was ever imported for the dealer {dealer_id}"
+    if not feeds:
         return f"{said}: dealer-agent inventory import FILE"
-    named = ", ".join(feed.name for feed in settings.feeds)
-    verb = "feed brings" if len(settings.feeds) == 1 else "feeds bring"
-    return f"{said}. The {verb} it: {named}. See dealer-agent feeds list"
+    verb = "feed brings" if len(feeds) == 1 else "feeds bring"
+    return f"{said}. The {verb} it: {', '.join(feeds)}. See dealer-agent feeds list"
 
 
 def _words_of(not_isolated: str | None) -> str | None:
     if not_isolated is None:
         return None
     return f"{not_isolated[0].upper()}{not_isolated[1:]}. One dealer may be served like this."
-
-
-def _warn(*problems: str | None) -> None:
-    for problem in filter(None, problems):
-        err.print(problem, style="yellow")
 
 
 def address_of(host: str, port: int) -> str:

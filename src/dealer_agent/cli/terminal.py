@@ -1,4 +1,4 @@
-"""Shared by all commands: error messages, tables and other output."""
+"""Shared by all commands: error messages, times and other output."""
 
 import errno
 import json
@@ -6,18 +6,16 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from dealer_agent.cli.table_layout import lay_out, table_width
 from dealer_agent.correctable import CorrectableError
 from dealer_agent.protocol.timestamps import zone_abbreviation
 
@@ -113,63 +111,9 @@ def local(at: datetime) -> str:
 Cell = str | int | datetime | None
 
 
-def _quiet(context: typer.Context, as_json: bool) -> bool:
-    """With `--json`, nothing but the document is printed: `out` prints nothing until the end of the command."""
-    out.quiet = as_json
-    context.call_on_close(lambda: setattr(out, "quiet", False))
-    return as_json
-
-
-JsonOption = Annotated[
-    bool,
-    typer.Option("--json", callback=_quiet, help="Print one JSON document. Times have their offset from UTC."),
-]
-
-
 def print_json(document: Any) -> None:
     """Prints a JSON document. A time becomes a text of ISO 8601 with its offset."""
     typer.echo(json.dumps(document, indent=2, default=datetime.isoformat))
-
-
-def print_table(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    *,
-    empty: str = "",
-    time: Callable[[datetime], str] = minute,
-    as_json: bool = False,
-) -> None:
-    """Prints a table, or the text `empty` in place of a table without rows. `time` formats times.
-
-    A time is shown in its own zone, with the zone's abbreviation. On a terminal, the table fits its width. Else each
-    row is one line. Cells are no markup. JSON is an array of objects with a member for each column.
-    """
-    columns = [column.removesuffix(" (UTC)") for column in columns]
-    if as_json:
-        names = [column.replace(" ", "_").lower() for column in columns]
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
-        return
-    if empty and not rows:
-        out.print(empty)
-        return
-    texts = [[" ".join(plain(cell_text(cell, time)).splitlines()) for cell in row] for row in rows]
-    groups = lay_out(columns, texts, terminal_width())
-    stacked = any(len(group.members) > 1 for group in groups)
-    table = Table(header_style="bold", show_edge=False, show_lines=stacked)
-    for group in groups:
-        is_number = not stacked and rows and isinstance(rows[0][group.members[0]], int)
-        table.add_column(
-            "\n".join(columns[number] for number in group.members),
-            justify="right" if is_number else "left",
-            width=group.width,
-            no_wrap=not group.wraps,
-            overflow="fold" if group.wraps else "ellipsis",
-        )
-    for row in texts:
-        table.add_row(*(Text("\n".join(row[number] for number in group.members)) for group in groups))
-    out.print(Text(title, style="bold"))
-    out.print(table, width=table_width([group.width for group in groups]), soft_wrap=False)
 
 
 def terminal_width() -> int | None:

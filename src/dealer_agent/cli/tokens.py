@@ -1,62 +1,57 @@
 """`dealer-agent tokens`: bearer tokens of buyer agents."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
-from dealer_agent.cli.terminal import JsonOption, err, fail, out, print_json, print_table
+from dealer_agent.cli.command import DEALER, command
+from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import err, fail, out
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.tokens import create_token, list_tokens, revoke_token
 
 app = typer.Typer(no_args_is_help=True)
 
 
-@app.command("create")
-def create(
-    name: Annotated[str, typer.Argument(help="The owner of the token, such as a buyer agent's name.")],
-    directory: DirOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
-    """Create a token and show it once. The service stores only its hash."""
-    if not name.strip():
+def _name(text: str) -> str:
+    if not text.strip():
         raise typer.BadParameter("the name is empty; write whom the token is for")
+    return text
+
+
+@command(app, "create", DEALER)
+def create(
+    dealer: OpenDealer,
+    name: Annotated[str, typer.Argument(callback=_name, help="The owner of the token, such as a buyer agent's name.")],
+) -> dict[str, Any]:
+    """Create a token and show it once. The service stores only its hash."""
     token = new_token()
-    with open_dealer(directory) as dealer, dealer.write() as tx:
+    with dealer.write() as tx:
         token_id = create_token(tx, name, token.secret_hash)
     err.print(f"Token {token_id} for {name}. Keep it now: it is shown this once.")
     out.print(token.text(token_id), soft_wrap=True)
-    if as_json:
-        print_json({"id": token_id, "name": name, "token": token.text(token_id)})
     if dealer.settings.auth.mode == "none":
         err.print('Nothing asks for a token yet: set mode = "bearer" under [auth] in dealer.toml.')
+    return {"id": token_id, "name": name, "token": token.text(token_id)}
 
 
-@app.command("list")
-def list_(directory: DirOption = HERE, as_json: JsonOption = False) -> None:
+@command(app, "list", DEALER)
+def list_(dealer: OpenDealer) -> Table:
     """List the tokens, revoked ones too."""
-    with open_dealer(directory) as dealer, dealer.read() as tx:
+    with dealer.read() as tx:
         tokens = list_tokens(tx)
-    rows = [
-        (each.token_id, each.name, each.purpose, dealer.local(each.created_at), dealer.local(each.revoked_at))
-        for each in tokens
-    ]
-    columns = ("Id", "Name", "Opens", "Created", "Revoked")
-    empty = "No tokens yet: dealer-agent tokens create NAME"
-    print_table("Tokens", columns, rows, empty=empty, as_json=as_json)
+    columns = {"Id": "token_id", "Name": "name", "Opens": "purpose", "Created": "created_at", "Revoked": "revoked_at"}
+    return Table.of("Tokens", columns, tokens, dealer.local, empty="No tokens yet: dealer-agent tokens create NAME")
 
 
-@app.command("revoke")
+@command(app, "revoke", DEALER)
 def revoke(
-    token_id: Annotated[str, typer.Argument(help="The id, from `tokens list`.")],
-    directory: DirOption = HERE,
-    as_json: JsonOption = False,
-) -> None:
+    dealer: OpenDealer, token_id: Annotated[str, typer.Argument(help="The id, from `tokens list`.")]
+) -> dict[str, Any]:
     """Revoke a token for ever. A running service refuses it within two seconds."""
-    with open_dealer(directory) as dealer, dealer.write() as tx:
+    with dealer.write() as tx:
         if not revoke_token(tx, token_id):
             fail(f"There is no active token {token_id}; see dealer-agent tokens list")
-        at = dealer.local(tx.now)
     out.print(f"Token {token_id} is revoked.")
-    if as_json:
-        print_json({"id": token_id, "revoked": at})
+    return {"id": token_id, "revoked": dealer.local(tx.now)}

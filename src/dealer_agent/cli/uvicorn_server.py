@@ -16,9 +16,8 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
 from dealer_agent.cli.terminal import fail
-from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
-from dealer_agent.config.settings import MetricsSettings, ServiceSettings
+from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.metrics import FOLDER_VARIABLE
 from dealer_agent.server.open_connections import RESERVED_FILES
@@ -85,17 +84,10 @@ class _Supervisor(Multiprocess):
         super().terminate_all()
 
 
-def run(
-    served: Settings | Installation,
-    service: ServiceSettings,
-    metrics: MetricsSettings,
-    listener: socket.socket,
-    address: str,
-    workers: int,
-) -> None:
+def run(served: Installation, metrics: MetricsSettings, listener: socket.socket, address: str, workers: int) -> None:
     """Serves until SIGINT or SIGTERM. Ends the command with exit code 1 if the service does not start."""
     with _metrics(metrics):
-        _run(served, service, listener, address, workers)
+        _run(served, listener, address, workers)
 
 
 @contextmanager
@@ -123,9 +115,8 @@ def _metrics(settings: MetricsSettings) -> Iterator[None]:
             server.shutdown()
 
 
-def _run(
-    served: Settings | Installation, service: ServiceSettings, listener: socket.socket, address: str, workers: int
-) -> None:
+def _run(served: Installation, listener: socket.socket, address: str, workers: int) -> None:
+    service = served.file.service
     _allow_many_connections(service.max_connections)
     os.environ[DIRECTORY_VARIABLE] = str(served.directory.resolve())
     os.environ[ADDRESS_VARIABLE] = address

@@ -8,9 +8,7 @@ from dealer_agent.client import errors
 from dealer_agent.client.agent import DealerAgent
 from dealer_agent.client.card import Card
 from dealer_agent.client.errors import DealerAgentError
-from dealer_agent.client.leads import SubmittedLead
-from dealer_agent.client.replies import Reply
-from dealer_agent.client.retries import Retries
-from dealer_agent.client.transport import Exchange
+from dealer_agent.client.replies import Reply, SubmittedLead
+from dealer_agent.client.transport import Exchange, Retries
 
 __all__ = ["Card", "DealerAgent", "DealerAgentError", "Exchange", "Reply", "Retries", "SubmittedLead", "errors"]

@@ -3,21 +3,18 @@
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import httpx
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from dealer_agent.client.card import Binding, Card, origin
 from dealer_agent.client.discovery import find_card, web_address
-from dealer_agent.client.errors import DealerAgentError, InvalidRequest, MalformedReply, Problem
-from dealer_agent.client.leads import SubmittedLead, fitting_lead
-from dealer_agent.client.lenient_types import decode_lenient
+from dealer_agent.client.errors import DealerAgentError, InvalidRequest, Problem
 from dealer_agent.client.paging import LONGEST_PAGE, every_vehicle
-from dealer_agent.client.replies import Reply, read_reply, request_body
-from dealer_agent.client.retries import Retries
-from dealer_agent.client.transport import OnExchange, Transport
+from dealer_agent.client.replies import Reply, SubmittedLead, fitting_lead, read_reply, request_body
+from dealer_agent.client.transport import OnExchange, Retries, Transport
 from dealer_agent.protocol.card import A2A_VERSION
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.ids import new_ulid
@@ -51,7 +48,6 @@ TIMEOUT_SECONDS = 30.0
 MOST_REPLY_BYTES = 16 * 1024 * 1024
 """The most bytes of a reply."""
 
-Answer = TypeVar("Answer", bound=Struct)
 AsgiApp = Callable[..., Any]
 
 
@@ -195,11 +191,11 @@ class DealerAgent:
 
     async def information(self) -> DealerInformation:
         """Who the dealer is: rooftops, addresses, hours, phone numbers, fees."""
-        return _typed(await self.ask(DEALER_INFORMATION), DealerInformation)
+        return (await self.ask(DEALER_INFORMATION)).typed(DealerInformation)
 
     async def facets(self, **filters: Any) -> Facets:
         """Which values occur in the matching stock, and how often. Filters are those of `search`."""
-        return _typed(await self.ask(INVENTORY_FACETS, _with_filters(filters)), Facets)
+        return (await self.ask(INVENTORY_FACETS, _with_filters(filters))).typed(Facets)
 
     async def search(
         self, *, sort: str | Sort | None = None, skip: int | None = None, limit: int | None = None, **filters: Any
@@ -214,7 +210,7 @@ class DealerAgent:
 
         Raises InvalidRequest for an unknown filter or a wrong value, before anything is sent.
         """
-        return _typed(await self.ask(INVENTORY_SEARCH, _search_members(sort, skip, limit, filters)), SearchPage)
+        return (await self.ask(INVENTORY_SEARCH, _search_members(sort, skip, limit, filters))).typed(SearchPage)
 
     def search_all(
         self, *, sort: str | Sort | None = None, page_size: int = LONGEST_PAGE, most: int = 100_000, **filters: Any
@@ -250,9 +246,8 @@ class DealerAgent:
         members = {name: value for name, value in given.items() if value not in (None, UNSET)}
         if not members:
             raise InvalidRequest("Give a vin, a stock number or a vehicle_id.")
-        return _typed(
-            await self.ask(INVENTORY_VEHICLE, members | ({"zip": zip} if zip is not None else {})), VehicleDetail
-        )
+        reply = await self.ask(INVENTORY_VEHICLE, members | ({"zip": zip} if zip is not None else {}))
+        return reply.typed(VehicleDetail)
 
     async def submit_lead(
         self,
@@ -294,17 +289,10 @@ class DealerAgent:
         members = {name: msgspec.to_builtins(value) for name, value in given.items() if value is not None}
         try:
             reply = await self.ask(LEAD_SUBMIT, fitting_lead(members, self.card))
-            return _typed(reply, SubmittedLead).sent_with(reply.message, key)
+            return reply.typed(SubmittedLead).sent_with(reply.message, key)
         except DealerAgentError as error:
             error.idempotency_key = key
             raise
-
-
-def _typed(reply: Reply, kind: type[Answer]) -> Answer:
-    try:
-        return decode_lenient(reply.data, kind)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise MalformedReply(f"The reply has another form than {kind.__name__}: {error}", http_status=200) from None
 
 
 def _with_filters(filters: Mapping[str, Any]) -> dict[str, Any]:

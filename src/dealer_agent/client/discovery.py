@@ -6,8 +6,7 @@ import httpx
 
 from dealer_agent.client.card import Binding, Card, below, parse_url, read_card
 from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Unreachable
-from dealer_agent.client.retries import Retries
-from dealer_agent.client.transport import Received, Transport
+from dealer_agent.client.transport import Received, Retries, Transport
 from dealer_agent.protocol.well_known import CARD_PATH
 
 MOST_CARD_BYTES = 1024 * 1024

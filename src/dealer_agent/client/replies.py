@@ -1,5 +1,7 @@
 """Requests as bytes, and replies as data or errors, for both bindings and every version of the protocol. Pure.
 
+A lead has another form in each version, too.
+
 The place and the form of an error differ between bindings and versions. All of them are read:
 
 - JSON-RPC: `error.data` is the error payload, or an array with it; HTTP+JSON: `error.details` is such an array.
@@ -8,16 +10,19 @@ The place and the form of an error differ between bindings and versions. All of 
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from dealer_agent.client.card import Card
 from dealer_agent.client.errors import REFUSALS, MalformedReply, Problem, Refused, Unreachable
+from dealer_agent.client.lenient_types import decode_lenient
 from dealer_agent.client.transport import Received
 from dealer_agent.protocol.errors import ERRORS
-from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.skill import LeadReceipt, Skill
+
+Answer = TypeVar("Answer", bound=Struct)
 
 GATEWAY_STATUSES = {502: True, 503: False, 504: True}
 """Statuses of gateways, and whether the request may have arrived at the agent."""
@@ -45,6 +50,39 @@ class Reply(Struct, frozen=True):
 
     data: dict[str, Any]
     message: str | None = None
+
+    def typed(self, kind: type[Answer]) -> Answer:
+        """The data as a type of the protocol. Raises MalformedReply."""
+        try:
+            return decode_lenient(self.data, kind)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise MalformedReply(f"The reply has another form than {kind.__name__}: {error}", http_status=200) from None
+
+
+class SubmittedLead(LeadReceipt, frozen=True, kw_only=True):
+    """What became of the lead, the dealer's sentence for the customer, and the key under which it was sent."""
+
+    message: str | None = None
+    idempotency_key: str = ""
+
+    def sent_with(self, message: str | None, key: str) -> Self:
+        """The same answer with what is not in its data."""
+        return msgspec.structs.replace(self, message=message, idempotency_key=key)
+
+
+def fitting_lead(members: dict[str, Any], card: Card) -> dict[str, Any]:
+    """The members of a lead in the form of the card's version.
+
+    From 1.1 on, `source_agent` is an object, and consent has none. In 1.0 and 0.1 both are the agent's name.
+    """
+    agent, consent = members["source_agent"], members["consent"]
+    if card.source_agent_is_object:
+        agent = agent if isinstance(agent, dict) else {"name": agent}
+        consent = {name: value for name, value in consent.items() if name != "source_agent"}
+    else:
+        agent = agent.get("name", "") if isinstance(agent, dict) else agent
+        consent = {"source_agent": agent, **consent}
+    return {**members, "source_agent": agent, "consent": consent}
 
 
 def request_body(card: Card, skill: Skill, members: Mapping[str, Any], message_id: str) -> bytes:

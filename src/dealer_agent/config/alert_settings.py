@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
-from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile_checks import (
+    is_this_machine,
     read_by,
     read_channel_address,
     read_email,

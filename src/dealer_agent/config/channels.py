@@ -9,8 +9,8 @@ from msgspec import UNSET
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.settings import Settings
 from dealer_agent.config.settings_problems import error_with_lines
-from dealer_agent.dealers.hosts import is_this_machine
 from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.outgoing.addresses import is_public
 from dealer_agent.protocol.problems import Path, Problem
 

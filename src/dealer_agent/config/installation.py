@@ -1,4 +1,7 @@
-"""Reads `installation.toml`: the settings of a service of many dealers. The dealers' settings are in its database.
+"""Reads the settings of a service: `installation.toml`, or `dealer.toml` of a dealer with a folder of its own.
+
+The dealers' settings of an `installation.toml` are in its database. A folder with `dealer.toml` is an installation with
+one dealer, which has no other settings than this file.
 
 The sections of `dealer.toml` about the service may also be in `installation.toml`. Each dealer inherits their values.
 A dealer cannot change values that give access to what others use, such as the mail server and its password.
@@ -11,11 +14,20 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Struct
+from msgspec.structs import fields
 
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import SOURCES, FeedFileSettings
 from dealer_agent.config.keys import load_cipher
-from dealer_agent.config.loading import database_of, rate_limit_url, read_text, read_toml, require_private
+from dealer_agent.config.loading import (
+    database_connections,
+    database_of,
+    load_settings,
+    rate_limit_url,
+    read_text,
+    read_toml,
+    require_private,
+)
 from dealer_agent.config.settings import (
     DATABASE_CONNECTIONS,
     FEWEST_CONNECTIONS,
@@ -30,6 +42,7 @@ from dealer_agent.config.settings_problems import error_with_lines
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile_checks import read_by, read_host
 from dealer_agent.encryption import Cipher
+from dealer_agent.outgoing.addresses import AddressRule
 from dealer_agent.protocol.problems import Problem
 
 FILE_NAME = "installation.toml"
@@ -88,9 +101,13 @@ class InstallationFile(Sections, frozen=True, kw_only=True, forbid_unknown_field
 
 @dataclass(frozen=True)
 class Installation:
-    """An installation. `directory` holds `installation.toml`. `inherited` are its sections as TOML values.
+    """What a service serves. `directory` holds `installation.toml`. `inherited` are its sections as TOML values.
 
-    `cipher` has the keys of the installation, which encrypt the keys of the dealers.
+    `cipher` has the keys of the installation, which encrypt the keys of the dealers. `rate_limit_url` is the store of
+    the rate limits that machines share; if it is empty, each machine has its own.
+
+    `only` are the settings of the dealer of a folder with `dealer.toml`: it is the only one, and the keys encrypt its
+    data. Without a `public_url`, it has the URL `listens_at`.
     """
 
     directory: Path
@@ -99,11 +116,18 @@ class Installation:
     inherited: Mapping[str, Mapping[str, Any]]
     cipher: Cipher | None
     rate_limit_url: str = ""
+    only: Settings | None = None
+    listens_at: str = ""
 
     @property
     def public_url(self) -> str:
         """The URL of the installation, without a trailing slash."""
-        return self.file.installation.public_url.rstrip("/")
+        return self.file.installation.public_url.rstrip("/") or self.listens_at
+
+    @property
+    def address_rule(self) -> AddressRule:
+        """Which IP addresses the addresses in the settings of dealers may have."""
+        return self.file.service.address_rule if self.only is None else self.only.address_rule
 
     def folder_of(self, dealer_id: str) -> Path:
         """The folder of a dealer's files: folders that receive leads, and the heads of its event chains."""
@@ -113,7 +137,7 @@ class Installation:
         """The address of a dealer with these host names: its first host, else a path below the installation's."""
         return "".join(self._address(dealer_id, hosts))
 
-    def dealer_settings(self, text: str, hosts: tuple[str, ...] = (), cipher: Cipher | None = None) -> Settings:
+    def dealer_settings(self, text: str, hosts: tuple[str, ...] = ()) -> Settings:
         """The settings of a dealer whose `dealer.toml` has this text. `hosts` are its own host names.
 
         Raises SettingsError with all problems.
@@ -135,7 +159,7 @@ class Installation:
             directory=self.folder_of(file.id),
             database_url=self.database_url,
             service=msgspec.structs.replace(file.service, public_url=address, base_path=path),
-            cipher=cipher,
+            cipher=self.cipher,
             installation=self.directory,
         )
 
@@ -144,6 +168,18 @@ class Installation:
 
     def _with_inherited(self, data: dict[str, Any]) -> dict[str, Any]:
         return data | {name: values | data.get(name, {}) for name, values in self.inherited.items()}
+
+
+def is_installation(directory: Path) -> bool:
+    """Whether a folder holds an `installation.toml`."""
+    return (directory / FILE_NAME).exists()
+
+
+def load_served(directory: Path, env: Mapping[str, str], listens_at: str = "") -> Installation:
+    """What a service serves from a folder with `installation.toml`, else with `dealer.toml`. Raises SettingsError."""
+    if is_installation(directory):
+        return load_installation(directory, env)
+    return installation_of(load_settings(directory, env), env, listens_at)
 
 
 def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
@@ -164,6 +200,27 @@ def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
         inherited={name: section for name, section in data.items() if name != "installation"},
         cipher=load_cipher(directory, env),
         rate_limit_url=rate_limit_url(env),
+    )
+
+
+def installation_of(only: Settings, env: Mapping[str, str], listens_at: str = "") -> Installation:
+    """The installation of the dealer of a folder. Raises SettingsError."""
+    section = InstallationSettings(
+        public_url=only.service.public_url,
+        database_connections=database_connections(env),
+        rotate_keys_days=only.dealer.privacy.rotate_keys_days,
+        alerts=only.alerts,
+    )
+    sections = {field.name: getattr(only, field.name) for field in fields(Sections)}
+    return Installation(
+        directory=only.directory,
+        database_url=only.database_url,
+        file=InstallationFile(installation=section, **sections),
+        inherited={},
+        cipher=only.cipher,
+        rate_limit_url=rate_limit_url(env),
+        only=only,
+        listens_at=listens_at,
     )
 
 

@@ -45,8 +45,6 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
         file,
         directory=directory,
         database_url=database_of(directory, env),
-        database_connections=database_connections(env),
-        rate_limit_url=rate_limit_url(env),
         service=msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/")),
         cipher=load_cipher(directory, env),
     )

@@ -15,7 +15,6 @@ from msgspec.structs import asdict, fields
 
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.feeds import FeedFileSettings, Feeds, feeds_name_rooftops
-from dealer_agent.config.rates import windows_of
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
@@ -36,6 +35,12 @@ from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.published_versions import VersionName
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
 from dealer_agent.protocol.vocabulary import PROTO_EXTENSION_0_1_0, Vocabulary, proto
+from dealer_agent.protocol.well_known import CARD_PATH
+
+MOST_WINDOWS = 8
+LONGEST_WINDOW = 2**32 - 1
+"""Seconds."""
+MOST_REQUESTS = 2**64 - 1
 
 _PROTO = proto()
 
@@ -75,6 +80,33 @@ def read_network(value: str) -> str:
         return str(ip_network(value))
     except ValueError as error:
         raise ValueError(f"{error}; write an address or a network, such as '10.0.0.0/8'") from None
+
+
+def windows_of(rate: str) -> list[tuple[int, int]]:
+    """The limits of a rate as (requests, seconds), one for each length of window. Blank is no limit.
+
+    Raises ValueError with a message for the dealer.
+    """
+    if not rate.strip():
+        return []
+    # Imported here: the library takes 0.05 s, and most files set no rate limit.
+    from limits import parse_many
+
+    try:
+        limits = parse_many(rate)
+    except ValueError:
+        raise ValueError(f"'{rate}' is no rate limit; write it as '600/minute' or '10/minute; 100/day'") from None
+    strictest: dict[int, int] = {}
+    for limit in limits:
+        window = limit.get_expiry()
+        strictest[window] = min(limit.amount, strictest.get(window, limit.amount))
+    if min(strictest.values()) < 1:
+        raise ValueError(f"'{rate}' allows no request; to switch a skill off, name it in skills_off")
+    if max(strictest) > LONGEST_WINDOW or max(strictest.values()) > MOST_REQUESTS:
+        raise ValueError(f"'{rate}' has a number that is too large; limit at most 2^64 - 1 requests in 136 years")
+    if len(strictest) > MOST_WINDOWS:
+        raise ValueError(f"'{rate}' has more than {MOST_WINDOWS} limits with different times; leave some out")
+    return [(amount, window) for window, amount in strictest.items()]
 
 
 def read_rate(value: str) -> str:
@@ -368,16 +400,12 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
 
     `cipher` decrypts customer data; in an installation, it decrypts the dealers' keys. Without a key it is None, and
     only work without customer data is possible. `installation` is the folder of the dealer's installation, if any.
-    A process has at most `database_connections` to PostgreSQL. `rate_limit_url` is the store of the rate limits that
-    machines share. If it is empty, each machine has its own.
     """
 
     directory: Path
     database_url: str
     dealer: Profile
     feeds: Feeds = ()
-    database_connections: int = DATABASE_CONNECTIONS
-    rate_limit_url: str = ""
     cipher: Cipher | None = None
     installation: Path | None = None
 
@@ -396,6 +424,12 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     def address_rule(self) -> AddressRule:
         """Which IP addresses the addresses in these settings may have. In a folder, the operator has written them."""
         return ANY_ADDRESS if self.installation is None else self.service.address_rule
+
+    @property
+    def card_url(self) -> str:
+        """The URL of the agent card; empty without a `public_url`. That of a folder's dealer is at its site's root."""
+        url = self.service.public_url
+        return "" if not url else (url if self.installation is None else self.base_url("")) + CARD_PATH
 
     @cached_property
     def token_skills(self) -> frozenset[str]:

@@ -4,6 +4,7 @@ docs/reference/settings.md has the meaning of each key. The annotations have all
 creates a `Profile`, so other code trusts the values. Money is in whole US dollars.
 """
 
+from datetime import datetime, timedelta
 from typing import Annotated, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -162,8 +163,11 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     heads_file: Annotated[Text, read_by(checks.read_file_path)] = "consent-heads.log"
 
 
-class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The dealer. `feed_price` is the meaning of the selling price in the feed (docs/protocol.md#feed-price)."""
+class Profile(Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
+    """The dealer. `feed_price` is the meaning of the selling price in the feed (docs/protocol.md#feed-price).
+
+    Profiles are compared by identity, so a profile can be the key of a cache.
+    """
 
     id: Annotated[str, read_by(checks.read_slug)]
     name: Text
@@ -182,3 +186,24 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def timezone(self) -> str:
         """The time zone of the dealer's days and months: that of the first rooftop."""
         return self.rooftops[0].timezone
+
+
+def erase_before(kept: Privacy, now: datetime) -> dict[str, datetime]:
+    """The limits for `storage.erasure.dispose`."""
+    return {
+        "leads_unused_since": now - timedelta(days=kept.keep_leads_days),
+        "consents_before": now - timedelta(days=kept.keep_consents_days),
+    }
+
+
+def purge_before(kept: Privacy, now: datetime) -> dict[str, datetime]:
+    """The limits for `storage.erasure.purge`.
+
+    The limit of the access log is a midnight, so that its hourly deletion, which adds an entry, deletes once a day.
+    """
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return {
+        "refusals_before": now - timedelta(days=kept.keep_refusals_days),
+        "accesses_before": today - timedelta(days=kept.keep_accesses_days),
+        "counts_before": today - timedelta(days=kept.keep_counts_days),
+    }

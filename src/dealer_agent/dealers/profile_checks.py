@@ -9,19 +9,89 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import date
+from datetime import UTC, date, datetime
+from functools import cache
+from importlib.resources import files
 from ipaddress import ip_address
 from typing import Annotated, Any, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
+from zoneinfo import ZoneInfo
 
 from email_validator import EmailNotValidError, validate_email
 from msgspec import Meta
 
-from dealer_agent.dealers.time_zones import advice, areas
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.formats import normal_phone
 from dealer_agent.protocol.problems import Path, Problem
 from dealer_agent.protocol.requests import VisitKind
+
+HOME = frozenset({"US", "PR", "VI", "GU", "AS", "MP"})
+"""The countries (ISO 3166) that an abbreviation is likely to mean: the United States and their territories."""
+_MOST = 3
+_WINTER, _SUMMER = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 7, 15, tzinfo=UTC)
+
+
+def _database(name: str) -> list[str]:
+    return files("tzdata.zoneinfo").joinpath(name).read_text("utf-8").splitlines()
+
+
+@cache
+def areas() -> dict[str, str]:
+    """The country of every area, such as `US` for `America/New_York`. A country's most populous areas come first."""
+    rows = [line.split("\t") for line in _database("zone.tab") if not line.startswith("#")]
+    return {row[2]: row[0] for row in rows}
+
+
+@cache
+def _links() -> dict[str, str]:
+    """Each alias of a zone, such as `US/Eastern`, with the zone that it means."""
+    return {link: zone for kind, zone, link in (line.split() for line in _database("tzdata.zi") if line[:2] == "L ")}
+
+
+@cache
+def _abbreviations() -> dict[str, list[str]]:
+    """The areas that use an abbreviation such as `EST`: those in `HOME`, or all if there is none in `HOME`."""
+    found: dict[str, list[str]] = {}
+    for area in areas():
+        for abbreviation in {name for name in _names(area) if name is not None and name.isalpha()}:
+            found.setdefault(abbreviation, []).append(area)
+    return {
+        abbreviation: [area for area in meant if areas()[area] in HOME] or meant
+        for abbreviation, meant in found.items()
+    }
+
+
+def _names(area: str) -> tuple[str | None, str | None]:
+    zone = ZoneInfo(area)
+    return _WINTER.astimezone(zone).tzname(), _SUMMER.astimezone(zone).tzname()
+
+
+def advice(name: str) -> str:
+    """Advice for a name that is no area; empty for an unknown name."""
+    word = name.strip().removeprefix("posix/").removeprefix("right/")
+    area = _links().get(word) or _links().get(f"US/{word.split(' ')[0].title()}")
+    short = word.upper()
+    if re.fullmatch("[A-Z]{3}[0-9][A-Z]{3}", short):
+        short = short[:3]  # EST5EDT
+    elif re.fullmatch("[A-Z]T", short):
+        short = f"{short[0]}ST"  # ET means EST or EDT.
+    meant = _abbreviations().get(short)
+    if meant:
+        return f"it is an abbreviation, and may mean {_listed(meant)}"
+    area = word if word in areas() else area
+    if area in areas():
+        return f"write {area}"
+    if short in ("UTC", "Z") or area is not None or word.startswith("Etc/"):
+        return "it is no area; write the area whose clocks the store shows, such as America/New_York"
+    return ""
+
+
+def _listed(meant: list[str]) -> str:
+    with_saving = [area for area in meant if len(set(_names(area))) == 2]
+    without = [area for area in meant if area not in with_saving]
+    parts = [f"{area} (with daylight saving)" for area in with_saving[: _MOST - 1]]
+    parts += [f"{area} (without daylight saving)" for area in without[: _MOST - len(parts)]]
+    return ", ".join(parts)
 
 
 def read_by(reader: Callable[[str], object]) -> Meta:
@@ -242,3 +312,40 @@ def zip_fits_country(address: dict[str, Any]) -> Iterator[Problem]:
         case {"zip": str(code), **rest} if rest.get("country", "US") == "US":
             if not re.fullmatch(r"[0-9]{5}(-[0-9]{4})?", code):
                 yield Problem(("zip",), f"'{code}' is no ZIP code; write '37203', or '37203-1234'")
+
+
+MOST_CHARACTERS = 253
+
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_PORT = re.compile(r":[0-9]{1,5}$")
+
+
+def canonical_host(host: str) -> str:
+    """A host name in lower case, with IDNA labels, without a port and without a dot at its end.
+
+    Raises ValueError, with a sentence for people, for an IP address, a wildcard and anything else that is no host name.
+    """
+    name = _PORT.sub("", host.strip()).removesuffix(".")
+    if "*" in name:
+        raise ValueError(f"{host!r} has a wildcard: add each host name by itself")
+    if name.startswith("[") or name.count(":") > 1:
+        raise ValueError(f"{host!r} is an IP address: a dealer needs a host name")
+    try:
+        ascii_name = name.encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        raise ValueError(f"{host!r} is no host name") from None
+    labels = ascii_name.split(".")
+    if _NUMBER.fullmatch(labels[-1]):
+        raise ValueError(f"{host!r} is an IP address: a dealer needs a host name")
+    if len(ascii_name) > MOST_CHARACTERS or not all(map(_LABEL.fullmatch, labels)):
+        raise ValueError(f"{host!r} is no host name")
+    return ascii_name
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host name or IP address always means this machine. Other names are not resolved."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -1,12 +1,18 @@
 """The outlets of the dealers of a process, and the deliveries that they send."""
 
+import os
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import httpx
+
+from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.delivery.outlet import Outlets
+from dealer_agent.delivery.outlets import outlets_of
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.outbox import DueDelivery, Receiver
 
 MOST_KEPT = 1024
@@ -18,6 +24,30 @@ class DealerOutlets(NamedTuple):
     profile: Profile
     outlets: Outlets
     settings: DeliverySettings
+
+
+@dataclass(frozen=True)
+class OutletMaker:
+    """Makes the outlets of the dealers of a process, which share an HTTP client."""
+
+    opened: OpenInstallation
+    client: httpx.AsyncClient
+
+    def of(self, dealer_id: str) -> DealerOutlets:
+        """The outlets of a dealer. Blocks for the database.
+
+        Raises StorageError, and SettingsError if a channel cannot work.
+        """
+        settings = self.opened.settings_of(dealer_id)
+        outlets = outlets_of(
+            settings.dealer,
+            settings.mail,
+            directory=settings.directory,
+            links=self.opened.customer_links(settings, self.opened.store.check_keys(dealer_id)),
+            secrets=channel_secrets(settings, os.environ),
+            client=self.client,
+        )
+        return DealerOutlets(settings.dealer, outlets, settings.delivery)
 
 
 DealerReceiver = tuple[str, Receiver]

@@ -38,8 +38,7 @@ from dealer_agent.storage.lead_writer import STORE_SECONDS, LeadWriter
 from dealer_agent.storage.outbox import DueDelivery, Receiver
 from dealer_agent.storage.sent_deliveries import StoredDocument
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.trace_context import OpenSpan, current_span
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.transaction import OpenSpan, Transaction, current_span
 
 log = structlog.get_logger()
 

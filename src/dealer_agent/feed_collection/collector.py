@@ -2,20 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 
 import structlog
 
-from dealer_agent.config import Settings
 from dealer_agent.feed_collection.collection import FeedCollection, import_in_process
 from dealer_agent.feed_collection.feed_folder import feeds_with_files
 from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.feeds import FEED
 from dealer_agent.storage.jobs import Job, JobKey
-from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
 
@@ -41,22 +39,15 @@ def feed_kind(run: Callable[[Job], Awaitable[Next]]) -> Kind:
 
 @dataclass
 class FeedJobs:
-    """The feeds of the dealers of a process.
+    """The feeds of the dealers of a process."""
 
-    `settings_of` returns the current settings of a dealer; it raises StorageError and SettingsError. `find_folders`
-    returns the folders of dealers by their ids. It is called every `scan_seconds`.
-    """
-
-    store: Store
-    settings_of: Callable[[str], Settings]
-    find_folders: Callable[[], Iterable[tuple[str, Path]]]
-    scan_seconds: float = 0.0
+    opened: OpenInstallation
     _scan_at: float = 0.0
     _collection: FeedCollection = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepares the queue of imports."""
-        self._collection = FeedCollection(self.store, import_in_process)
+        self._collection = FeedCollection(self.opened.store, import_in_process)
 
     @property
     def kind(self) -> Kind:
@@ -67,15 +58,13 @@ class FeedJobs:
         """The feeds with files that wait on this machine. Raises OSError."""
         if time.monotonic() < self._scan_at:
             return []
-        self._scan_at = time.monotonic() + self.scan_seconds
-        return [
-            JobKey(dealer_id, FEED, name)
-            for dealer_id, folder in self.find_folders()
-            for name in feeds_with_files(folder)
-        ]
+        if self.opened.installation.only is None:
+            self._scan_at = time.monotonic() + SCAN_SECONDS
+        found = self.opened.feed_folders()
+        return [JobKey(dealer_id, FEED, name) for dealer_id, folder in found for name in feeds_with_files(folder)]
 
     async def _collect(self, job: Job) -> Next:
-        settings = await asyncio.to_thread(self.settings_of, job.dealer_id)
+        settings = await asyncio.to_thread(self.opened.settings_of, job.dealer_id)
         done = await self._collection.collect(settings, job, fetches=job.is_due)
         feed = {"dealer": job.dealer_id, "feed": job.subject}
         for file in done.files:

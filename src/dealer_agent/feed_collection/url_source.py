@@ -9,7 +9,7 @@ import httpx
 from msgspec import UNSET
 
 from dealer_agent.config.feeds import UrlSource
-from dealer_agent.dealers.hosts import is_this_machine
+from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.feed_collection.source import Arrivals, FeedSourceError, Fetched, Seen, store, time_limit
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import http_client

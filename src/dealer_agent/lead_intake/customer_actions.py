@@ -15,19 +15,20 @@ import msgspec
 from msgspec import UNSET
 
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
-from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
-from dealer_agent.lead_intake.visit_booking import VisitBooking, Without, WithVehicle, cancel_visit
+from dealer_agent.lead_intake.notifications import IntakeContext
+from dealer_agent.lead_intake.visit_booking import OtherVisits, VisitBooking
+from dealer_agent.lead_intake.visit_changes import VisitChanges
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, channels_allowed
 from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, VisitTime, rooftop_view
 from dealer_agent.leads.received_lead import EMAIL_PREFIX
 from dealer_agent.leads.records import AppointmentRecord, StoredLead, vehicle_driven
-from dealer_agent.leads.statuses import CANCELLED, REPLACED
+from dealer_agent.leads.statuses import VisitState
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
 from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.appointments import appointments_of, busy_quarters, find_appointment, vehicle_quarters
+from dealer_agent.storage.appointments import appointments_of, busy_quarters, vehicle_quarters
 from dealer_agent.storage.consents import allowed_channels
 from dealer_agent.storage.lead_job import Buyer, Job
 from dealer_agent.storage.lead_record import lead_details
@@ -101,7 +102,7 @@ class CustomerActions:
 
         def job(tx: Transaction) -> None:
             self._changeable(tx, target)
-            cancel_visit(tx, target.appointment_id, Notifications(tx, self._context))
+            VisitChanges(tx, self._context).cancel(target.appointment_id)
 
         await self._write(job, now, seconds)
 
@@ -174,7 +175,7 @@ class CustomerActions:
         with self._store.read(self._dealer_id, now) as tx:
             busy = busy_quarters(tx, visit.rooftop, visit.kind, *span)
             drives = {} if vehicle_id is None else vehicle_quarters(tx, vehicle_id, *span)
-        others = WithVehicle(Without(busy, [visit]), drives, plan.places, [visit])
+        others = OtherVisits(busy, visit.rooftop, plan.places, drives, [visit])
         free = free_slots(asked.duration, plan, others, now, until)
         return tuple(islice((slot for slot in free if slot.start != visit.starts_at), MOST_TIMES))
 
@@ -190,18 +191,13 @@ class CustomerActions:
             raise TimeNotFree
         at = start.isoformat(timespec="seconds")
         request = msgspec.structs.replace(request, appointment_at=at, requested_windows=UNSET)
-        booking = VisitBooking(tx, self._context.timetable)
         vehicle_id = vehicle_driven(lead.lead, visit.kind, visit)
+        booking = VisitBooking(tx, self._context.timetable)
         decision = booking.decide(request, rooftop, [visit], vehicle_id=vehicle_id)
         if decision.confirmed is None:
             raise TimeNotFree
-        parts = booking.store(decision, target.lead_id, request)
-        appointment_id = decision.reply.appointment_id
-        moved = find_appointment(tx, appointment_id)
-        assert moved is not None, "it was just stored"
-        for each in (moved, *parts):
-            Notifications(tx, self._context).add_moved_visit(each)
-        return appointment_id, decision.confirmed.end
+        moved = VisitChanges(tx, self._context).store(decision, target.lead_id, request).visit
+        return moved.appointment_id, decision.confirmed.end
 
     def _changeable(self, tx: Transaction, target: LinkTarget) -> tuple[StoredLead, AppointmentRecord]:
         lead = self._lead(tx, target)
@@ -236,8 +232,5 @@ def _visit_of(target: LinkTarget, visits: Collection[AppointmentRecord]) -> Appo
 def _end_reason(lead: StoredLead, visit: AppointmentRecord, now: datetime) -> EndReason | None:
     if lead.lead.customer is None or visit.request is None:
         return "gone"
-    if visit.status == CANCELLED:
-        return "cancelled"
-    if visit.status == REPLACED:
-        return "moved"
-    return None if visit.starts_at is not None and visit.starts_at > now else "begun"
+    ends: dict[VisitState, EndReason | None] = {"ahead": None, "cancelled": "cancelled", "replaced": "moved"}
+    return ends.get(visit.state_at(now), "begun")

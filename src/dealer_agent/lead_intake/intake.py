@@ -14,9 +14,8 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.lead_intake.lead_transaction import LeadTransaction
-from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
-from dealer_agent.lead_intake.staff_visits import StaffVisits, VisitChange
-from dealer_agent.lead_intake.visit_booking import Cancellation, cancel_visit
+from dealer_agent.lead_intake.notifications import IntakeContext
+from dealer_agent.lead_intake.visit_changes import VisitChange, VisitChanges
 from dealer_agent.leads.received_lead import PreparedLead, accept_lead
 from dealer_agent.leads.statuses import DUPLICATE
 from dealer_agent.leads.timetable import Timetable
@@ -103,27 +102,16 @@ class LeadIntake:
         accepted = accept_lead(lead, catalogue, now) if lead.request.idempotency_key is UNSET else None
         return lambda tx: LeadTransaction(tx, self._context, catalogue, lead, accepted).store()
 
-    def cancel_visit(self, appointment_id: str, *, notify: bool, now: datetime) -> Cancellation:
-        """Cancels a visit. With `notify`, its customer, its CRMs and its staff are notified. Blocks.
-
-        Raises NoVisitToCancel and StorageError.
-        """
-
-        def job(tx: Transaction) -> Cancellation:
-            return cancel_visit(tx, appointment_id, Notifications(tx, self._context) if notify else None)
-
-        cancelled = self._writer.submit(self._context.profile.id, job, now).result()
-        self._on_stored()
-        return cancelled
-
-    def change_visit(self, change: Callable[[StaffVisits], VisitChange], *, notify: bool, now: datetime) -> VisitChange:
+    def change_visit(
+        self, change: Callable[[VisitChanges], VisitChange], *, notify: bool, now: datetime
+    ) -> VisitChange:
         """Changes a visit for the staff. With `notify`, its customer, its CRMs and its staff are notified. Blocks.
 
         Raises ChangeRefused and StorageError.
         """
 
         def job(tx: Transaction) -> VisitChange:
-            return change(StaffVisits(tx, self._context, notify))
+            return change(VisitChanges(tx, self._context, notify))
 
         changed = self._writer.submit(self._context.profile.id, job, now).result()
         self._on_stored()

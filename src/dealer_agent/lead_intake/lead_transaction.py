@@ -28,9 +28,15 @@ from dealer_agent.leads.received_lead import (
     payload_hash,
     vehicle_key,
 )
-from dealer_agent.leads.records import Addition, AppointmentRecord, LeadContent, RequestedVisit, StoredLead
+from dealer_agent.leads.records import (
+    Addition,
+    AppointmentRecord,
+    LeadContent,
+    RequestedVisit,
+    StoredLead,
+    VisitDecision,
+)
 from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE
-from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer

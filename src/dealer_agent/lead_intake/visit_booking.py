@@ -1,4 +1,4 @@
-"""Books and cancels visits: chooses a time, ends the visits that are replaced, and occupies places and vehicles.
+"""Books visits: chooses a time, ends the visits that are replaced, and occupies places and vehicles.
 
 A decision and its storing are two steps, because the row of the lead must exist before that of the visit. If two
 processes choose the same place, its primary key makes one of the jobs run again.
@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from dealer_agent.dealers.profile import DealerRooftop
-from dealer_agent.lead_intake.notifications import Notifications
-from dealer_agent.leads.records import AppointmentRecord
-from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, PROPOSED, REJECTED, REPLACED, REQUESTED, UNAVAILABLE
+from dealer_agent.leads.records import AppointmentRecord, VisitDecision
+from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, REJECTED, REPLACED, REQUESTED, UNAVAILABLE
 from dealer_agent.leads.timetable import Timetable
-from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import (
     BusyQuarters,
     RequestedTimes,
@@ -77,43 +75,35 @@ class Availability(Generic[Value]):
         return self._busy.get(quarter, default)
 
 
-class Drives(Protocol):
-    """The id of the visit that has a vehicle, for quarters of an hour. A dictionary has this method."""
+class OtherVisits:
+    """The visits of a rooftop with `places`, without the `own` ones of a customer, by quarter of an hour.
 
-    def get(self, quarter: datetime, default: None, /) -> str | None:
-        """The id of the visit that has the vehicle in this quarter, else `default`."""
+    All places are busy while a visit of somebody else has the vehicle: `drives` has the id of the visit that has it.
+    """
 
-
-class WithVehicle:
-    """Busy quarters of a rooftop with `places`. While a visit, except `own` ones, has the vehicle, all are busy."""
-
-    def __init__(self, busy: BusyQuarters, drives: Drives, places: int, own: Iterable[AppointmentRecord] = ()) -> None:
+    def __init__(
+        self,
+        busy: BusyQuarters,
+        rooftop: str,
+        places: int,
+        drives: "Mapping[datetime, str] | Availability[str]",
+        own: Sequence[AppointmentRecord] = (),
+    ) -> None:
         self._busy, self._drives, self._places = busy, drives, places
         self._not_others = {None, *(visit.appointment_id for visit in own)}
-
-    def get(self, quarter: datetime, default: int) -> int:
-        """The number of visits in this quarter of an hour."""
-        if self._drives.get(quarter, None) in self._not_others:
-            return self._busy.get(quarter, default)
-        return self._places
-
-
-class Without:
-    """Busy quarters without these visits."""
-
-    def __init__(self, busy: BusyQuarters, visits: Iterable[AppointmentRecord]) -> None:
-        self._busy = busy
-        slots = (visit.slot for visit in visits if visit.shares is None)
+        slots = (visit.slot for visit in own if visit.shares is None and visit.rooftop == rooftop)
         self._freed = [quarter for slot in slots if slot is not None for quarter in quarters_of(slot)]
 
     def get(self, quarter: datetime, default: int) -> int:
         """The number of other visits in this quarter of an hour."""
-        return self._busy.get(quarter, default) - self._freed.count(quarter)
+        if self._drives.get(quarter, None) in self._not_others:
+            return self._busy.get(quarter, default) - self._freed.count(quarter)
+        return self._places
 
 
 @dataclass(frozen=True, slots=True)
 class VisitBooking:
-    """Decides about requested visits, and stores and ends visits, in one transaction."""
+    """Decides about requested visits, and stores them, in one transaction."""
 
     tx: Transaction
     timetable: Timetable
@@ -138,7 +128,7 @@ class VisitBooking:
         rooftop = self._rooftop(home, kind)
         alike = [record for record in earlier if record.is_active and record.kind == kind]
         same = next((record for record in reversed(alike) if record.read_request() == request), None)
-        if same is not None and (same.status == REQUESTED or self._is_not_over(same)):
+        if same is not None and (same.status == REQUESTED or same.state_at(self.tx.now) in ("ahead", "begun")):
             return self._repeat(same, rooftop, alike)
         if kind == "trade_in" and (part := self._part_of_drive(request, home, test_drives())) is not None:
             return replace(part, replaced=self._replaced(alike))
@@ -151,14 +141,13 @@ class VisitBooking:
             return self._without_booking(decision, alike)
         span = bookable_span(asked, plan, self.tx.now)
         of_rooftop = Availability(partial(appointments.busy_quarters, self.tx, rooftop.name, kind), span)
-        drives: Drives = {}
+        drives: Mapping[datetime, str] | Availability[str] = {}
         if vehicle_id is not None:
             drives = Availability(partial(appointments.vehicle_quarters, self.tx, vehicle_id), span)
-        busy = WithVehicle(of_rooftop, drives, plan.places)
+        busy = OtherVisits(of_rooftop, rooftop.name, plan.places, drives)
         if same is not None and same.status == PROPOSED and self._all_free(same, asked, plan, busy):
             return self._repeat(same, rooftop, alike)
-        own = [record for record in booked if record.rooftop == rooftop.name]
-        others = WithVehicle(Without(of_rooftop, own), drives, plan.places, booked)
+        others = OtherVisits(of_rooftop, rooftop.name, plan.places, drives, booked)
         choice = choose_time(asked, plan, others, self.tx.now)
         if choice.confirmed is None and booked:
             # The time that the customer has is not proposed again.
@@ -270,10 +259,7 @@ class VisitBooking:
         return tuple(record for record in alike if record.status != CONFIRMED or self._is_ahead(record))
 
     def _is_ahead(self, record: AppointmentRecord) -> bool:
-        return record.status == CONFIRMED and record.starts_at is not None and record.starts_at > self.tx.now
-
-    def _is_not_over(self, record: AppointmentRecord) -> bool:
-        return record.status == CONFIRMED and record.ends_at is not None and record.ends_at > self.tx.now
+        return record.state_at(self.tx.now) == "ahead"
 
     def _is_in_demand(self, vehicle_id: str | None) -> bool:
         return vehicle_id is not None and appointments.count_drives(self.tx, vehicle_id) >= MOST_DRIVES
@@ -348,43 +334,3 @@ def _start_within(asked: RequestedTimes, around: Slot) -> datetime:
         return asked.at
     overlapping = (start for start, end in asked.windows if max(start, around.start) < min(end, around.end))
     return max(next(overlapping), around.start)
-
-
-class NoVisitToCancel(Exception):  # noqa: N818 - it says what happened
-    """There is no visit of this id that can be cancelled. The message says why."""
-
-
-class Cancellation(NamedTuple):
-    """The visit and its parts, as they were before the cancellation. `mailed` are those whose customers get a mail."""
-
-    visit: AppointmentRecord
-    parts: tuple[AppointmentRecord, ...]
-    mailed: frozenset[str]
-
-
-def cancel_visit(tx: Transaction, appointment_id: str, notifications: Notifications | None) -> Cancellation:
-    """Ends an active visit that is not over, and frees its places. Without `notifications` nobody is notified.
-
-    The caller holds the dealer's lock. Raises NoVisitToCancel.
-    """
-    visit = appointments.find_appointment(tx, appointment_id)
-    if visit is None or not visit.is_active or (visit.ends_at is not None and visit.ends_at <= tx.now):
-        raise NoVisitToCancel(f"There is no visit {appointment_id} to cancel{_reason(visit)}")
-    parts = tuple(appointments.sharing_places_of(tx, [appointment_id]))
-    appointments.end_appointments(tx, [appointment_id], CANCELLED)
-    mailed = frozenset(
-        ended.appointment_id
-        for ended in (visit, *parts)
-        if notifications is not None and notifications.notify("cancel", ended, ended.appointment_id)
-    )
-    return Cancellation(visit, parts, mailed)
-
-
-def _reason(visit: AppointmentRecord | None) -> str:
-    if visit is None:
-        return "; see dealer-agent appointments list"
-    if visit.status == CANCELLED:
-        return ": it is cancelled already"
-    if visit.status == REPLACED:
-        return ": the customer asked for another in its place; see dealer-agent appointments list"
-    return ": it is over"

@@ -1,10 +1,13 @@
-"""The consent of a lead: its check, and the channels that it allows (docs/protocol.md#consent). Pure."""
+"""The consent of a lead: its check, and the channels that it allows (docs/protocol.md#consent). Pure.
+
+`consent_terms` says how a dealer asks for it before a tool sends a lead (docs/how-to/mcp.md#consent).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -12,6 +15,8 @@ from msgspec import UNSET, UnsetType
 from dealer_agent.leads.consent_events import GRANTED, ConsentEvent, channels_allowed
 from dealer_agent.leads.plain_text import one_line
 from dealer_agent.leads.records import LeadContent, StoredLead
+from dealer_agent.mcp_tools.consent import ConsentTerms
+from dealer_agent.mcp_tools.consent import one_line as line_for_models
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.problems import Problem, message_and_details
@@ -210,3 +215,29 @@ def _grant(consent: Consent) -> Grant:
         source_agent=agent if one_line(agent) else None,
         expires_at=parse_timestamp(consent.expires_at) if consent.expires_at else None,
     )
+
+
+LONGEST_NAME = 100
+"""Characters of a dealer's name in texts for a model."""
+
+
+def consent_terms(about: Mapping[str, Any], text: str, page: str) -> ConsentTerms:
+    """How a dealer asks. `about` is the `data` of dealer.information. `page` is a URL that a person can open."""
+    # A foreign dealer agent may send any name. Models read it.
+    dealer = line_for_models(about["name"], LONGEST_NAME)
+    ways = [f"call {each['value']}" for each in _contacts(about, "phones")[:1]]
+    ways += [f"write to {each['value']}" for each in _contacts(about, "emails")[:1]]
+    ways.append(f"open {next((each['website'] for each in about['rooftops'] if 'website' in each), page)}")
+    return ConsentTerms(
+        dealer=dealer,
+        text=text,
+        channels={channel: words.label for channel, words in CHANNELS.items()},
+        scope=SCOPE,
+        other_ways=f"The person can reach {dealer} directly: {', or '.join(ways)}.",
+    )
+
+
+def _contacts(about: Mapping[str, Any], kind: str) -> list[Mapping[str, str]]:
+    """The phone numbers or e-mail addresses of all rooftops; those of the sales department come first."""
+    found = [each for rooftop in about["rooftops"] for each in rooftop.get(kind, ())]
+    return sorted(found, key=lambda each: each["name"] != "sales")

@@ -12,10 +12,10 @@ from msgspec import UnsetType
 from dealer_agent.inventory.listing import RemovedUnit
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.received_lead import FoundVehicle, names_a_vehicle
+from dealer_agent.leads.records import VisitDecision
 from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, UNAVAILABLE
 from dealer_agent.leads.timetable import Department
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
-from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import Slot
 from dealer_agent.leads.wording import CALLS, OWN_VEHICLE_VISITS, VISITS, vehicle_name
 from dealer_agent.protocol.requests import VehicleOfInterest, VisitKind

@@ -6,6 +6,7 @@ An absent value is None, or UNSET in the protocol's own types. Times are aware, 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -143,19 +144,13 @@ def extras_of(described: object, kind: type[Struct]) -> dict[str, Any]:
     return {name: value for name, value in described.items() if name not in kind.__struct_fields__}
 
 
-_last: tuple[Profile, dict[str, RooftopView]] | None = None
-"""The last profile and its views. To make them takes longer than to render a lead."""
-
-
 def rooftop_view(profile: Profile, name: str) -> RooftopView:
     """The rooftop of this name, else the first one."""
-    global _last
-    last = _last
-    if last is None or last[0] is not profile:
-        last = _last = (profile, _views(profile))
-    return last[1].get(name) or last[1][profile.rooftops[0].name]
+    views = _views(profile)
+    return views.get(name) or views[profile.rooftops[0].name]
 
 
+@lru_cache(maxsize=64)  # To make the views takes longer than to render a lead.
 def _views(profile: Profile) -> dict[str, RooftopView]:
     views = {}
     for rooftop, public in zip(profile.rooftops, dealer_information(profile).rooftops, strict=True):

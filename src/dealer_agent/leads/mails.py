@@ -1,10 +1,13 @@
 """Mails about a lead to the dealer's staff, and about a visit to the customer. Pure.
 
 The texts are in `templates`. Mails to the customer have only data of the dealer, and the customer's first name if it
-looks like a name: anybody can send a lead with the e-mail address of another person. In mails to the staff, text from
+looks like a name: anybody can send a lead with the e-mail address of another person, and could put a message to that
+person into the first name. If a real name is left out, the mail greets without a name. In mails to the staff, text from
 the sender is shortened. A line of the sender never starts at the margin, so it cannot imitate a line of the service.
 """
 
+import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,11 +28,53 @@ from dealer_agent.leads.lead_view import (
     VisitTime,
     VisitView,
 )
-from dealer_agent.leads.person_name import likely_name
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, PROPOSED, REQUESTED
 from dealer_agent.leads.texts import paragraph, render_lines, render_paragraphs
 from dealer_agent.leads.us_formats import join_words, period_words, phone_number, time_words
+
+LONGEST = 30
+"""Characters."""
+MOST_WORDS = 2
+MOST_PARTS = 3
+"""Parts between spaces, hyphens and apostrophes."""
+MOST_WIDE = 8
+"""Wide letters (Chinese, Japanese, Korean). A few of them can be a sentence, because they need no spaces."""
+MOST_MARKS = 3
+"""Combining marks in a row."""
+ABBREVIATION = 3
+"""The longest part that may end with a period: `J.`, `St.`"""
+
+_JOINERS = re.compile("[-\N{HYPHEN}'\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}]")
+_INVISIBLE = frozenset(
+    map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10)))
+) | frozenset(map(chr, range(0xE0100, 0xE01F0)))
+"""Letters and marks that are invisible."""
+
+
+def likely_name(text: str) -> str:
+    """The text in Unicode's composed form (NFC). Empty if it does not look like a name."""
+    name = unicodedata.normalize("NFC", text.strip(" "))
+    # Names have no compatibility characters (full width, mathematical, ligatures).
+    if not 0 < len(name) <= LONGEST or unicodedata.normalize("NFKC", name) != name:
+        return ""
+    words = name.split(" ")
+    if len(words) > MOST_WORDS or sum(unicodedata.east_asian_width(letter) == "W" for letter in name) > MOST_WIDE:
+        return ""
+    parts = [part for word in words for part in _JOINERS.split(word)]
+    # A word of a name does not start with a small letter. Most words of a sentence do.
+    starts_large = not any(word[0].islower() for word in words if word)
+    return name if len(parts) <= MOST_PARTS and all(map(_is_part, parts)) and starts_large else ""
+
+
+def _is_part(part: str) -> bool:
+    letters = part.removesuffix(".")
+    if letters != part and len(letters) > ABBREVIATION:
+        return False
+    kinds = [unicodedata.category(letter) for letter in letters]
+    if not kinds or kinds[0][0] != "L" or not all(kind[0] == "L" or kind in ("Mn", "Mc") for kind in kinds):
+        return False
+    return not _INVISIBLE.intersection(letters) and "M" * (MOST_MARKS + 1) not in "".join(kind[0] for kind in kinds)
 
 
 class CalendarPart(NamedTuple):

@@ -1,5 +1,7 @@
-"""The statuses of leads and appointments (docs/protocol.md#appointments). Pure."""
+"""The statuses of leads and visits, and which changes a visit allows (docs/protocol.md#appointments). Pure."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Final, Literal
 
 from dealer_agent.protocol.responses import LeadStatus
@@ -34,3 +36,32 @@ VisitStatus = Literal[ActiveStatus, ClosedStatus, "rejected", "cancelled"]
 AT_A_TIME: Final[tuple[VisitStatus, ...]] = (CONFIRMED, CANCELLED, DONE, NO_SHOW)
 """Of visits whose times are those of the visit, and no proposals."""
 ENDED: Final[tuple[VisitStatus, ...]] = (CANCELLED, DONE, NO_SHOW)
+
+VisitState = Literal["open", "ahead", "begun", "over", "done", "no_show", "replaced", "cancelled"]
+"""The state of a visit at a time. An `open` visit has no time yet. A confirmed one is ahead, has begun, or is over."""
+
+VisitAction = Literal["confirm", "move", "cancel", "close"]
+
+POSSIBLE: Final[Mapping[VisitAction, tuple[VisitState, ...]]] = {
+    "confirm": ("open",),
+    "move": ("ahead",),
+    "cancel": ("open", "ahead", "begun"),
+    # A closed visit can be closed again, to correct a mistake.
+    "close": ("begun", "over", "done", "no_show"),
+}
+"""The states in which a visit can be changed. A visit that gets a time, or another one, is a new visit."""
+
+
+def visit_state(
+    status: StoredStatus, starts_at: datetime | None, ends_at: datetime | None, now: datetime
+) -> VisitState:
+    """The state of a stored visit."""
+    match status:
+        case "requested" | "proposed" | "unavailable":
+            return "open"
+        case "confirmed":
+            if starts_at is not None and starts_at > now:
+                return "ahead"
+            return "begun" if ends_at is not None and ends_at > now else "over"
+        case ended:
+            return ended

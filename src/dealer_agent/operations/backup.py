@@ -5,25 +5,28 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
 
 from dealer_agent import __version__
-from dealer_agent.config import installation as installation_settings
-from dealer_agent.config import load_settings
-from dealer_agent.config.installation import load_installation
+from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
+from dealer_agent.config.installation import Installation
 from dealer_agent.config.keys import sync_directory
 from dealer_agent.config.loading import FILE_NAME
-from dealer_agent.encryption import Cipher
-from dealer_agent.operations.backup_file import FORMAT, TABLES_FOLDER, Manifest, Progress, is_portable, write_backup
-from dealer_agent.operations.backup_key import seal_keys
+from dealer_agent.operations import OperationError
+from dealer_agent.operations.backup_file import (
+    FORMAT,
+    TABLES_FOLDER,
+    Manifest,
+    Progress,
+    is_portable,
+    seal_keys,
+    write_backup,
+)
 from dealer_agent.operations.database_copy import copy_database
-from dealer_agent.operations.errors import OperationError
-from dealer_agent.storage.chain_heads import MOST_CHARACTERS, Head
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 from dealer_agent.storage.database_url import is_sqlite
+from dealer_agent.storage.event_chain import MOST_CHARACTERS, Head
 
 UNFINISHED = ".dealer-agent-backup"
 """The end of the name of a folder with the files of an unfinished backup."""
@@ -31,48 +34,21 @@ HEADS_NAME = "consent-heads.log"
 HOST_KEY_NAME = "sftp-host-key"
 
 
-@dataclass(frozen=True)
-class Served:
-    """What a folder serves: one dealer, or an installation.
+def _small_files(served: Installation) -> dict[str, Path]:
+    """The settings, the recorded heads and the host key, by their names in a backup.
 
-    `heads` are the files with recorded heads, by their names in a backup. `host_key` identifies the service's own SFTP
-    server: vendors' clients would refuse a new one.
+    The host key identifies the service's own SFTP server: vendors' clients would refuse a new one.
     """
-
-    directory: Path
-    kind: Literal["dealer", "installation"]
-    settings: Path
-    database_url: str
-    cipher: Cipher | None
-    heads: Mapping[str, Path]
-    host_key: Path
-
-
-def served_in(directory: Path, env: Mapping[str, str]) -> Served:
-    """What a folder serves. Raises SettingsError."""
-    directory = directory.resolve()
-    if (directory / installation_settings.FILE_NAME).exists():
-        found = load_installation(directory, env)
-        return Served(
-            directory,
-            "installation",
-            directory / installation_settings.FILE_NAME,
-            found.database_url,
-            found.cipher,
-            dict(_heads_of_dealers(directory)),
-            directory / found.file.sftp.host_key_file,
-        )
-    settings = load_settings(directory, env)
-    heads = settings.heads_file
-    return Served(
-        directory,
-        "dealer",
-        directory / FILE_NAME,
-        settings.database_url,
-        settings.cipher,
-        {_name_of(heads, directory, HEADS_NAME): heads} if heads.exists() else {},
-        directory / settings.sftp.host_key_file,
-    )
+    folder, only = served.directory, served.only
+    if only is None:
+        files = {INSTALLATION_FILE: folder / INSTALLATION_FILE, **dict(_heads_of_dealers(folder))}
+    else:
+        files = {FILE_NAME: folder / FILE_NAME}
+        if only.heads_file.exists():
+            files[_name_of(only.heads_file, folder, HEADS_NAME)] = only.heads_file
+    if (host_key := folder / served.file.sftp.host_key_file).exists():
+        files[_name_of(host_key, folder, HOST_KEY_NAME)] = host_key
+    return files
 
 
 def _name_of(path: Path, directory: Path, name: str) -> str:
@@ -100,7 +76,7 @@ def has_heads(path: Path) -> bool:
 
 
 def make_backup(
-    served: Served,
+    served: Installation,
     target: Path,
     *,
     now: datetime,
@@ -121,13 +97,11 @@ def make_backup(
         raise OperationError("there are no keys to back up: leave out --with-key")
     with _staging(target) as folder:
         # The heads first: the copy of the database has at least the rows that they count.
-        files = {served.settings.name: served.settings}
-        for name, path in served.heads.items():
-            files[name] = folder / "heads" / name
+        files = {}
+        for name, path in _small_files(served).items():
+            files[name] = folder / "copies" / name
             files[name].parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, files[name])
-        if served.host_key.exists():
-            files[_name_of(served.host_key, served.directory, HOST_KEY_NAME)] = served.host_key
         (folder / TABLES_FOLDER).mkdir()
         schema, tables = copy_database(served.database_url, env.get(ADMIN_VARIABLE), folder, on_copy)
         files |= {table.file: folder / table.file for table in tables}
@@ -137,7 +111,7 @@ def make_backup(
                 raise OperationError("the keys were rotated while the backup was made: make it again")
         empty = Manifest(
             format=FORMAT,
-            kind=served.kind,
+            kind="installation" if served.only is None else "dealer",
             made_at=now,
             version=__version__,
             database="sqlite" if is_sqlite(served.database_url) else "postgresql",

@@ -3,14 +3,18 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from dealer_agent.config import SettingsError
+from dealer_agent.config import Settings, SettingsError
+from dealer_agent.config.installation import Installation
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.store import Store
 
 CHECK_SECONDS = 60.0
 """How long the checks may take together."""
@@ -33,6 +37,48 @@ class CheckResult(NamedTuple):
     status: Status
     says: str
     advice: str
+
+
+class NoDatabase(Exception):  # noqa: N818 - it only ends a check
+    """A check needs the database, which does not answer."""
+
+
+@dataclass
+class Examined:
+    """What is checked. `settings` are those of one dealer, else the installation is checked as a whole.
+
+    `send`: deliver a marked test lead to each channel. `now` is the time of this machine. `opened` is the database, if
+    it answers. `dealer_id` is ALL_DEALERS for an installation as a whole. Times are shown in `zone`.
+    """
+
+    env: Mapping[str, str]
+    now: datetime
+    installation: Installation
+    settings: Settings | None = None
+    send: bool = False
+    opened: Store | None = None
+
+    def __post_init__(self) -> None:
+        """Derives the rest from the settings."""
+        if self.settings is not None:
+            self.directory, self.alerts = self.settings.directory, self.settings.alerts
+            self.dealer_id, self.zone = self.settings.dealer.id, self.settings.dealer.rooftops[0].timezone
+        else:
+            self.directory, self.alerts = self.installation.directory, self.installation.file.installation.alerts
+            self.dealer_id, self.zone = ALL_DEALERS, "UTC"
+
+    @property
+    def store(self) -> Store:
+        """The database. Raises NoDatabase."""
+        if self.opened is None:
+            raise NoDatabase
+        return self.opened
+
+    @property
+    def dealer(self) -> Settings:
+        """The settings of the one dealer."""
+        assert self.settings is not None, "this check is of a dealer"
+        return self.settings
 
 
 class Check(NamedTuple):
@@ -70,6 +116,8 @@ def run_checks(checks: Sequence[Check], seconds: float) -> list[CheckResult]:
 def _findings(check: Check) -> list[Finding]:
     try:
         return list(check.run())
+    except NoDatabase:
+        return [Finding("skipped", "the database does not answer")]
     except SettingsError as error:
         return [Finding("problem", line, "correct it, and restart the service") for line in str(error).splitlines()]
     except (StorageError, EncryptionError) as error:

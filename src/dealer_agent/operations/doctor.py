@@ -1,29 +1,30 @@
-"""Chooses the checks of `dealer-agent doctor`: for a dealer, and for an installation."""
+"""`dealer-agent doctor`: the table of its checks, of a dealer and of an installation."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Literal, NamedTuple
 
-from dealer_agent.config import Settings, SettingsError
+from dealer_agent.config import SettingsError
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.config.installation import Installation
-from dealer_agent.config.settings import Sections
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.operations.checks import CHECK_SECONDS, Check, CheckResult, Finding, local, run_checks
-from dealer_agent.operations.database_checks import (
+from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.operations.checks import CHECK_SECONDS, Check, CheckResult, Examined, Finding, local, run_checks
+from dealer_agent.operations.inside_checks import (
     check_clock,
     check_database,
     check_deliveries,
+    check_disk,
     check_feeds,
+    check_folder,
     check_replicas,
+    check_settings,
     check_the_keys,
+    check_time_zones,
     check_withdrawals,
 )
-from dealer_agent.operations.local_checks import check_disk, check_folder, check_settings, check_time_zones
-from dealer_agent.operations.marked_leads import send_marked_leads
 from dealer_agent.operations.outside_checks import (
     check_address,
     check_channels,
@@ -33,11 +34,9 @@ from dealer_agent.operations.outside_checks import (
     check_metrics,
     check_sftp_server,
 )
-from dealer_agent.server.dealer_settings import load_dealer_settings
 from dealer_agent.storage.database_url import database_url, is_sqlite
 from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.outbox import list_deliveries
 from dealer_agent.storage.stock import list_imports
 from dealer_agent.storage.store import Store
@@ -47,123 +46,44 @@ MOST_DEALERS = 1000
 MOST_NAMED = 10
 """The most dealers with a problem that are named."""
 
-NEEDS_DATABASE = Finding("skipped", "the database does not answer")
 
+class Row(NamedTuple):
+    """A check, and whether it is one of a dealer, of an installation, or of both."""
 
-@dataclass(frozen=True)
-class Examined:
-    """What is checked. `settings` are those of one dealer, else the summary of an installation is made.
-
-    `send`: deliver a marked test lead to each channel. `now` is the time of this machine.
-    """
-
-    env: Mapping[str, str]
-    now: datetime
-    settings: Settings | None = None
-    installation: Installation | None = None
-    send: bool = False
+    name: str
+    of: Literal["dealer", "installation", "both"]
+    run: Callable[[Examined], Iterable[Finding]]
 
 
 def examine(examined: Examined) -> list[CheckResult]:
     """Runs all checks. The database is first, because many others need it."""
-    settings, installation = examined.settings, examined.installation
+    installation = examined.installation
     with ExitStack() as closing:
-        stores: list[Store] = []
 
         def open_store() -> Iterator[Finding]:
-            url = settings.database_url if settings is not None else installation.database_url if installation else ""
-            cipher = settings.cipher if settings is not None else installation.cipher if installation else None
-            many = installation is not None
+            url, many = installation.database_url, installation.only is None
             if is_sqlite(url) and not Path(str(database_url(url).database)).exists():
                 yield Finding("problem", "there is no database yet", "dealer-agent inventory import FILE makes it")
                 return
-            stores.append(Store.open(url, cipher, many_dealers=many))
-            closing.callback(stores[0].close)
-            yield from check_database(stores[0], many_dealers=many)
+            examined.opened = Store.open(url, installation.cipher, many_dealers=many)
+            closing.callback(examined.opened.close)
+            yield from check_database(examined.opened, many_dealers=many)
 
-        first = run_checks([Check("database", open_store)], CHECK_SECONDS)
-        store = stores[0] if stores and first[0].status != "problem" else None
-        if settings is not None:
-            others = _of_dealer(examined, settings, store)
-        else:
-            assert installation is not None, "a dealer or an installation is examined"
-            others = _of_installation(examined, installation, store)
-        return first + run_checks(others, CHECK_SECONDS)
+        found = run_checks([Check("database", open_store)], CHECK_SECONDS)
+        if found[0].status == "problem":
+            examined.opened = None
+        kinds = ("both", "installation" if examined.settings is None else "dealer")
+        checks = [Check(row.name, partial(row.run, examined)) for row in CHECKS if row.of in kinds]
+        return found + run_checks(checks, CHECK_SECONDS)
 
 
-def _of_dealer(examined: Examined, settings: Settings, store: Store | None) -> list[Check]:
-    now, env, dealer = examined.now, examined.env, settings.dealer
-    zone = dealer.rooftops[0].timezone
-    folders = {
-        channel.name: settings.directory / channel.path
-        for rooftop in dealer.rooftops
-        for channel in rooftop.deliver.directory
-    }
-    with_store = partial(_with_store, store)
-    machine: Sections = settings if examined.installation is None else examined.installation.file
-    served, serving = (settings, dealer.id) if examined.installation is None else (examined.installation, ALL_DEALERS)
-    keys = (dealer.id, settings.cipher, settings.installation or settings.directory, dealer.privacy.rotate_keys_days)
-    checks = [
-        Check("settings", lambda: check_settings(settings, env)),
-        Check("time zones", lambda: check_time_zones(settings, now)),
-        Check(
-            "keys",
-            with_store(lambda opened: check_the_keys(opened, *keys, zone, now, has_copy=settings.installation is None)),
-        ),
-        Check("folder", lambda: check_folder(settings.directory, folders)),
-        Check("disk", lambda: check_disk(settings.directory, settings.alerts)),
-        Check("clock", with_store(lambda opened: check_clock(opened, dealer.id, settings.alerts, now))),
-        Check("replicas", with_store(lambda opened: check_replicas(opened, serving, served, now))),
-        Check("feeds", with_store(lambda opened: check_feeds(opened, settings, now))),
-        Check("deliveries", with_store(lambda opened: check_deliveries(opened, dealer.id, settings.alerts, zone, now))),
-        Check("withdrawals", with_store(lambda opened: check_withdrawals(opened, dealer.id, now))),
-        Check("mail", lambda: check_mail(settings.mail, env)),
-        Check("channels", lambda: check_channels(settings)),
-        Check("public address", lambda: check_address(settings, now)),
-        Check("rate limits", lambda: check_limit_store(_limit_url(examined, settings))),
-        Check("sftp server", lambda: check_sftp_server(machine.sftp)),
-        Check("metrics", lambda: check_metrics(machine.metrics)),
-    ]
-    if examined.send:
-        send = with_store(lambda opened: send_marked_leads(settings, opened.check_keys(dealer.id), now))
-        checks = [Check("channels", send) if check.name == "channels" else check for check in checks]
-    return checks
-
-
-def _limit_url(examined: Examined, settings: Settings) -> str:
-    return settings.rate_limit_url if examined.installation is None else examined.installation.rate_limit_url
-
-
-def _of_installation(examined: Examined, installation: Installation, store: Store | None) -> list[Check]:
-    now, section = examined.now, installation.file.installation
-    with_store = partial(_with_store, store)
-    keys = (ALL_DEALERS, installation.cipher, installation.directory, section.rotate_keys_days, "UTC", now)
-    return [
-        Check("dealers", with_store(lambda opened: _check_dealers(opened, installation, examined))),
-        Check("keys", with_store(lambda opened: check_the_keys(opened, *keys))),
-        Check("folder", lambda: check_folder(installation.directory, {})),
-        Check("disk", lambda: check_disk(installation.directory, section.alerts)),
-        Check("clock", with_store(lambda opened: check_clock(opened, ALL_DEALERS, section.alerts, now))),
-        Check("replicas", with_store(lambda opened: check_replicas(opened, ALL_DEALERS, installation, now))),
-        Check("mail", lambda: check_mail(installation.file.mail, examined.env)),
-        Check("public address", lambda: check_installation_address(installation.public_url, section.alerts, now)),
-        Check("rate limits", lambda: check_limit_store(installation.rate_limit_url)),
-        Check("sftp server", lambda: check_sftp_server(installation.file.sftp)),
-        Check("metrics", lambda: check_metrics(installation.file.metrics)),
-    ]
-
-
-def _with_store(store: Store | None, check: Callable[[Store], Iterable[Finding]]) -> Callable[[], Iterable[Finding]]:
-    return lambda: [NEEDS_DATABASE] if store is None else check(store)
-
-
-def _check_dealers(store: Store, installation: Installation, examined: Examined) -> Iterator[Finding]:
+def _check_dealers(of: Examined) -> Iterator[Finding]:
     """The settings, feeds and deliveries of the first MOST_DEALERS enabled dealers, in one line for each problem."""
-    with store.installation() as tx:
+    with of.store.installation() as tx:
         enabled = [dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled]
     wrong = {}
     for dealer_id in enabled[:MOST_DEALERS]:
-        problem = _problem_of(store, installation, dealer_id, examined)
+        problem = _problem_of(of, dealer_id)
         if problem is not None:
             wrong[dealer_id] = problem
     for dealer_id, problem in list(wrong.items())[:MOST_NAMED]:
@@ -180,16 +100,39 @@ def _check_dealers(store: Store, installation: Installation, examined: Examined)
         yield Finding("ok", f"{checked:,} enabled: settings, feeds and deliveries are in order")
 
 
-def _problem_of(store: Store, installation: Installation, dealer_id: str, examined: Examined) -> str | None:
+def _problem_of(of: Examined, dealer_id: str) -> str | None:
     try:
-        settings = load_dealer_settings(installation, store, dealer_id)
-        channel_secrets(settings, examined.env)
-        with store.read(dealer_id, examined.now) as tx:
+        settings = OpenInstallation(of.installation, of.store).settings_of(dealer_id)
+        channel_secrets(settings, of.env)
+        with of.store.read(dealer_id, of.now) as tx:
             newest, parked = list_imports(tx, 1), list_deliveries(tx, 1, state="parked")
     except (SettingsError, StorageError, EncryptionError) as error:
         return str(error)
     if not newest:
         return "no stock was ever imported"
-    if examined.now - newest[0].at > timedelta(hours=settings.alerts.feed_late_hours):
+    if of.now - newest[0].at > timedelta(hours=settings.alerts.feed_late_hours):
         return f"the newest import is of {local(newest[0].at, settings.dealer.rooftops[0].timezone)}"
     return "deliveries are parked" if parked else None
+
+
+CHECKS = (
+    Row("dealers", "installation", _check_dealers),
+    Row("settings", "dealer", check_settings),
+    Row("time zones", "dealer", check_time_zones),
+    Row("keys", "both", check_the_keys),
+    Row("folder", "both", check_folder),
+    Row("disk", "both", check_disk),
+    Row("clock", "both", check_clock),
+    Row("replicas", "both", check_replicas),
+    Row("feeds", "dealer", check_feeds),
+    Row("deliveries", "dealer", check_deliveries),
+    Row("withdrawals", "dealer", check_withdrawals),
+    Row("mail", "both", check_mail),
+    Row("channels", "dealer", check_channels),
+    Row("public address", "dealer", check_address),
+    Row("public address", "installation", check_installation_address),
+    Row("rate limits", "both", check_limit_store),
+    Row("sftp server", "both", check_sftp_server),
+    Row("metrics", "both", check_metrics),
+)
+"""All checks but that of the database, in the order of the report."""

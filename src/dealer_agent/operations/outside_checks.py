@@ -5,7 +5,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -15,20 +15,25 @@ import httpx
 import msgspec
 
 from dealer_agent import __version__
-from dealer_agent.config import Settings
-from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.settings import MailSettings, MetricsSettings
-from dealer_agent.config.sftp import SftpSettings
-from dealer_agent.dealers.hosts import is_this_machine
-from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.dealers.profile import HttpChannel, Profile
+from dealer_agent.dealers.profile_checks import is_this_machine
+from dealer_agent.dealers.routing import CUSTOMER
+from dealer_agent.delivery.dealer_outlets import OutletMaker
 from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.lease import lease_outside_queue
 from dealer_agent.delivery.mail_server import MailServer
-from dealer_agent.operations.checks import Finding, local
-from dealer_agent.operations.database_checks import clock_finding
+from dealer_agent.delivery.outlet import Outlet
+from dealer_agent.leads.lead_view import LeadView, rooftop_view
+from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.operations.checks import Examined, Finding, local
+from dealer_agent.operations.inside_checks import clock_finding
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
-from dealer_agent.outgoing.connections import connect, trusted
-from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH
+from dealer_agent.outgoing.connections import connect, http_client, trusted
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.requests import Customer, SourceAgent
+from dealer_agent.protocol.well_known import ARD_PATH
 from dealer_agent.server.service import RPC
+from dealer_agent.storage.outbox import DueDelivery, Receiver
 
 ADDRESS_SECONDS = 20.0
 MOST_BYTES = 2**20
@@ -37,18 +42,15 @@ CONNECT_SECONDS = 10.0
 _PROXY_ADVICE = "check the service, the proxy and the name in DNS; dealer-agent serve shows what it listens on"
 
 
-def check_address(settings: Settings, now: datetime) -> Iterator[Finding]:
+def check_address(of: Examined) -> Iterator[Finding]:
     """The public address of a dealer answers with a card that has the URLs of the settings."""
-    service = settings.service
-    if not service.public_url:
+    url, base = of.dealer.card_url, of.dealer.base_url("")
+    if not url:
         yield Finding("warning", "public_url is not set: only this machine can use the card", "set it under [service]")
         return
-    # The card of a dealer with a folder of its own is at the root of its site.
-    url = (service.public_url if settings.installation is None else settings.base_url("")) + CARD_PATH
-    body = yield from _fetched(url, now, settings.dealer.rooftops[0].timezone, settings.alerts)
+    body = yield from _fetched(url, of)
     if body is None:
         return
-    base = settings.base_url("")
     expected = {base, base + RPC}
     card = _members(body)
     interfaces = card.get("supportedInterfaces", card.get("supported_interfaces", ()))
@@ -68,10 +70,10 @@ def check_address(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield Finding("ok", f"the card at {url} has the URLs of the settings")
 
 
-def check_installation_address(public_url: str, alerts: AlertSettings, now: datetime) -> Iterator[Finding]:
+def check_installation_address(of: Examined) -> Iterator[Finding]:
     """The public address of an installation answers with its list of dealers."""
-    url = public_url + ARD_PATH
-    body = yield from _fetched(url, now, "UTC", alerts)
+    url = of.installation.public_url + ARD_PATH
+    body = yield from _fetched(url, of)
     if body is None:
         return
     if "entries" in _members(body):
@@ -88,7 +90,7 @@ def _members(body: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _fetched(url: str, now: datetime, zone: str, alerts: AlertSettings) -> Generator[Finding, None, bytes | None]:
+def _fetched(url: str, of: Examined) -> Generator[Finding, None, bytes | None]:
     """Findings about the connection. Returns the body of the response, or None."""
     parts = urlsplit(url)
     begun, ends = datetime.now(UTC), time.monotonic() + ADDRESS_SECONDS
@@ -115,8 +117,11 @@ def _fetched(url: str, now: datetime, zone: str, alerts: AlertSettings) -> Gener
     if parts.scheme == "http" and not is_this_machine(parts.hostname or ""):
         yield Finding("problem", f"{url} is not encrypted", "use https: see the guide to production")
     if expires_at is not None:
-        left, when = expires_at - now, f"the certificate of {parts.hostname} is valid until {local(expires_at, zone)}"
-        if left < timedelta(days=alerts.certificate_days):
+        left, when = (
+            expires_at - of.now,
+            f"the certificate of {parts.hostname} is valid until {local(expires_at, of.zone)}",
+        )
+        if left < timedelta(days=of.alerts.certificate_days):
             yield Finding("warning", when, "renew it; most proxies do so by themselves, so read the proxy's log")
         else:
             yield Finding("ok", when)
@@ -127,7 +132,7 @@ def _fetched(url: str, now: datetime, zone: str, alerts: AlertSettings) -> Gener
             difference = abs(parsedate_to_datetime(said) - (begun + (answered - begun) / 2)) - timedelta(seconds=1)
         except (ValueError, TypeError):
             return body
-        yield clock_finding(max(difference, timedelta()), "the public address", alerts)
+        yield clock_finding(max(difference, timedelta()), "the public address", of.alerts)
     return body
 
 
@@ -147,8 +152,9 @@ def _words_of(error: BaseException) -> str:
     return "no answer in time" if isinstance(error, httpx.TimeoutException) else "it cannot be reached"
 
 
-def check_mail(mail: MailSettings, env: Mapping[str, str]) -> Iterator[Finding]:
+def check_mail(of: Examined) -> Iterator[Finding]:
     """The mail server accepts a connection, TLS and the login. No mail is sent."""
+    mail, env = (of.settings or of.installation.file).mail, of.env
     if not mail.host:
         yield Finding("skipped", "no mail server is set under [mail]")
         return
@@ -163,9 +169,12 @@ def check_mail(mail: MailSettings, env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("ok", f"{mail.host}:{mail.port} accepts mail ({mail.security}), {login}")
 
 
-def check_channels(settings: Settings) -> Iterator[Finding]:
-    """The servers of HTTP channels accept connections, and folders can be written. Nothing is sent."""
-    found = False
+def check_channels(of: Examined) -> Iterator[Finding]:
+    """The servers of HTTP channels accept connections, and folders can be written. With `send`, each gets a lead."""
+    settings, found = of.dealer, False
+    if of.send:
+        yield from asyncio.run(_send_all(OpenInstallation(of.installation, of.store), of.dealer_id, of.now))
+        return
     for rooftop in settings.dealer.rooftops:
         for name, channel in rooftop.deliver.channels.items():
             found = True
@@ -202,8 +211,9 @@ def _connection_to(url: str, where: str, rule: AddressRule) -> Finding:
     return Finding("ok", f"{where}: {address[0]} accepts connections; --send delivers a test lead")
 
 
-def check_limit_store(url: str) -> Iterator[Finding]:
+def check_limit_store(of: Examined) -> Iterator[Finding]:
     """The store of the rate limits that machines share answers."""
+    url = of.installation.rate_limit_url
     if not url:
         yield Finding("skipped", "RATE_LIMIT_URL is not set: each machine has its own limits")
         return
@@ -224,8 +234,9 @@ def check_limit_store(url: str) -> Iterator[Finding]:
         client.connection_pool.disconnect()
 
 
-def check_sftp_server(sftp: SftpSettings) -> Iterator[Finding]:
+def check_sftp_server(of: Examined) -> Iterator[Finding]:
     """Our SFTP server, which receives feeds, answers on this machine."""
+    sftp = of.installation.file.sftp
     if not sftp.enabled:
         yield Finding("skipped", "no SFTP server is switched on under [sftp]")
         return
@@ -240,8 +251,9 @@ def check_sftp_server(sftp: SftpSettings) -> Iterator[Finding]:
         yield Finding("problem", f"no SFTP server answers on port {sftp.port}", "start the service, and read its log")
 
 
-def check_metrics(metrics: MetricsSettings) -> Iterator[Finding]:
+def check_metrics(of: Examined) -> Iterator[Finding]:
     """The metrics can be read on this machine."""
+    metrics = of.installation.file.metrics
     if not metrics.enabled:
         yield Finding("skipped", "no metrics are switched on under [metrics]")
         return
@@ -262,3 +274,53 @@ def check_metrics(metrics: MetricsSettings) -> Iterator[Finding]:
 def _address_of(host: str) -> str:
     """The address at which this machine reaches a server that listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+
+
+SEND_SECONDS = 40.0
+"""How long one channel may take."""
+
+MESSAGE = "TEST LEAD. Nobody wants a vehicle: dealer-agent doctor tests whether leads arrive. Please delete this lead."
+
+
+def marked_lead(dealer: Profile, rooftop: str, lead_id: str, now: datetime) -> LeadView:
+    """A lead of an invented customer. Its name, its message and its id say that it is a test."""
+    return LeadView(
+        lead_id=lead_id,
+        dealer_id=dealer.id,
+        dealer_name=dealer.name,
+        rooftop=rooftop_view(dealer, rooftop),
+        received_at=now,
+        agent=SourceAgent("dealer-agent doctor"),
+        customer=Customer("TEST", "Please Ignore", email="test@example.com"),
+        channels=("email",),
+        messages=(MESSAGE,),
+    )
+
+
+async def _send_all(opened: OpenInstallation, dealer_id: str, now: datetime) -> list[Finding]:
+    """Sends the leads, and names the channels that accepted one. Customers get no mail. Raises SettingsError."""
+    async with http_client(opened.installation.address_rule) as client:
+        dealer, outlets, _ = OutletMaker(opened, client).of(dealer_id)
+        chosen = {receiver: outlet for receiver, outlet in outlets.items() if receiver[1] != CUSTOMER}
+        sending = (_send(dealer, receiver, outlet, now) for receiver, outlet in chosen.items())
+        return list(await asyncio.gather(*sending)) or [Finding("skipped", "there are no channels")]
+
+
+async def _send(dealer: Profile, receiver: Receiver, outlet: Outlet, now: datetime) -> Finding:
+    rooftop, channel = receiver
+    where = f"{rooftop}, {channel}"
+    lead_id = f"TEST-{new_ulid()}"
+    delivery = DueDelivery(lead_id, lead_id, None, "lead", rooftop, channel, now, 1, "", None)
+    document = await asyncio.to_thread(outlet.render, delivery, marked_lead(dealer, rooftop, lead_id, now))
+    try:
+        async with asyncio.timeout(SEND_SECONDS):
+            note = await outlet.send(delivery, document, lease_outside_queue(delivery))
+    except NotDelivered as problem:
+        return Finding("problem", f"{where}: {problem}", "correct the channel, then try again")
+    except TimeoutError:
+        return Finding("problem", f"{where}: no answer within {SEND_SECONDS:g} s", "ask the receiver's support")
+    except OSError as error:
+        return Finding("problem", f"{where}: {os.strerror(error.errno or 0)}", "correct the channel, then try again")
+    if note is not None:
+        return Finding("warning", f"{where}: the test lead {lead_id} has arrived, but {note}", "correct the addresses")
+    return Finding("ok", f"{where}: the test lead {lead_id} was accepted. Delete it there")

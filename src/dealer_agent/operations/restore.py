@@ -8,7 +8,6 @@ files.
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,11 +26,10 @@ from dealer_agent.config.keys import (
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
+from dealer_agent.operations import BackupUnreadable, OperationError
 from dealer_agent.operations.backup import has_heads
-from dealer_agent.operations.backup_file import TABLES_FOLDER, Manifest, Progress, unpack, verify
-from dealer_agent.operations.backup_key import open_keys
+from dealer_agent.operations.backup_file import TABLES_FOLDER, Manifest, Progress, open_keys, unpack, verify
 from dealer_agent.operations.database_copy import restore_database
-from dealer_agent.operations.errors import BackupUnreadable, OperationError
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 from dealer_agent.storage.migrate import known_revisions, migrate_connection
 from dealer_agent.storage.outbox import hold_deliveries
@@ -45,14 +43,6 @@ MAX_GROWTH = {"sqlite": 3, "postgresql": 1}
 """The free disk space that a restore needs, as a multiple of the backup: its files, the database, and its log."""
 
 LIST_DEALERS = select(outbox.c.dealer_id).distinct().order_by(outbox.c.dealer_id)
-
-
-@dataclass(frozen=True)
-class Restored:
-    """A restored backup. `held` counts the deliveries that are parked now; None if they were left as they were."""
-
-    manifest: Manifest
-    held: int | None
 
 
 def keyring_for(
@@ -86,12 +76,13 @@ def restore_backup(
     hold: bool = False,
     on_unpack: Progress = lambda *_: None,
     on_insert: Progress = lambda *_: None,
-) -> Restored:
+) -> int | None:
     """Restores a backup with this manifest into `target`, which does not exist or is an empty folder.
 
     It appears when it is complete. The `keyring` (`keyring_for`) decides whether the backup is authentic. Without one,
     nothing is read unless the caller wants it `unverified`. With `write_keys`, the folder gets the keys as its key
-    file. With `hold`, deliveries that wait are parked. Raises BackupUnreadable, OperationError, OSError and any
+    file. With `hold`, deliveries that wait are parked, and their number
+    is returned. Raises BackupUnreadable, OperationError, OSError and any
     StorageError.
     """
     require_authentic(manifest, keyring, unverified=unverified)
@@ -108,7 +99,7 @@ def restore_backup(
         for table in manifest.tables:
             (folder / table.file).unlink()
         (folder / TABLES_FOLDER).rmdir()
-    return Restored(manifest, held)
+    return held
 
 
 def require_authentic(manifest: Manifest, keyring: Keyring | None, *, unverified: bool) -> None:

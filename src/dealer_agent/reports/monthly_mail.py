@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.reports.month import Month
-from dealer_agent.reports.reading import read_report
 from dealer_agent.reports.rendering import render_mail
+from dealer_agent.reports.report import read_report
 from dealer_agent.storage.daily_counts import first_day
 from dealer_agent.storage.monthly_reports import first_import
 from dealer_agent.storage.store import Store

@@ -1,19 +1,92 @@
-"""The content of a monthly report. Pure. Its JSON is that of `dealer-agent report --json`."""
+"""The content of a monthly report, from the counts in the database. It is also the JSON of `report --json`."""
 
 from collections.abc import Callable, Mapping
 from datetime import date
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.listing import Unit
-from dealer_agent.protocol.errors import AppointmentTimeUnavailable
+from dealer_agent.leads.us_formats import money
+from dealer_agent.protocol.errors import ERRORS, AppointmentTimeUnavailable
+from dealer_agent.protocol.requests import FILTERED, filter_members
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILLS
+from dealer_agent.protocol.vehicle_field import Range
 from dealer_agent.reports.month import Month
-from dealer_agent.reports.words import agent_label, error_label, filter_label, plain_label, price_label, unit_label
-from dealer_agent.storage.daily_counts import DUPLICATE, OK, OTHER, REPEATED, SearchCount, Subject
-from dealer_agent.storage.monthly_reports import LeadCounts
+from dealer_agent.storage.daily_counts import (
+    DUPLICATE,
+    OK,
+    OTHER,
+    REPEATED,
+    SearchCount,
+    Subject,
+    requests_by_day,
+    sum_counts,
+)
+from dealer_agent.storage.monthly_reports import LeadCounts, count_leads
+from dealer_agent.storage.stock import find_units
+from dealer_agent.storage.tokens import list_tokens
+from dealer_agent.storage.transaction import Transaction
+
+_UNKNOWN = "Other"
+
+
+def _filter_labels() -> dict[str, str]:
+    labels = {"query": "Words of a free text"}
+    for row in FILTERED:
+        for name in filter_members(row):
+            ends = {f"{row.name}_min": "at least", f"{row.name}_max": "at most"}
+            bound = f", {ends[name]}" if isinstance(row.filter, Range) else ""
+            labels[name] = row.field.label + bound
+    return labels
+
+
+_FILTERS = _filter_labels()
+_WORDS = {"suv": "SUV"}
+
+
+def filter_label(name: str) -> str:
+    """The label of a filter: `Price, at most`."""
+    return _FILTERS.get(name, _UNKNOWN)
+
+
+def plain_label(item: str) -> str:
+    """The label of a make, a model or a body style. A model has its make before it: `Honda: Accord`."""
+    if item == OTHER:
+        return _UNKNOWN
+    make, colon, model = item.partition(": ")
+    if colon:
+        return f"{make}, another model" if model == OTHER else f"{make} {model}"
+    return _WORDS.get(item, item[:1].upper() + item[1:])
+
+
+def error_label(code: str) -> str:
+    """The meaning of an error code."""
+    return ERRORS[code].meaning.replace("`", "") if code in ERRORS else code
+
+
+def price_label(item: str) -> str:
+    """The label of a price band: `Up to $20,000`."""
+    words, _, limit = item.rpartition(" ")
+    return f"{words[:1].upper()}{words[1:]} {money(int(limit))}" if words and limit.isdigit() else _UNKNOWN
+
+
+def unit_label(vehicle_id: str, stock: str | None, unit: Unit | None) -> str:
+    """`2024 Honda Accord EX, stock N-7`. A unit that is sold has only its stock number."""
+    if vehicle_id == OTHER:
+        return "Other vehicles"
+    named = f"stock {stock}" if stock else vehicle_id
+    if unit is None:
+        return f"A vehicle that is no longer for sale, {named}"
+    parts = (str(part) for part in (unit.year, unit.make, unit.model, unit.trim) if part is not UNSET)
+    return f"{' '.join(parts) or 'A vehicle'}, {named}"
+
+
+def agent_label(agent: str, tokens: Mapping[str, str]) -> str:
+    """The name of an agent: that of its token, or one of the dealer's list."""
+    return "Other agents" if agent == OTHER else tokens.get(agent, agent)
+
 
 MOST_SHOWN = 10
 """The most lines of a list."""
@@ -288,3 +361,18 @@ def _by_agent(facts: Facts) -> dict[str, dict[str, int]]:
 
 def _of_skill(numbers: Mapping[str, int], skill: str | None) -> int:
     return sum(numbers.values()) if skill is None else numbers.get(skill, 0)
+
+
+def read_report(tx: Transaction, profile: Profile, month: Month) -> Report:
+    """The report of a month, up to now if the month is not over. Raises StorageError."""
+    facts, before = _read_facts(tx, profile, month), _read_facts(tx, profile, month.previous)
+    tokens = {token.token_id: token.name for token in list_tokens(tx)}
+    return make_report(profile, month, facts, before, Names(tokens, find_units(tx, shown_units(facts))))
+
+
+def _read_facts(tx: Transaction, profile: Profile, month: Month) -> Facts:
+    return Facts(
+        sum_counts(tx, month.first_day, month.last_day),
+        count_leads(tx, month.start(profile.timezone), month.end(profile.timezone)),
+        requests_by_day(tx, month.first_day, month.last_day),
+    )

@@ -13,13 +13,12 @@ from pathlib import Path
 import structlog
 
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.storage.chain_heads import MOST_CHARACTERS, Head
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.event_chain import heads
+from dealer_agent.storage.event_chain import MOST_CHARACTERS, Head, heads
 from dealer_agent.storage.notices import restore_from_chain
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.withdrawals_check import compare_withdrawals
+from dealer_agent.storage.withdrawals import compare_withdrawals
 
 log = structlog.get_logger()
 

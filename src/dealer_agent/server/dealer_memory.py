@@ -7,15 +7,18 @@ import asyncio
 import gc
 import os
 import resource
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import nlargest
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
+from dealer_agent.open_installation import OpenInstallation, delete_files_of_removed
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import ServedDealers
 
@@ -56,13 +59,11 @@ def least_recently_used(opened: Iterable[OpenedDealer], excess: int) -> list[str
 class DealerMemory:
     """The memory of the opened dealers of a process, at most `budget` bytes.
 
-    `file` remembers the use of dealers after a restart. The processes of a machine share it. `delete_files` deletes the
-    files of all dealers but those.
+    `file` remembers the use of dealers after a restart. The processes of a machine share it.
     """
 
     budget: int
     file: Path
-    delete_files: Callable[[Collection[str]], None]
     _uses: dict[str, float] = field(default_factory=dict)
     _waiting: list[str] = field(default_factory=list)
     _noted_at: float = 0.0
@@ -91,14 +92,10 @@ class DealerMemory:
         async def write() -> None:
             await asyncio.to_thread(write_uses, self.file, dict(self._uses))
 
-        async def delete() -> None:
-            await asyncio.to_thread(self.delete_files, dealers.addresses.dealers)
-
         await asyncio.gather(
             steps.repeat("preload", lambda: self._preload(dealers), NOTE_SECONDS, first=0),
             steps.repeat("use of dealers", note, NOTE_SECONDS),
             steps.repeat("record of used dealers", write, WRITE_SECONDS),
-            steps.repeat("files of removed dealers", delete, FILES_SECONDS, first=NOTE_SECONDS),
         )
 
     def note_uses(self, dealers: ServedDealers) -> None:
@@ -135,6 +132,18 @@ class DealerMemory:
             self._frozen_loads = dealers.loads
             gc.collect()
             gc.freeze()
+
+
+async def delete_removed_files(opened: OpenInstallation, snapshots: SnapshotFolder, steps: RepeatedSteps) -> None:
+    """Deletes the files of removed and disabled dealers on this machine, again and again, until it is cancelled."""
+
+    def delete() -> None:
+        snapshots.delete_except(opened.enabled)
+        delete_files_of_removed(opened.store, opened.installation.directory, opened.enabled)
+
+    await steps.repeat(
+        "files of removed dealers", partial(asyncio.to_thread, delete), FILES_SECONDS, first=NOTE_SECONDS
+    )
 
 
 def memory_budget(mebibytes: int) -> int:

@@ -5,12 +5,11 @@ the keys that the installation had then. So an erasure is final when those are d
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dealer_agent.config import Settings
 from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.key_rotation import FIRST_ROTATION_SECONDS, KeyRotation, KeyTable
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.upkeep import UPKEEP_SECONDS, upkeep_period
@@ -19,14 +18,13 @@ from dealer_agent.storage.jobs import Job
 
 @dataclass(frozen=True)
 class InstallationKeys:
-    """The rotation of all keys. `installation` is that of the installation's keys: every machine has their file.
+    """The rotation of all keys. `own` is that of the keys of the installation, or of a folder's only dealer.
 
-    `settings_of` reads the current settings of a dealer. `count_dealers` returns the number of dealers.
+    Those are outside the database: every machine has their file.
     """
 
-    installation: KeyRotation
-    settings_of: Callable[[str], Settings]
-    count_dealers: Callable[[], int]
+    opened: OpenInstallation
+    own: KeyRotation
 
     @property
     def kind(self) -> Kind:
@@ -34,24 +32,25 @@ class InstallationKeys:
         return Kind("keys", self._rotate, of_disabled=True, is_lasting=True)
 
     async def run(self, steps: RepeatedSteps) -> None:
-        """Repeats the steps for the installation's keys until it is cancelled."""
+        """Repeats the steps for the keys outside the database until it is cancelled."""
 
         async def rotate() -> None:
-            await asyncio.to_thread(self.installation.run_due_steps, datetime.now(UTC))
+            await asyncio.to_thread(self.own.run_due_steps, datetime.now(UTC))
 
         await steps.repeat("key rotation", rotate, UPKEEP_SECONDS, first=FIRST_ROTATION_SECONDS)
 
     async def _rotate(self, job: Job) -> Next:
         await asyncio.to_thread(self._run_due_steps, job)
-        return Next(job.now + upkeep_period(self.count_dealers()))
+        return Next(job.now + upkeep_period(self.opened.count()))
 
     def _run_due_steps(self, job: Job) -> None:
-        self.of_dealer(self.settings_of(job.dealer_id)).run_due_steps(job.now)
+        self.of_dealer(job.dealer_id).run_due_steps(job.now)
 
-    def of_dealer(self, settings: Settings) -> KeyRotation:
-        """The rotation of a dealer's keys. Raises StorageError."""
-        store, dealer_id, folder = self.installation.store, settings.dealer.id, settings.directory
+    def of_dealer(self, dealer_id: str) -> KeyRotation:
+        """The rotation of the keys of an installation's dealer. Raises StorageError and SettingsError."""
+        store, settings = self.opened.store, self.opened.settings_of(dealer_id)
+        folder = settings.directory
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         place = KeyTable(store, dealer_id, folder)
         days = settings.dealer.privacy.rotate_keys_days
-        return KeyRotation(store, store.check_keys(dealer_id), dealer_id, place, days, wait=self.installation.wait)
+        return KeyRotation(store, store.check_keys(dealer_id), dealer_id, place, days, wait=self.own.wait)

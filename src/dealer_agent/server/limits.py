@@ -30,7 +30,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from dealer_agent.config.rates import MOST_WINDOWS, windows_of
+from dealer_agent.config.settings import MOST_WINDOWS, windows_of
 
 _MAGIC = b"ratelim1"
 _KEY_BYTES = 16

@@ -27,7 +27,7 @@ from starlette.types import Message, Receive, Scope, Send
 from dealer_agent import __version__
 from dealer_agent.apidocs.discovery import mcp_server_name
 from dealer_agent.apidocs.openapi import server_root
-from dealer_agent.leads.consent_terms import consent_terms
+from dealer_agent.leads.consent import consent_terms
 from dealer_agent.mcp_tools.consent import ConsentTerms
 from dealer_agent.mcp_tools.words import SkillData, SkillError
 from dealer_agent.protocol.errors import SchemaValidationFailed

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,14 +93,14 @@ def process_readings() -> Readings:
 
 
 @asynccontextmanager
-async def answering_collector(folder: Path, read: Callable[[bool], Awaitable[Readings]]) -> AsyncIterator[None]:
-    """Answers the collector during an `async with` block. `read` gets whether values of the database are asked for."""
+async def answering_collector(folder: Path, state: WorkerState) -> AsyncIterator[None]:
+    """Answers the collector of the machine during an `async with` block."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 wanted = await reader.readexactly(1)
-                found = await read(wanted == WITH_STORED)
+                found = await state.readings(with_stored=wanted == WITH_STORED)
                 writer.write(msgspec.json.encode(list(found.items())))
                 await writer.drain()
         writer.close()

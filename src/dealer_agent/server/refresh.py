@@ -2,28 +2,28 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import structlog
 
-from dealer_agent.encryption import Cipher
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval
+from dealer_agent.server.opening import token_registry
 from dealer_agent.server.repeated_steps import RepeatedSteps
-from dealer_agent.server.served_dealers import Addresses, ServedDealers
+from dealer_agent.server.served_dealers import ServedDealers, read_addresses
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
-from dealer_agent.storage.clock import has_trusted_time, trust_clock
+from dealer_agent.storage.dealer_registry import changed_dealers, count_changes
 from dealer_agent.storage.errors import (
     BUSY,
     FULL,
     OTHER,
     READ_ONLY,
     UNREACHABLE,
-    ClockDoubtful,
     DatabaseFailure,
     DealerBlocked,
     DealerUnknown,
@@ -32,10 +32,13 @@ from dealer_agent.storage.errors import (
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.tokens import list_active_tokens
-from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.transaction import InstallationTransaction
 
 log = structlog.get_logger()
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+USUAL_TRANSACTION = timedelta(seconds=10)
+"""A transaction commits its change with an earlier time. Changes are read again for this long."""
 
 POLL_SECONDS = 0.5
 LISTENING_POLL_SECONDS = 2.0
@@ -59,29 +62,44 @@ NEEDED_BY_ONE = NEEDED_BY_ALL | {"stock", "tokens", "settings"}
 """The same for a process with one dealer. A failure that concerns one of many dealers must not stop all of them."""
 
 
-def token_registry(tx: Transaction) -> TokenRegistry:
-    """The valid tokens of a dealer."""
-    return TokenRegistry((token.token_id, token.token_hash) for token in list_active_tokens(tx))
-
-
 def _load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
     with store.read(dealer_id) as tx:
         return token_registry(tx)
 
 
-def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
-    """Stores the trusted time at the first start of a dealer's service; `dispose` updates it. Raises StorageError."""
-    with store.read(dealer_id, now) as tx:
-        known = has_trusted_time(tx)
-    if not known:
-        with suppress(ClockDoubtful), store.write(dealer_id, now) as tx:
-            trust_clock(tx)
+@dataclass
+class Changes:
+    """Reads the revisions of the dealers that have changed since the last time."""
 
+    opened: OpenInstallation
+    _newest: datetime = EPOCH
+    _counted: int = -1
+    _seen: dict[str, Revision] = field(default_factory=dict)
 
-def revision_of(store: Store, dealer_id: str) -> Revision:
-    """The revisions of the stock and of the tokens in the database now. Raises StorageError."""
-    with store.read(dealer_id) as tx:
-        return read_revision(tx)
+    def read(self) -> dict[str, Revision]:
+        """The revisions by dealer. The first call returns those of all dealers. Raises StorageError."""
+        only = self.opened.installation.only
+        if only is not None:
+            with self.opened.store.read(only.dealer.id) as tx:
+                return {only.dealer.id: read_revision(tx)}
+        with self.opened.store.installation() as everything:
+            count = count_changes(everything)
+            if count == self._counted:
+                return {}
+            found = self._read_since(everything, max(self._newest, EPOCH + USUAL_TRANSACTION) - USUAL_TRANSACTION)
+            if count != sum(map(sum, self._seen.values())):
+                # A long transaction has committed a change with an earlier time.
+                found = self._read_since(everything, EPOCH)
+        self._counted = count
+        return found
+
+    def _read_since(self, tx: InstallationTransaction, since: datetime) -> dict[str, Revision]:
+        changes = changed_dealers(tx, since)
+        if changes:
+            self._newest = changes[-1].changed_at
+        found = {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
+        self._seen.update(found)
+        return found
 
 
 class MarkedDealers:
@@ -113,18 +131,14 @@ class MarkedDealers:
 class Refresher:
     """Polls the database, and replaces what has changed in the services of the opened dealers.
 
-    On PostgreSQL, an announced change causes a poll at once. `read_revisions` returns revisions in the database, by
-    dealer. It may leave out dealers that have not changed since the last call. `read_addresses` returns where the
-    dealers answer. `on_settings` gets each dealer whose settings have changed.
+    On PostgreSQL, an announced change causes a poll at once. `on_settings` gets each dealer whose settings have
+    changed.
     """
 
-    store: Store
+    opened: OpenInstallation
     writer: LeadWriter
     dealers: ServedDealers
-    read_revisions: Callable[[], Mapping[str, Revision]]
-    read_addresses: Callable[[], Addresses]
-    cipher: Cipher | None
-    on_settings: Callable[[str], None] = lambda _: None
+    on_settings: Callable[[str], None]
     _known: dict[str, Revision] = field(default_factory=dict)
     _settings: dict[str, int] = field(default_factory=dict)
     _new_stock: MarkedDealers = field(default_factory=MarkedDealers)
@@ -132,6 +146,10 @@ class Refresher:
     _new_settings: MarkedDealers = field(default_factory=MarkedDealers)
     _announced: asyncio.Event = field(default_factory=asyncio.Event)
     _is_listening: bool = False
+    _changes: Changes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._changes = Changes(self.opened)
 
     async def run(self, steps: RepeatedSteps) -> None:
         """Repeats all steps until it is cancelled. Tokens do not wait while a large stock is loading."""
@@ -153,7 +171,7 @@ class Refresher:
 
     async def _listen(self) -> None:
         try:
-            async for _ in self.store.announcements():
+            async for _ in self.opened.store.announcements():
                 self._is_listening = True
                 self._announced.set()
         finally:
@@ -170,7 +188,7 @@ class Refresher:
         self._announced.clear()
 
     async def _poll(self) -> None:
-        found = await asyncio.to_thread(self.read_revisions)
+        found = await asyncio.to_thread(self._changes.read)
         changed = [dealer_id for dealer_id, revision in found.items() if self._known.get(dealer_id) != revision]
         self._known.update(found)
         if changed:
@@ -205,7 +223,7 @@ class Refresher:
 
     async def _refresh_tokens(self) -> None:
         async def refresh(service: Service, revision: Revision) -> None:
-            service.tokens = await asyncio.to_thread(_load_tokens, self.store, service.dealer.profile.id)
+            service.tokens = await asyncio.to_thread(_load_tokens, self.opened.store, service.dealer.profile.id)
             service.loaded = service.loaded._replace(tokens=revision.tokens)
             log.info("tokens refreshed")
 
@@ -227,9 +245,9 @@ class Refresher:
                 dealer_id: number for dealer_id, number in numbers.items() if self._settings.get(dealer_id) != number
             }
             for dealer_id in changed:
-                self.store.forget_keys(dealer_id)
+                self.opened.store.forget_keys(dealer_id)
             if changed:
-                self.dealers.move(await asyncio.to_thread(self.read_addresses))
+                self.dealers.move(await asyncio.to_thread(read_addresses, self.opened))
             for dealer_id in changed:
                 self.on_settings(dealer_id)
             self._settings.update(changed)
@@ -244,8 +262,9 @@ class Refresher:
         return [(opened[dealer_id], self._known[dealer_id]) for dealer_id in dealer_ids if dealer_id in opened]
 
     async def _refresh_keys(self) -> None:
-        if self.cipher is not None and await asyncio.to_thread(self.cipher.refresh):
-            log.info("keys refreshed", active=self.cipher.keyring.active, keys=len(self.cipher.keyring.ids))
+        cipher = self.opened.installation.cipher
+        if cipher is not None and await asyncio.to_thread(cipher.refresh):
+            log.info("keys refreshed", active=cipher.keyring.active, keys=len(cipher.keyring.ids))
 
     async def _probe_leads(self) -> None:
         """Checks whether leads can be stored, for /readyz. All dealers share the database and its disk.
@@ -260,7 +279,7 @@ class Refresher:
         first, *others = random.sample(dealers, min(PROBED_DEALERS, len(dealers)))
         try:
             async with asyncio.timeout(PROBE_WAIT_SECONDS):
-                await asyncio.to_thread(self.store.check_space)
+                await asyncio.to_thread(self.opened.store.check_space)
                 try:
                     await self._probe(first)
                 except StorageError as fault:

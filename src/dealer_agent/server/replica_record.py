@@ -7,16 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import structlog
-from msgspec.structs import fields
 
 from dealer_agent import __version__
-from dealer_agent.config import Settings
 from dealer_agent.config.installation import Installation
-from dealer_agent.config.settings import Sections
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.replicas import forget_replica, record_replica
@@ -35,12 +31,9 @@ def machine_name(directory: Path) -> str:
     return f"{socket.gethostname()}:{directory}"
 
 
-def settings_hash(served: Settings | Installation) -> str:
+def settings_hash(served: Installation) -> str:
     """A hash of the settings in `dealer.toml` or `installation.toml`, without secrets and paths of this machine."""
-    if isinstance(served, Installation):
-        content: Any = served.file
-    else:
-        content = [served.dealer, *(getattr(served, field.name) for field in fields(Sections))]
+    content = served.file if served.only is None else served.only.dealer
     return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
 
 

@@ -37,7 +37,7 @@ from dealer_agent.server.log import log_request
 from dealer_agent.server.request_counts import UNKNOWN_SKILL, lead_outcome
 from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
-from dealer_agent.storage.trace_context import current_span
+from dealer_agent.storage.transaction import current_span
 
 PLAIN_TEXT = "text/plain; charset=utf-8"
 _COMMON_HEADERS = "cache-control: no-store\r\nx-content-type-options: nosniff\r\n" + HEAD_LINES

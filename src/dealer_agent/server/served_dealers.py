@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from starlette.types import Scope
 
 from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, PublishedVersion, VersionName
 from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC, Binding, http_json_of, json_rpc_of
@@ -98,6 +99,28 @@ class Addresses:
         return Place(dealer_id, path.removeprefix(self.base_path) if is_below else path, is_below)
 
 
+def read_addresses(opened: OpenInstallation) -> Addresses:
+    """Where the enabled dealers answer. Raises StorageError, also if the database does not isolate them."""
+    installation, (enabled, hosts) = opened.installation, opened.read()
+    names: dict[str, list[str]] = {}
+    for host, dealer_id in hosts.items():
+        names.setdefault(dealer_id, []).append(host)
+    listed = (
+        ListedDealer(each.dealer_id, each.name, installation.address_of(each.dealer_id, names.get(each.dealer_id, ())))
+        for each in enabled
+        if each.listed
+    )
+    only = installation.only
+    return Addresses(
+        opened.enabled,
+        hosts,
+        only=None if only is None else only.dealer.id,
+        base_path="" if only is None else only.service.base_path,
+        public_url=installation.public_url,
+        listed=sorted(listed, key=lambda each: (each.name.casefold(), each.dealer_id)),
+    )
+
+
 @cache
 def bindings_by_path(served: tuple[VersionName, ...]) -> Mapping[str, Binding]:
     """The bindings by their path below the root of a dealer: those at the root, and those of the versions `served`."""
@@ -142,7 +165,7 @@ class ServedDealers:
     process: Process
     addresses: Addresses
     open_dealer: Callable[[str], Awaitable[Service]]
-    close_idle: Callable[["ServedDealers"], None] = lambda _: None
+    close_idle: Callable[["ServedDealers"], None] | None = None
     on_opened: Callable[[str], None] = lambda _: None
     opened: dict[str, Service] = field(default_factory=dict)
     loads: int = 0
@@ -192,7 +215,8 @@ class ServedDealers:
         for host, root in self._roots[dealer_id]:
             for path, binding in bindings_of(service).items():
                 self._targets[host, root + path.encode()] = service, binding
-        self.close_idle(self)
+        if self.close_idle is not None:
+            self.close_idle(self)
         self.on_opened(dealer_id)
 
     async def open_again(self, dealer_id: str) -> None:

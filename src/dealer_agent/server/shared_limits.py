@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from dealer_agent.config.rates import windows_of
+from dealer_agent.config.settings import windows_of
 from dealer_agent.server.limits import ADDRESS_RULE, DealerLimits, RateLimits
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ import structlog
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.metrics import DATABASE_READ, FEED, OLDEST, STOCK_REVISION, UNSENT, Series
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.outbox import Receiver
 from dealer_agent.storage.stock import StockMark, read_mark
-from dealer_agent.storage.store import Store
 from dealer_agent.storage.unsent_deliveries import UnsentDeliveries, unsent_deliveries
 
 log = structlog.get_logger()
@@ -47,16 +47,9 @@ class ReadDealer(NamedTuple):
 
 @dataclass
 class StoredMetrics:
-    """The metrics of the dealers in a database.
+    """The metrics of the dealers in a database."""
 
-    `dealers` returns the ids of the enabled dealers, and `due_dealers` those that may have due deliveries.
-    `find_profile` returns the settings of one. They run in a thread, and raise StorageError and SettingsError.
-    """
-
-    store: Store
-    dealers: Callable[[], Collection[str]]
-    due_dealers: Callable[[], Sequence[str]]
-    find_profile: Callable[[str], Profile]
+    opened: OpenInstallation
     _known: dict[str, ReadDealer] = field(default_factory=dict)
     _next: str = ""
     _read_at: datetime | None = None
@@ -84,7 +77,7 @@ class StoredMetrics:
 
     def _read_some(self) -> None:
         ends = monotonic() + LONGEST_READ_SECONDS
-        enabled = self.dealers()
+        enabled = self.opened.enabled
         for dealer_id in self._known.keys() - enabled:
             self._known.pop(dealer_id, None)
         for dealer_id in self._chosen(enabled):
@@ -97,7 +90,7 @@ class StoredMetrics:
         if len(enabled) <= DEALERS_AT_ONCE:
             yield from enabled
             return
-        due = [dealer_id for dealer_id in self.due_dealers() if dealer_id in enabled][: DEALERS_AT_ONCE // 2]
+        due = self.opened.dealers_with_due()[: DEALERS_AT_ONCE // 2]
         yield from due
         in_order = sorted(enabled)
         later = [dealer_id for dealer_id in in_order if dealer_id >= self._next]
@@ -106,10 +99,9 @@ class StoredMetrics:
             self._next = dealer_id + "-"
 
     def _read_dealer(self, dealer_id: str) -> ReadDealer:
-        with self.store.read(dealer_id) as tx:
+        with self.opened.store.read(dealer_id) as tx:
             mark, unsent = read_mark(tx), unsent_deliveries(tx)
-        profile = self.find_profile(dealer_id) if unsent else None
-        kinds = {} if profile is None else channel_kinds(profile)
+        kinds = channel_kinds(self.opened.settings_of(dealer_id).dealer) if unsent else {}
         return ReadDealer(mark, [(kinds.get(each.receiver, UNKNOWN_CHANNEL), each) for each in unsent])
 
     def _series(self, label_of: Callable[[str], str], now: datetime) -> Iterator[tuple[Series, list[float]]]:

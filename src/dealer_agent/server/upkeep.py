@@ -1,21 +1,18 @@
 """The upkeep of a dealer: old data is deleted, and the heads of event chains are recorded. Each is a job."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
 
-from dealer_agent.config import Settings
-from dealer_agent.dealers.retention import erase_before, purge_before
+from dealer_agent.dealers.profile import erase_before, purge_before
 from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
-from dealer_agent.storage.erasure import dispose
+from dealer_agent.storage.erasure import dispose, purge
 from dealer_agent.storage.jobs import Job
-from dealer_agent.storage.retention import purge
-from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
 
@@ -31,15 +28,9 @@ def upkeep_period(dealers: int) -> timedelta:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """The upkeep of the dealers of a process. `count_dealers` returns their number.
+    """The upkeep of the dealers of a process. A dealer is not opened for it."""
 
-    `settings_of` returns the current settings of a dealer. It raises StorageError and SettingsError. A dealer is not
-    opened for it.
-    """
-
-    store: Store
-    settings_of: Callable[[str], Settings]
-    count_dealers: Callable[[], int] = lambda: 1
+    opened: OpenInstallation
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -51,23 +42,23 @@ class Upkeep:
 
     async def _delete_old_data(self, job: Job) -> Next:
         """Deletes what is older than the dealer's settings allow."""
-        settings = await asyncio.to_thread(self.settings_of, job.dealer_id)
+        settings, store = await asyncio.to_thread(self.opened.settings_of, job.dealer_id), self.opened.store
         kept, now = settings.dealer.privacy, job.now
-        await asyncio.to_thread(partial(purge, self.store, job.dealer_id, now=now, **purge_before(kept, now)))
-        done = await asyncio.to_thread(partial(dispose, self.store, job.dealer_id, now=now, **erase_before(kept, now)))
+        await asyncio.to_thread(partial(purge, store, job.dealer_id, now=now, **purge_before(kept, now)))
+        done = await asyncio.to_thread(partial(dispose, store, job.dealer_id, now=now, **erase_before(kept, now)))
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
-        return Next(now + upkeep_period(self.count_dealers()))
+        return Next(now + upkeep_period(self.opened.count()))
 
     async def _record_heads(self, job: Job) -> Next:
-        settings = await asyncio.to_thread(self.settings_of, job.dealer_id)
-        await asyncio.to_thread(self._check_and_record, settings, job.now)
+        await asyncio.to_thread(self._check_and_record, job.dealer_id, job.now)
         return Next(job.now + timedelta(seconds=HEADS_SECONDS))
 
-    def _check_and_record(self, settings: Settings, now: datetime) -> None:
+    def _check_and_record(self, dealer_id: str, now: datetime) -> None:
         """Checks the table of withdrawals, and records the heads of the dealer's chains outside the database."""
+        settings = self.opened.settings_of(dealer_id)
         settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            repair_withdrawals(self.store, settings.dealer, now)
+            repair_withdrawals(self.opened.store, settings.dealer, now)
         finally:
-            record_heads(self.store, settings.dealer.id, settings.heads_file, now)
+            record_heads(self.opened.store, dealer_id, settings.heads_file, now)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, delete, select
 
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage.event_chain import ACCESSES, EMPTY, ChainEnd, append_access, end_problem, link_problem
-from dealer_agent.storage.schema import accesses, of_dealer
+from dealer_agent.storage.event_chain import ACCESSES, EMPTY, ChainEnd, ChainReport, append, check_rows, end_problem
+from dealer_agent.storage.schema import accesses, of_dealer, rows_of
 from dealer_agent.storage.transaction import Transaction
 
 PROGRAM = "dealer-agent"
@@ -30,24 +30,8 @@ class Access(NamedTuple):
     leads: int
 
 
-class AccessReport(NamedTuple):
-    """What a check of the access log found: how many entries it ever had, and how many were deleted by age.
-
-    `first_broken` is the number of the first entry that was changed, and `problem` says what is wrong with it. Both are
-    None for a valid log.
-    """
-
-    entries: int
-    deleted: int
-    first_broken: int | None
-    problem: str | None
-
-
 LIST_ACCESSES = (
-    select(*(accesses.c[name] for name in Access._fields))
-    .where(of_dealer(accesses))
-    .order_by(accesses.c.at.desc(), accesses.c.access_id.desc())
-    .limit(bindparam("limit"))
+    rows_of(accesses, Access).order_by(accesses.c.at.desc(), accesses.c.access_id.desc()).limit(bindparam("limit"))
 )
 
 READ_LOG = select(accesses).where(of_dealer(accesses)).order_by(accesses.c.number).execution_options(yield_per=500)
@@ -87,7 +71,7 @@ def log_access(
         "deleted": None if deleted is None else deleted.rows,
         "deleted_head": None if deleted is None else deleted.head,
     }
-    append_access(tx, entry)
+    append(tx, entry, chain=ACCESSES)
     return access_id
 
 
@@ -113,19 +97,16 @@ def delete_accesses(tx: Transaction, before: datetime, most: int) -> int:
     return count
 
 
-def verify_accesses(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> AccessReport:
+def verify_accesses(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> ChainReport:
     """Checks every entry of the dealer's access log, and its end. `recorded` has recorded hashes by entry number.
 
     The log begins after the newest entry that was deleted by age. A recorded head from before it cannot be checked.
     """
     recorded = recorded or {}
     found = tx.execute(READ_NEWEST_DELETION).one_or_none()
-    end = start = EMPTY if found is None else ChainEnd(found.deleted, found.deleted_head)
+    start = EMPTY if found is None else ChainEnd(found.deleted, found.deleted_head)
     if recorded.get(start.rows, start.head) != start.head:
-        return AccessReport(end.rows, start.rows, start.rows, "it is not the one whose hash was recorded as a head")
-    for row in tx.execute(READ_LOG):
-        if problem := link_problem(row, end, recorded, ACCESSES):
-            return AccessReport(end.rows, start.rows, end.rows + 1, problem)
-        end = ChainEnd(row.number, row.hash)
-    problem = end_problem(tx, end, recorded, ACCESSES)
-    return AccessReport(end.rows, start.rows, None if problem is None else end.rows + 1, problem)
+        return ChainReport(start.rows, start.rows, start.rows, "it is not the one whose hash was recorded as a head")
+    end, problem = check_rows(tx.execute(READ_LOG).mappings(), ACCESSES, recorded, start)
+    problem = problem or end_problem(tx, end, recorded, ACCESSES)
+    return ChainReport(end.rows, start.rows, None if problem is None else end.rows + 1, problem)

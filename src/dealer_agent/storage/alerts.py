@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Integer, and_, bindparam, delete, func, insert, literal, select, update
 
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.jobs import add_jobs
 from dealer_agent.storage.schema import (
-    UtcTime,
     alert_checks,
     alert_messages,
     alerts,

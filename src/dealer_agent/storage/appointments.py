@@ -16,9 +16,11 @@ from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, sele
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.leads.statuses import ACTIVE, ClosedStatus
 from dealer_agent.leads.visit_times import QUARTER, quarters_of
+from dealer_agent.protocol.requests import VisitKind
+from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import appointments, leads, microseconds, of_dealer, of_lead, of_leads, places
+from dealer_agent.storage.schema import appointments, leads, of_dealer, of_lead, of_leads, places
 from dealer_agent.storage.transaction import Transaction
 
 VEHICLE = "vehicle"
@@ -30,6 +32,7 @@ class Booked(NamedTuple):
 
     appointment_id: str
     rooftop: str
+    kind: VisitKind
     starts_at: datetime
     ends_at: datetime
 
@@ -109,7 +112,6 @@ READ_APPOINTMENTS = Prepared(
 # Without ORDER BY: with it, SQLite would read the visits of all leads.
 FIND_BOOKED = select(*(appointments.c[name] for name in Booked._fields)).where(
     of_leads(appointments),
-    appointments.c.kind == bindparam("kind"),
     appointments.c.status == "confirmed",
     appointments.c.ends_at > bindparam("now"),
 )
@@ -273,13 +275,17 @@ def appointments_in(tx: Transaction, rows: Iterable[Any]) -> list[AppointmentRec
     return [_appointment(tx, row) for row in rows]
 
 
-def booked_visits(tx: Transaction, lead_ids: Iterable[str], kind: str) -> list[Booked]:
-    """The confirmed visits of a kind that these leads have and that are not over, in the order of time."""
-    sought = {"lead_ids": list(lead_ids), "kind": kind, "now": tx.now}
+def booked_visits(tx: Transaction, lead_ids: Iterable[str], kind: VisitKind | None = None) -> list[Booked]:
+    """The confirmed visits that these leads have and that are not over, in the order of time. By default of any kind.
+
+    Nothing is decrypted.
+    """
+    sought = {"lead_ids": list(lead_ids), "now": tx.now}
     if not sought["lead_ids"]:
         return []
     found = (Booked(*row) for row in tx.execute(FIND_BOOKED, sought))
-    return sorted(found, key=lambda booked: (booked.starts_at, booked.appointment_id))
+    wanted = (booked for booked in found if kind in (None, booked.kind))
+    return sorted(wanted, key=lambda booked: (booked.starts_at, booked.appointment_id))
 
 
 def list_booked(tx: Transaction, since: datetime) -> list[ListedAppointment]:

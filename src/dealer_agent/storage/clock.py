@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import func, select, text, union_all
 
+from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.schema import (
-    UtcTime,
     accesses,
     clocks,
     consent_events,

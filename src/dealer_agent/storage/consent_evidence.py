@@ -13,14 +13,12 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, ValidationError
-from sqlalchemy import Row
 
-from dealer_agent.leads.consent_events import DISPOSED, ERASED, KINDS, ConsentEvent
+from dealer_agent.leads.consent_events import KINDS, ConsentEvent
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.storage.chain_heads import Head, by_chain
-from dealer_agent.storage.consents import READ_CHAIN, decrypted_body, event_of
-from dealer_agent.storage.event_chain import CONSENTS, EMPTY, ChainEnd, commitment, heads, row_hash
-from dealer_agent.storage.schema import microseconds, time_of
+from dealer_agent.storage.columns import microseconds, time_of
+from dealer_agent.storage.consents import READ_CHAIN, TEXT_MISSING, MissingTexts, decrypted_body, event_of
+from dealer_agent.storage.event_chain import CONSENTS, Head, by_chain, check_rows, commitment, heads
 from dealer_agent.storage.transaction import Transaction
 
 FORM: Final = "dealer-agent consent record 1"
@@ -32,6 +30,9 @@ Time = Annotated[
     Meta(ge=microseconds(datetime.min.replace(tzinfo=UTC)), le=microseconds(datetime.max.replace(tzinfo=UTC))),
 ]
 """Microseconds since 1970, from year 1 to 9999."""
+
+
+_TIMES = ("at", "granted_at", "expires_at")
 
 
 class BadEvidence(ValueError):  # noqa: N818 - the name says what happened, as those of storage do
@@ -84,25 +85,19 @@ def evidence_of(tx: Transaction, lead_ids: Sequence[str]) -> Evidence:
 
 def _lines(tx: Transaction, lead_ids: frozenset[str], head: Head) -> Iterator[bytes]:
     yield msgspec.json.encode(_First(FORM, tx.dealer_id, tuple(sorted(lead_ids)), str(head)))
-    for row in tx.execute(READ_CHAIN):
-        yield msgspec.json.encode(_line(tx, row, theirs=row.lead_id in lead_ids))
+    for row in tx.execute(READ_CHAIN).mappings():
+        yield msgspec.json.encode(_line(tx, row, theirs=row["lead_id"] in lead_ids))
 
 
-def _line(tx: Transaction, row: Row[Any], *, theirs: bool) -> _Event:
+def _line(tx: Transaction, row: Mapping[Any, Any], *, theirs: bool) -> _Event:
     body = decrypted_body(tx, row) if theirs else None
+    columns: dict[str, Any] = {name: microseconds(row[name]) for name in _TIMES}
+    columns |= {name: row[name] for name in ("number", "lead_id", "kind", "purpose", "commitment", "hash")}
     return _Event(
-        number=row.number,
-        lead_id=row.lead_id,
-        kind=row.kind,
-        at=microseconds(row.at),
-        granted_at=None if row.granted_at is None else microseconds(row.granted_at),
-        expires_at=None if row.expires_at is None else microseconds(row.expires_at),
-        channels=Raw(row.channels),
-        purpose=row.purpose,
-        commitment=row.commitment,
-        hash=row.hash,
+        **columns,
+        channels=Raw(row["channels"]),
         body=body,
-        said=UNSET if body is None else Raw(_said(event_of(row._asdict(), body))),
+        said=UNSET if body is None else Raw(_said(event_of(row, body))),
     )
 
 
@@ -136,49 +131,37 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
         raise BadEvidence("the file is empty")
     head = _head(first)
     hashes = _hashes(recorded, first.dealer_id)
-    end = EMPTY
     compared = 0
     theirs: list[ConsentEvent] = []
-    without_text: dict[str, int] = {}
-    while (event := _decoded(numbered, _Event)) is not None:
-        if event.number != end.rows + 1:
-            raise BadEvidence(f"event {end.rows + 1} is missing: event {event.number} follows event {end.rows}")
-        row = _row(first.dealer_id, event)
-        if row_hash(row, end.head, CONSENTS) != event.hash:
-            raise BadEvidence(f"event {event.number} was changed, or it does not follow the one before")
-        if event.kind not in KINDS:
-            raise BadEvidence(f"event {event.number} is of no kind that there is")
-        if hashes.get(event.number, event.hash) != event.hash:
-            raise BadEvidence(f"event {event.number} is not the one whose hash was recorded as a head")
-        compared += event.number in hashes
-        if event.lead_id in first.lead_ids:
-            theirs.append(_their_event(row, event))
-            if event.kind in (ERASED, DISPOSED):
-                without_text.pop(event.lead_id, None)
-            elif event.body is None and event.commitment:
-                without_text.setdefault(event.lead_id, event.number)
-        elif event.body is not None:
-            raise BadEvidence(f"event {event.number} has a text and belongs to no lead that the first line names")
-        end = ChainEnd(event.number, event.hash)
+    texts = MissingTexts()
+
+    def content_problem(row: Mapping[Any, Any]) -> str | None:
+        nonlocal compared
+        if row["kind"] not in KINDS:
+            return "there is no such kind of event"
+        compared += row["number"] in hashes
+        if row["lead_id"] in first.lead_ids:
+            theirs.append(_their_event(row))
+            texts.see(row, row["body"])
+        elif row["body"] is not None:
+            return "it has a text and belongs to no lead that the first line names"
+        return None
+
+    events = (_row(first.dealer_id, event) for event in iter(lambda: _decoded(numbered, _Event), None))
+    end, problem = check_rows(events, CONSENTS, hashes, content_problem=content_problem)
+    if problem is not None:
+        raise BadEvidence(f"event {end.rows + 1}: {problem}")
+    if texts.first is not None:
+        raise BadEvidence(f"event {texts.first}: {TEXT_MISSING}")
     if end != (head.rows, head.hash):
         raise BadEvidence(
             f"the events do not lead to the head, which counts {head.rows}: the end of the file is missing"
         )
-    _check_leads(first.lead_ids, theirs, without_text)
-    return Checked(first.dealer_id, tuple(theirs), head, compared)
-
-
-def _check_leads(lead_ids: Sequence[str], theirs: Sequence[ConsentEvent], without_text: Mapping[str, int]) -> None:
-    """Raises BadEvidence if a lead has no events, or if `without_text` names a lead.
-
-    `without_text` maps a lead to the number of an event whose text is gone although the lead was not erased.
-    """
-    if not lead_ids:
+    if not first.lead_ids:
         raise BadEvidence("line 1 names no lead")
-    if absent := set(lead_ids).difference(event.lead_id for event in theirs):
+    if absent := set(first.lead_ids).difference(event.lead_id for event in theirs):
         raise BadEvidence(f"the lead {min(absent)}, which line 1 names, has no event")
-    if without_text:
-        raise BadEvidence(f"the text of event {min(without_text.values())} is gone, and no erasure of its lead follows")
+    return Checked(first.dealer_id, tuple(theirs), head, compared)
 
 
 def _decoded(lines: Iterator[tuple[int, bytes]], kind: type[Any]) -> Any:
@@ -215,16 +198,16 @@ def _row(dealer_id: str, event: _Event) -> dict[str, Any]:
     return msgspec.structs.asdict(event) | {"dealer_id": dealer_id, "channels": bytes(event.channels)}
 
 
-def _their_event(row: dict[str, Any], event: _Event) -> ConsentEvent:
-    times = {name: time_of(row[name]) for name in ("at", "granted_at", "expires_at")}
+def _their_event(row: Mapping[Any, Any]) -> ConsentEvent:
+    number, body = row["number"], row["body"]
     try:
-        found = event_of(row | times, event.body)
+        found = event_of({**row, **{name: time_of(row[name]) for name in _TIMES}}, body)
         if found.customer is not None:
             msgspec.json.decode(found.customer, type=Customer)
     except (ValidationError, msgspec.DecodeError, RecursionError):
-        raise BadEvidence(f"the text of event {event.number} was changed") from None
-    if event.body is not None and commitment(event.body) != event.commitment:
-        raise BadEvidence(f"the text of event {event.number} is not the one that the chain was made with")
-    if event.body is not None and (event.said is UNSET or bytes(event.said) != _said(found)):
-        raise BadEvidence(f"`said` of event {event.number} is not what its body says")
+        raise BadEvidence(f"the text of event {number} was changed") from None
+    if body is not None and commitment(body) != row["commitment"]:
+        raise BadEvidence(f"the text of event {number} is not the one that the chain was made with")
+    if body is not None and (row["said"] is UNSET or bytes(row["said"]) != _said(found)):
+        raise BadEvidence(f"`said` of event {number} is not what its body says")
     return found

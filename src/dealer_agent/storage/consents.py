@@ -7,48 +7,33 @@ the dealer's lock.
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Row, bindparam, exists, select, update
+from sqlalchemy import bindparam, exists, select, update
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.leads.consent_events import (
     DISPOSED,
     ERASED,
     GRANTED,
-    KEPT_AS_PROOF,
     WITHDRAWN,
     ChannelEvent,
     ConsentEvent,
     ConsentRecord,
     channels_allowed,
 )
-from dealer_agent.storage.contact_points import CONTACT_POINTS
-from dealer_agent.storage.event_chain import BODY, EMPTY, ChainEnd, append, commitment, end_problem, link_problem
+from dealer_agent.storage.event_chain import BODY, CONSENTS, ChainReport, append, check_rows, commitment, end_problem
 from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import consent_events, consent_proofs, leads, of_dealer, of_lead, of_leads, same_lead
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals import NO_CONTACTS, record_withdrawal
+from dealer_agent.storage.withdrawals import CONTACT_POINTS, NO_CONTACTS, record_withdrawal
 
 SALT_BYTES = 32
 
 REVOKED_BEFORE = "revoked on another lead after this consent was given"
 """The reason of an event that repeats a withdrawal."""
-
-
-class ChainReport(NamedTuple):
-    """What a check of a dealer's chain found: the number of events, and of those whose person is erased.
-
-    `first_broken` is the number of the first event that was changed, and `problem` says what is wrong with it. Both are
-    None for a valid chain.
-    """
-
-    events: int
-    erased: int
-    first_broken: int | None
-    problem: str | None
 
 
 class _Body(Struct, omit_defaults=True, rename={"consent_text": "text", "token_id": "token"}):
@@ -73,7 +58,7 @@ READ_CHANNELS = (
     .order_by(consent_events.c.number)
 )
 
-# `proof` is the body of an event whose customer is erased, if `storage.proofs` has it.
+# `proof` is the body of an event whose customer is erased, if it was kept as proof.
 _WITH_PROOFS = select(consent_events, consent_proofs.c.body.label("proof")).outerjoin_from(
     consent_events,
     consent_proofs,
@@ -205,6 +190,28 @@ def channel_events(tx: Transaction, lead_id: str) -> list[ChannelEvent]:
     return [ChannelEvent(row.kind, row.at, row.granted_at, row.expires_at, _words(row.channels)) for row in found]
 
 
+class MissingTexts:
+    """Finds texts that are gone although no erasure of their lead follows. It sees all events of leads in order."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, int] = {}
+
+    def see(self, event: Mapping[Any, Any], body: bytes | None) -> None:
+        """Notes an event. `body` is None if it is neither in the chain nor kept as proof."""
+        if event["kind"] in (ERASED, DISPOSED):
+            self._first.pop(event["lead_id"], None)
+        elif event["commitment"] and body is None:
+            self._first.setdefault(event["lead_id"], event["number"])
+
+    @property
+    def first(self) -> int | None:
+        """The number of the first event whose text is missing."""
+        return min(self._first.values(), default=None)
+
+
+TEXT_MISSING = "its text is gone, and no erasure of its lead follows"
+
+
 def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> ChainReport:
     """Checks every event of the dealer's chain, and its end. `recorded` has recorded hashes by event number.
 
@@ -213,49 +220,36 @@ def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -
     removed together with the end in the dealer's row, or that the whole database was restored.
     """
     recorded = recorded or {}
-    end = EMPTY
-    erased = 0
-    without_text: dict[str, int] = {}
-    for row in tx.execute(READ_CHAIN):
-        problem = _problem(tx, row, end, recorded)
-        if problem is not None:
-            return ChainReport(end.rows, erased, end.rows + 1, problem)
-        end = ChainEnd(row.number, row.hash)
-        if row.kind in (ERASED, DISPOSED):
-            without_text.pop(row.lead_id, None)
-        elif row.kind != KEPT_AS_PROOF and row.body is None:
-            erased += 1
-            if row.proof is None:
-                without_text.setdefault(row.lead_id, row.number)
-    if without_text:
-        problem = "its text is gone, and no erasure of its lead follows"
-        return ChainReport(end.rows, erased, min(without_text.values()), problem)
-    problem = end_problem(tx, end, recorded)
+    erased, texts = 0, MissingTexts()
+
+    def text_problem(row: Mapping[Any, Any]) -> str | None:
+        nonlocal erased
+        try:
+            body = decrypted_body(tx, row)
+        except UnknownKey as problem:
+            return f"its text is encrypted with the key {problem.key_id}, which is not among the keys here"
+        except DecryptionFailed:
+            return "its text was changed"
+        if body is not None and commitment(body) != row["commitment"]:
+            return "its text is not the one that the chain was made with"
+        erased += bool(row["commitment"]) and row["body"] is None
+        texts.see(row, body)
+        return None
+
+    end, problem = check_rows(tx.execute(READ_CHAIN).mappings(), CONSENTS, recorded, content_problem=text_problem)
+    if problem is None and texts.first is not None:
+        return ChainReport(end.rows, erased, texts.first, TEXT_MISSING)
+    problem = problem or end_problem(tx, end, recorded)
     if problem is None and (lead_id := tx.execute(FIND_LEAD_WITHOUT_CONSENT).scalar()) is not None:
         problem = f"the lead {lead_id} has no event in the chain"
     return ChainReport(end.rows, erased, None if problem is None else end.rows + 1, problem)
 
 
-def _problem(tx: Transaction, row: Row[Any], before: ChainEnd, recorded: Mapping[int, bytes]) -> str | None:
-    """The problem with the event after `before`."""
-    if wrong := link_problem(row, before, recorded):
-        return wrong
-    try:
-        body = decrypted_body(tx, row)
-    except UnknownKey as problem:
-        return f"its text is encrypted with the key {problem.key_id}, which is not among the keys here"
-    except DecryptionFailed:
-        return "its text was changed"
-    if body is None or commitment(body) == row.commitment:
-        return None
-    return "its text is not the one that the chain was made with"
-
-
-def decrypted_body(tx: Transaction, row: Row[Any]) -> bytes | None:
+def decrypted_body(tx: Transaction, row: Mapping[Any, Any]) -> bytes | None:
     """The body in a row of READ_CHAIN; None if it was deleted. Raises UnknownKey and DecryptionFailed."""
-    if row.body is not None:
-        return tx.decrypt(row.body, BODY, str(row.number))
-    return None if row.proof is None else tx.decrypt(row.proof, consent_proofs.c.body, str(row.number))
+    if row["body"] is not None:
+        return tx.decrypt(row["body"], BODY, str(row["number"]))
+    return None if row["proof"] is None else tx.decrypt(row["proof"], consent_proofs.c.body, str(row["number"]))
 
 
 def _plain_event(tx: Transaction, lead_id: str, kind: str) -> dict[str, Any]:
@@ -274,7 +268,7 @@ def _words(document: bytes) -> tuple[str, ...]:
     return msgspec.json.decode(document, type=tuple[str, ...])
 
 
-def event_of(row: Mapping[str, Any], body: bytes | None) -> ConsentEvent:
+def event_of(row: Mapping[Any, Any], body: bytes | None) -> ConsentEvent:
     """An event from its columns and its decrypted body."""
     content = msgspec.structs.asdict(_Body(b"") if body is None else msgspec.msgpack.decode(body, type=_Body))
     del content["salt"]

@@ -6,7 +6,7 @@ minute. The rows of a day and subject are bounded: items that come after MOST_IT
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from sqlalchemy import bindparam, delete, func, select
 
@@ -90,14 +90,6 @@ FIND_OLDEST = (
 DELETE_SUBJECT = delete(daily_counts).where(
     of_dealer(daily_counts), _counts.day == bindparam("on"), _counts.subject == bindparam("about")
 )
-
-
-class DayCounts(NamedTuple):
-    """What a process has counted for a dealer on one day of the dealer's time zone."""
-
-    dealer_id: str
-    day: date
-    tally: Tally
 
 
 def add_counts(tx: Transaction, day: date, tally: Tally) -> None:

@@ -1,16 +1,36 @@
 """The dealers of an installation: their settings with history, state and host names.
 
 Every change increments the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
+
+A dealer can be copied from a folder into an installation, or the other way. Values stay encrypted as they are, so the
+dealer's keys must be in both places.
 """
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Boolean, Delete, Table, bindparam, delete, func, insert, select, text, tuple_, update
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Delete,
+    Row,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
-from dealer_agent.dealers.hosts import canonical_host
+from dealer_agent.dealers.profile_checks import canonical_host
+from dealer_agent.storage.accesses import verify_accesses
+from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.dealer_keys import COUNT_CHANGE, create_keys
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
 from dealer_agent.storage.event_chain import lock_dealer
@@ -19,13 +39,22 @@ from dealer_agent.storage.jobs import SETTINGS, add_jobs
 from dealer_agent.storage.registration import not_registered, was_removed
 from dealer_agent.storage.schema import (
     dealer_hosts,
+    dealer_keys,
     dealer_settings,
+    feed_files,
+    imports,
+    jobs,
     metadata,
     of_dealer,
+    outbox,
     registered_dealers,
+    replicas,
     revisions,
+    rows_of,
+    unit_changes,
     upsert,
 )
+from dealer_agent.storage.stock import read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
@@ -96,11 +125,7 @@ READ_SETTINGS = select(dealer_settings.c.document).where(
     of_dealer(dealer_settings), dealer_settings.c.number == bindparam("sought")
 )
 
-LIST_SETTINGS = (
-    select(*(dealer_settings.c[name] for name in SettingsRecord._fields))
-    .where(of_dealer(dealer_settings))
-    .order_by(dealer_settings.c.number.desc())
-)
+LIST_SETTINGS = rows_of(dealer_settings, SettingsRecord).order_by(dealer_settings.c.number.desc())
 
 LIST_ALL_HOSTS = select(dealer_hosts.c.host, dealer_hosts.c.dealer_id).order_by(
     dealer_hosts.c.dealer_id, dealer_hosts.c.host
@@ -310,3 +335,93 @@ REMOVALS = {
     for table in reversed(metadata.sorted_tables)
     if table not in (registered_dealers, revisions)
 }
+
+MOST_COPIED = 500
+"""The most rows of one transaction of `copy_dealer`: it bounds how long leads of other dealers wait."""
+
+_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions)
+"""Tables about the place of a dealer. The caller writes what the other place needs."""
+
+# Deliveries are sent as soon as they are there, so they come last.
+COPIED = (*(table for table in metadata.sorted_tables if table not in (*_NOT_COPIED, outbox)), outbox)
+
+
+def _copied_rows(table: Table) -> ColumnElement[bool]:
+    """The rows of the dealer. Each place has its own job for new settings."""
+    return of_dealer(table) & (jobs.c.kind != literal(SETTINGS)) if table is jobs else of_dealer(table)
+
+
+COUNTS = {
+    table.name: select(func.count()).select_from(table).where(_copied_rows(table)) for table in metadata.sorted_tables
+}
+
+READS = {
+    table.name: select(table).where(_copied_rows(table)).execution_options(yield_per=MOST_COPIED) for table in COPIED
+}
+
+ADD_REVISION = upsert(
+    revisions,
+    "UPDATE SET stock_revision = revisions.stock_revision + excluded.stock_revision, "
+    "token_revision = revisions.token_revision + excluded.token_revision, "
+    "settings_revision = revisions.settings_revision + 1",
+).values(settings_revision=1)
+
+
+def count_rows(tx: Transaction) -> dict[str, int]:
+    """The rows of the dealer, by table, without the counters of changes: these outlive a removed dealer."""
+    return {
+        name: int(tx.execute(statement).scalar_one()) for name, statement in COUNTS.items() if name != revisions.name
+    }
+
+
+def require_removed(tx: Transaction) -> None:
+    """Raises DealerExists if a removal of the dealer did not end, and rows are left."""
+    if any(count_rows(tx).values()) and was_removed(tx):
+        raise DealerExists(
+            f"the dealer {tx.dealer_id} was removed, and some of its data is still there: type dealer-agent dealers "
+            f"remove {tx.dealer_id}, then try again"
+        )
+
+
+def damage(tx: Transaction) -> str | None:
+    """What is wrong with the dealer's consent record or access log; None if both are whole. Raises KeyMissing."""
+    record, log = verify_chain(tx), verify_accesses(tx)
+    if record.first_broken is not None:
+        return f"the consent record is broken at event {record.first_broken}: {record.problem}"
+    if log.first_broken is not None:
+        return f"the access log is broken at entry {log.first_broken}: {log.problem}"
+    return None
+
+
+def copy_dealer(
+    source: Store, target: Store, dealer_id: str, on_progress: Callable[[int], object] = lambda _: None
+) -> dict[str, int]:
+    """Copies stock, leads, tokens and all other data of a dealer, as of one moment. Returns the rows by table.
+
+    The target has no such data of the dealer. Each transaction writes at most MOST_COPIED rows, so after an error some
+    are there. `on_progress` gets the number of rows after each transaction.
+    """
+    copied: dict[str, int] = {}
+    with target.read(dealer_id) as tx:
+        before = read_revision(tx)
+    with source.read(dealer_id) as reading:
+        revision = read_revision(reading)
+        for table in COPIED:
+            copied[table.name] = 0
+            for rows in reading.execute(READS[table.name]).partitions():
+                values = [_values(table, row, before.stock) for row in rows]
+                with target.write(dealer_id) as writing:
+                    writing.execute_each(insert(table), values)
+                copied[table.name] += len(values)
+                on_progress(len(values))
+    with target.write(dealer_id) as writing:
+        writing.execute(ADD_REVISION, {"stock_revision": revision.stock, "token_revision": revision.tokens})
+    return copied
+
+
+def _values(table: Table, row: Row[Any], stock_revision: int) -> Mapping[str, Any]:
+    """The values of a row in the target, whose counter of stock changes may be ahead: a dealer was removed there."""
+    values = row._asdict()
+    if table in (imports, unit_changes, feed_files) and values["revision"] is not None:
+        values["revision"] += stock_revision
+    return values

@@ -1,28 +1,41 @@
 """Erases customer data, on request and by age (docs/protocol.md#erasure).
 
 An erasure leaves data of a lead that names nobody: its time, its vehicle, its visits and deliveries, and the chain of
-its consent events without their texts. The texts move to `storage.proofs` as proof of consent, unless they are to be
-erased too. Disposal by age has two steps. First, a lead that nobody used for long enough loses everything but its
-consent. Later, the consent is erased too. The caller of `erase_lead` holds the dealer's lock.
+its consent events without their texts. The texts move to `consent_proofs` (16 CFR 310.5), unless they are to be erased
+too. They are encrypted, found by a keyed hash of a contact point, and deleted by age or on request. They are used as
+proof only. Disposal by age has two steps. First, a lead that nobody used for long enough loses everything but its
+consent. Later, the consent is erased too. `purge` deletes rows that hold nothing about customers that is readable
+without a key. The caller of a function that writes in a given transaction holds the dealer's lock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import and_, bindparam, delete, exists, func, join, or_, select, update
+from sqlalchemy import Column, Delete, and_, bindparam, delete, exists, func, insert, join, or_, select, update
 
-from dealer_agent.leads.consent_events import DISPOSED, ERASED, KEPT_AS_PROOF
+from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
+from dealer_agent.leads.consent_events import DISPOSED, ERASED, KEPT_AS_PROOF, ConsentEvent
 from dealer_agent.leads.statuses import ACTIVE
+from dealer_agent.storage.accesses import delete_accesses
 from dealer_agent.storage.appointments import end_appointments, stop_sharing
-from dealer_agent.storage.clock import clock_problem
-from dealer_agent.storage.consents import erase_consents, record_erasure
+from dealer_agent.storage.clock import clock_problem, trust_clock
+from dealer_agent.storage.consents import (
+    READ_EVENTS,
+    READ_EVENTS_WITH_PROOFS,
+    decrypted_body,
+    erase_consents,
+    event_of,
+    record_erasure,
+)
+from dealer_agent.storage.daily_counts import delete_oldest
 from dealer_agent.storage.errors import ClockDoubtful
+from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.leads import NO_VEHICLE
-from dealer_agent.storage.proofs import COUNT_OLD_PROOFS, delete_proofs, keep_as_proof, old_proofs
 from dealer_agent.storage.schema import (
     appointments,
     consent_events,
+    consent_proofs,
     idempotency,
     lead_contacts,
     lead_events,
@@ -31,10 +44,99 @@ from dealer_agent.storage.schema import (
     of_leads,
     outbox,
     places,
+    proof_contacts,
+    refusals,
     same_lead,
+    upsert,
 )
-from dealer_agent.storage.store import Store
+from dealer_agent.storage.store import Begin, Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.withdrawals import contact_points_of, lasting_hash
+
+PURPOSE = "proofs of consent"
+
+ADD_PROOF = insert(consent_proofs)
+
+ADD_PROOF_CONTACT = upsert(proof_contacts, "NOTHING")
+
+FIND_PROVEN = select(proof_contacts.c.lead_id).where(
+    of_dealer(proof_contacts), proof_contacts.c.contact_hash == bindparam("contact_hash")
+)
+
+READ_NEWEST_PROOF = select(func.max(consent_proofs.c.last_at)).where(of_leads(consent_proofs))
+
+_OLD_PROOFS = (of_dealer(consent_proofs), consent_proofs.c.last_at < bindparam("before"))
+
+FIND_OLD_PROOFS = (
+    select(consent_proofs.c.lead_id)
+    .where(*_OLD_PROOFS)
+    .group_by(consent_proofs.c.lead_id)
+    .order_by(func.min(consent_proofs.c.last_at), consent_proofs.c.lead_id)
+    .limit(bindparam("most"))
+)
+
+COUNT_OLD_PROOFS = select(func.count(consent_proofs.c.lead_id.distinct())).where(*_OLD_PROOFS)
+
+DELETE_PROOFS = delete(consent_proofs).where(of_leads(consent_proofs))
+
+DELETE_PROOF_CONTACTS = delete(proof_contacts).where(of_leads(proof_contacts))
+
+
+def keep_as_proof(tx: Transaction, lead_id: str) -> bool:
+    """Copies the bodies of a lead's consent events into the proofs; the caller deletes them from the events.
+
+    Returns False and stores nothing if there is no body, or if a body or a contact point cannot be decrypted: a value
+    that was changed in the database proves nothing.
+    """
+    rows = READ_EVENTS.read(tx, {"of_lead": lead_id})
+    try:
+        bodies = {
+            row.number: tx.decrypt(row.body, consent_events.c.body, str(row.number))
+            for row in rows
+            if row.body is not None
+        }
+        contacts = contact_points_of(tx, lead_id)
+    except (UnknownKey, DecryptionFailed):
+        return False
+    if not bodies:
+        return False
+    last_at = max(row.at for row in rows)
+    for number, body in bodies.items():
+        encrypted = tx.encrypt(body, consent_proofs.c.body, str(number))
+        tx.execute(ADD_PROOF, {"number": number, "lead_id": lead_id, "last_at": last_at, "body": encrypted})
+    for contact in contacts:
+        tx.execute(ADD_PROOF_CONTACT, {"contact_hash": lasting_hash(tx, PURPOSE, contact), "lead_id": lead_id})
+    return True
+
+
+def delete_proofs(tx: Transaction, lead_ids: Sequence[str]) -> int:
+    """Deletes the proofs of these leads. Returns the number of events that had one."""
+    chosen = {"lead_ids": list(lead_ids)}
+    tx.execute(DELETE_PROOF_CONTACTS, chosen)
+    return tx.execute(DELETE_PROOFS, chosen).rowcount
+
+
+def old_proofs(tx: Transaction, before: datetime, most: int) -> list[str]:
+    """Leads whose newest event was before `before` and whose proof is still kept, the oldest first."""
+    return list(tx.execute(FIND_OLD_PROOFS, {"before": before, "most": most}).scalars())
+
+
+def newest_proof(tx: Transaction, lead_ids: Sequence[str]) -> datetime | None:
+    """The time of the newest event of these leads whose proof is kept; None if no proof is kept."""
+    found: datetime | None = tx.execute(READ_NEWEST_PROOF, {"lead_ids": list(lead_ids)}).scalar()
+    return found
+
+
+def proven_leads(tx: Transaction, contact: str) -> list[str]:
+    """The erased leads of a contact point (normalised) whose proof is kept."""
+    return sorted(tx.execute(FIND_PROVEN, {"contact_hash": lasting_hash(tx, PURPOSE, contact)}).scalars())
+
+
+def proven_events(tx: Transaction, lead_ids: Sequence[str]) -> tuple[ConsentEvent, ...]:
+    """The consent events of these leads, in order, with the bodies from the proofs. Raises DecryptionFailed."""
+    rows = tx.execute(READ_EVENTS_WITH_PROOFS, {"lead_ids": list(lead_ids)}).mappings()
+    return tuple(event_of(row, decrypted_body(tx, row)) for row in sorted(rows, key=lambda row: row["number"]))
+
 
 MOST_LEADS = 100
 """The most leads whose customer data one transaction deletes. It bounds how long new leads wait."""
@@ -145,7 +247,7 @@ def erase_lead(tx: Transaction, lead_id: str, *, consent_too: bool = False) -> b
 
     It empties every encrypted column of the lead and of its rows in other tables, drops waiting deliveries, cancels
     future visits and frees their places. An appraisal of another lead within such a visit stays. The proof of consent
-    moves to `storage.proofs`, unless `consent_too` is set. The chain of consent events gets an event about the erasure.
+    moves to `consent_proofs`, unless `consent_too` is set. The chain of consent events gets an event about the erasure.
     """
     tx.erases = True
     emptied = _empty(tx, [lead_id])
@@ -230,3 +332,74 @@ def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
         tx.execute(statement, chosen)
     tx.execute(DROP_DELIVERIES, chosen | {"at": tx.now})
     return tx.execute(EMPTY_LEADS, chosen | {"at": tx.now}).rowcount
+
+
+MOST_ROWS = 1000
+"""The most rows that one transaction deletes: a lead waits for at most one such transaction."""
+
+MOST_REFUSALS = 100_000
+"""The most refusals that are kept: strangers cause them, and only the newest are useful."""
+
+
+class Purged(NamedTuple):
+    """How many rows were deleted, besides counts."""
+
+    idempotency: int
+    refusals: int
+    accesses: int
+
+
+def _delete_old(key: Column[object], at: Column[datetime]) -> Delete:
+    """Deletes the oldest rows from before `before`, up to MOST_ROWS of them."""
+    oldest = select(key).where(of_dealer(key.table), at < bindparam("before")).order_by(at).limit(MOST_ROWS)
+    return delete(key.table).where(of_dealer(key.table), key.in_(oldest))
+
+
+DELETE_OLD_REPLIES = _delete_old(idempotency.c.fingerprint, idempotency.c.at)
+DELETE_OLD_REFUSALS = _delete_old(refusals.c.refusal_id, refusals.c.at)
+
+READ_OLDEST_KEPT = (
+    select(refusals.c.at).where(of_dealer(refusals)).order_by(refusals.c.at.desc()).offset(MOST_REFUSALS - 1).limit(1)
+)
+
+
+def purge(
+    store: Store,
+    dealer_id: str,
+    *,
+    refusals_before: datetime,
+    accesses_before: datetime,
+    counts_before: datetime,
+    now: datetime,
+) -> Purged:
+    """Deletes responses stored for idempotency keys after 30 days, and other rows from before these times.
+
+    It also deletes all but the newest MOST_REFUSALS refusals. Each transaction deletes a few rows, so that leads do not
+    wait. Raises ClockDoubtful, and deletes nothing, if `now` is implausible.
+    """
+    with store.write(dealer_id, now) as tx:
+        trust_clock(tx)
+
+    def delete_refusals(tx: Transaction) -> int:
+        oldest_kept: datetime | None = tx.execute(READ_OLDEST_KEPT).scalar()
+        before = refusals_before if oldest_kept is None else max(refusals_before, oldest_kept)
+        return tx.execute(DELETE_OLD_REFUSALS, {"before": before}).rowcount
+
+    def in_batches(begin: Begin, delete_rows: Callable[[Transaction], int]) -> int:
+        total = 0
+        while True:
+            with begin(dealer_id, now) as tx:
+                done = delete_rows(tx)
+            total += done
+            if done < MOST_ROWS:
+                return total
+
+    found = True
+    while found:
+        with store.write(dealer_id, now) as tx:
+            found = delete_oldest(tx, counts_before.date())
+    return Purged(
+        in_batches(store.write, lambda tx: tx.execute(DELETE_OLD_REPLIES, {"before": now - IDEMPOTENCY_KEPT}).rowcount),
+        in_batches(store.write, delete_refusals),
+        in_batches(store.lock, lambda tx: delete_accesses(tx, accesses_before, MOST_ROWS)),
+    )

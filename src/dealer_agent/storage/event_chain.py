@@ -6,35 +6,81 @@ MAC. Without the key nobody can remove the newest rows or rewrite the chain. The
 leads and for everything that belongs to a lead.
 
 No chain can show that the whole database, or the dealer's row with its rows, was restored to an earlier state. A head
-that is recorded outside the database can (`storage.chain_heads`).
+that is recorded outside the database can: the number of rows, and the hash of the last one. Its text is one line: the
+dealer's id, the chain, the number of rows, the hash in hexadecimal digits, and the time in UTC.
+
+    ridgeline consents 1204 9c56...64 digits... 2026-03-02T09:30:00Z
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
-from sqlalchemy import Column, Row, Select, Table, Update, bindparam, func, insert, select, update
+from sqlalchemy import Column, Select, Table, Update, bindparam, func, insert, select, update
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
-from dealer_agent.storage.chain_heads import Head
+from dealer_agent.storage.columns import as_stored, microseconds
 from dealer_agent.storage.errors import DealerUnknown, KeyMissing
 from dealer_agent.storage.prepared_statements import Prepared, Read, read_of_each
 from dealer_agent.storage.registration import not_registered, registration_reads
-from dealer_agent.storage.schema import (
-    accesses,
-    as_stored,
-    consent_events,
-    dealers,
-    microseconds,
-    of_dealer,
-    upsert,
-    vault_keys,
-)
+from dealer_agent.storage.schema import accesses, consent_events, dealers, of_dealer, upsert, vault_keys
 from dealer_agent.storage.transaction import Transaction
+
+MOST_CHARACTERS = 512
+"""The most characters of a head."""
+
+_HEAD = re.compile(
+    r"(?P<dealer>[a-z0-9-]{1,100}) (?P<chain>consents|accesses) (?P<count>[0-9]{1,18}) (?P<hash>[0-9a-f]{64}|-)"
+    r" (?P<at>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
+)
+_FORM = "%Y-%m-%dT%H:%M:%SZ"
+
+
+class Head(NamedTuple):
+    """The head of a chain at a time. The hash of a chain without rows is empty."""
+
+    dealer_id: str
+    chain: str
+    rows: int
+    hash: bytes
+    at: datetime
+
+    def __str__(self) -> str:
+        """The head as one line of text."""
+        return f"{self.dealer_id} {self.chain} {self.rows} {self.hash.hex() or '-'} {self.at.astimezone(UTC):{_FORM}}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parses a line that `str` of a head returned. Raises ValueError."""
+        found = _HEAD.fullmatch(text.strip())
+        if found is None:
+            raise ValueError("is no head: write a line as `dealer-agent consent head` prints it")
+        hexadecimal = "" if found["hash"] == "-" else found["hash"]
+        at = datetime.strptime(found["at"], _FORM).replace(tzinfo=UTC)
+        return cls(found["dealer"], found["chain"], int(found["count"]), bytes.fromhex(hexadecimal), at)
+
+
+def by_chain(heads: Iterable[Head], dealer_id: str) -> dict[str, Mapping[int, bytes]]:
+    """The hashes of a dealer's heads by chain and number of rows, for the checks of the chains.
+
+    Raises ValueError for two heads with the same number and different hashes: the chain was rewritten.
+    """
+    found: dict[str, dict[int, bytes]] = {"consents": {}, "accesses": {}}
+    for head in heads:
+        if head.dealer_id != dealer_id or head.rows == 0:
+            continue
+        if found[head.chain].setdefault(head.rows, head.hash) != head.hash:
+            raise ValueError(
+                f"two recorded heads of {head.chain} count {head.rows} and have different hashes: the record was "
+                "written anew in between"
+            )
+    return dict(found)
+
 
 NO_HASH = b""
 """The hash before the first row."""
@@ -211,38 +257,21 @@ def _lock_and_read(lock: Prepared, wanted: Sequence[Wanted]) -> list[tuple[list[
     return results
 
 
-def append(tx: Transaction, event: Mapping[str, Any], body: bytes | None = None) -> int:
-    """Adds a consent event to the chain. Returns its number. The caller holds the dealer's lock.
+def append(tx: Transaction, event: Mapping[Any, Any], body: bytes | None = None, chain: Chain = CONSENTS) -> int:
+    """Adds a row to a chain. Returns its number. The caller holds the dealer's lock.
 
-    `event` has the columns that are not encrypted, except number and hashes. `body` begins with a salt; it is
-    encrypted, and its hash is the commitment. If the end of the chain is invalid, the event is still added, because no
-    consent may be refused. But the end gets no new MAC, so the tampering stays visible.
+    `event` has the columns that are not encrypted, except number and hashes. The `body` of a consent event begins with
+    a salt; it is encrypted, and its hash is the commitment. If the end of the chain is invalid, the row is still added,
+    because no consent may be refused. But the end gets no new MAC, so the tampering stays visible.
     """
     # The end when the dealer was locked. After a rollback to a savepoint it may be wrong, which `move_end` detects.
-    stored: StoredEnd = tx.connection.info[_cache_key(tx)]
-
-    def row_of(number: int) -> dict[str, Any]:
-        encrypted = None if body is None else tx.encrypt(body, BODY, str(number))
-        return {**event, "commitment": commitment(body), "body": encrypted}
-
-    moved = _extend(tx, CONSENTS, stored, row_of)
-    tx.connection.info[_cache_key(tx)] = moved
-    return moved.end.rows
-
-
-def append_access(tx: Transaction, entry: Mapping[str, Any]) -> int:
-    """Adds an entry (its columns except number and hash) to the access log. Returns its number.
-
-    The caller holds the dealer's lock.
-    """
-    return _extend(tx, ACCESSES, chain_end(tx, ACCESSES), lambda _: dict(entry)).end.rows
-
-
-def _extend(tx: Transaction, chain: Chain, stored: StoredEnd, row_of: Callable[[int], dict[str, Any]]) -> StoredEnd:
-    """Adds the row that `row_of` makes for its number, and returns the new end."""
+    stored: StoredEnd = tx.connection.info[_cache_key(tx)] if chain is CONSENTS else chain_end(tx, chain)
     while True:
         number = stored.end.rows + 1
-        row = {**row_of(number), "dealer_id": tx.dealer_id, "number": number}
+        row = {**event, "dealer_id": tx.dealer_id, "number": number}
+        if chain is CONSENTS:
+            row["commitment"] = commitment(body)
+            row["body"] = None if body is None else tx.encrypt(body, BODY, str(number))
         row["hash"] = row_hash(row, stored.end.head, chain)
         end = ChainEnd(number, row["hash"])
         moved = StoredEnd(end, end_mac(tx, end, chain) if _may_be_extended(tx, stored, chain) else stored.mac)
@@ -252,7 +281,9 @@ def _extend(tx: Transaction, chain: Chain, stored: StoredEnd, row_of: Callable[[
             break
         stored = chain_end(tx, chain)
     chain.add_row.add(tx, row)
-    return moved
+    if chain is CONSENTS:
+        tx.connection.info[_cache_key(tx)] = moved
+    return number
 
 
 def chain_end(tx: Transaction, chain: Chain = CONSENTS) -> StoredEnd:
@@ -307,15 +338,47 @@ def _has_its_mac(tx: Transaction, stored: StoredEnd, chain: Chain) -> bool:
         return False
 
 
-def link_problem(row: Row[Any], before: ChainEnd, recorded: Mapping[int, bytes], chain: Chain = CONSENTS) -> str | None:
-    """The problem with number or hash of the row after `before`; `recorded` are the hashes of heads by number."""
-    if row.number != before.rows + 1:
-        return "it is missing" if row.number > before.rows + 1 else "its number is no number of an event"
-    if row.hash != row_hash(row._asdict(), before.head, chain):
-        return "it was changed, or it does not follow the one before"
-    if recorded.get(row.number, row.hash) != row.hash:
-        return "it is not the one whose hash was recorded as a head: the record was written anew"
-    return None
+class ChainReport(NamedTuple):
+    """What a check of a chain found: how many rows it has, and how many of them are erased.
+
+    The text of an erased consent event is gone. An erased entry of the access log was deleted by age. `first_broken` is
+    the number of the first row that was changed, and `problem` says what is wrong with it. Both are None for a valid
+    chain.
+    """
+
+    rows: int
+    erased: int
+    first_broken: int | None
+    problem: str | None
+
+
+def check_rows(
+    rows: Iterable[Mapping[Any, Any]],
+    chain: Chain,
+    recorded: Mapping[int, bytes],
+    start: ChainEnd = EMPTY,
+    content_problem: Callable[[Any], str | None] = lambda _: None,
+) -> tuple[ChainEnd, str | None]:
+    """Checks number and hash of each row after `start`, then its content. `recorded` are hashes of heads by number.
+
+    Returns the end of the valid rows, and the problem with the row after it; None if all rows are valid.
+    """
+    end = start
+    for row in rows:
+        number, made = row["number"], row_hash(row, end.head, chain)
+        problem: str | None
+        if number != end.rows + 1:
+            problem = "it is missing" if number > end.rows + 1 else "its number is not the number of an event"
+        elif row["hash"] != made:
+            problem = "it was changed, or it does not follow the one before"
+        elif recorded.get(number, made) != made:
+            problem = "it is not the one whose hash was recorded as a head: the record was written anew"
+        else:
+            problem = content_problem(row)
+        if problem is not None:
+            return end, problem
+        end = ChainEnd(number, made)
+    return end, None
 
 
 def end_problem(tx: Transaction, end: ChainEnd, recorded: Mapping[int, bytes], chain: Chain = CONSENTS) -> str | None:
@@ -340,7 +403,7 @@ def commitment(body: bytes | None) -> bytes:
     return b"" if body is None else sha256(body).digest()
 
 
-def row_hash(row: Mapping[str, Any], before: bytes, chain: Chain = CONSENTS) -> bytes:
+def row_hash(row: Mapping[Any, Any], before: bytes, chain: Chain = CONSENTS) -> bytes:
     """The hash of a row, made from its columns and from `before`, the hash of the row before it."""
     covered = (chain.label, *(_plain(row[name]) for name in chain.covered), before)
     return sha256(msgspec.json.encode(covered)).digest()

@@ -10,8 +10,9 @@ from msgspec import Struct
 from sqlalchemy import bindparam, delete, select
 
 from dealer_agent.encryption.errors import DecryptionFailed
+from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import UtcTime, idempotency, of_dealer, upsert
+from dealer_agent.storage.schema import idempotency, of_dealer, upsert
 from dealer_agent.storage.transaction import Transaction
 
 IDEMPOTENCY_KEPT = timedelta(days=30)

@@ -137,7 +137,12 @@ def must_choose(connection: Connection, dealer_id: str) -> bool:
 
 
 def choose_dealer(connection: Connection, dealer_id: str) -> None:
-    """Sets the dealer of the statements that follow. Within a pipeline it costs no round trip. Raises StorageError."""
+    """Sets the dealer of the statements that follow, unless it is set. Raises StorageError.
+
+    Only transactions of the lead writer have several dealers. Within a pipeline it costs no round trip.
+    """
+    if not must_choose(connection, dealer_id):
+        return
     driver: Any = connection.connection.driver_connection
     try:
         driver.execute(SET_DEALER, [dealer_id])

@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Boolean, Insert, Integer, Select, and_, bindparam, delete, func, or_, select, union_all, update
 
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.errors import LeaseLost
-from dealer_agent.storage.schema import ExternalText, UtcTime, jobs, of_dealer, registered_dealers, upsert
+from dealer_agent.storage.schema import jobs, of_dealer, registered_dealers, upsert
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 LEASE = timedelta(seconds=60)

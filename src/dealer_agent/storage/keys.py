@@ -87,27 +87,11 @@ def check_keys(tx: Transaction) -> bool:
     Raises KeyMissing if the cipher lacks a key that encrypts data of the dealer, and WrongKey if it has another key
     with that id.
     """
-    recorded = set()
-    for key_id, proof in READ_PROOFS.read(tx, {}):
-        recorded.add(key_id)
-        if key_id == LASTING:
-            if not _is_lasting_secret(tx, proof):
-                raise WrongKey(
-                    "the lasting secret is not the one that this database was used with: put the right one back from "
-                    "your backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
-                )
-            continue
-        try:
-            tx.unchecked_cipher.decrypt(proof, *_proof_context(tx, key_id))
-        except UnknownKey as problem:
-            raise KeyMissing(str(problem)) from None
-        except DecryptionFailed:
-            raise WrongKey(
-                f"the key {key_id} is not the one that encrypts customer data: put the right one back from your "
-                "backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
-            ) from None
+    proofs = dict(map(tuple, READ_PROOFS.read(tx, {})))
+    for key_id, proof in proofs.items():
+        _check_proof(tx, key_id, proof)
     keyring = tx.unchecked_cipher.keyring
-    return keyring.active in recorded and (keyring.lasting is None or LASTING in recorded)
+    return keyring.active in proofs and (keyring.lasting is None or LASTING in proofs)
 
 
 def check_owner(tx: Transaction) -> bool:
@@ -140,12 +124,32 @@ def claim_dealer(tx: Transaction) -> None:
         start_use(tx)
 
 
-def _is_proof(tx: Transaction, key_id: str, proof: bytes) -> bool:
+def _check_proof(tx: Transaction, key_id: str, proof: bytes) -> None:
+    """Raises KeyMissing if the cipher does not have a recorded key, and WrongKey if it has another with that id."""
+    cipher = tx.unchecked_cipher
     if key_id == LASTING:
-        return _is_lasting_secret(tx, proof)
+        expected = None if cipher.keyring.lasting is None else cipher.lasting_key(_lasting_purpose(tx))
+        if expected is None or not hmac.compare_digest(expected, proof):
+            raise WrongKey(
+                "the lasting secret is not the one that this database was used with: put the right one back from "
+                "your backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
+            )
+        return
     try:
-        tx.unchecked_cipher.decrypt(proof, *_proof_context(tx, key_id))
-    except (UnknownKey, DecryptionFailed):
+        cipher.decrypt(proof, *_proof_context(tx, key_id))
+    except UnknownKey as problem:
+        raise KeyMissing(str(problem)) from None
+    except DecryptionFailed:
+        raise WrongKey(
+            f"the key {key_id} is not the one that encrypts customer data: put the right one back from your "
+            "backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
+        ) from None
+
+
+def _is_proof(tx: Transaction, key_id: str, proof: bytes) -> bool:
+    try:
+        _check_proof(tx, key_id, proof)
+    except (KeyMissing, WrongKey):
         return False
     return True
 
@@ -253,12 +257,6 @@ def _require_key_of_end(tx: Transaction, recorded: Collection[str]) -> None:
     with suppress(DecryptionFailed):
         if mac is not None and (key_id := cipher.key_of(mac)) not in cipher.keyring.ids and key_id in recorded:
             raise KeyMissing(key_of_another_process(key_id))
-
-
-def _is_lasting_secret(tx: Transaction, proof: bytes) -> bool:
-    cipher = tx.unchecked_cipher
-    expected = None if cipher.keyring.lasting is None else cipher.lasting_key(_lasting_purpose(tx))
-    return expected is not None and hmac.compare_digest(expected, proof)
 
 
 def _proof_context(tx: Transaction, key_id: str) -> tuple[str, ...]:

@@ -21,8 +21,7 @@ from dealer_agent.storage.errors import (
 from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.isolation import forget_dealer
 from dealer_agent.storage.prepared_statements import CollectedRows, run_plainly
-from dealer_agent.storage.trace_context import OpenSpan, current_span
-from dealer_agent.storage.transaction import Ciphers, Transaction
+from dealer_agent.storage.transaction import Ciphers, OpenSpan, Transaction, current_span
 
 Result = TypeVar("Result")
 Job = Callable[[Transaction], Result]

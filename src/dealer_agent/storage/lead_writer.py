@@ -256,8 +256,7 @@ class LeadWriter:
 def _left_of(jobs: Jobs, locks: DealerLocks) -> Left:
     if not (locks.taken or locks.new):
         return Left({}, {})
-    blocked, alone = ({tx.dealer_id: jobs[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new))
-    return Left(blocked, alone)
+    return Left(*({tx.dealer_id: jobs[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new)))
 
 
 def _token_reads(jobs: Iterable[SubmittedJob[Any]]) -> list[Read]:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, func, select
 
 from dealer_agent.leads.statuses import CANCELLED, REPLACED
-from dealer_agent.storage.schema import UtcTime, appointments, imports, leads, of_dealer
+from dealer_agent.storage.columns import UtcTime
+from dealer_agent.storage.schema import appointments, imports, leads, of_dealer
 from dealer_agent.storage.transaction import Transaction
 
 

@@ -7,30 +7,30 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, select
-
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
-from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE
-from dealer_agent.protocol.requests import VisitKind
+from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE, channels_allowed
+from dealer_agent.storage.appointments import Booked, booked_visits
 from dealer_agent.storage.consents import (
     REVOKED_BEFORE,
     allowed_channels,
+    channel_events,
     record_withdrawal_event,
     repeat_withdrawal_event,
 )
-from dealer_agent.storage.contact_points import CONTACT_POINTS, contact_points_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.outbox import Receiver, Waiting, enqueue, waiting
-from dealer_agent.storage.schema import appointments, of_lead
 from dealer_agent.storage.sent_deliveries import copies
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals_check import (
+from dealer_agent.storage.withdrawals import (
+    CONTACT_POINTS,
+    PURPOSE,
     Differences,
     Times,
-    channels_withdrawn,
+    contact_points_of,
+    lasting_hash,
     leads_meanwhile,
     restore_withdrawals,
 )
@@ -39,31 +39,15 @@ MOST_OTHER_LEADS = 200
 """The most other leads of each contact point to which a withdrawal applies. New leads wait meanwhile."""
 
 
-class CancelledVisit(NamedTuple):
-    """A confirmed future visit that an erasure cancelled."""
-
-    appointment_id: str
-    rooftop: str
-    kind: VisitKind
-    starts_at: datetime
-
-
 class Erased(NamedTuple):
     """Who must be notified of the erasure of a lead.
 
-    `copies`: the receivers; True if the lead arrived there, False if this is unknown. `visits`: the visits that were
-    cancelled.
+    `copies`: the receivers; True if the lead arrived there, False if this is unknown. `visits`: the confirmed future
+    visits that were cancelled.
     """
 
     copies: dict[Receiver, bool]
-    visits: tuple[CancelledVisit, ...]
-
-
-FIND_VISITS_TO_COME = select(*(appointments.c[name] for name in CancelledVisit._fields)).where(
-    of_lead(appointments),
-    appointments.c.status == "confirmed",
-    appointments.c.starts_at > bindparam("at"),
-)
+    visits: tuple[Booked, ...]
 
 
 def withdraw(
@@ -110,6 +94,21 @@ def withdraw_late(tx: Transaction, lead_id: str, restored: Times, profile: Profi
     return True
 
 
+def channels_withdrawn(tx: Transaction, lead_id: str, restored: Times) -> list[str]:
+    """The channels that a lead allows, although one of these withdrawals came after the consent."""
+    events = channel_events(tx, lead_id)
+
+    def newest_grant(channel: str) -> datetime:
+        return max(each.granted_at for each in events if each.granted_at is not None and channel in each.channels)
+
+    hashes = [lasting_hash(tx, PURPOSE, contact) for contact in contact_points_of(tx, lead_id)]
+    return sorted(
+        channel
+        for channel in channels_allowed(events, EVEN_EXPIRED)
+        if any(restored.get((each, channel), EVEN_EXPIRED) >= newest_grant(channel) for each in hashes)
+    )
+
+
 def restore_from_chain(store: Store, profile: Profile, now: datetime) -> tuple[Differences, int]:
     """Writes the table of withdrawals as the chain says, which the caller has verified.
 
@@ -137,8 +136,7 @@ def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool)
     A notice asks the receivers of the lead to erase it. Another notice tells the staff of a rooftop which visits were
     cancelled. Returns None if there was no customer data to erase.
     """
-    sought = {"of_lead": lead_id, "at": tx.now}
-    visits = tuple(CancelledVisit(*row) for row in tx.execute(FIND_VISITS_TO_COME, sought))
+    visits = tuple(booked for booked in booked_visits(tx, [lead_id]) if booked.starts_at > tx.now)
     found = copies(tx, lead_id)
     if not erase_lead(tx, lead_id, consent_too=consent_too):
         return None

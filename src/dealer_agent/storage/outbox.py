@@ -32,9 +32,10 @@ from sqlalchemy import (
 from dealer_agent.dealers.routing import Kind, NewDelivery
 from dealer_agent.leads.received_lead import token_sender_key
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.columns import UtcTime, microseconds
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import UtcTime, leads, microseconds, of_dealer, of_lead, of_leads, outbox, same_lead
+from dealer_agent.storage.schema import leads, of_dealer, of_lead, of_leads, outbox, same_lead
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 State = Literal["waiting", "sent", "parked", "dropped"]

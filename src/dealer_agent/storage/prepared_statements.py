@@ -17,9 +17,10 @@ from sqlalchemy import Connection, Delete, Dialect, Insert, LargeBinary, Select,
 from sqlalchemy.sql.util import find_tables
 from sqlalchemy.types import TypeEngine
 
+from dealer_agent.storage.columns import UtcTime, microseconds, time_of
 from dealer_agent.storage.errors import AlreadyStored, translated_driver_error
 from dealer_agent.storage.isolation import choose_dealer, chosen_dealer, must_choose
-from dealer_agent.storage.schema import UtcTime, metadata, microseconds, time_of
+from dealer_agent.storage.schema import metadata
 from dealer_agent.storage.transaction import Transaction, dealer_parameter
 
 _ROWS = "rows to write"
@@ -37,7 +38,6 @@ class _Compiled(NamedTuple):
     dealer: str
     names: tuple[str, ...] | None
     defaults: dict[str, Any]
-    times: tuple[str, ...]
     converts: tuple[tuple[str, Callable[[Any], Any]], ...]
     columns: tuple[tuple[int, Callable[[Any], Any]], ...]
     named: Callable[[Iterable[Any]], Any]
@@ -45,9 +45,6 @@ class _Compiled(NamedTuple):
     def parameters(self, dealer_id: str, values: Mapping[str, Any]) -> Any:
         """The values in the form that the driver needs. A column without a value gets NULL."""
         given = {**self.defaults, self.dealer: dealer_id, **values}
-        for name in self.times:
-            if given[name] is not None:
-                given[name] = microseconds(given[name])
         for name, convert in self.converts:
             given[name] = convert(given[name])
         return given if self.names is None else [given[name] for name in self.names]
@@ -90,8 +87,7 @@ class Prepared:
     def write(self, tx: Transaction, values: Mapping[str, Any]) -> int:
         """Executes the statement at once. Returns how many rows were written. Raises StorageError."""
         write_collected(tx.connection)
-        if must_choose(tx.connection, tx.dealer_id):
-            choose_dealer(tx.connection, tx.dealer_id)
+        choose_dealer(tx.connection, tx.dealer_id)
         compiled = self.compiled(tx.connection)
         parameters = compiled.parameters(tx.dealer_id, values)
         count: int = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).rowcount)
@@ -134,12 +130,8 @@ class Prepared:
     def _compile(self, dialect: Dialect) -> _Compiled:
         compiled: Any = self.statement.compile(dialect=dialect)
         columns = self.statement.selected_columns if isinstance(self.statement, Select) else ()
-        into = {
-            name: parameter.type.dialect_impl(dialect).bind_processor(dialect)
-            for parameter, name in compiled.bind_names.items()
-            # Both drivers accept and return bytes.
-            if not isinstance(parameter.type, UtcTime | LargeBinary)
-        }
+        # A parameter that a statement uses twice is in `bind_names` twice.
+        into = {name: _to_driver(parameter.type, dialect) for parameter, name in compiled.bind_names.items()}
         back = [_from_driver(column.type, dialect) for column in columns]
         names = [column.name for column in columns]
         return _Compiled(
@@ -147,8 +139,6 @@ class Prepared:
             dealer=dealer_parameter(self.statement),
             names=tuple(compiled.positiontup) if compiled.positional else None,
             defaults=compiled.params,
-            # A parameter that a statement uses twice is in this list twice.
-            times=tuple({name for each, name in compiled.bind_names.items() if isinstance(each.type, UtcTime)}),
             converts=tuple((name, convert) for name, convert in into.items() if convert),
             columns=tuple((place, convert) for place, convert in enumerate(back) if convert),
             named=_named(names),
@@ -162,6 +152,16 @@ def _named(columns: list[str]) -> Callable[[Iterable[Any]], Any]:
     row: Any = namedtuple("row", columns, rename=True)  # type: ignore[misc]  # The statement names the columns.
     make: Callable[[Iterable[Any]], Any] = row._make
     return make
+
+
+# Both drivers accept and return bytes. Times are converted without SQLAlchemy, which takes longer.
+def _to_driver(kind: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:
+    """A function that converts a value for the driver; None if it needs no conversion."""
+    if isinstance(kind, LargeBinary):
+        return None
+    if isinstance(kind, UtcTime):
+        return microseconds
+    return kind.dialect_impl(dialect).bind_processor(dialect)
 
 
 def _from_driver(kind: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:
@@ -201,8 +201,7 @@ def read_of_each(wanted: Sequence[tuple[Transaction, Sequence[Read]]]) -> list[l
 
     def work(cursors: Sequence[Any]) -> None:
         for cursor, each, (tx, _, values) in zip(cursors, compiled, all_reads, strict=True):
-            if must_choose(connection, tx.dealer_id):
-                choose_dealer(connection, tx.dealer_id)
+            choose_dealer(connection, tx.dealer_id)
             cursor.execute(each.sql, each.parameters(tx.dealer_id, values))
 
     found = _run_together(connection, len(all_reads), work, lambda cursor: cursor.fetchall())
@@ -304,15 +303,14 @@ def _run_all(connection: Connection, statements: Sequence[tuple[tuple[str, Prepa
 
     def work(cursors: Sequence[Any]) -> None:
         for cursor, ((dealer_id, statement), rows) in zip(cursors, statements, strict=True):
-            if must_choose(connection, dealer_id):
-                choose_dealer(connection, dealer_id)
+            choose_dealer(connection, dealer_id)
             sql = statement.compiled(connection).sql
             if len(rows) == 1:
                 cursor.execute(sql, rows[0])  # psycopg takes much longer for executemany.
             else:
                 cursor.executemany(sql, rows)
         # A statement that found collected rows in its way continues with its own dealer.
-        if chosen is not None and must_choose(connection, chosen):
+        if chosen is not None:
             choose_dealer(connection, chosen)
 
     return _run_together(connection, len(statements), work, lambda cursor: cursor.rowcount)

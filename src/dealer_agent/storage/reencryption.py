@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Column, ColumnElement, Row, bindparam, delete, func, select, true, update
 
 from dealer_agent.encryption.keyring import LASTING
+from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.dealer_keys import FIRST_KEY, encrypt_keys_again
 from dealer_agent.storage.event_chain import CHAINS, Chain, chain_end, end_is_valid, end_mac
 from dealer_agent.storage.idempotency import DELETE_REPLY, decrypted_reply, reply_row
@@ -43,7 +44,7 @@ STEPS = tuple(
     for table in metadata.sorted_tables
     for column in table.columns
     # It is encrypted together with the contact of its row.
-    if column.comment == "sealed" and column is not lead_contacts.c.vehicle
+    if is_sealed(column) and column is not lead_contacts.c.vehicle
 )
 """All encrypted columns."""
 

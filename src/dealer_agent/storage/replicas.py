@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete
 
-from dealer_agent.storage.schema import of_dealer, replicas, upsert
+from dealer_agent.storage.schema import of_dealer, replicas, rows_of, upsert
 from dealer_agent.storage.transaction import Transaction
 
 KEPT = timedelta(days=1)
@@ -25,7 +25,7 @@ RECORD = upsert(
     replicas, "UPDATE SET version = excluded.version, settings = excluded.settings, seen_at = excluded.seen_at"
 )
 
-READ = select(*(replicas.c[name] for name in Replica._fields)).where(of_dealer(replicas)).order_by(replicas.c.machine)
+READ = rows_of(replicas, Replica).order_by(replicas.c.machine)
 
 DELETE_OLD = delete(replicas).where(of_dealer(replicas), replicas.c.seen_at < bindparam("before"))
 

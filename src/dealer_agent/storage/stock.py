@@ -1,16 +1,43 @@
-"""Reads the stock: units for sale, sold units, and the history of imports. `storage.stock_import` writes it."""
+"""Reads the stock: units for sale, sold units, and the history of imports (docs/protocol.md#listings).
 
-from collections.abc import Callable, Collection, Iterator
+`storage.stock_import` writes it. Imports that were refused are written here.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import PurePath
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import msgspec
-from sqlalchemy import BindParameter, ColumnElement, CompoundSelect, Table, bindparam, func, select, union_all
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    CompoundSelect,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    union_all,
+)
 
 from dealer_agent.inventory.feeds.checks import Finding
 from dealer_agent.inventory.listing import Unit
-from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_changes, unit_documents, units
+from dealer_agent.storage.keys import check_owner
+from dealer_agent.storage.schema import (
+    imports,
+    of_dealer,
+    refused_imports,
+    revisions,
+    rows_of,
+    unit_changes,
+    unit_documents,
+    units,
+)
+from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
 _from_json = msgspec.json.Decoder(Unit)
@@ -126,12 +153,7 @@ def current_units(
     )
 
 
-LIST_IMPORTS = (
-    select(*(imports.c[name] for name in ImportRecord._fields))
-    .where(of_dealer(imports))
-    .order_by(imports.c.revision.desc())
-    .limit(bindparam("limit"))
-)
+LIST_IMPORTS = rows_of(imports, ImportRecord).order_by(imports.c.revision.desc()).limit(bindparam("limit"))
 
 READ_LIVE_UNITS = (
     select(unit_documents.c.unit, units.c.vehicle_id, units.c.first_seen, units.c.changed_at, units.c.updated_at)
@@ -245,7 +267,7 @@ def rooftops_of(stored: bytes | None) -> tuple[str, ...] | None:
 
 
 def findings_of(stored: bytes | None) -> tuple[Finding, ...]:
-    """The findings of an import; none for one of an older version."""
+    """The findings of an import; none without checks."""
     return () if stored is None else msgspec.json.decode(stored, type=tuple[Finding, ...])
 
 
@@ -254,4 +276,79 @@ def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
     return [
         ImportRecord(*row)._replace(rooftops=rooftops_of(row.rooftops), findings=findings_of(row.findings))
         for row in tx.execute(LIST_IMPORTS, {"limit": limit})
+    ]
+
+
+MOST_REFUSED_IMPORTS = 500
+"""The most refused imports of a dealer that are kept: a feed may be refused every few minutes."""
+
+MOST_FINDINGS = 100
+
+_MOST_DELETED = 100
+
+
+class RefusedImport(NamedTuple):
+    """A refused import in the history. `layout` is None for a file that could not be read.
+
+    `source` is the file's name. `rooftops` are its scope: None for all rooftops. `feed` is the feed's name, if any.
+    """
+
+    at: datetime
+    source: str
+    layout: str | None
+    findings: tuple[Finding, ...]
+    rooftops: tuple[str, ...] | None = None
+    feed: str | None = None
+
+
+ADD_REFUSED_IMPORT = insert(refused_imports)
+
+_newest_first = refused_imports.c.at.desc(), refused_imports.c.refusal_id
+
+LIST_REFUSED_IMPORTS = rows_of(refused_imports, RefusedImport).order_by(*_newest_first).limit(bindparam("limit"))
+
+DELETE_OLD_REFUSED_IMPORTS = delete(refused_imports).where(
+    of_dealer(refused_imports),
+    refused_imports.c.refusal_id.in_(
+        select(refused_imports.c.refusal_id)
+        .where(of_dealer(refused_imports))
+        .order_by(*_newest_first)
+        .limit(_MOST_DELETED)
+        .offset(MOST_REFUSED_IMPORTS)
+    ),
+)
+
+
+def record_refused_import(
+    store: Store,
+    dealer_id: str,
+    findings: Sequence[Finding],
+    *,
+    at: datetime,
+    source: str,
+    layout: str | None,
+    rooftops: Sequence[str],
+    feed: str | None = None,
+) -> None:
+    """Adds a refused import to the history, which keeps the newest MOST_REFUSED_IMPORTS. Raises StorageError."""
+    row = {
+        "refusal_id": uuid4().hex,
+        "at": at,
+        "source": PurePath(source).name,
+        "layout": layout,
+        "findings": msgspec.json.encode(findings[:MOST_FINDINGS]),
+        "rooftops": msgspec.json.encode(rooftops) if rooftops else None,
+        "feed": feed,
+    }
+    with store.write(dealer_id, at) as tx:
+        check_owner(tx)
+        tx.execute(ADD_REFUSED_IMPORT, row)
+        tx.execute(DELETE_OLD_REFUSED_IMPORTS)
+
+
+def list_refused_imports(tx: Transaction, limit: int) -> list[RefusedImport]:
+    """The newest refused imports first."""
+    return [
+        RefusedImport(at, source, layout, findings_of(findings), rooftops_of(rooftops), feed)
+        for at, source, layout, findings, rooftops, feed in tx.execute(LIST_REFUSED_IMPORTS, {"limit": limit})
     ]

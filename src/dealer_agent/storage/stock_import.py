@@ -28,7 +28,7 @@ from dealer_agent.storage.errors import DatabaseBusy, FeedRefused
 from dealer_agent.storage.keys import check_owner, claim_dealer
 from dealer_agent.storage.schema import feed_shapes, imports, of_dealer, revisions, unit_changes, unit_documents, units
 from dealer_agent.storage.schema import upsert as upsert_row
-from dealer_agent.storage.stock import ImportRecord, applied_changes, current_units, read_revision
+from dealer_agent.storage.stock import applied_changes, current_units, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -225,45 +225,49 @@ def apply_import(
         revision = _clean_up(parts) + 1
         plan, reviewed = _plan(store, dealer_id, file, scope, review)
         changes = _Changes(file, unit_at, revision, at)
-        parts.run(plan.added, changes.replaced, _add_changes)
-        parts.run(plan.changed, changes.replaced, _add_changes)
-        parts.run(plan.back, changes.replaced, _add_changes)
+        for placed in (plan.added, plan.changed, plan.back):
+            parts.run(placed, changes.replaced, _add_changes)
         parts.run(plan.refreshed, changes.refreshed, _add_changes)
         parts.run(plan.sold, changes.sold, _add_changes)
+        outcome = _outcome(plan, reviewed, revision)
         with store.write(dealer_id, at) as tx:
-            if tx.execute(NEXT_REVISION).scalar_one() != revision:
-                raise DatabaseBusy("another import ended at the same time: import the file again")
-            record = ImportRecord(
-                revision=revision,
-                at=at,
-                source=PurePath(source).name,
-                layout=layout,
-                full_file=scope is None,
-                added=len(plan.added),
-                changed=len(plan.changed),
-                unchanged=len(plan.unchanged),
-                sold=len(plan.sold),
-                back=len(plan.back),
-                feed=feed,
-            )
-            stored = {
-                "rooftops": None if scope is None else msgspec.json.encode(scope.rooftops),
-                "findings": None if reviewed is None else msgspec.json.encode(reviewed.findings),
-            }
-            tx.execute(ADD_IMPORT, record._asdict() | stored)
-            if reviewed is not None:
-                shape = msgspec.json.encode(reviewed.shape)
-                tx.execute(KEEP_SHAPE, {"rooftops": _rooftops_key(scope), "shape": shape})
+            _make_current(tx, outcome, scope, reviewed, source=PurePath(source).name, layout=layout, feed=feed)
             on_commit(tx, revision)
             # While the clock is implausible, keep everything; a later import deletes it.
             may_forget = clock_problem(tx) is None
         _move_changes(parts)
         if may_forget:
-            with store.read(dealer_id, at) as tx:
-                before = at - timedelta(days=remember_days)
-                forgotten = tx.execute(LIST_FORGOTTEN, {"before": before}).scalars().all()
-            parts.run(forgotten, _as_it_is, lambda tx, ids: tx.execute(FORGET_UNITS, {"in_vehicles": ids}))
-    return _outcome(plan, reviewed, revision)
+            _forget_sold(parts, at - timedelta(days=remember_days))
+    return outcome
+
+
+def _make_current(
+    tx: Transaction, outcome: ImportOutcome, scope: Scope | None, reviewed: Review | None, **of_file: Any
+) -> None:
+    """Makes the revision of an import the current one, and adds the import to the history.
+
+    `of_file` are the columns of the history that describe the file. Raises DatabaseBusy.
+    """
+    if tx.execute(NEXT_REVISION).scalar_one() != outcome.revision:
+        raise DatabaseBusy("another import ended at the same time: import the file again")
+    counts = {name: len(getattr(outcome, name)) for name in ("added", "changed", "unchanged", "sold", "back")}
+    stored = {
+        "revision": outcome.revision,
+        "at": tx.now,
+        "full_file": scope is None,
+        "rooftops": None if scope is None else msgspec.json.encode(scope.rooftops),
+        "findings": None if reviewed is None else msgspec.json.encode(reviewed.findings),
+    }
+    tx.execute(ADD_IMPORT, of_file | counts | stored)
+    if reviewed is not None:
+        tx.execute(KEEP_SHAPE, {"rooftops": _rooftops_key(scope), "shape": msgspec.json.encode(reviewed.shape)})
+
+
+def _forget_sold(parts: "_Parts", before: datetime) -> None:
+    """Deletes the units that were sold before this time."""
+    with parts.store.read(parts.dealer_id) as tx:
+        forgotten = tx.execute(LIST_FORGOTTEN, {"before": before}).scalars().all()
+    parts.run(forgotten, _as_it_is, lambda tx, ids: tx.execute(FORGET_UNITS, {"in_vehicles": ids}))
 
 
 def _rooftops_key(scope: Scope | None) -> str:

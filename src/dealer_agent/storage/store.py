@@ -1,16 +1,18 @@
-"""An open database: its connections, and its transactions."""
+"""An open database: its connections, its transactions, and the changes that PostgreSQL announces."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Self
 
+from sqlalchemy import Engine
+
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import connections
-from dealer_agent.storage.change_listener import listen
+from dealer_agent.storage.connections import CONNECT_SECONDS, READ_PROCESS, TCP, replace_connections
 from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.dealer_keys import DealerCiphers, create_keys
-from dealer_agent.storage.errors import translating
+from dealer_agent.storage.errors import NOT_PRIMARY, translated_driver_error, translating
 from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.isolation import ALL_DEALERS, isolation_problem
 from dealer_agent.storage.keys import check_keys, check_keys_to_encrypt, start_use
@@ -18,6 +20,48 @@ from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.migrate import check_schema
 from dealer_agent.storage.registration import NEEDED, TAKE_ALONE
 from dealer_agent.storage.transaction import Ciphers, InstallationTransaction, OneCipher, Transaction
+
+CHANNEL = "dealer_agent_changes"
+
+LISTENING_CONNECTIONS = 1
+"""The connections of a listener. They are not in the pool of the store."""
+
+CHECK_SECONDS = 10
+"""How often the listener checks that its server is still the one that takes writes, and so makes announcements."""
+
+READ_ONLY_STATE = "SHOW transaction_read_only"
+
+
+async def listen(engine: Engine) -> AsyncIterator[None]:
+    """Yields once when it listens, and then after each announced change.
+
+    Ends at once on SQLite, and behind a pooler, which forwards no announcements. Raises DatabaseUnreachable when the
+    connection breaks or its server takes no writes any more, and other StorageErrors.
+    """
+    if engine.dialect.name != "postgresql":
+        return
+    # Imported here: SQLite does not need the driver.
+    import psycopg
+
+    _, given = engine.dialect.create_connect_args(engine.url)
+    options = {"connect_timeout": CONNECT_SECONDS, **TCP, **given}
+    try:
+        async with await psycopg.AsyncConnection.connect(autocommit=True, **options) as connection:
+            process = await (await connection.execute(READ_PROCESS)).fetchone()
+            if process != (connection.info.backend_pid,):
+                return
+            await connection.execute(f"LISTEN {CHANNEL}")
+            yield
+            while (await (await connection.execute(READ_ONLY_STATE)).fetchone()) == ("off",):
+                async for _ in connection.notifies(timeout=CHECK_SECONDS):
+                    yield
+            # Those that only read do not notice it.
+            replace_connections(engine)
+            kind, words = NOT_PRIMARY
+            raise kind(words)
+    except psycopg.Error as error:
+        raise translated_driver_error(error) from None
+
 
 Begin = Callable[[str, datetime | None], AbstractContextManager[Transaction]]
 """`Store.read`, `Store.write` or `Store.lock`."""

@@ -12,7 +12,7 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.keys import claim_dealer
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import of_dealer, revisions, tokens, upsert
+from dealer_agent.storage.schema import of_dealer, revisions, rows_of, tokens, upsert
 from dealer_agent.storage.transaction import Transaction
 
 Purpose = Literal["skills", "calendar"]
@@ -38,15 +38,11 @@ class ActiveToken(NamedTuple):
 
 ADD_TOKEN = insert(tokens)
 
-LIST_TOKENS = (
-    select(*(tokens.c[name] for name in TokenRecord._fields))
-    .where(of_dealer(tokens))
-    .order_by(tokens.c.created_at, tokens.c.token_id)
-)
+LIST_TOKENS = rows_of(tokens, TokenRecord).order_by(tokens.c.created_at, tokens.c.token_id)
 
 LIST_ACTIVE_TOKENS = (
-    select(*(tokens.c[name] for name in ActiveToken._fields))
-    .where(of_dealer(tokens), tokens.c.purpose == "skills", tokens.c.revoked_at.is_(None))
+    rows_of(tokens, ActiveToken)
+    .where(tokens.c.purpose == "skills", tokens.c.revoked_at.is_(None))
     .order_by(tokens.c.created_at, tokens.c.token_id)
 )
 

@@ -1,10 +1,12 @@
 """One database transaction of one dealer: its connection, its time, and the cipher for its customer data.
 
 Every function of this package that reads or writes takes a `Transaction`. The dealer of every statement comes from it:
-a statement names the parameter `dealer`, and `execute` fills it in.
+a statement names the parameter `dealer`, and `execute` fills it in. `current_span` is empty unless traces are on
+(`server.traces`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -13,7 +15,25 @@ from sqlalchemy import Column, Connection, CursorResult, Executable, Insert
 
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.errors import KeyMissing
-from dealer_agent.storage.isolation import choose_dealer, must_choose
+from dealer_agent.storage.isolation import choose_dealer
+
+
+class OpenSpan(Protocol):
+    """A span of a trace, such as a request, that other work belongs to."""
+
+    @property
+    def traceparent(self) -> str:
+        """The header of W3C Trace Context that names this span: 55 characters."""
+
+    def record(self, name: str, started: int, ended: int) -> None:
+        """Adds a child span with these times, in nanoseconds since 1970. Threads may call it."""
+
+    def end(self, attributes: Mapping[str, str | int], *, failed: bool) -> None:
+        """Ends the span."""
+
+
+current_span: ContextVar[OpenSpan | None] = ContextVar("current_span", default=None)
+"""The span of the current task. A job that it gives to the lead writer belongs to it."""
 
 
 def dealer_parameter(statement: Executable) -> str:
@@ -107,19 +127,14 @@ class Transaction:
 
     def execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> CursorResult[*tuple[Any, ...]]:
         """Executes a statement for this dealer."""
-        self._choose_dealer()
+        choose_dealer(self.connection, self.dealer_id)
         return self.connection.execute(statement, {dealer_parameter(statement): self.dealer_id, **(values or {})})
 
     def execute_each(self, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> None:
         """Executes a statement once for each of `rows`."""
-        self._choose_dealer()
+        choose_dealer(self.connection, self.dealer_id)
         dealer = {dealer_parameter(statement): self.dealer_id}
         self.connection.execute(statement, [{**dealer, **row} for row in rows])
-
-    def _choose_dealer(self) -> None:
-        # Only transactions of the lead writer have several dealers.
-        if must_choose(self.connection, self.dealer_id):
-            choose_dealer(self.connection, self.dealer_id)
 
     def encrypt(self, plain: bytes, column: Column[Any], *row: str) -> bytes:
         """`plain` encrypted for a column of this dealer. It cannot be decrypted for another row than `row`."""

@@ -3,7 +3,7 @@
 from tests.checker.breaking import Call
 from tests.checker.changing import When, answers, calls, with_code, with_status
 
-from dealer_agent.checker.checks.authentication import WRONG_TOKEN
+WRONG_TOKEN = "not-a-token-0123456789"
 
 
 def with_authorization(value: str | None) -> When:

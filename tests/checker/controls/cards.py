@@ -9,8 +9,6 @@ from tests.checker.breaking import Agent, Answer, Call, broken
 from tests.checker.changing import answers, asks, calls
 from tests.server.dealership import LISTENS_AT
 
-from dealer_agent.checker.checks.errors import UNKNOWN_VIN
-
 SECURE = "https://dealer.test"
 BEARER: list[dict[str, Any]] = [{"schemes": {"bearer": {"list": []}}}]
 
@@ -110,7 +108,7 @@ card(
 calls(
     "cards.skills-answered",
     lambda call: call.with_payload(lambda payload: payload.update(type="inventory.count.request")),
-    asks("inventory.facets.request", filters={"vin": UNKNOWN_VIN}),
+    asks("inventory.facets.request", filters={"vin": "ZZZZZZ00000000000"}),
 )
 
 

@@ -3,10 +3,22 @@
 from typing import Any
 
 from tests.checker.breaking import Change, broken
-from tests.checker.reading import FACETS, NOBODY, Chosen, Members, changes, exactly, only_filter, reads, refuses
-
-from dealer_agent.checker.checks.facets import COUNTED, RANGES
-from dealer_agent.checker.checks.filters import RANGE_FILTERS, WORD_FILTERS, name_of
+from tests.checker.reading import (
+    ENDS,
+    FACET_NAMES,
+    FACETS,
+    LISTS,
+    NOBODY,
+    OTHERS,
+    Chosen,
+    Members,
+    changes,
+    exactly,
+    id_of,
+    only_filter,
+    reads,
+    refuses,
+)
 
 
 def _whole(members: Members) -> bool:
@@ -36,12 +48,11 @@ def _many_more(facets: dict[str, Any]) -> None:
     facets.setdefault("statuses", [{"value": "available", "count": 0}])[0]["count"] += 1000
 
 
-for _name in COUNTED:
-    broken(f"facet.{name_of(_name)}")(changes(FACETS, _whole, _one_more(_name)))
-for _name in RANGES:
-    broken(f"facet.{name_of(_name)}")(changes(FACETS, _whole, _wider(_name)))
-for _name in (*WORD_FILTERS, *RANGE_FILTERS, "dc_fast_charge", "vin", "stock", "query"):
-    broken(f"facets-filter.{name_of(_name)}")(changes(FACETS, _filtered(_name), _many_more))
+for _name in FACET_NAMES:
+    _wrong = _wider(_name) if _name.endswith("_range") else _one_more(_name)
+    broken(f"facet.{id_of(_name)}")(changes(FACETS, _whole, _wrong))
+for _name in (*LISTS, *ENDS, *OTHERS):
+    broken(f"facets-filter.{id_of(_name)}")(changes(FACETS, _filtered(_name), _many_more))
 
 broken("facets.type-only")(refuses(FACETS, exactly({})))
 broken("facets.empty-filters")(reads(FACETS, exactly({"filters": {}}), lambda _: {"filters": {"condition": ["used"]}}))

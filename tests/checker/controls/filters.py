@@ -4,11 +4,15 @@ from typing import Any
 
 from tests.checker.breaking import Agent, Answer, Call, broken
 from tests.checker.reading import (
+    ENDS,
+    LISTS,
     NOBODY,
     SEARCH,
     Chosen,
     ask,
     changes,
+    id_of,
+    member_of,
     members_of,
     only_filter,
     reads_filters,
@@ -16,8 +20,6 @@ from tests.checker.reading import (
     with_filters,
     without_filter,
 )
-
-from dealer_agent.checker.checks.filters import RANGE_FILTERS, SYNONYMS, WORD_FILTERS, name_of
 
 LOWEST = {"year": 1900}
 HIGHEST = {"year": 2100}
@@ -47,7 +49,7 @@ def _end(name: str) -> Chosen:
 
     def chosen(members: Any) -> bool:
         end = only_filter(members, name)
-        member = RANGE_FILTERS[name]
+        member = member_of(name)
         return type(end) is int and LOWEST.get(member, 0) < end < HIGHEST.get(member, 2_000_000_000)
 
     return chosen
@@ -55,25 +57,25 @@ def _end(name: str) -> Chosen:
 
 def _widest(name: str) -> int:
     """The end of a range that excludes no value."""
-    member = RANGE_FILTERS[name]
+    member = member_of(name)
     return LOWEST.get(member, 0) if name.endswith("_min") else HIGHEST.get(member, 2_000_000_000)
 
 
-for _name in WORD_FILTERS:
-    broken(f"filter.{name_of(_name)}")(reads_filters(_words(_name, 1), lambda _: {}))
-    broken(f"filter-list.{name_of(_name)}")(
+for _name in LISTS:
+    broken(f"filter.{id_of(_name)}")(reads_filters(_words(_name, 1), lambda _: {}))
+    broken(f"filter-list.{id_of(_name)}")(
         reads_filters(_words(_name, 2), lambda filters: {name: words[:1] for name, words in filters.items()})
     )
-for _name in RANGE_FILTERS:
-    broken(f"range.{name_of(_name)}")(
+for _name in ENDS:
+    broken(f"range.{id_of(_name)}")(
         reads_filters(_end(_name), lambda filters: {name: _widest(name) for name in filters})
     )
 
 
 def _adds_an_absent_one(name: str) -> None:
-    member = RANGE_FILTERS[name]
+    member = member_of(name)
 
-    @broken(f"range-absent.{name_of(name)}")
+    @broken(f"range-absent.{id_of(name)}")
     async def adds_an_absent_one(call: Call, agent: Agent) -> Answer:
         members, answer = members_of(call, SEARCH), await agent(call)
         if members is None or not _end(name)(members):
@@ -87,8 +89,8 @@ def _adds_an_absent_one(name: str) -> None:
         return answer.with_data(change)
 
 
-for _name, _member in RANGE_FILTERS.items():
-    if _member != "year":
+for _name in ENDS:
+    if member_of(_name) != "year":
         _adds_an_absent_one(_name)
 
 _KNOWN_MAKES, _KNOWN_MODELS = values_of("make"), values_of("model")
@@ -114,11 +116,17 @@ broken("filter.unknown-value")(
     reads_filters(lambda members: only_filter(members, "make") == [NOBODY], without_filter("make"))
 )
 broken("filter.empty-list")(reads_filters(lambda members: only_filter(members, "make") == [], _nothing))
-for _name, _pairs in SYNONYMS.items():
-    _synonyms = [[synonym] for _, synonym in _pairs]
+SYNONYMS = {
+    "make": ["Chevy", "VW", "Mercedes"],
+    "driveline": ["All-Wheel Drive", "Front-Wheel Drive", "Rear-Wheel Drive"],
+    "fuel": ["Electric", "Gasoline", "Diesel Fuel"],
+    "transmission": ["6-Speed Manual", "Automatic Transmission"],
+    "body": ["Sport Utility", "Pickup", "Saloon"],
+}
+for _name, _synonyms in SYNONYMS.items():
     broken(f"filter.synonym-{_name}")(
         reads_filters(
-            lambda members, name=_name, synonyms=_synonyms: only_filter(members, name) in synonyms,  # type: ignore[misc]
+            lambda members, name=_name, synonyms=_synonyms: only_filter(members, name) in [[each] for each in synonyms],  # type: ignore[misc]
             _nothing,
         )
     )

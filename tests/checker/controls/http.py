@@ -3,36 +3,18 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.checker.breaking import Agent, Answer, Breaking, Call, broken
-
-from dealer_agent.checker.checks.http import BODIES
-
-CallTest = Callable[[Call], object]
+from tests.checker.breaking import Breaking, Call, broken
+from tests.checker.changing import When, changes_answers, changes_calls
 
 
-def _changes_answers(wanted: CallTest, change: Callable[[Answer], Answer]) -> Breaking:
-    async def answer(call: Call, agent: Agent) -> Answer:
-        honest = await agent(call)
-        return change(honest) if wanted(call) else honest
-
-    return answer
-
-
-def _changes_calls(wanted: CallTest, change: Callable[[Call], Call]) -> Breaking:
-    async def answer(call: Call, agent: Agent) -> Answer:
-        return await agent(change(call) if wanted(call) else call)
-
-    return answer
-
-
-def _sets(wanted: CallTest, name: str, value: str | None) -> Breaking:
+def _sets(wanted: When, name: str, value: str | None) -> Breaking:
     """Changes a header of some answers."""
-    return _changes_answers(wanted, lambda answer: answer.with_header(name, value))
+    return changes_answers(wanted, lambda answer: answer.with_header(name, value))
 
 
 def _reads_content_type(wanted: Callable[[str | None], object], otherwise: str) -> Breaking:
     """Takes some content types of messages for another one."""
-    return _changes_calls(
+    return changes_calls(
         lambda call: call.method == "POST" and wanted(call.header("content-type")),
         lambda call: call.with_header("content-type", otherwise),
     )
@@ -65,39 +47,44 @@ def is_get_of_an_interface(call: Call) -> bool:
     return call.method == "GET" and call.path.endswith(("/message:send", "/rpc"))
 
 
-broken("http.method-not-allowed")(_changes_answers(is_get_of_an_interface, lambda answer: answer.with_status(404)))
+broken("http.method-not-allowed")(changes_answers(is_get_of_an_interface, lambda answer: answer.with_status(404)))
 broken("http.allow")(_sets(is_get_of_an_interface, "allow", "GET"))
 broken("http.query-ignored")(
-    _changes_calls(lambda call: "utm_source" in call.url, lambda call: replace(call, url=call.url.replace("?", "/no?")))
+    changes_calls(lambda call: "utm_source" in call.url, lambda call: replace(call, url=call.url.replace("?", "/no?")))
 )
 broken("http.trailing-slash")(
-    _changes_calls(
+    changes_calls(
         lambda call: is_post(call) and call.path.endswith("/"), lambda call: replace(call, url=call.url + "no")
     )
 )
 broken("http.unknown-accept")(
-    _changes_answers(
+    changes_answers(
         lambda call: is_post(call) and call.header("accept") is None,
         lambda answer: answer.with_status(406).with_body(b""),
     )
 )
 broken("http.status")(
-    _changes_answers(is_post, lambda answer: answer.with_status(201) if answer.status == 200 else answer)
+    changes_answers(is_post, lambda answer: answer.with_status(201) if answer.status == 200 else answer)
 )
 
 
-def _is_body(requirement_id: str) -> CallTest:
-    return lambda call: is_post(call) and call.path.endswith("/message:send") and call.body == BODIES[requirement_id]
+def _is_body(test: Callable[[bytes], object]) -> When:
+    return lambda call: is_post(call) and call.path.endswith("/message:send") and test(call.body)
 
 
-for _id in BODIES:
-    broken(_id)(_changes_answers(_is_body(_id), lambda answer: answer.with_status(400)))
+for _id, _test in {
+    "http.not-json": lambda body: body == b'{"message": ',
+    "http.empty-body": lambda body: not body,
+    "http.not-an-object": lambda body: body.startswith(b"[") and b"message" in body,
+    "http.not-utf8": lambda body: b"\xff" in body,
+}.items():
+    broken(_id)(changes_answers(_is_body(_test), lambda answer: answer.with_status(400)))
 
 broken("http.deep-json")(
-    _changes_answers(lambda call: call.body.startswith(b"[[[["), lambda answer: answer.with_status(500))
+    changes_answers(lambda call: call.body.startswith(b"[[[["), lambda answer: answer.with_status(500))
 )
 broken("http.unknown-path")(
-    _changes_answers(
+    changes_answers(
         lambda call: "no-such-path" in call.path,
         lambda answer: answer.with_body(b"<h1>Not Found</h1>").with_header("content-type", "text/html"),
     )
@@ -107,9 +94,7 @@ broken("http.no-store")(_sets(is_post, "cache-control", "max-age=60"))
 broken("http.nosniff")(_sets(is_post, "x-content-type-options", None))
 broken("http.request-id")(_sets(is_post, "x-request-id", "1"))
 broken("http.cross-origin")(_sets(is_post, "access-control-allow-origin", None))
-broken("http.preflight")(
-    _changes_answers(lambda call: call.method == "OPTIONS", lambda answer: answer.with_status(405))
-)
+broken("http.preflight")(changes_answers(lambda call: call.method == "OPTIONS", lambda answer: answer.with_status(405)))
 broken("http.no-credentials")(_sets(lambda call: call.header("origin"), "access-control-allow-credentials", "true"))
 broken("http.extensions-echo")(_sets(is_post, "a2a-extensions", None))
 broken("http.extensions-unknown")(

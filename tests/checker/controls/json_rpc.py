@@ -1,28 +1,19 @@
 """Broken JSON-RPC."""
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.checker.breaking import Agent, Answer, Breaking, Call, Change, broken
+from tests.checker.changing import When, changes_answers, changes_calls
 
-from dealer_agent.checker.checks.json_rpc import IDS, NOT_JSON
-
-CallTest = Callable[[Call], object]
-
-
-def _answers(wanted: CallTest, change: Change) -> Breaking:
-    async def answer(call: Call, agent: Agent) -> Answer:
-        honest = await agent(call)
-        return honest.with_document(change) if wanted(call) else honest
-
-    return answer
+NOT_JSON = b'{"jsonrpc": "2.0", "id": 1, "method": '
 
 
-def _calls(wanted: CallTest, change: Change) -> Breaking:
-    async def answer(call: Call, agent: Agent) -> Answer:
-        return await agent(call.with_document(change) if wanted(call) else call)
+def _answers(wanted: When, change: Change) -> Breaking:
+    return changes_answers(wanted, lambda answer: answer.with_document(change))
 
-    return answer
+
+def _calls(wanted: When, change: Change) -> Breaking:
+    return changes_calls(wanted, lambda call: call.with_document(change))
 
 
 def member(call: Call, name: str) -> Any:
@@ -61,22 +52,29 @@ async def answers_422(call: Call, agent: Agent) -> Answer:
     return answer.with_status(422) if is_wrong_payload(call) and member(call, "id") == 1 else answer
 
 
-def _is_id(rpc_id: Any) -> CallTest:
+def _is_id(rpc_id: Any) -> When:
     return lambda call: call.is_rpc and member(call, "id") == rpc_id and type(member(call, "id")) is type(rpc_id)
 
 
-WRONG_IDS: dict[str, Any] = dict.fromkeys(IDS, 1) | {
-    "json-rpc.id-large": 9_007_199_254_740_992,
-    "json-rpc.id-zero": None,
+WRONG_IDS: dict[str, tuple[Any, Any]] = {
+    "json-rpc.id-string": ("check-7f1f2a52", 1),
+    "json-rpc.id-empty": ("", 1),
+    "json-rpc.id-unicode": ('é "quoted" \\ 車', 1),
+    "json-rpc.id-zero": (0, None),
+    "json-rpc.id-negative": (-7, 1),
+    "json-rpc.id-large": (9_007_199_254_740_993, 9_007_199_254_740_992),
+    "json-rpc.id-fraction": (1.5, 1),
+    "json-rpc.id-null": (None, 1),
 }
+"""The id of a call, and that of its answer."""
 
 
 def _sets(**members: Any) -> Change:
     return lambda document: document.update(**members)
 
 
-for _id, _value in IDS.items():
-    broken(_id)(_answers(_is_id(_value), _sets(id=WRONG_IDS[_id])))
+for _id, (_asked, _answered) in WRONG_IDS.items():
+    broken(_id)(_answers(_is_id(_asked), _sets(id=_answered)))
 
 broken("json-rpc.id-in-errors")(_answers(_is_id("check-error"), _sets(id=None)))
 

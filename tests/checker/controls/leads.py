@@ -8,8 +8,15 @@ from typing import Any
 from tests.checker.breaking import Agent, Answer, Call
 from tests.checker.changing import When, answers, calls, error, register, with_code, with_status
 
-from dealer_agent.checker.checks.lead_defects import WRITTEN
-from dealer_agent.checker.lead_requests import CUSTOMER, MESSAGE, UNKNOWN_VIN
+WRITTEN = "written-by-the-customer-7Q"
+UNKNOWN_VIN = "ZZZZZZ00000000000"
+CUSTOMER = {
+    "first_name": "Test",
+    "last_name": "Lead (dealer-agent check)",
+    "email": "test-lead@example.com",
+    "phone": "+12025550142",
+}
+MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for an answer."
 
 Test = Callable[[dict[str, Any]], object]
 MAKES_SENSE = {

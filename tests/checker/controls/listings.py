@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.checker.breaking import Agent, Answer, Breaking, Call, Change, broken
-from tests.checker.reading import INFORMATION, SEARCH, STOCK, VEHICLE, anything, changes
-
-from dealer_agent.checker.checks.listings import MEMBERS
+from tests.checker.reading import INFORMATION, MEMBERS, SEARCH, STOCK, VEHICLE, anything, changes, id_of
 
 _ROWS = [row for row in STOCK if row["dc_fast_charge"] != "true" and row["status"] == "available" and row["price"]]
 BROKEN, OTHER = _ROWS[-7]["vin"], _ROWS[-9]["vin"]
@@ -59,11 +57,11 @@ def _breaks(change: Change) -> Breaking:
 
 
 for _member, _value in MALFORMED.items():
-    broken(f"listing.{_member.replace('_', '-')}")(
+    broken(f"listing.{id_of(_member)}")(
         _breaks(lambda listing, member=_member, value=_value: listing.update({member: value}))  # type: ignore[misc]
     )
 for _member in ("vehicle_id", "status", "rooftop", "updated_at"):
-    broken(f"listing.has-{_member.replace('_', '-')}")(
+    broken(f"listing.has-{id_of(_member)}")(
         _breaks(lambda listing, member=_member: listing.pop(member))  # type: ignore[misc]
     )
 

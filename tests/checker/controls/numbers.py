@@ -1,10 +1,6 @@
 """Agents that read numbers differently."""
 
-from typing import Any
-
 from tests.checker.breaking import Agent, Answer, Breaking, Call, broken
-
-from dealer_agent.checker.checks.numbers import ACCEPTED, REFUSED
 
 
 def _reads(text: str, otherwise: str) -> Breaking:
@@ -17,8 +13,14 @@ def _reads(text: str, otherwise: str) -> Breaking:
     return answer
 
 
-LIMITS: dict[str, Any] = dict.fromkeys(ACCEPTED, "2.5") | dict.fromkeys(REFUSED, "2")
-LIMITS["envelope.duplicate-member"] = "1"
-
-for _id, _text in (ACCEPTED | REFUSED).items():
-    broken(_id)(_reads(_text, LIMITS[_id]))
+for _name, _text, _otherwise in (
+    ("numbers.zero-fraction", "2.0", "2.5"),
+    ("numbers.exponent", "2e0", "2.5"),
+    ("duplicate-member", '1,"limit":2', "1"),
+    ("numbers.fraction", "2.5", "2"),
+    ("numbers.text", '"2"', "2"),
+    ("numbers.boolean", "true", "2"),
+    ("numbers.too-large", "100000000000000000000002", "2"),
+    ("null", "null", "2"),
+):
+    broken(f"envelope.{_name}")(_reads(_text, _otherwise))

@@ -2,8 +2,6 @@
 
 from tests.checker.breaking import Agent, Answer, Breaking, Call, broken
 
-from dealer_agent.checker.checks.operations import OPERATIONS
-
 
 def _not_found(method: str, path: str) -> Breaking:
     """Answers a route as the web framework does."""
@@ -16,7 +14,13 @@ def _not_found(method: str, path: str) -> Breaking:
     return answer
 
 
-for _id, _operation in OPERATIONS.items():
-    broken(_id)(_not_found(_operation[1], _operation[2]))
-
-broken("operations.list-tasks")(_not_found("GET", "/tasks"))
+for _name, _method, _path in (
+    ("get-task", "GET", "/tasks/check-no-such-task"),
+    ("cancel-task", "POST", "/tasks/check-no-such-task:cancel"),
+    ("list-tasks", "GET", "/tasks"),
+    ("streaming", "POST", "/message:stream"),
+    ("subscribe", "POST", "/tasks/check-no-such-task:subscribe"),
+    ("push-notifications", "POST", "/tasks/check-no-such-task/pushNotificationConfigs"),
+    ("extended-card", "GET", "/extendedAgentCard"),
+):
+    broken(f"operations.{_name}")(_not_found(_method, _path))

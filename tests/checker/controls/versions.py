@@ -3,8 +3,9 @@
 from tests.checker.breaking import Answer, Call
 from tests.checker.changing import When, answers, calls, error, with_status
 
-from dealer_agent.checker.checks.versions import EXTENSIONS, UNKNOWN_EXTENSION, UNKNOWN_VERSION, VERSION
-from dealer_agent.checker.revision import DRAFT
+VERSION, EXTENSIONS = "A2A-Version", "A2A-Extensions"
+UNKNOWN_VERSION, UNKNOWN_EXTENSION = "99.0", "https://extension.example/never-published/v7"
+DRAFT = "https://draft.autoagentprotocol.invalid/extensions/aap/latest"
 
 IN_QUERY = f"?{VERSION}="
 

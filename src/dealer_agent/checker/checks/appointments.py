@@ -1,17 +1,20 @@
 """Appointments that a dealer understands, and what it answers. `lead_defects.py` has those that are refused."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from dealer_agent.checker.check import Skipped, check, expect
-from dealer_agent.checker.checks.leads import appointment_of, is_understood
+from dealer_agent.checker import forms
+from dealer_agent.checker.check import check, each_of
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.lead_requests import (
+    NO_TIME,
     NO_TIME_GIVEN,
     Lead,
     full,
     is_accepted,
     lead,
     of_no_time,
+    refusal_code,
     reply_or_skip,
     submit,
     time_at,
@@ -19,6 +22,7 @@ from dealer_agent.checker.lead_requests import (
     with_members,
     with_visit,
 )
+from dealer_agent.checker.outcome import Failed, Skipped, expect
 from dealer_agent.checker.target import Target
 
 STATUSES = ("requested", "proposed", "confirmed", "rejected")
@@ -34,14 +38,6 @@ def _instant(text: object) -> datetime | None:
     return found if found is not None and found.tzinfo is not None else None
 
 
-async def _with_time(target: Target) -> Exchange:
-    """The exchange of a lead with `appointment_at`, of the first one that is accepted."""
-    leads = await with_visit(target, appointment_at=visit_time(target))
-    if len(leads) > 1:
-        leads = [await full(target), *leads]
-    return await _first_accepted(target, leads)
-
-
 async def _first_accepted(target: Target, leads: list[Lead]) -> Exchange:
     """The exchange of the first lead that is accepted, else of the last one."""
     for each in leads[:-1]:
@@ -51,89 +47,18 @@ async def _first_accepted(target: Target, leads: list[Lead]) -> Exchange:
     return await submit(target, leads[-1])
 
 
-async def _answered(target: Target) -> tuple[Exchange, Lead]:
-    exchange = await _with_time(target)
-    if not is_accepted(target, exchange):
-        raise Skipped("The lead with an appointment is refused.")
-    return exchange, appointment_of(target.answer(exchange))
+async def _with_time(target: Target) -> Exchange:
+    """The exchange of a lead with `appointment_at`, of the first one that is accepted."""
+    leads = await with_visit(target, appointment_at=visit_time(target))
+    return await _first_accepted(target, [await full(target), *leads] if len(leads) > 1 else leads)
 
 
-@check("appointments.at")
-async def times_are_understood(target: Target) -> None:
-    """Sends a lead with a time in some days."""
-    is_understood(target, await _with_time(target))
-
-
-@check("appointments.at-0.1.0")
-async def times_are_understood_at_0_1_0(target: Target) -> None:
-    """Sends a lead with a time in some days."""
-    is_understood(target, await _with_time(target))
-
-
-@check("appointments.at-answered")
-async def replies_have_the_appointment(target: Target) -> None:
-    """Looks at the reply."""
-    exchange = await _with_time(target)
-    if not is_accepted(target, exchange):
-        raise Skipped("The lead with an appointment is refused.")
-    reply = target.answer(exchange)
-    expect(isinstance(reply.get("appointment"), dict), "The reply has no `appointment`.", exchange)
-
-
-@check("appointments.id")
-async def appointments_have_an_id(target: Target) -> None:
-    """Looks at the reply."""
-    exchange, appointment = await _answered(target)
-    found = appointment.get("appointment_id")
-    expect(isinstance(found, str) and found, "The appointment has no `appointment_id`.", exchange)
-
-
-@check("appointments.status")
-async def appointments_have_a_status(target: Target) -> None:
-    """Looks at the reply."""
-    exchange, appointment = await _answered(target)
-    found = appointment.get("status")
-    expect(found in STATUSES, f"The status of the appointment is {found!r}.", exchange)
-
-
-@check("appointments.confirmed-at")
-async def the_requested_time_is_confirmed(target: Target) -> None:
-    """Looks at the reply."""
-    exchange, appointment = await _answered(target)
-    confirmed = appointment.get("confirmed_at")
-    if appointment.get("status") != "confirmed":
-        expect(confirmed is None, "`confirmed_at` is there, and the status is not confirmed.", exchange)
-        return
-    expect(confirmed is not None, "The status is confirmed, and `confirmed_at` is absent.", exchange)
-    at = _instant(confirmed)
-    same = at is None or at == _instant(visit_time(target))
-    expect(same, f"{confirmed} is confirmed, and {visit_time(target)} was requested.", exchange)
-
-
-@check("appointments.proposed-times")
-async def proposals_have_times(target: Target) -> None:
-    """Looks at the reply."""
-    exchange, appointment = await _answered(target)
-    proposed = appointment.get("proposed_times")
-    if appointment.get("status") != "proposed":
-        expect(not proposed, "`proposed_times` are there, and the status is not proposed.", exchange)
-        return
-    expect(isinstance(proposed, list) and proposed, "The status is proposed, and no time is proposed.", exchange)
-
-
-@check("appointments.times-future")
-async def times_are_in_the_future(target: Target) -> None:
-    """Looks at the times of the reply."""
-    exchange, appointment = await _answered(target)
-    proposed = appointment.get("proposed_times")
-    times = [appointment.get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
-    times = [each for each in times if each is not None]
-    if not times:
-        raise Skipped("The reply has no times.")
-    for each in times:
-        at = _instant(each)
-        expect(at is not None, f"{each!r} is no timestamp with an offset.", exchange)
-        expect(at is not None and at > datetime.now(UTC), f"{each} has passed.", exchange)
+async def _windows(target: Target) -> Exchange:
+    """The exchange of a lead with a window of three hours, in local times."""
+    start = datetime.fromisoformat(visit_time(target))
+    first, last = ((each - timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%S") for each in (start, start + WINDOW))
+    windows = [{"start": first, "end": last}]
+    return await _first_accepted(target, await with_visit(target, requested_windows=windows, timezone="Etc/GMT+6"))
 
 
 def _past(target: Target) -> Lead:
@@ -141,76 +66,144 @@ def _past(target: Target) -> Lead:
     return lead(target, with_members(appointment=members))
 
 
-@check("appointments.past")
-async def past_times_are_not_confirmed(target: Target) -> None:
-    """Sends a lead with a time of last month."""
-    exchange = await submit(target, _past(target))
-    if not is_accepted(target, exchange):
-        return
-    found = appointment_of(target.answer(exchange)).get("status")
-    expect(found != "confirmed", "A time in the past is confirmed.", exchange)
+def _is_understood(target: Target, exchange: Exchange) -> None:
+    """Raises Failed if a lead with an appointment is refused for another reason than that no time is free."""
+    try:
+        target.answer(exchange)
+    except Failed:
+        if refusal_code(target, exchange) != NO_TIME:
+            raise
+
+
+@check("appointments.at")
+@check("appointments.at-0.1.0")
+async def _(target: Target) -> None:
+    _is_understood(target, await _with_time(target))
 
 
 @check("appointments.past-accepted")
-async def past_times_do_not_refuse_the_lead(target: Target) -> None:
-    """Sends a lead with a time of last month."""
-    is_understood(target, await submit(target, _past(target)))
-
-
-async def _windows(target: Target) -> Exchange:
-    """The exchange of a lead with a window of three hours, in local times."""
-    start = _instant(visit_time(target))
-    assert start is not None
-    local = [(each - timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%S") for each in (start, start + WINDOW)]
-    windows = [{"start": local[0], "end": local[1]}]
-    return await _first_accepted(target, await with_visit(target, requested_windows=windows, timezone="Etc/GMT+6"))
+async def _(target: Target) -> None:
+    _is_understood(target, await submit(target, _past(target)))
 
 
 @check("appointments.windows")
-async def windows_are_understood(target: Target) -> None:
-    """Sends a lead with a window of three hours."""
-    is_understood(target, await _windows(target))
-
-
 @check("appointments.windows-1.0.0")
-async def windows_are_understood_at_1_0_0(target: Target) -> None:
-    """Sends a lead with a window of three hours."""
-    is_understood(target, await _windows(target))
+async def _(target: Target) -> None:
+    _is_understood(target, await _windows(target))
 
 
-async def _of_windows(target: Target) -> tuple[Exchange, Lead]:
-    exchange = await _windows(target)
+def _reply(target: Target, exchange: Exchange) -> Lead:
     if not is_accepted(target, exchange):
-        raise Skipped("The lead with windows is refused.")
-    return exchange, appointment_of(target.answer(exchange))
+        raise Skipped("The lead with an appointment is refused.")
+    return target.answer(exchange)
 
 
-@check("appointments.window-form")
-async def windows_are_answered_with_windows(target: Target) -> None:
-    """Looks at the reply to a window."""
-    exchange, appointment = await _of_windows(target)
-    single = [name for name in ("confirmed_at", "proposed_times") if name in appointment]
-    expect(not single, f"The reply to windows has {', '.join(single)}.", exchange)
-    expected = {"confirmed": "confirmed_window", "proposed": "proposed_slots"}.get(str(appointment.get("status")))
-    expect(expected is None or appointment.get(expected), f"The reply has no `{expected}`.", exchange)
+def _appointment(reply: Lead) -> Lead:
+    """The `appointment` of a reply. Skips the check if there is none."""
+    found = reply.get("appointment")
+    if not isinstance(found, dict):
+        raise Skipped("The reply has no `appointment`.")
+    return found
 
 
-@check("appointments.window-confirmed")
-async def the_confirmed_window_is_inside(target: Target) -> None:
-    """Compares the confirmed window with the requested one."""
-    exchange, appointment = await _of_windows(target)
-    window = appointment.get("confirmed_window")
+@check("appointments.at-answered")
+async def _(target: Target) -> None:
+    exchange = await _with_time(target)
+    has_one = isinstance(_reply(target, exchange).get("appointment"), dict)
+    expect(has_one, "The reply has no `appointment`.", exchange)
+
+
+async def _answered(target: Target) -> list[tuple[tuple[Lead, str], Exchange]]:
+    """The appointment of the reply, and the time that was requested."""
+    exchange = await _with_time(target)
+    return [((_appointment(_reply(target, exchange)), visit_time(target)), exchange)]
+
+
+def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
+    appointment, requested = found
+    confirmed = appointment.get("confirmed_at")
+    if appointment.get("status") != "confirmed":
+        return confirmed is None or "`confirmed_at` is there, and the status is not confirmed."
+    if confirmed is None:
+        return "The status is confirmed, and `confirmed_at` is absent."
+    same = _instant(confirmed) in (None, _instant(requested))
+    return same or f"{confirmed} is confirmed, and {requested} was requested."
+
+
+def _proposed_times(found: tuple[Lead, str]) -> bool | str:
+    proposed = found[0].get("proposed_times")
+    if found[0].get("status") != "proposed":
+        return not proposed or "`proposed_times` are there, and the status is not proposed."
+    return (isinstance(proposed, list) and bool(proposed)) or "The status is proposed, and no time is proposed."
+
+
+def _future_times(found: tuple[Lead, str]) -> bool | str:
+    proposed = found[0].get("proposed_times")
+    all_times: list[Any] = [found[0].get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
+    times = [each for each in all_times if each is not None]
+    if not times:
+        raise Skipped("The reply has no times.")
+    for each in times:
+        at = _instant(each)
+        if at is None:
+            return f"{each!r} is no timestamp with an offset."
+        if at <= datetime.now(UTC):
+            return f"{each} has passed."
+    return True
+
+
+each_of(
+    _answered,
+    {
+        "appointments.id": lambda found: (
+            forms.name(found[0].get("appointment_id")) or "The appointment has no `appointment_id`."
+        ),
+        "appointments.status": lambda found: (
+            found[0].get("status") in STATUSES or f"The status of the appointment is {found[0].get('status')!r}."
+        ),
+        "appointments.confirmed-at": _confirmed_at,
+        "appointments.proposed-times": _proposed_times,
+        "appointments.times-future": _future_times,
+    },
+)
+
+
+@check("appointments.past")
+async def _(target: Target) -> None:
+    exchange = await submit(target, _past(target))
+    if is_accepted(target, exchange):
+        found = _appointment(target.answer(exchange)).get("status")
+        expect(found != "confirmed", "A time in the past is confirmed.", exchange)
+
+
+async def _of_windows(target: Target) -> list[tuple[tuple[Lead, datetime], Exchange]]:
+    """The appointment of the reply to a window, and the begin of the window."""
+    exchange = await _windows(target)
+    return [((_appointment(_reply(target, exchange)), datetime.fromisoformat(visit_time(target))), exchange)]
+
+
+def _window_form(found: tuple[Lead, datetime]) -> bool | str:
+    single = [name for name in ("confirmed_at", "proposed_times") if name in found[0]]
+    if single:
+        return f"The reply to windows has {', '.join(single)}."
+    expected = {"confirmed": "confirmed_window", "proposed": "proposed_slots"}.get(str(found[0].get("status")))
+    return expected is None or bool(found[0].get(expected)) or f"The reply has no `{expected}`."
+
+
+def _window_inside(found: tuple[Lead, datetime]) -> bool | str:
+    window, first = found[0].get("confirmed_window"), found[1]
     if not isinstance(window, dict):
         raise Skipped("No window is confirmed.")
     start, end = _instant(window.get("start")), _instant(window.get("end"))
-    first = _instant(visit_time(target))
-    inside = start and end and first and first <= start <= end <= first + WINDOW
-    expect(inside, f"The confirmed window {window} is not inside the requested one.", exchange)
+    inside = start is not None and end is not None and first <= start <= end <= first + WINDOW
+    return inside or f"The confirmed window {window} is not inside the requested one."
+
+
+each_of(_of_windows, {"appointments.window-form": _window_form, "appointments.window-confirmed": _window_inside})
 
 
 @check("appointments.no-time")
-async def no_time_is_requested(target: Target) -> None:
-    """Sends a lead with an appointment without a time."""
+async def _(target: Target) -> None:
     exchange, reply = await reply_or_skip(target, of_no_time(target), lead(target, NO_TIME_GIVEN))
-    found = appointment_of(reply).get("status")
+    found = _appointment(reply).get("status")
     expect(found == "requested", f"The status is {found!r}, not requested.", exchange)

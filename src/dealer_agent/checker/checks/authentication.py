@@ -1,147 +1,181 @@
-"""Tokens: who gets an answer without one, and what a refusal looks like."""
+"""Tokens: who gets an answer without one, what a refusal looks like, and whether the card says the truth about both."""
 
 from typing import Any
 
-from dealer_agent.checker.check import Skipped, check, expect
-from dealer_agent.checker.exchange import Exchange, Headers
-from dealer_agent.checker.target import JSON_HEADERS, Target
+from dealer_agent.checker.card import Card
+from dealer_agent.checker.check import check, check_each
+from dealer_agent.checker.checks.cards import profile_extensions
+from dealer_agent.checker.exchange import Exchange, dicts
+from dealer_agent.checker.outcome import Skipped, expect, expect_status
+from dealer_agent.checker.target import JSON_HEADERS, READING_SKILLS, Target
 
-READING_SKILLS = ("dealer.information", "inventory.facets", "inventory.search")
-"""Skills that answer a request without any input."""
 WRONG_TOKEN = "not-a-token-0123456789"  # noqa: S105 - it is wrong on purpose.
 UNAUTHORIZED = 401
 
 
-def names_of(requirements: Any) -> list[str]:
-    """The schemes that security requirements of a card name, in the form of A2A v1.0 or the older one."""
-    names = []
-    for each in requirements if isinstance(requirements, list) else []:
-        schemes = each.get("schemes", each) if isinstance(each, dict) else {}
+def _schemes_of(card: Card, skill_id: str | None = None) -> list[str]:
+    """The schemes that the card requires of all skills, and of this one (None: of each), in either form of A2A."""
+    holders = [card.content, *(each for each in dicts(card.member("skills")) if skill_id in (None, each.get("id")))]
+    names: list[str] = []
+    for each in (each for holder in holders for each in dicts(card.member("securityRequirements", holder))):
+        schemes = each.get("schemes", each)
         names += list(schemes) if isinstance(schemes, dict) else []
     return names
 
 
-def declares_token(target: Target, skill_id: str) -> bool:
-    """Whether the card says that a skill needs a token."""
-    card = target.card
-    skills = card.member("skills")
-    entries = [each for each in skills if isinstance(each, dict)] if isinstance(skills, list) else []
-    own = [card.member("securityRequirements", each) for each in entries if each.get("id") == skill_id]
-    return card.needs_token or any(names_of(each) for each in own)
+def _declares_token(target: Target, skill_id: str) -> bool:
+    return target.card.needs_token or bool(_schemes_of(target.card, skill_id))
 
 
-async def without_token(target: Target, skill_id: str, *headers: tuple[str, str], **members: Any) -> Exchange:
+async def _without_token(target: Target, skill_id: str, *headers: tuple[str, str], **members: Any) -> Exchange:
     """The exchange of a request without the token of the run, with further headers."""
-    sent: Headers = (*JSON_HEADERS, *headers)
-    return await target.send(target.payload(skill_id, **members), sent, without_token=True)
+    return await target.send(target.payload(skill_id, **members), (*JSON_HEADERS, *headers), without_token=True)
 
 
-def is_refused(exchange: Exchange) -> bool:
-    """Whether a request got an error of any kind."""
-    return exchange.status >= 400 or (isinstance(exchange.json, dict) and "error" in exchange.json)
-
-
-async def guarded_skill(target: Target) -> str:
+async def _guarded_skill(target: Target) -> str:
     """A reading skill that needs a token, as the card or the agent says. Skips the check if there is none."""
-    offered = [each for each in READING_SKILLS if each in target.card.skills]
-    for skill_id in offered:
-        if declares_token(target, skill_id) or (await without_token(target, skill_id)).status == UNAUTHORIZED:
+    for skill_id in (each for each in READING_SKILLS if each in target.card.skills):
+        if _declares_token(target, skill_id) or (await _without_token(target, skill_id)).status == UNAUTHORIZED:
             return skill_id
     raise Skipped("No reading skill needs a token.")
 
 
 async def _refused_without(target: Target) -> Exchange:
-    exchange = await without_token(target, await guarded_skill(target))
-    if not is_refused(exchange):
+    exchange = await _without_token(target, await _guarded_skill(target))
+    if not exchange.is_refusal:
         raise Skipped("The agent answers without a token.")
     return exchange
 
 
 @check("authentication.missing")
-async def missing_tokens_have_401(target: Target) -> None:
-    """Sends no token."""
-    exchange = await _refused_without(target)
-    expect(exchange.status == UNAUTHORIZED, f"The status is {exchange.status}, not 401.", exchange)
+async def _(target: Target) -> None:
+    expect_status(await _refused_without(target), UNAUTHORIZED)
 
 
 @check("authentication.missing-code")
-async def missing_tokens_have_a_code(target: Target) -> None:
-    """Sends no token."""
-    error = target.refusal(await _refused_without(target))
-    expect(error.code == "AUTH_REQUIRED", f"The code is {error.code or 'absent'}, not AUTH_REQUIRED.", error.exchange)
+async def _(target: Target) -> None:
+    target.refusal(await _refused_without(target)).expect_code("AUTH_REQUIRED")
 
 
 @check("authentication.challenge")
-async def refusals_name_the_scheme(target: Target) -> None:
-    """Sends no token."""
+async def _(target: Target) -> None:
     exchange = await _refused_without(target)
     challenge = exchange.header("www-authenticate") or ""
     expect("bearer" in challenge.lower(), "The response has no header WWW-Authenticate with Bearer.", exchange)
 
 
 @check("authentication.before-payload")
-async def the_token_is_checked_before_the_payload(target: Target) -> None:
-    """Sends a wrong payload without a token."""
-    skill_id = await guarded_skill(target)
-    if (await without_token(target, skill_id)).status != UNAUTHORIZED:
+async def _(target: Target) -> None:
+    skill_id = await _guarded_skill(target)
+    if (await _without_token(target, skill_id)).status != UNAUTHORIZED:
         raise Skipped("A request without a token does not get HTTP 401.")
-    exchange = await without_token(target, skill_id, no_such_member=1)
-    expect(exchange.status == UNAUTHORIZED, f"A wrong payload gets HTTP {exchange.status}, not 401.", exchange)
+    expect_status(await _without_token(target, skill_id, no_such_member=1), UNAUTHORIZED)
 
 
-@check("authentication.wrong-scheme")
-async def other_schemes_are_refused(target: Target) -> None:
-    """Sends a name and a password."""
+async def _with(target: Target, authorization: str, skill_id: str | None = None) -> Exchange:
+    """The exchange of a request with this header, of a skill that needs a token if none is named."""
+    return await _without_token(target, skill_id or await _guarded_skill(target), ("Authorization", authorization))
+
+
+@check_each(
+    {
+        "authentication.wrong-scheme": "Basic Y2hlY2tlcjpjaGVja2Vy",
+        "authentication.wrong-token": f"Bearer {WRONG_TOKEN}",
+    }
+)
+async def _(target: Target, authorization: str) -> None:
     await _refused_without(target)
-    skill_id = await guarded_skill(target)
-    exchange = await without_token(target, skill_id, ("Authorization", "Basic Y2hlY2tlcjpjaGVja2Vy"))
-    expect(exchange.status == UNAUTHORIZED, f"Basic authentication gets HTTP {exchange.status}, not 401.", exchange)
-
-
-async def _with_wrong_token(target: Target, skill_id: str) -> Exchange:
-    return await without_token(target, skill_id, ("Authorization", f"Bearer {WRONG_TOKEN}"))
-
-
-@check("authentication.wrong-token")
-async def wrong_tokens_are_refused(target: Target) -> None:
-    """Sends a token that does not exist."""
-    await _refused_without(target)
-    exchange = await _with_wrong_token(target, await guarded_skill(target))
-    expect(exchange.status == UNAUTHORIZED, f"A wrong token gets HTTP {exchange.status}, not 401.", exchange)
+    expect_status(await _with(target, authorization), UNAUTHORIZED)
 
 
 @check("authentication.wrong-token-open")
-async def wrong_tokens_are_refused_everywhere(target: Target) -> None:
-    """Sends a token that does not exist for a skill that needs none."""
-    for skill_id in READING_SKILLS:
-        if skill_id not in target.card.skills or (await without_token(target, skill_id)).status == UNAUTHORIZED:
-            continue
-        exchange = await _with_wrong_token(target, skill_id)
-        expect(exchange.status == UNAUTHORIZED, f"A wrong token gets HTTP {exchange.status}, not 401.", exchange)
-        return
+async def _(target: Target) -> None:
+    for skill_id in (each for each in READING_SKILLS if each in target.card.skills):
+        if (await _without_token(target, skill_id)).status != UNAUTHORIZED:
+            expect_status(await _with(target, f"Bearer {WRONG_TOKEN}", skill_id), UNAUTHORIZED)
+            return
     raise Skipped("No reading skill answers without a token.")
 
 
 @check("authentication.token-not-repeated")
-async def tokens_are_not_repeated(target: Target) -> None:
-    """Looks for a wrong token in the response."""
-    offered = [each for each in READING_SKILLS if each in target.card.skills]
-    if not offered:
-        raise Skipped("The card offers no skill that needs no input.")
-    exchange = await _with_wrong_token(target, offered[0])
+async def _(target: Target) -> None:
+    exchange = await _with(target, f"Bearer {WRONG_TOKEN}", target.reading_skills()[0])
     text = exchange.body.decode("utf-8", "replace") + "".join(value for _, value in exchange.headers)
     expect(WRONG_TOKEN not in text, "The response repeats the token of the request.", exchange)
 
 
-def _own_token(target: Target) -> str:
+@check("authentication.scheme-case")
+async def _(target: Target) -> None:
     if not target.token:
         raise Skipped("The run has no token. Give one with --token.")
-    return target.token
+    exchange = await _with(target, f"bearer {target.token}")
+    expect(not exchange.is_refusal, "The scheme in lower case is refused.", exchange)
 
 
-@check("authentication.scheme-case")
-async def the_case_of_the_scheme_does_not_matter(target: Target) -> None:
-    """Sends the token of the run as `bearer`."""
-    token = _own_token(target)
-    exchange = await without_token(target, await guarded_skill(target), ("Authorization", f"bearer {token}"))
-    expect(not is_refused(exchange), "The scheme in lower case is refused.", exchange)
+# What the card says
+
+
+@check("cards.auth-type")
+async def _(target: Target) -> None:
+    found = target.card.content.get("auth_type")
+    expect(isinstance(found, str) and found, "The card has no `auth_type`.", target.card.exchange)
+
+
+@check("cards.auth-type-params")
+async def _(target: Target) -> None:
+    expected = target.card.content.get("auth_type")
+    if expected is None:
+        raise Skipped("The card has no `auth_type`.")
+    for each in profile_extensions(target.card):
+        found = each["params"].get("auth_type")
+        expect(found == expected, f"The params of {each['uri']} have auth_type {found!r}.", target.card.exchange)
+
+
+async def _expect_guarded(target: Target, skills: list[str]) -> None:
+    """Raises Failed if one of these skills answers without a token."""
+    for skill_id in skills:
+        exchange = await _without_token(target, skill_id)
+        expect(exchange.is_refusal, f"{skill_id} answers without the token that the card requires.", exchange)
+
+
+@check("cards.auth-type-bearer")
+async def _(target: Target) -> None:
+    if target.card.content.get("auth_type") != "bearer":
+        raise Skipped("`auth_type` is not bearer.")
+    await _expect_guarded(target, target.reading_skills())
+
+
+@check("cards.auth-type-none")
+async def _(target: Target) -> None:
+    if target.card.content.get("auth_type") in ("bearer", None):
+        raise Skipped("`auth_type` is bearer, or absent.")
+    exchanges = [await _without_token(target, skill_id) for skill_id in target.reading_skills()]
+    expect(any(each.status != UNAUTHORIZED for each in exchanges), "Every skill needs a token.", exchanges[0])
+
+
+@check("cards.security-declared")
+async def _(target: Target) -> None:
+    skills = target.reading_skills()
+    guarded = [each for each in skills if (await _without_token(target, each)).status == UNAUTHORIZED]
+    if not guarded:
+        raise Skipped("No skill needs a token.")
+    for skill_id in guarded:
+        expect(_declares_token(target, skill_id), f"{skill_id} needs a token, and the card does not say so.")
+
+
+@check("cards.security-true")
+async def _(target: Target) -> None:
+    declared = [each for each in target.reading_skills() if _schemes_of(target.card, each)]
+    if not declared:
+        raise Skipped("The card has no security requirement.")
+    await _expect_guarded(target, declared)
+
+
+@check("cards.security-schemes")
+async def _(target: Target) -> None:
+    names = set(_schemes_of(target.card))
+    if not names:
+        raise Skipped("The card has no security requirement.")
+    schemes = target.card.member("securitySchemes")
+    missing = names - set(schemes if isinstance(schemes, dict) else {})
+    expect(not missing, f"The card does not define the scheme {', '.join(sorted(missing))}.", target.card.exchange)

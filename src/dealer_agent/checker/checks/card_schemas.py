@@ -8,16 +8,16 @@ from urllib.parse import urldefrag, urljoin
 
 import jsonschema_rs
 
-from dealer_agent.checker.check import Skipped, check, expect
-from dealer_agent.checker.checks.authentication import is_refused
-from dealer_agent.checker.checks.cards import is_absolute, profile_extensions, same_origin
-from dealer_agent.checker.checks.error_codes import UNKNOWN_MEMBER
-from dealer_agent.checker.exchange import Exchange, Headers
+from dealer_agent.checker import forms
+from dealer_agent.checker.check import check
+from dealer_agent.checker.checks.cards import profile_extensions
+from dealer_agent.checker.checks.errors import UNKNOWN_MEMBER
+from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.outcome import Skipped, expect, expect_status
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.schemas import response_schema
 from dealer_agent.protocol.skill import SKILL_BY_ID
 
-SCHEMA_HEADERS: Headers = (("Accept", "application/schema+json, application/json"),)
 MOST_DOCUMENTS = 60
 """Documents that the references of one schema are followed to."""
 KINDS = ("request_schema", "response_schema")
@@ -32,14 +32,15 @@ def _declared(target: Target) -> dict[str, dict[str, Any]]:
 def _urls(target: Target, kind: str) -> dict[str, str]:
     """The URL of a kind of schema for each skill, on the host of the card. Skips the check if there is none."""
     urls = {name: each.get(kind) for name, each in _declared(target).items()}
-    found = {name: url for name, url in urls.items() if is_absolute(url) and same_origin(url, target.card.url)}
+    found = {name: url for name, url in urls.items() if forms.url(url) and target.card.is_at_home(url)}
     if not found:
         raise Skipped("The card names no schemas on its own host.")
     return found
 
 
-async def _fetch(target: Target, url: str) -> Exchange:
-    return await target.request("GET", url, headers=SCHEMA_HEADERS, without_token=True)
+async def _all(target: Target) -> list[Exchange]:
+    """The exchanges of all schemas on the host of the card."""
+    return [await target.fetch(url) for kind in KINDS for url in _urls(target, kind).values()]
 
 
 def _references(node: Any) -> Iterator[str]:
@@ -61,13 +62,13 @@ async def _validator(target: Target, url: str) -> jsonschema_rs.Validator:
         each = waiting.pop()
         if each in documents:
             continue
-        if not same_origin(each, target.card.url) or len(documents) == MOST_DOCUMENTS:
+        if not target.card.is_at_home(each) or len(documents) == MOST_DOCUMENTS:
             raise Skipped(f"The schema refers to {each}, which is not fetched.")
-        document = (await _fetch(target, each)).json
+        document = (await target.fetch(each)).json
         if not isinstance(document, dict) or not jsonschema_rs.meta.is_valid(document):
             raise Skipped(f"The schema {each} cannot be read.")
         documents[each] = document
-        base = document.get("$id") if is_absolute(document.get("$id")) else each
+        base = document.get("$id") if forms.url(document.get("$id")) else each
         targets = (urldefrag(urljoin(str(base), reference))[0] for reference in _references(document))
         waiting += [found for found in targets if found not in (each, base)]
     known = documents | {document["$id"]: document for document in documents.values() if "$id" in document}
@@ -78,34 +79,26 @@ async def _validator(target: Target, url: str) -> jsonschema_rs.Validator:
 
 
 @check("cards.schema-urls")
-async def schemas_have_absolute_urls(target: Target) -> None:
-    """Looks at the params of the extension."""
+async def _(target: Target) -> None:
     declared = _declared(target)
     for skill_id in sorted(target.card.skills & set(SKILL_BY_ID)):
         for kind in KINDS:
             url = declared.get(skill_id, {}).get(kind)
-            expect(is_absolute(url), f"The {kind} of {skill_id} is {url!r}, no absolute URL.", target.card.exchange)
+            expect(forms.url(url), f"The {kind} of {skill_id} is {url!r}, no absolute URL.", target.card.exchange)
 
 
 @check("cards.schemas-served")
-async def schemas_can_be_fetched(target: Target) -> None:
-    """Fetches all schemas on the host of the card."""
-    for kind in KINDS:
-        for url in _urls(target, kind).values():
-            exchange = await _fetch(target, url)
-            expect(exchange.status == 200, f"The schema gets HTTP {exchange.status}.", exchange)
+async def _(target: Target) -> None:
+    for exchange in await _all(target):
+        expect_status(exchange, 200)
 
 
 @check("cards.schemas-valid")
-async def schemas_are_schemas(target: Target) -> None:
-    """Checks all schemas on the host of the card against their meta-schema."""
-    for kind in KINDS:
-        for url in _urls(target, kind).values():
-            exchange = await _fetch(target, url)
-            if exchange.status != 200:
-                continue
+async def _(target: Target) -> None:
+    for exchange in await _all(target):
+        if exchange.status == 200:
             is_schema = isinstance(exchange.json, dict) and _is_valid(exchange.json)
-            expect(is_schema, f"{url} is no valid JSON Schema.", exchange)
+            expect(is_schema, f"{exchange.url} is no valid JSON Schema.", exchange)
 
 
 def _is_valid(schema: dict[str, Any]) -> bool:
@@ -135,25 +128,23 @@ async def _requests(target: Target) -> list[tuple[str, dict[str, Any]]]:
 
 
 @check("cards.request-schemas")
-async def request_schemas_accept_what_is_accepted(target: Target) -> None:
-    """Validates requests that the agent answers."""
+async def _(target: Target) -> None:
     urls = _urls(target, "request_schema")
     for skill_id, payload in await _requests(target):
         exchange = await target.send(payload)
-        if skill_id in urls and not is_refused(exchange):
+        if skill_id in urls and not exchange.is_refusal:
             accepted = (await _validator(target, urls[skill_id])).is_valid(payload)
             expect(accepted, f"The schema {urls[skill_id]} refuses {json.dumps(payload)}.", exchange)
 
 
 @check("cards.request-schemas-refuse")
-async def request_schemas_refuse_what_is_refused(target: Target) -> None:
-    """Validates a search with an unknown filter."""
+async def _(target: Target) -> None:
     urls = _urls(target, "request_schema")
     if "inventory.search" not in urls or "inventory.search" not in target.card.skills:
         raise Skipped("The card names no schema of inventory.search.")
     payload = target.payload("inventory.search", **UNKNOWN_MEMBER)
     exchange = await target.send(payload)
-    if not is_refused(exchange):
+    if not exchange.is_refusal:
         raise Skipped("The agent accepts an unknown filter.")
     accepted = (await _validator(target, urls["inventory.search"])).is_valid(payload)
     expect(not accepted, "The schema accepts an unknown filter, which the agent refuses.", exchange)
@@ -165,12 +156,11 @@ def _of_the_protocol(skill_id: str) -> jsonschema_rs.Validator:
 
 
 @check("cards.response-schemas")
-async def response_schemas_accept_the_replies(target: Target) -> None:
-    """Validates the replies of the reading skills. Of a reply that breaks the protocol, other checks tell."""
+async def _(target: Target) -> None:
     urls = _urls(target, "response_schema")
     for skill_id, payload in await _requests(target):
         exchange = await target.send(payload)
-        if skill_id not in urls or is_refused(exchange):
+        if skill_id not in urls or exchange.is_refusal:
             continue
         reply = target.reply_payload(exchange)
         if not _of_the_protocol(skill_id).is_valid(reply):

@@ -1,50 +1,27 @@
 """inventory.facets, recomputed from the listings."""
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from dealer_agent.checker.check import CheckFunction, Failed, Skipped, check, expect
-from dealer_agent.checker.checks.filters import (
+from dealer_agent.checker.check import check, check_each
+from dealer_agent.checker.checks.filters import end_of, range_matches, word_matches, word_of
+from dealer_agent.checker.exchange import dicts
+from dealer_agent.checker.fields import (
+    COUNTED,
+    EXACT_FILTERS,
+    MEMBERS,
     RANGE_FILTERS,
+    RANGES,
+    TRUE_FILTERS,
     WORD_FILTERS,
-    end_of,
-    name_of,
-    range_matches,
-    word_matches,
-    word_of,
+    by_id,
 )
-from dealer_agent.checker.checks.listings import MEMBERS
-from dealer_agent.checker.searches import Matches, expect_number, identified, number_of, shown
+from dealer_agent.checker.forms import whole_number
+from dealer_agent.checker.outcome import Skipped, expect, skip_if_failed
+from dealer_agent.checker.searches import Matches, expect_number, identified, number_of, numbers, shown
 from dealer_agent.checker.target import Target
-
-COUNTED = {
-    "makes": "make",
-    "models": "model",
-    "trims": "trim",
-    "years": "year",
-    "conditions": "condition",
-    "vehicle_types": "vehicle_type",
-    "transmissions": "transmission",
-    "fuels": "fuel",
-    "dc_fast_charge": "dc_fast_charge",
-    "charge_ports": "charge_port",
-    "drivelines": "driveline",
-    "bodies": "body",
-    "exterior_colors": "exterior_color",
-    "interior_colors": "interior_color",
-    "rooftops": "rooftop",
-    "statuses": "status",
-}
-"""The facets that count values, with the member of a listing that each is about."""
-
-RANGES = {
-    "price_range": "price",
-    "mileage_range": "mileage",
-    "year_range": "year",
-    "displacement_cc_range": "displacement_cc",
-    "electric_range_mi_range": "electric_range_mi",
-}
-"""The facets that are ranges."""
+from dealer_agent.protocol.vehicle import FIELDS
 
 
 def _text(value: Any) -> str:
@@ -60,67 +37,59 @@ def counts_of(facet: Any) -> dict[str, int] | None:
         return None
     found: Counter[str] = Counter()
     for each in facet:
-        count = each.get("count")
-        if isinstance(count, bool) or not isinstance(count, (int, float)) or count != int(count):
+        count = whole_number(each.get("count"))
+        if count is None:
             return None
-        found[_text(each.get("value"))] += int(count)
+        found[_text(each.get("value"))] += count
     return dict(found)
 
 
-def _counts(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        member = COUNTED[name]
-        listings = await _whole_stock(target, member)
-        facet = (await _facets(target)).get(name)
-        if facet is None:
-            raise Skipped(f"The reply has no {name}.")
-        counts = counts_of(facet)
-        if counts is None:
-            raise Skipped(f"{name} is malformed.")
-        default = "car" if member == "vehicle_type" else None
-        expected = Counter(
-            _text(each.get(member, default)) for each in listings if each.get(member, default) is not None
+async def _facet(target: Target, name: str) -> Any:
+    """A facet of the whole stock. Skips the check if the reply does not have it."""
+    facet = (await _facets(target)).get(name)
+    if facet is None:
+        raise Skipped(f"The reply has no {name}.")
+    return facet
+
+
+@check_each(by_id("facet", COUNTED))
+async def _(target: Target, name: str) -> None:
+    member = COUNTED[name]
+    listings = await _whole_stock(target, member)
+    counts = counts_of(await _facet(target, name))
+    if counts is None:
+        raise Skipped(f"{name} is malformed.")
+    default = FIELDS[member].field.absent_means
+    values = [each.get(member, default) for each in listings]
+    expected = Counter(_text(value) for value in values if value is not None)
+    for value in sorted(expected.keys() | counts.keys()):
+        count = counts.get(value, 0)
+        expect(
+            count == expected[value],
+            f"{name} counts {count} of {value}, and the listings have {expected[value]}.",
         )
-        for value in sorted(expected.keys() | counts.keys()):
-            count = counts.get(value, 0)
-            expect(
-                count == expected[value],
-                f"{name} counts {count} of {value}, and the listings have {expected[value]}.",
-                target,
-            )
-
-    return run
 
 
-def _range(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        listings = await _whole_stock(target, RANGES[name])
-        facet = (await _facets(target)).get(name)
-        if facet is None:
-            raise Skipped(f"The reply has no {name}.")
-        if not isinstance(facet, dict):
-            raise Skipped(f"{name} is malformed.")
-        values = [value for each in listings if (value := number_of(each, RANGES[name])) is not None]
-        expect(values, f"{name} is there although no listing has {RANGES[name]}.", target)
-        ends = {"min": min(values), "max": max(values)}
-        for end, value in ends.items():
-            expect(
-                facet.get(end) == value, f"{name} has {end} {facet.get(end)!r}, and the listings have {value}.", target
-            )
-
-    return run
+@check_each(by_id("facet", RANGES))
+async def _(target: Target, name: str) -> None:
+    listings = await _whole_stock(target, RANGES[name])
+    facet = await _facet(target, name)
+    if not isinstance(facet, dict):
+        raise Skipped(f"{name} is malformed.")
+    values = numbers(listings, RANGES[name])
+    expect(values, f"{name} is there although no listing has {RANGES[name]}.")
+    for end, value in {"min": min(values), "max": max(values)}.items():
+        expect(facet.get(end) == value, f"{name} has {end} {facet.get(end)!r}, and the listings have {value}.")
 
 
-def _filtered(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        filters, matches = await _filter(target, name)
-        facet = await _facet_of_all(target)
-        counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
-        if counts is None:
-            raise Skipped(f"{facet} is malformed.")
-        await expect_number(target, sum(counts.values()), filters, matches)
-
-    return run
+@check_each(by_id("facets-filter", (*WORD_FILTERS, *RANGE_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS, "query")))
+async def _(target: Target, name: str) -> None:
+    filters, matches = await _filter(target, name)
+    facet = await _facet_of_all(target)
+    counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
+    if counts is None:
+        raise Skipped(f"{facet} is malformed.")
+    await expect_number(target, sum(counts.values()), filters, matches)
 
 
 async def _filter(target: Target, name: str) -> tuple[dict[str, Any], Matches]:
@@ -131,9 +100,9 @@ async def _filter(target: Target, name: str) -> tuple[dict[str, Any], Matches]:
     if name in RANGE_FILTERS:
         end = await end_of(target, name)
         return {name: end}, lambda each: range_matches(name, end, each)
-    if name == "dc_fast_charge":
+    if name in TRUE_FILTERS:
         if not any(each.get(name) is True for each in await target.material.some_listings()):
-            raise Skipped("No listing has dc_fast_charge.")
+            raise Skipped(f"No listing has {name}.")
         return {name: True}, lambda each: each.get(name) is True
     if name == "query":
         make = await word_of(target, "make")
@@ -144,10 +113,8 @@ async def _filter(target: Target, name: str) -> tuple[dict[str, Any], Matches]:
 
 async def _facets(target: Target) -> dict[str, Any]:
     """The facets of the whole stock. `facets.type-only` fails if they are refused."""
-    try:
+    with skip_if_failed("There are no facets: "):
         return await target.ask("inventory.facets")
-    except Failed as failure:
-        raise Skipped(f"There are no facets: {failure}") from None
 
 
 async def _whole_stock(target: Target, member: str) -> list[dict[str, Any]]:
@@ -173,148 +140,110 @@ async def _facet_of_all(target: Target) -> str:
     raise Skipped("No facet counts all vehicles.")
 
 
-for _name in COUNTED:
-    check(f"facet.{name_of(_name)}")(_counts(_name))
-for _name in RANGES:
-    check(f"facet.{name_of(_name)}")(_range(_name))
-for _name in (*WORD_FILTERS, *RANGE_FILTERS, "dc_fast_charge", "vin", "stock", "query"):
-    check(f"facets-filter.{name_of(_name)}")(_filtered(_name))
-
-
-@check("facets.type-only")
-async def type_only(target: Target) -> None:
-    """A request without filters is answered."""
-    await target.ask("inventory.facets")
-
-
 @check("facets.some")
-async def some(target: Target) -> None:
-    """The stock has facets."""
+async def _(target: Target) -> None:
     await target.material.some_listings()
+    expect((await _facets(target)).keys() & (COUNTED.keys() | RANGES.keys()), "The reply has no facet.")
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and entry.keys() >= {"value", "count"}
+        and isinstance(entry["value"], (str, int, float))
+        and isinstance(entry["count"], (int, float))
+    )
+
+
+def _has_values_once(facet: Any) -> bool:
+    values = [_text(each.get("value")) for each in dicts(facet)]
+    return len(set(values)) == len(values)
+
+
+def _begins_with_highest(facet: Any) -> bool:
+    counts = numbers(dicts(facet), "count")
+    return counts == sorted(counts, reverse=True)
+
+
+@check_each(
+    {
+        "facets.entries": (
+            COUNTED,
+            lambda facet: isinstance(facet, list) and all(map(_is_entry, facet)),
+            "is no array of {value, count}",
+        ),
+        "facets.entry-members": (
+            COUNTED,
+            lambda facet: all(each.keys() <= {"value", "count"} for each in dicts(facet)),
+            "has an entry with an unknown member",
+        ),
+        "facets.range-form": (
+            RANGES,
+            lambda facet: isinstance(facet, dict) and all(number_of(facet, end) is not None for end in ("min", "max")),
+            "is not {min, max}",
+        ),
+        "facets.range-members": (
+            RANGES,
+            lambda facet: not isinstance(facet, dict) or facet.keys() <= {"min", "max"},
+            "has an unknown member",
+        ),
+        "facets.values-once": (COUNTED, _has_values_once, "has a value twice"),
+        "facets.highest-first": (COUNTED, _begins_with_highest, "does not begin with the highest count"),
+    }
+)
+async def _(target: Target, names: Iterable[str], judge: Callable[[Any], object], fault: str) -> None:
     facets = await _facets(target)
-    expect(facets.keys() & (COUNTED.keys() | RANGES.keys()), "The reply has no facet.", target)
-
-
-@check("facets.entries")
-async def entries(target: Target) -> None:
-    """An entry is a value and its count."""
-    for name, facet in await _present(target, COUNTED):
-        good = isinstance(facet, list) and all(
-            isinstance(each, dict)
-            and each.keys() >= {"value", "count"}
-            and isinstance(each["value"], (str, int, float))
-            and isinstance(each["count"], (int, float))
-            for each in facet
-        )
-        expect(good, f"{name} is no array of {{value, count}}.", target)
-
-
-@check("facets.entry-members")
-async def entry_members(target: Target) -> None:
-    """An entry has no other member."""
-    for name, facet in await _present(target, COUNTED):
-        more = {member for each in facet if isinstance(each, dict) for member in each} - {"value", "count"}
-        expect(not more, f"An entry of {name} has the unknown member {min(more, default='')}.", target)
-
-
-@check("facets.range-form")
-async def range_form(target: Target) -> None:
-    """A range is a minimum and a maximum."""
-    for name, facet in await _present(target, RANGES):
-        good = isinstance(facet, dict) and all(number_of(facet, end) is not None for end in ("min", "max"))
-        expect(good, f"{name} is not {{min, max}}.", target)
-
-
-@check("facets.range-members")
-async def range_members(target: Target) -> None:
-    """A range has no other member."""
-    for name, facet in await _present(target, RANGES):
-        more = (facet.keys() if isinstance(facet, dict) else set()) - {"min", "max"}
-        expect(not more, f"{name} has the unknown member {min(more, default='')}.", target)
-
-
-@check("facets.values-once")
-async def values_once(target: Target) -> None:
-    """A facet has each value once."""
-    for name, facet in await _present(target, COUNTED):
-        values = Counter(_text(each.get("value")) for each in facet if isinstance(each, dict))
-        twice = next((value for value, count in values.items() if count > 1), None)
-        expect(twice is None, f"{name} has the value {twice} twice.", target)
-
-
-@check("facets.highest-first")
-async def highest_first(target: Target) -> None:
-    """The highest count comes first."""
-    for name, facet in await _present(target, COUNTED):
-        counts = [count for each in facet if isinstance(each, dict) and (count := number_of(each, "count")) is not None]
-        expect(counts == sorted(counts, reverse=True), f"{name} does not begin with the highest count.", target)
+    found = [name for name in names if facets.get(name) is not None]
+    if not found:
+        raise Skipped("The reply has none of these facets.")
+    for name in found:
+        expect(judge(facets[name]), f"{name} {fault}.")
 
 
 @check("facets.years")
-async def years(target: Target) -> None:
-    """Years are integers."""
-    facet = (await _facets(target)).get("years")
+async def _(target: Target) -> None:
+    facet = await _facet(target, "years")
     if not facet or not isinstance(facet, list):
         raise Skipped("The reply has no years.")
     good = all(isinstance(each, dict) and number_of(each, "value") is not None for each in facet)
-    expect(good, "A value of years is no integer.", target)
+    expect(good, "A value of years is no integer.")
 
 
 @check("facets.empty")
-async def empty(target: Target) -> None:
-    """Filters that nothing matches give no counts and no ranges."""
+async def _(target: Target) -> None:
     facets = await target.ask("inventory.facets", filters={"make": ["Qzxvwk"]})
     for name in COUNTED:
-        expect(
-            not sum((counts_of(facets.get(name)) or {}).values()), f"{name} counts vehicles that do not match.", target
-        )
+        expect(not any((counts_of(facets.get(name)) or {}).values()), f"{name} counts vehicles that do not match.")
     for name in RANGES:
-        expect(facets.get(name) is None, f"{name} is there although no vehicle matches.", target)
+        expect(facets.get(name) is None, f"{name} is there although no vehicle matches.")
 
 
 @check("facets.filtered-range")
-async def filtered_range(target: Target) -> None:
-    """Ranges are those of the vehicles that match."""
+async def _(target: Target) -> None:
     await _whole_stock(target, "price")
     end = await end_of(target, "price_max")
     found = (await target.ask("inventory.facets", filters={"price_max": end})).get("price_range")
     if not isinstance(found, dict):
         raise Skipped("The reply has no price_range.")
-    expect(
-        found.get("max") == end, f"With {shown({'price_max': end})}, price_range ends at {found.get('max')}.", target
-    )
+    expect(found.get("max") == end, f"With {shown({'price_max': end})}, price_range ends at {found.get('max')}.")
 
 
 @check("facets.known-members")
-async def known_members(target: Target) -> None:
-    """The reply has no other facets than those of the protocol."""
-    facets = await _facets(target)
-    more = facets.keys() - COUNTED.keys() - RANGES.keys()
-    expect(not more, f"The reply has the unknown facet {min(more, default='')}.", target)
+async def _(target: Target) -> None:
+    more = (await _facets(target)).keys() - COUNTED.keys() - RANGES.keys()
+    expect(not more, f"The reply has the unknown facet {min(more, default='')}.")
 
 
 @check("facets.empty-filters")
-async def empty_filters(target: Target) -> None:
-    """Empty filters are no constraint."""
+async def _(target: Target) -> None:
     facet = await _facet_of_all(target)
     counts = counts_of((await target.ask("inventory.facets", filters={})).get(facet))
     whole = counts_of((await _facets(target)).get(facet))
-    expect(counts == whole, f"With empty filters, {facet} has other counts than without filters.", target)
+    expect(counts == whole, f"With empty filters, {facet} has other counts than without filters.")
 
 
 @check("facets.by-revision")
-async def by_revision(target: Target) -> None:
-    """Early versions do not know all facets."""
-    facets = await _facets(target)
-    names = {name for name, member in (COUNTED | RANGES).items() if member in target.revision.left_out}
-    more = facets.keys() & names
-    expect(not more, f"{target.revision.name} does not know the facet {min(more, default='')}.", target)
-
-
-async def _present(target: Target, names: dict[str, str]) -> list[tuple[str, Any]]:
-    """The facets of the whole stock that the reply has."""
-    facets = await _facets(target)
-    found = [(name, facets[name]) for name in names if facets.get(name) is not None]
-    if not found:
-        raise Skipped("The reply has none of these facets.")
-    return found
+async def _(target: Target) -> None:
+    names = {name for name, member in (COUNTED | RANGES).items() if member in target.revision.unsearchable}
+    more = (await _facets(target)).keys() & names
+    expect(not more, f"{target.revision.name} does not know the facet {min(more, default='')}.")

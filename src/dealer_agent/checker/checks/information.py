@@ -1,13 +1,18 @@
 """dealer.information: the dealer and its rooftops."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import CheckFunction, Skipped, check, expect
+from dealer_agent.checker.check import check, check_each
+from dealer_agent.checker.exchange import dicts
+from dealer_agent.checker.fields import by_id
 from dealer_agent.checker.forms import Form
+from dealer_agent.checker.outcome import Skipped, conclude, expect
 from dealer_agent.checker.target import Target
+
+Judgement = Callable[[dict[str, Any]], bool | str]
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ADDRESS = ("address_line_1", "address_line_2", "city", "state", "zip", "country")
@@ -55,138 +60,111 @@ ROOFTOP_MEMBERS: Mapping[str, tuple[Form, str]] = {
     "timezone": (_zone, "a name in the IANA time zone database"),
     "capabilities": (forms.array_of(forms.text), "an array of strings"),
     "fees": (forms.array_of(forms.fee), "an array of {name, amount} in whole dollars"),
+    "schedules": (_named(lambda week: isinstance(week, dict)), "an array of {name, value} with a week each"),
 }
-"""The members of a rooftop that one predicate can judge. `name` and `schedules` have checks of their own."""
+"""The members of a rooftop, but `name`."""
+
+
+async def _dealer(target: Target) -> dict[str, Any]:
+    return await target.ask("dealer.information")
 
 
 async def _rooftops(target: Target) -> list[dict[str, Any]]:
-    found = (await target.ask("dealer.information")).get("rooftops")
-    rooftops = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    rooftops = dicts((await _dealer(target)).get("rooftops"))
     if not rooftops:
         raise Skipped("The reply has no rooftops.")
     return rooftops
 
 
-def _member(name: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        form, words = ROOFTOP_MEMBERS[name]
-        values = [each[name] for each in await _rooftops(target) if each.get(name) is not None]
-        if not values:
-            raise Skipped(f"No rooftop has {name}.")
-        for value in values:
-            expect(form(value), f"{name} is {value!r:.300}, and not {words}.", target)
-
-    return run
-
-
-for _name in ROOFTOP_MEMBERS:
-    check(f"information.{_name.replace('_', '-')}")(_member(_name))
-
-
-@check("information.name")
-async def dealer_name(target: Target) -> None:
-    """The dealer has a name."""
-    name = (await target.ask("dealer.information")).get("name")
-    expect(forms.name(name), f"name is {name!r:.200}.", target)
-
-
-@check("information.welcome-message")
-async def welcome_message(target: Target) -> None:
-    """The welcome is a string."""
-    message = (await target.ask("dealer.information")).get("welcome_message")
-    if message is None:
-        raise Skipped("The reply has no welcome_message.")
-    expect(isinstance(message, str), f"welcome_message is {message!r:.200}.", target)
-
-
-@check("information.rooftops")
-async def rooftops(target: Target) -> None:
-    """There is at least one rooftop."""
-    found = (await target.ask("dealer.information")).get("rooftops")
-    good = isinstance(found, list) and found and all(isinstance(each, dict) for each in found)
-    expect(good, "rooftops is no array of at least one object.", target)
-
-
-@check("information.rooftop-name")
-async def rooftop_name(target: Target) -> None:
-    """Each rooftop has a name."""
-    for each in await _rooftops(target):
-        expect(forms.name(each.get("name")), f"The name of a rooftop is {each.get('name')!r:.200}.", target)
-
-
-@check("information.rooftop-names-differ")
-async def rooftop_names_differ(target: Target) -> None:
-    """Names of rooftops tell them apart."""
-    names = [str(each.get("name")) for each in await _rooftops(target)]
-    expect(len(set(names)) == len(names), "Two rooftops have one name.", target)
-
-
-async def _schedules(target: Target) -> list[Any]:
-    found = [each["schedules"] for each in await _rooftops(target) if each.get("schedules") is not None]
+async def _values(target: Target, name: str) -> list[Any]:
+    """The values of a member of rooftops. Skips the check if no rooftop has it."""
+    found = [each[name] for each in await _rooftops(target) if each.get(name) is not None]
     if not found:
-        raise Skipped("No rooftop has schedules.")
+        raise Skipped(f"No rooftop has {name}.")
     return found
 
 
+@check_each(by_id("information", ROOFTOP_MEMBERS))
+async def _(target: Target, name: str) -> None:
+    form, words = ROOFTOP_MEMBERS[name]
+    for value in await _values(target, name):
+        expect(form(value), f"{name} is {value!r:.300}, and not {words}.")
+
+
+def _has_rooftops(data: dict[str, Any]) -> bool | str:
+    found = data.get("rooftops")
+    good = isinstance(found, list) and found != [] and all(isinstance(each, dict) for each in found)
+    return good or "rooftops is no array of at least one object."
+
+
+def _has_welcome(data: dict[str, Any]) -> bool | str:
+    message = data.get("welcome_message")
+    if message is None:
+        raise Skipped("The reply has no welcome_message.")
+    return isinstance(message, str) or f"welcome_message is {message!r:.200}."
+
+
+def _knows(*names: str) -> Callable[[dict[str, Any]], bool | str]:
+    return lambda node: node.keys() <= {*names} or f"The member {min(node.keys() - {*names})} is unknown."
+
+
+@check_each(
+    {
+        "information.name": lambda data: forms.name(data.get("name")) or f"name is {data.get('name')!r:.200}.",
+        "information.welcome-message": _has_welcome,
+        "information.rooftops": _has_rooftops,
+        "information.known-members": _knows("name", "welcome_message", "rooftops"),
+    }
+)
+async def _(target: Target, judgement: Judgement) -> None:
+    conclude(judgement(await _dealer(target)))
+
+
+@check_each(
+    {
+        "information.rooftop-name": lambda each: (
+            forms.name(each.get("name")) or f"The name of a rooftop is {each.get('name')!r:.200}."
+        ),
+        "information.known-rooftop-members": _knows("name", *ROOFTOP_MEMBERS),
+        "information.fees-unknown": lambda each: "fees" not in each or "A rooftop has fees, which are unknown here.",
+    }
+)
+async def _(target: Target, judgement: Judgement) -> None:
+    for each in await _rooftops(target):
+        conclude(judgement(each))
+
+
+@check("information.rooftop-names-differ")
+async def _(target: Target) -> None:
+    names = [str(each.get("name")) for each in await _rooftops(target)]
+    expect(len(set(names)) == len(names), "Two rooftops have one name.")
+
+
 async def _weeks(target: Target) -> list[dict[str, Any]]:
-    schedules = [entry for each in await _schedules(target) if isinstance(each, list) for entry in each]
-    weeks = [each["value"] for each in schedules if isinstance(each, dict) and isinstance(each.get("value"), dict)]
+    entries = [entry for each in await _values(target, "schedules") for entry in dicts(each)]
+    weeks = [each["value"] for each in entries if isinstance(each.get("value"), dict)]
     if not weeks:
         raise Skipped("No schedule has a week.")
     return weeks
 
 
-@check("information.schedules")
-async def schedules(target: Target) -> None:
-    """A schedule has a name and a week."""
-    form = _named(lambda week: isinstance(week, dict))
-    for each in await _schedules(target):
-        expect(form(each), "schedules is no array of {name, value} with a week each.", target)
-
-
 @check("information.days")
-async def days(target: Target) -> None:
-    """A week has days."""
+async def _(target: Target) -> None:
     for week in await _weeks(target):
         more = week.keys() - set(_DAYS)
-        expect(not more, f"A week has the unknown day {min(more, default='')}.", target)
+        expect(not more, f"A week has the unknown day {min(more, default='')}.")
 
 
 @check("information.hours")
-async def hours(target: Target) -> None:
-    """A day has opening hours, or null when closed."""
+async def _(target: Target) -> None:
     for week in await _weeks(target):
         for day, value in week.items():
             good = isinstance(value, dict) and forms.clock(value.get("open")) and forms.clock(value.get("close"))
-            expect(good or value is None or day not in _DAYS, f"The hours of {day} are {value!r:.200}.", target)
+            expect(good or value is None or day not in _DAYS, f"The hours of {day} are {value!r:.200}.")
 
 
 @check("information.no-null")
-async def no_null(target: Target) -> None:
-    """An unknown member is absent."""
-    data = await target.ask("dealer.information")
-    for node in (data, *await _rooftops(target)):
+async def _(target: Target) -> None:
+    for node in (await _dealer(target), *await _rooftops(target)):
         null = next((name for name, value in node.items() if value is None), None)
-        expect(null is None, f"{null} is null.", target)
-
-
-@check("information.known-members")
-async def known_members(target: Target) -> None:
-    """The dealer has no members but those of the protocol."""
-    more = (await target.ask("dealer.information")).keys() - {"name", "welcome_message", "rooftops"}
-    expect(not more, f"The reply has the unknown member {min(more, default='')}.", target)
-
-
-@check("information.known-rooftop-members")
-async def known_rooftop_members(target: Target) -> None:
-    """A rooftop has no members but those of the protocol."""
-    for each in await _rooftops(target):
-        more = each.keys() - ROOFTOP_MEMBERS.keys() - {"name", "schedules"}
-        expect(not more, f"A rooftop has the unknown member {min(more, default='')}.", target)
-
-
-@check("information.fees-unknown")
-async def fees_unknown(target: Target) -> None:
-    """Versions before 1.3 do not know fees."""
-    for each in await _rooftops(target):
-        expect("fees" not in each, f"{target.revision.name} does not know fees, and a rooftop has them.", target)
+        expect(null is None, f"{null} is null.")

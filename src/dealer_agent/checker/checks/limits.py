@@ -1,11 +1,12 @@
 """Large and odd requests: the agent refuses or answers them, and goes on. No check tries to reach a rate limit."""
 
+from collections.abc import Callable
 from typing import Any
 
-from dealer_agent.checker.check import Failed, Skipped, check, expect
+from dealer_agent.checker.check import check, check_each, each_of
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.target import Refusal, Target
-from dealer_agent.protocol.card import A2A_VERSION
+from dealer_agent.checker.outcome import Failed, Skipped, expect, expect_status
+from dealer_agent.checker.target import JSON_HEADERS, Refusal, Target
 
 LARGE_BODY = 2 * 2**20
 """Bytes. Far above what a request of the protocol needs, and cheap to send."""
@@ -14,8 +15,26 @@ LONG = 20_000
 REPLACED = "REPLACED-BY-THE-CHECK"
 TOO_MANY_REQUESTS = 429
 
+Body = Callable[[Target], bytes]
 
-def _no_server_error(exchange: Exchange) -> None:
+
+def _filters(**filters: Any) -> Body:
+    return lambda target: target.body(target.message(target.payload("inventory.search", filters=filters)))
+
+
+def _query(text: bytes) -> Body:
+    """A search whose `query` is this JSON text."""
+    return lambda target: _filters(query=REPLACED)(target).replace(f'"{REPLACED}"'.encode(), text)
+
+
+def _information(target: Target, **members: Any) -> dict[str, Any]:
+    return target.message(target.payload("dealer.information"), **members)
+
+
+NULL = {"message": {"messageId": None, "role": None, "parts": [None]}, "configuration": None}
+
+
+def _expect_no_server_error(exchange: Exchange) -> None:
     expect(exchange.status < 500, f"The request gets HTTP {exchange.status}.", exchange)
     document = exchange.json
     error = document.get("error") if isinstance(document, dict) and "jsonrpc" in document else None
@@ -23,133 +42,62 @@ def _no_server_error(exchange: Exchange) -> None:
     expect(number != -32603, "The call gets the number -32603 (internal error).", exchange)
 
 
-async def _post(target: Target, content: bytes) -> Exchange:
-    exchange = await target.post(content)
-    _no_server_error(exchange)
-    return exchange
+@check_each(
+    {
+        "limits.long-message-id": lambda target: target.body(_information(target, messageId="m" * LONG)),
+        "limits.long-id": lambda target: target.body(_information(target), rpc_id="i" * LONG),
+        "limits.long-filter": _filters(make=["f" * LONG]),
+        "limits.many-values": _filters(model=[f"model {number}" for number in range(2_000)]),
+        "limits.huge-number": _query(b'"x", "price_max": ' + b"9" * 400),
+        # No double can hold this number.
+        "limits.infinite-number": _query(b'"x", "price_max": 1e999'),
+        "limits.lone-surrogate": _query(b'"\\ud800"'),
+        "limits.nul": _query(b'"a\\u0000b"'),
+        "limits.not-utf-8": _query(b'"caf\xe9"'),
+        "limits.null-members": lambda target: target.body(NULL),
+    }
+)
+async def _(target: Target, body: Body) -> None:
+    _expect_no_server_error(await target.post(body(target)))
 
 
-def _search(target: Target, **filters: Any) -> Any:
-    return target.message(target.payload("inventory.search", filters=filters))
-
-
-async def _post_filters(target: Target, **filters: Any) -> None:
-    await _post(target, target.body(_search(target, **filters)))
-
-
-async def _post_with(target: Target, text: bytes) -> None:
-    """Posts a search whose `query` is this JSON text."""
-    content = target.body(_search(target, query=REPLACED)).replace(f'"{REPLACED}"'.encode(), text)
-    await _post(target, content)
+@check("limits.long-header")
+async def _(target: Target) -> None:
+    extensions = "https://extension.example/" + "e" * 3_974
+    sent = (*(each for each in JSON_HEADERS if each[0] != "Accept"), ("A2A-Extensions", extensions))
+    _expect_no_server_error(await target.post(target.body(_information(target)), sent))
 
 
 async def _large(target: Target) -> Exchange:
-    message = target.message(target.payload("dealer.information"), metadata={"padding": "x" * LARGE_BODY})
+    message = _information(target, metadata={"padding": "x" * LARGE_BODY})
     return await target.post(target.body(message), patient=False)
 
 
 async def _refused_for_its_size(target: Target) -> Exchange:
     exchange = await _large(target)
-    if exchange.status >= 500:
-        raise Skipped("The body of 2 MiB gets a server error.")
-    if exchange.status < 400 and not (isinstance(exchange.json, dict) and "error" in exchange.json):
-        raise Skipped("The agent accepts a body of 2 MiB.")
+    if exchange.status >= 500 or not exchange.is_refusal:
+        raise Skipped("The agent accepts a body of 2 MiB, or it gets a server error.")
     return exchange
 
 
 @check("limits.large-body")
-async def large_bodies_do_no_harm(target: Target) -> None:
-    """Sends 2 MiB of metadata."""
-    _no_server_error(await _large(target))
+async def _(target: Target) -> None:
+    _expect_no_server_error(await _large(target))
 
 
 @check("limits.large-body-status")
-async def large_bodies_have_413(target: Target) -> None:
-    """Looks at the refusal of 2 MiB."""
-    exchange = await _refused_for_its_size(target)
-    expect(exchange.status in (413, TOO_MANY_REQUESTS), f"The status is {exchange.status}, not 413.", exchange)
+async def _(target: Target) -> None:
+    expect_status(await _refused_for_its_size(target), 413, TOO_MANY_REQUESTS)
 
 
 @check("limits.large-body-envelope")
-async def large_bodies_get_the_envelope(target: Target) -> None:
-    """Looks at the refusal of 2 MiB."""
+async def _(target: Target) -> None:
     exchange = await _refused_for_its_size(target)
     expect(target.refusal(exchange).payload, "The refusal has no error payload.", exchange)
 
 
-@check("limits.long-message-id")
-async def long_message_ids_do_no_harm(target: Target) -> None:
-    """Sends a messageId of 20,000 characters."""
-    await _post(target, target.body(target.message(target.payload("dealer.information"), messageId="m" * LONG)))
-
-
-@check("limits.long-filter")
-async def long_filters_do_no_harm(target: Target) -> None:
-    """Sends a make of 20,000 characters."""
-    await _post_filters(target, make=["f" * LONG])
-
-
-@check("limits.many-values")
-async def many_values_do_no_harm(target: Target) -> None:
-    """Sends 2,000 models."""
-    await _post_filters(target, model=[f"model {number}" for number in range(2_000)])
-
-
-@check("limits.huge-number")
-async def huge_numbers_do_no_harm(target: Target) -> None:
-    """Sends a price of 400 digits."""
-    await _post_with(target, b'"x", "price_max": ' + b"9" * 400)
-
-
-@check("limits.infinite-number")
-async def numbers_beyond_a_double_do_no_harm(target: Target) -> None:
-    """Sends a price that no double can hold."""
-    await _post_with(target, b'"x", "price_max": 1e999')
-
-
-@check("limits.lone-surrogate")
-async def half_characters_do_no_harm(target: Target) -> None:
-    """Sends half of a surrogate pair."""
-    await _post_with(target, b'"\\ud800"')
-
-
-@check("limits.nul")
-async def nul_does_no_harm(target: Target) -> None:
-    """Sends U+0000."""
-    await _post_with(target, b'"a\\u0000b"')
-
-
-@check("limits.not-utf-8")
-async def other_encodings_do_no_harm(target: Target) -> None:
-    """Sends Latin-1."""
-    await _post_with(target, b'"caf\xe9"')
-
-
-@check("limits.null-members")
-async def null_does_no_harm(target: Target) -> None:
-    """Sends a message whose members are null."""
-    message = {"message": {"messageId": None, "role": None, "parts": [None]}, "configuration": None}
-    await _post(target, target.body(message))
-
-
-@check("limits.long-id")
-async def long_ids_do_no_harm(target: Target) -> None:
-    """Sends an id of 20,000 characters."""
-    await _post(target, target.body(target.message(target.payload("dealer.information")), rpc_id="i" * LONG))
-
-
-@check("limits.long-header")
-async def long_headers_do_no_harm(target: Target) -> None:
-    """Sends an extension URI of 4,000 characters."""
-    content = target.body(target.message(target.payload("dealer.information")))
-    extensions = "https://extension.example/" + "e" * 3_974
-    sent = (("Content-Type", "application/json"), ("A2A-Version", A2A_VERSION), ("A2A-Extensions", extensions))
-    _no_server_error(await target.post(content, sent))
-
-
 @check("limits.alive", last=True)
-async def the_agent_still_answers(target: Target) -> None:
-    """Searches once more."""
+async def _(target: Target) -> None:
     exchange = await target.send(target.payload("inventory.search", pagination={"limit": 17}), fresh=True)
     try:
         target.reply_message(exchange)
@@ -157,35 +105,32 @@ async def the_agent_still_answers(target: Target) -> None:
         raise Failed(f"The agent does not answer a search any more. {failure.sentence}", exchange) from None
 
 
-def _rate_limited(target: Target) -> list[Exchange]:
-    found = [each for each in target.exchanges if each.status == TOO_MANY_REQUESTS]
+async def _rate_limited(target: Target) -> list[tuple[Exchange, Exchange]]:
+    found = [(each, each) for each in target.exchanges if each.status == TOO_MANY_REQUESTS]
     if not found:
         raise Skipped("No request was refused for its rate.")
     return found
 
 
-@check("limits.retry-after", last=True)
-async def refused_rates_say_how_long_to_wait(target: Target) -> None:
-    """Looks at the responses that were seen."""
-    for exchange in _rate_limited(target):
-        value = exchange.header("retry-after") or ""
-        expect(value.isdigit(), f"The header Retry-After is {value!r}, no number of seconds.", exchange)
+async def _rate_errors(target: Target) -> list[tuple[Refusal, Exchange]]:
+    return [(target.refusal(each), each) for each, _ in await _rate_limited(target)]
 
 
-def _rate_errors(target: Target) -> list[Refusal]:
-    return [target.refusal(each) for each in _rate_limited(target)]
+def _says_how_long(exchange: Exchange) -> bool | str:
+    value = exchange.header("retry-after") or ""
+    return value.isdigit() or f"The header Retry-After is {value!r}, no number of seconds."
 
 
-@check("limits.rate-limited-code", last=True)
-async def refused_rates_have_their_code(target: Target) -> None:
-    """Looks at the responses that were seen."""
-    for error in _rate_errors(target):
-        expect(error.code == "RATE_LIMITED", f"The code is {error.code or 'absent'}.", error.exchange)
-
-
-@check("limits.rate-limited-retryable", last=True)
-async def refused_rates_are_retryable(target: Target) -> None:
-    """Looks at the responses that were seen."""
-    for error in _rate_errors(target):
-        if error.payload:
-            expect(error.payload.get("retryable") is True, "`retryable` is not true.", error.exchange)
+each_of(_rate_limited, {"limits.retry-after": _says_how_long}, last=True)
+each_of(
+    _rate_errors,
+    {
+        "limits.rate-limited-code": lambda error: (
+            error.code == "RATE_LIMITED" or f"The code is {error.code or 'absent'}."
+        ),
+        "limits.rate-limited-retryable": lambda error: (
+            error.payload.get("retryable", not error.payload) is True or "`retryable` is not true."
+        ),
+    },
+    last=True,
+)

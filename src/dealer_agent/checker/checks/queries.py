@@ -1,77 +1,55 @@
 """Free text in inventory.search. The specification leaves open how it is matched."""
 
-from dealer_agent.checker.check import Skipped, check, expect
+from dealer_agent.checker.check import check, check_each, expect_refused
 from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, tokens
-from dealer_agent.checker.searches import PAGE, Listing, expect_matching, filtered, identified, number_of
-from dealer_agent.checker.target import Target
+from dealer_agent.checker.outcome import Skipped, expect
+from dealer_agent.checker.searches import expect_matching, filtered, identified, number_of, numbers
+from dealer_agent.checker.target import PAGE, Listing, Target
 
 
 @check("query.longest")
-async def longest(target: Target) -> None:
-    """200 characters are allowed."""
+async def _(target: Target) -> None:
     await filtered(target, {"query": ("honda " * 40)[:200]})
 
 
-@check("query.empty")
-async def empty(target: Target) -> None:
-    """An empty text is no constraint."""
-    page = await filtered(target, {"query": ""})
-    await target.material.listings()
-    whole = target.material.total
-    expect(page.total == whole, f"An empty query finds {page.total} of {whole} vehicles.", target)
+@check("strict.query-201")
+async def _(target: Target) -> None:
+    await expect_refused(target, filters={"query": "a" * 201})
 
 
 @check("query.nothing")
-async def nothing(target: Target) -> None:
-    """A word that nobody uses finds nothing."""
+async def _(target: Target) -> None:
     await target.material.some_listings()
     page = await filtered(target, {"query": "qzxvwkj"})
-    expect(not page.vehicles and not page.total, "A query for a word that no listing has finds vehicles.", target)
+    expect(not page.vehicles and not page.total, "A query for a word that no listing has finds vehicles.")
 
 
-@check("query.make")
-async def make(target: Target) -> None:
-    """The name of a make finds its vehicles."""
-    word = await _one_word(target, "make")
-    await expect_matching(target, {"query": word}, lambda each: True if each.get("make") == word else None)
+async def _finds(target: Target, query: str, member: str, value: str, other: bool | None = None) -> None:
+    """Raises Failed unless a query finds the vehicles with a value. `other`: whether it may find others."""
+    await expect_matching(target, {"query": query}, lambda each: True if each.get(member) == value else other)
 
 
-@check("query.model")
-async def model(target: Target) -> None:
-    """The name of a model finds its vehicles."""
-    word = await _one_word(target, "model")
-    await expect_matching(target, {"query": word}, lambda each: True if each.get("model") == word else None)
+@check_each({"query.make": "make", "query.model": "model"})
+async def _(target: Target, member: str) -> None:
+    word = await _one_word(target, member)
+    await _finds(target, word, member, word)
 
 
-@check("query.vin")
-async def vin(target: Target) -> None:
-    """A VIN finds its vehicle."""
-    wanted = str((await identified(target, "vin"))[0]["vin"])
-    await expect_matching(target, {"query": wanted}, lambda each: each.get("vin") == wanted)
-
-
-@check("query.stock")
-async def stock(target: Target) -> None:
-    """A stock number finds its vehicle."""
-    wanted = str((await identified(target, "stock"))[0]["stock"])
-    await expect_matching(target, {"query": wanted}, lambda each: True if each.get("stock") == wanted else None)
+@check_each({"query.vin": ("vin", False), "query.stock": ("stock", None)})
+async def _(target: Target, member: str, other: bool | None) -> None:
+    wanted = str((await identified(target, member))[0][member])
+    await _finds(target, wanted, member, wanted, other)
 
 
 @check("query.every-word")
-async def every_word(target: Target) -> None:
-    """A further word finds fewer vehicles, and never more."""
+async def _(target: Target) -> None:
     word = await _one_word(target, "make")
     page, fewer = await filtered(target, {"query": word}), await filtered(target, {"query": f"{word} qzxvwkj"})
-    expect(
-        not fewer.total or (page.total or 0) > fewer.total,
-        "A word that no listing has does not narrow a query.",
-        target,
-    )
+    expect(not fewer.total or (page.total or 0) > fewer.total, "A word that no listing has does not narrow a query.")
 
 
 @check("query.two-words")
-async def two_words(target: Target) -> None:
-    """Make and model together find the vehicles that have both."""
+async def _(target: Target) -> None:
     for each in await target.material.having("make"):
         words = [str(each.get(name, "")) for name in ("make", "model")]
         if all(len(tokens(word)) == 1 for word in words):
@@ -85,40 +63,31 @@ async def two_words(target: Target) -> None:
 
 
 @check("query.case")
-async def case(target: Target) -> None:
-    """Upper and lower case find the same."""
+async def _(target: Target) -> None:
     word = await _one_word(target, "make")
     page, other = await filtered(target, {"query": word}), await filtered(target, {"query": word.swapcase()})
-    expect(
-        page.total == other.total, f"{word} finds {page.total} vehicles, and {word.swapcase()} {other.total}.", target
-    )
+    expect(page.total == other.total, f"{word} finds {page.total} vehicles, and {word.swapcase()} {other.total}.")
 
 
 @check("query.prefix")
-async def prefix(target: Target) -> None:
-    """The start of a word finds it."""
+async def _(target: Target) -> None:
     word = await _one_word(target, "make", 5)
-    start = word[:-1].lower()
-    await expect_matching(target, {"query": start}, lambda each: True if each.get("make") == word else None)
+    await _finds(target, word[:-1].lower(), "make", word)
 
 
 @check("query.with-filter")
-async def with_filter(target: Target) -> None:
-    """A query and a filter apply together."""
+async def _(target: Target) -> None:
     word = await _one_word(target, "make")
-    listings = [each for each in await target.material.listings() if each.get("make") == word]
-    years = [year for each in listings if (year := number_of(each, "year")) is not None]
+    years = numbers([each for each in await target.material.listings() if each.get("make") == word], "year")
     if len(set(years)) < 2:
         raise Skipped("No make has listings of two years.")
     last = int(max(years)) - 1
 
     def matches(each: Listing) -> bool | None:
         year = number_of(each, "year")
-        if year is None:
-            return None
-        if year > last:
+        if year is not None and year > last:
             return False
-        return True if each.get("make") == word else None
+        return True if year is not None and each.get("make") == word else None
 
     await expect_matching(target, {"query": word, "year_max": last}, matches)
 

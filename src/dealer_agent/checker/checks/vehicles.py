@@ -1,16 +1,21 @@
-"""inventory.vehicle: one vehicle by VIN, stock number or id."""
+"""The members of listings, and inventory.vehicle: one vehicle by VIN, stock number or id."""
 
+from collections.abc import Callable
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import CheckFunction, Failed, Skipped, check, expect
-from dealer_agent.checker.searches import Listing, expect_refused, identified, key_of
-from dealer_agent.checker.target import Target
+from dealer_agent.checker.check import check, check_each, expect_refused
+from dealer_agent.checker.exchange import dicts
+from dealer_agent.checker.fields import MEMBERS, by_id, id_of
+from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_if_failed
+from dealer_agent.checker.searches import identified, key_of, number_of, search
+from dealer_agent.checker.target import Listing, Target
 
 _SKILL = "inventory.vehicle"
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
 _NOT_COMPARED = ("updated_at", "changed_at", "description", "notes", *_UNKNOWN)
 """Members that may change between two requests or be shorter in a search, and those that other checks compare."""
+_ZIP = "37203"
 
 
 async def _one(target: Target, member: str) -> Listing:
@@ -18,187 +23,194 @@ async def _one(target: Target, member: str) -> Listing:
     listings = await identified(target, member)
     values = [each[member] for each in listings]
     own = [each for each in listings if values.count(each[member]) == 1]
-    for each in (*(each for each in own if each.get("status") == "available"), *own):
-        return each
-    raise Skipped(f"No listing has a {member} of its own.")
+    if not own:
+        raise Skipped(f"No listing has a {member} of its own.")
+    return next((each for each in own if each.get("status") == "available"), own[0])
 
 
-def _by(member: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        listing = await _one(target, member)
-        found = await target.ask(_SKILL, **{member: listing[member]})
-        expect(found.get(member) == listing[member], f"The reply has {member} {found.get(member)!r}.", target)
-
-    return run
+async def _listing_and_detail(target: Target) -> tuple[Listing, Listing]:
+    listing = await _one(target, "vin")
+    return listing, await target.ask(_SKILL, vin=listing["vin"])
 
 
-def _unknown(member: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        refusal = await target.refuse(target.payload(_SKILL, **{member: _UNKNOWN[member]}))
-        ok = refusal.code == "VEHICLE_NOT_FOUND"
-        expect(
-            ok, f"An unknown {member} is {refusal.code or refusal.number}, and not VEHICLE_NOT_FOUND.", refusal.exchange
-        )
+@check_each(
+    {
+        "vehicle.by-vin": ("vin", lambda listing: {"vin": listing["vin"]}),
+        "vehicle.by-stock": ("stock", lambda listing: {"stock": listing["stock"]}),
+        "vehicle.by-vehicle-id": ("vehicle_id", lambda listing: {"vehicle_id": listing["vehicle_id"]}),
+        "vehicle.vin-case": ("vin", lambda listing: {"vin": listing["vin"].lower()}),
+        "vehicle.next-identifier": ("stock", lambda listing: {"vin": _UNKNOWN["vin"], "stock": listing["stock"]}),
+        "vehicle.zip": ("vin", lambda listing: {"vin": listing["vin"], "zip": _ZIP}),
+    }
+)
+async def _(target: Target, member: str, members: Callable[[Listing], Listing]) -> None:
+    listing = await _one(target, member)
+    found = (await target.ask(_SKILL, **members(listing))).get(member)
+    expect(found == listing[member], f"The reply has {member} {found!r}.")
 
-    return run
 
-
-for _member in _UNKNOWN:
-    check(f"vehicle.by-{_member.replace('_', '-')}")(_by(_member))
-    if _member != "vin":
-        # `errors.unknown-vehicle` is the check of an unknown VIN.
-        check(f"vehicle.unknown-{_member.replace('_', '-')}")(_unknown(_member))
+# `errors.unknown-vehicle` is the check of an unknown VIN.
+@check_each({"vehicle.unknown-stock": "stock", "vehicle.unknown-vehicle-id": "vehicle_id"})
+async def _(target: Target, member: str) -> None:
+    refusal = await target.refuse(target.payload(_SKILL, **{member: _UNKNOWN[member]}))
+    found = refusal.code or refusal.number
+    expect(found == "VEHICLE_NOT_FOUND", f"An unknown {member} is {found}, and not VEHICLE_NOT_FOUND.")
 
 
 @check("vehicle.same-listing")
-async def same_listing(target: Target) -> None:
-    """The detail has what the search says."""
-    listing = await _one(target, "vin")
-    found = await target.ask(_SKILL, vin=listing["vin"])
+async def _(target: Target) -> None:
+    listing, found = await _listing_and_detail(target)
     for name, value in listing.items():
         if name in found and name not in _NOT_COMPARED and not isinstance(value, (list, dict)):
-            expect(
-                found[name] == value, f"{name} is {value!r} in the search and {found[name]!r} in the detail.", target
-            )
+            expect(found[name] == value, f"{name} is {value!r} in the search and {found[name]!r} in the detail.")
 
 
 @check("vehicle.complete")
-async def complete(target: Target) -> None:
-    """The detail lacks nothing that the search has."""
-    listing = await _one(target, "vin")
-    found = await target.ask(_SKILL, vin=listing["vin"])
+async def _(target: Target) -> None:
+    listing, found = await _listing_and_detail(target)
     less = listing.keys() - found.keys()
-    expect(not less, f"The detail lacks {min(less, default='')}, which the search has.", target)
+    expect(not less, f"The detail lacks {min(less, default='')}, which the search has.")
 
 
-def _with_status(status: str) -> CheckFunction:
-    async def run(target: Target) -> None:
-        for each in await identified(target, "vin"):
-            if each.get("status") == status:
-                await target.ask(_SKILL, vin=each["vin"])
-                return
-        raise Skipped(f"No listing has the status {status}.")
-
-    return run
-
-
-for _status in ("pending", "intransit"):
-    check(f"vehicle.{_status}")(_with_status(_status))
-
-
-@check("vehicle.vin-case")
-async def vin_case(target: Target) -> None:
-    """A VIN in lower case finds the vehicle."""
-    listing = await _one(target, "vin")
-    found = await target.ask(_SKILL, vin=listing["vin"].lower())
-    expect(found.get("vin") == listing["vin"], f"The reply has the VIN {found.get('vin')!r}.", target)
-
-
-@check("vehicle.no-identifier")
-async def no_identifier(target: Target) -> None:
-    """Without an identifier, the request is refused."""
-    await expect_refused(target, _SKILL)
+@check_each({"vehicle.pending": "pending", "vehicle.intransit": "intransit"})
+async def _(target: Target, status: str) -> None:
+    for each in await identified(target, "vin"):
+        if each.get("status") == status:
+            await target.ask(_SKILL, vin=each["vin"])
+            return
+    raise Skipped(f"No listing has the status {status}.")
 
 
 @check("vehicle.no-identifier-code")
-async def no_identifier_code(target: Target) -> None:
-    """The code says that something is missing."""
-    exchange = await target.send(target.payload(_SKILL))
-    try:
-        refusal = target.refusal(exchange)
-    except Failed:
-        raise Skipped("The request is not refused.") from None
+async def _(target: Target) -> None:
+    refusal = await target.refused(target.payload(_SKILL))
     ok = refusal.code in ("MISSING_REQUIRED_FIELD", "SCHEMA_VALIDATION_FAILED")
-    expect(ok, f"A request without an identifier is {refusal.code or refusal.number}.", refusal.exchange)
+    expect(ok, f"A request without an identifier is {refusal.code or refusal.number}.")
 
 
 @check("vehicle.vin-first")
-async def vin_first(target: Target) -> None:
-    """The VIN decides before the stock number."""
+async def _(target: Target) -> None:
     first = await _one(target, "vin")
     for other in await identified(target, "stock"):
         if key_of(other) != key_of(first) and other["stock"] != first.get("stock"):
             found = await target.ask(_SKILL, vin=first["vin"], stock=other["stock"])
-            expect(found.get("vin") == first["vin"], "The stock number decides, and not the VIN.", target)
+            expect(found.get("vin") == first["vin"], "The stock number decides, and not the VIN.")
             return
     raise Skipped("No two listings have stock numbers.")
 
 
-@check("vehicle.next-identifier")
-async def next_identifier(target: Target) -> None:
-    """A stock number that matches decides if the VIN matches nothing."""
-    listing = await _one(target, "stock")
-    found = await target.ask(_SKILL, vin=_UNKNOWN["vin"], stock=listing["stock"])
-    expect(found.get("stock") == listing["stock"], f"The reply has the stock number {found.get('stock')!r}.", target)
-
-
 async def _with_zip(target: Target, vin: str) -> Listing:
     """The reply to a request with a ZIP code. `vehicle.zip` fails if it is refused."""
-    try:
-        return await target.ask(_SKILL, vin=vin, zip="37203")
-    except Failed as failure:
-        raise Skipped(f"There is no reply with a ZIP code: {failure}") from None
-
-
-@check("vehicle.zip")
-async def with_zip(target: Target) -> None:
-    """A ZIP code is accepted."""
-    listing = await _one(target, "vin")
-    await target.ask(_SKILL, vin=listing["vin"], zip="37203")
+    with skip_if_failed("There is no reply with a ZIP code: "):
+        return await target.ask(_SKILL, vin=vin, zip=_ZIP)
 
 
 @check("vehicle.zip-echo")
-async def zip_echo(target: Target) -> None:
-    """The reply repeats the ZIP code."""
-    listing = await _one(target, "vin")
-    found = await _with_zip(target, listing["vin"])
-    expect(found.get("zip") == "37203", f"The reply has zip {found.get('zip')!r}.", target)
+async def _(target: Target) -> None:
+    found = await _with_zip(target, (await _one(target, "vin"))["vin"])
+    expect(found.get("zip") == _ZIP, f"The reply has zip {found.get('zip')!r}.")
 
 
 @check("vehicle.zip-same-price")
-async def zip_same_price(target: Target) -> None:
-    """The advertised price does not depend on the ZIP code."""
+async def _(target: Target) -> None:
     for each in await target.material.having("price"):
         if forms.vin(each.get("vin")):
-            found = await _with_zip(target, each["vin"])
-            expect(
-                found.get("price") == each["price"], f"With a ZIP code, the price is {found.get('price')!r}.", target
-            )
+            price = (await _with_zip(target, each["vin"])).get("price")
+            expect(price == each["price"], f"With a ZIP code, the price is {price!r}.")
             return
     raise Skipped("No listing with a VIN has a price.")
 
 
 @check("vehicle.no-zip")
-async def no_zip(target: Target) -> None:
-    """Without a ZIP code, there is no price for an area."""
-    listing = await _one(target, "vin")
-    found = await target.ask(_SKILL, vin=listing["vin"])
-    expect(found.keys().isdisjoint({"zip", "offered_price"}), "A reply without zip has zip or offered_price.", target)
+async def _(target: Target) -> None:
+    _, found = await _listing_and_detail(target)
+    expect(found.keys().isdisjoint({"zip", "offered_price"}), "A reply without zip has zip or offered_price.")
 
 
 @check("vehicle.offered-price")
-async def offered_price(target: Target) -> None:
-    """A price for an area is a number of dollars."""
+async def _(target: Target) -> None:
+    listings = await identified(target, "vin")
     for condition in ("new", "used", "cpo"):
-        for each in await identified(target, "vin"):
-            if each.get("condition") == condition and each.get("price"):
-                offered: Any = (await _with_zip(target, each["vin"])).get("offered_price")
-                if offered is not None:
-                    good = isinstance(offered, int) and not isinstance(offered, bool) and offered >= 0
-                    expect(good, f"offered_price is {offered!r}.", target)
-                    return
-                break
+        priced = (each for each in listings if each.get("condition") == condition and each.get("price"))
+        if each := next(priced, None):
+            offered: Any = (await _with_zip(target, each["vin"])).get("offered_price")
+            if offered is not None:
+                good = isinstance(offered, int) and not isinstance(offered, bool) and offered >= 0
+                expect(good, f"offered_price is {offered!r}.")
+                return
     raise Skipped("The dealer has no price for the area of the check.")
 
 
 @check("vehicle.zip-unknown")
-async def zip_unknown(target: Target) -> None:
-    """Later versions do not know zip."""
-    listing = await _one(target, "vin")
-    await expect_refused(target, _SKILL, vin=listing["vin"], zip="37203")
+async def _(target: Target) -> None:
+    await expect_refused(target, _SKILL, vin=(await _one(target, "vin"))["vin"], zip=_ZIP)
 
 
-@check("vehicle.vin-pattern")
-async def vin_pattern(target: Target) -> None:
-    """A VIN that is too short is refused."""
-    await expect_refused(target, _SKILL, vin="1HGCV1F30NA12345")
+# The members of listings
+
+
+@check_each(by_id("listing", MEMBERS))
+async def _(target: Target, member: str) -> None:
+    form, words = MEMBERS[member]
+    for each in await target.material.having(member):
+        if not form(each[member]):
+            raise await _failed(target, each, f"{member} is {each[member]!r:.200}, and not {words}.")
+
+
+@check_each({f"listing.has-{id_of(each)}": each for each in ("vehicle_id", "status", "rooftop", "updated_at")})
+async def _(target: Target, member: str) -> None:
+    for each in await target.material.some_listings():
+        if member not in each:
+            raise await _failed(target, each, f"A listing has no {member}.")
+
+
+@check_each({"listing.one-vehicle-id": "vehicle_id", "listing.one-vin": "vin"})
+async def _(target: Target, member: str) -> None:
+    values = [each[member] for each in await target.material.having(member) if isinstance(each[member], str)]
+    twice = next((value for value in set(values) if values.count(value) > 1), None)
+    expect(twice is None, f"Two listings have the {member} {twice}.")
+
+
+async def _failed(target: Target, listing: Listing, sentence: str) -> Failed:
+    """The failure for a listing. Its exchange is a small one that shows the listing, if there is one."""
+    if isinstance(listing.get("vin"), str) and forms.vin(listing["vin"]):
+        await search(target, filters={"vin": listing["vin"]})
+    return Failed(f"{key_of(listing)[:100]}: {sentence}")
+
+
+@check("listing.no-null")
+async def _(target: Target) -> None:
+    for each in await target.material.some_listings():
+        for member in MEMBERS:
+            if member in each and each[member] is None:
+                raise await _failed(target, each, f"{member} is null.")
+
+
+@check("listing.rooftop-known")
+async def _(target: Target) -> None:
+    names = {each.get("name") for each in dicts((await target.material.information()).get("rooftops"))}
+    if not names:
+        raise Skipped("dealer.information has no rooftops.")
+    for each in await target.material.having("rooftop"):
+        if isinstance(each["rooftop"], str) and each["rooftop"] not in names:
+            raise await _failed(target, each, f"{each['rooftop']} is no rooftop of dealer.information.")
+
+
+@check("listing.fees-inside-price")
+async def _(target: Target) -> None:
+    for each in await target.material.having("fees"):
+        price, fees = number_of(each, "price"), _sum(each["fees"])
+        if price is not None and fees > price:
+            raise await _failed(target, each, f"The fees of {fees} dollars are more than the price of {price}.")
+
+
+@check("listing.fee-names")
+async def _(target: Target) -> None:
+    for each in await target.material.having("fees"):
+        names = [str(fee.get("name")) for fee in dicts(each["fees"])]
+        if len(set(names)) < len(names):
+            raise await _failed(target, each, "Two fees of a listing have one name.")
+
+
+def _sum(fees: Any) -> int:
+    return sum(int(fee["amount"]) for fee in dicts(fees) if forms.whole(fee.get("amount")))

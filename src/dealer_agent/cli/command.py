@@ -1,0 +1,143 @@
+"""The frame of every command: what is opened for it, the option `--json`, and the one printer of its result.
+
+A command is a function. What it returns is a `Table`, or the document that `--json` prints. What it prints meanwhile
+with `out` is for people, and is left out with `--json`.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import out, print_json
+
+if TYPE_CHECKING:
+    from dealer_agent.cli.open_dealer import DealerFolder, OpenDealer
+    from dealer_agent.open_installation import OpenInstallation
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document. Times have their offset from UTC.")]
+FolderOption = Annotated[
+    Path,
+    typer.Option(
+        "--dir",
+        help="The folder that holds dealer.toml or installation.toml and, unless DATABASE_URL is set, the SQLite "
+        "database.",
+    ),
+]
+DealerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dealer",
+        metavar="ID",
+        help="The dealer, if installation.toml is in the folder and there are several.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a command works on: the options that choose it, and what opens it for the function's first parameter.
+
+    `options` has the annotation and the default of each option by its name.
+    """
+
+    options: Mapping[str, tuple[Any, Any]]
+    open: Callable[..., AbstractContextManager[Any]]
+
+
+def command(group: typer.Typer, name: str, opening: Opening | None = None, **settings: Any) -> Callable[..., Any]:
+    """Adds a function to a group of commands. `settings` are those of `typer.Typer.command`."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        group.command(name, **settings)(prepared(function, opening))
+        return function
+
+    return add
+
+
+def prepared(function: Callable[..., Any], opening: Opening | None = None) -> Callable[..., None]:
+    """A function for Typer, with the options of `opening`, and with `--json` if the function returns something.
+
+    A function that has a parameter `as_json` prints its result itself.
+    """
+    signature = inspect.signature(function)
+    own = list(signature.parameters.values())[0 if opening is None else 1 :]
+    added = {} if opening is None else dict(opening.options)
+    prints = signature.return_annotation is not None
+    options = [*added.items(), *([("as_json", (JsonOption, False))] if prints else [])]
+
+    @wraps(function)
+    def run(**values: Any) -> None:
+        as_json = prints and values.pop("as_json")
+        with ExitStack() as closing:
+            if as_json:
+                out.quiet = True
+                closing.callback(setattr, out, "quiet", False)
+            given = {name: values.pop(name) for name in added}
+            opened = () if opening is None else (closing.enter_context(opening.open(**given)),)
+            _show(function(*opened, **values), as_json=as_json)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [each.replace(kind=keyword) for each in own]
+    parameters += [
+        inspect.Parameter(name, keyword, annotation=kind, default=default) for name, (kind, default) in options
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _show(result: Any, *, as_json: bool) -> None:
+    if as_json:
+        print_json(result.document if isinstance(result, Table) else result)
+    elif isinstance(result, Table):
+        result.show()
+
+
+def _folder(directory: Path, dealer_id: str | None) -> "DealerFolder":
+    # Imported here: commands for buyers lack the packages of the service.
+    from dealer_agent.cli.open_dealer import DealerFolder
+
+    return DealerFolder(directory, dealer_id)
+
+
+def _dealer(directory: Path, dealer_id: str | None) -> AbstractContextManager["OpenDealer"]:
+    from dealer_agent.cli.open_dealer import open_dealer
+
+    return open_dealer(_folder(directory, dealer_id))
+
+
+def _customers(directory: Path, dealer_id: str | None) -> AbstractContextManager["OpenDealer"]:
+    from dealer_agent.cli.open_dealer import open_dealer
+
+    return open_dealer(_folder(directory, dealer_id), customers=True)
+
+
+def _installation(folder: Path) -> AbstractContextManager["OpenInstallation"]:
+    from dealer_agent.cli.open_dealer import open_installation
+
+    return open_installation(folder)
+
+
+def _changes(folder: Path) -> AbstractContextManager["OpenInstallation"]:
+    from dealer_agent.cli.open_dealer import open_installation
+
+    return open_installation(folder, for_changes=True)
+
+
+_OF_DEALER = {"directory": (FolderOption, Path()), "dealer_id": (DealerOption, None)}
+_OF_INSTALLATION = {"folder": (FolderOption, Path())}
+FOLDER = Opening(_OF_DEALER, lambda **chosen: nullcontext(_folder(**chosen)))
+"""The folder of a dealer, of which nothing is opened."""
+DEALER = Opening(_OF_DEALER, _dealer)
+CUSTOMERS = Opening(_OF_DEALER, _customers)
+"""The same for work with customer data: the keys are checked."""
+INSTALLATION = Opening(_OF_INSTALLATION, _installation)
+CHANGES = Opening(_OF_INSTALLATION, _changes)
+"""The same for changes of dealers, which need the address of the database for commands."""

@@ -1,0 +1,145 @@
+"""The dealers of a service and their database. A folder with `dealer.toml` is an installation with one dealer."""
+
+import os
+import re
+import shutil
+from collections.abc import Container, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from dealer_agent.config.installation import DEALERS, SNAPSHOTS, Installation
+from dealer_agent.config.settings import LONGEST_LEASE_SECONDS, Settings
+from dealer_agent.encryption import Cipher
+from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.dealer_registry import RegisteredDealer, all_dealers, all_hosts, find_dealer, list_hosts
+from dealer_agent.storage.dealer_registry import read_settings as read_document
+from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.outbox import dealers_with_due
+from dealer_agent.storage.registration import removed_dealers, was_removed
+from dealer_agent.storage.store import LISTENING_CONNECTIONS, Store
+
+LONGEST_LEASE = timedelta(seconds=LONGEST_LEASE_SECONDS)
+MOST_DUE = 100_000
+"""The most dealers with due deliveries that are read at once. Dealers that can send nothing now are among them."""
+
+_BEING_DELETED = ".removed."
+"""The beginning of the name of a folder that is being deleted. No id of a dealer begins with a dot."""
+
+_ID = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+class EnabledDealers(NamedTuple):
+    """The enabled dealers, and the dealer of each host name."""
+
+    dealers: list[RegisteredDealer]
+    hosts: dict[str, str]
+
+
+@dataclass
+class OpenInstallation:
+    """An installation whose database is open. Threads may share it. `enabled` has the dealers of the last `read`."""
+
+    installation: Installation
+    store: Store
+    enabled: frozenset[str] = frozenset()
+
+    @property
+    def owner(self) -> str:
+        """The id of the keys and records of the installation itself: ALL_DEALERS, or the only dealer."""
+        only = self.installation.only
+        return ALL_DEALERS if only is None else only.dealer.id
+
+    def count(self) -> int:
+        """The number of enabled dealers."""
+        return len(self.enabled)
+
+    def read(self) -> EnabledDealers:
+        """The dealers that are enabled now. Raises StorageError, also if the database does not isolate them."""
+        found = self._read()
+        if len(found.dealers) > 1 and (problem := self.store.isolation_problem()):
+            raise NotIsolated(problem)
+        self.enabled = frozenset(dealer.dealer_id for dealer in found.dealers)
+        return found
+
+    def _read(self) -> EnabledDealers:
+        only = self.installation.only
+        if only is not None:
+            return EnabledDealers([RegisteredDealer(only.dealer.id, True, False, 0, only.dealer.name)], {})
+        with self.store.installation() as tx:
+            return EnabledDealers([dealer for dealer in all_dealers(tx) if dealer.enabled], all_hosts(tx))
+
+    def settings_of(self, dealer_id: str) -> Settings:
+        """The current settings of a dealer. Raises DealerUnknown, StorageError and SettingsError."""
+        if self.installation.only is not None:
+            return self.installation.only
+        with self.store.read(dealer_id) as tx:
+            document = read_document(tx, find_dealer(tx).settings_number)
+            hosts = tuple(list_hosts(tx))
+        return self.installation.dealer_settings(document.decode(), hosts)
+
+    def feed_folders(self) -> Iterator[tuple[str, Path]]:
+        """The dealers that may have feeds with files on this machine, and their folders."""
+        installation = self.installation
+        if installation.only is not None:
+            yield installation.only.dealer.id, installation.directory
+        else:
+            for folder in installation.directory.glob(f"{DEALERS}/[!.]*/feeds"):
+                yield folder.parent.name, folder.parent
+
+    def dealers_with_due(self) -> list[str]:
+        """The enabled dealers that may have due deliveries, the longest waiting first. Raises StorageError."""
+        if self.installation.only is not None:
+            return [self.owner]
+        with self.store.installation() as tx:
+            due = dealers_with_due(tx, LONGEST_LEASE, MOST_DUE)
+        return [dealer_id for dealer_id in due if dealer_id in self.enabled]
+
+    def customer_links(self, settings: Settings, cipher: Cipher) -> CustomerLinks:
+        """The links in the mails to a dealer's customers."""
+        return CustomerLinks(
+            dealer_id=settings.dealer.id,
+            base_url=settings.base_url(self.installation.listens_at),
+            key=cipher.lasting_key("customer links"),
+            valid=timedelta(days=settings.mail.links_valid_days),
+        )
+
+
+def open_store(installation: Installation) -> Store:
+    """The database of a process of the service. Raises StorageError."""
+    most = installation.file.installation.database_connections - LISTENING_CONNECTIONS
+    many = installation.only is None
+    return Store.open(installation.database_url, installation.cipher, many_dealers=many, most_connections=most)
+
+
+def delete_files_of_removed(store: Store, directory: Path, served: Container[str] = frozenset()) -> None:
+    """Deletes the folder and the snapshot of each removed dealer of the installation in `directory`.
+
+    Every machine does it for its own files. A process that was stopped may write a file after the removal. So it is
+    repeated, and not only done at the removal.
+
+    The database must have a record of the removal. So nothing is deleted if it cannot be reached, is empty, or has
+    never had the dealer. The dealers in `served` are there. Raises StorageError and OSError.
+    """
+    folders = directory / DEALERS
+    if not folders.is_dir():
+        return
+    found = {entry.name for entry in os.scandir(folders) if entry.name not in served and _ID.fullmatch(entry.name)}
+    if found:
+        with store.installation() as everything:
+            found &= removed_dealers(everything)
+    for dealer_id in sorted(found):
+        # Nobody can add the dealer again meanwhile.
+        with store.registration(dealer_id) as tx, suppress(FileNotFoundError):
+            if was_removed(tx):
+                (folders / dealer_id).rename(folders / f"{_BEING_DELETED}{dealer_id}.{new_ulid()}")
+        for snapshot in (directory / SNAPSHOTS).glob(f"{dealer_id}.*"):
+            snapshot.unlink(missing_ok=True)
+    for folder in folders.glob(f"{_BEING_DELETED}*"):
+        # Another process of this machine may delete it too.
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)

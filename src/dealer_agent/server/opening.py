@@ -1,0 +1,190 @@
+"""Opens a dealer: makes its service from its settings, its keys and its stock."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from dealer_agent import __version__
+from dealer_agent.apidocs.discovery import KEYS_PATH
+from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
+from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
+from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot
+from dealer_agent.config import Settings
+from dealer_agent.encryption import Cipher
+from dealer_agent.encryption.card_signer import CardSigner
+from dealer_agent.lead_intake.intake import LeadIntake
+from dealer_agent.lead_intake.visit_calendar import subscribed_calendar
+from dealer_agent.mcp_tools.consent import consent_text
+from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.protocol.vocabulary import vocabularies_of
+from dealer_agent.server.limits import DealerLimits, RateLimits
+from dealer_agent.server.metrics import WorkerMetrics
+from dealer_agent.server.service import RPC, Process, Service
+from dealer_agent.server.shared_limits import SharedLimits
+from dealer_agent.server.tokens import TokenRegistry
+from dealer_agent.skills import dealer_of
+from dealer_agent.storage.clock import has_trusted_time, trust_clock
+from dealer_agent.storage.errors import ClockDoubtful
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.stock import Revision, read_revision
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import list_active_tokens
+from dealer_agent.storage.transaction import Transaction
+
+if TYPE_CHECKING:
+    # Only with the extra `traces`.
+    from dealer_agent.server.traces import Traces
+
+
+@dataclass
+class DealerOpener:
+    """Opens the dealers of a process. `on_stored` gets the id of a dealer that may have new deliveries.
+
+    With `snapshots`, the snapshots of all dealers are files in that folder.
+    """
+
+    opened: OpenInstallation
+    writer: LeadWriter
+    process: Process
+    on_stored: Callable[[str], None]
+    snapshots: SnapshotFolder | None
+    metrics: WorkerMetrics | None = None
+    traces: "Traces | None" = None
+    _loaders: WeakSet[SnapshotLoader] = field(default_factory=WeakSet)
+
+    def close(self) -> None:
+        """Ends the loading of snapshots."""
+        for loader in self._loaders:
+            loader.close()
+
+    async def open(self, dealer_id: str) -> Service:
+        """The service of a dealer, with its current stock and tokens.
+
+        Raises DealerUnknown, SettingsError, StorageError and SnapshotError.
+        """
+        store, process = self.opened.store, self.process
+        settings, cipher = await asyncio.to_thread(self._prepare, dealer_id)
+        profile, installation = settings.dealer, self.opened.installation
+        file = settings.directory / FILE if self.snapshots is None else self.snapshots.file_of(dealer_id)
+        snapshots = SnapshotLoader(store, settings.database_url, profile, file, self.snapshots)
+        self._loaders.add(snapshots)
+        intake = LeadIntake(
+            profile,
+            self.writer,
+            confirms_by_mail=settings.mail.confirms_visits,
+            on_stored=partial(self.on_stored, profile.id),
+            on_result=(lambda _: None) if self.metrics is None else partial(self.metrics.count_lead, profile.id),
+        )
+        revision, tokens, snapshot = await asyncio.to_thread(_read, store, profile.id, snapshots)
+        rules = settings.rate_limits.by_rule
+        is_only = installation.only is not None
+        limits = process.limits if is_only else process.limits.of_dealer(profile.id, rules)
+        return Service(
+            process=process,
+            snapshots=snapshots,
+            loaded=revision._replace(stock=snapshot.revision),
+            dealer=dealer_of(profile, intake, settings.search, snapshot.catalogue, snapshot.at),
+            tokens=tokens,
+            vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
+            limits=limits,
+            shared_limits=self._shared_limits(limits, profile.id, rules, cipher),
+            settings=settings,
+            card=_card_facts(settings, installation.listens_at),
+            mcp_key=cipher.lasting_key("mcp request state"),
+            signer=card_signer(settings, installation.listens_at, cipher),
+            calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
+            customers=intake.for_customers(store),
+            links=self.opened.customer_links(settings, cipher),
+            stock_bytes=snapshot.size,
+            counts=process.counts.of_dealer(profile.id, profile.timezone, settings.reports.agents),
+            traces=self.traces,
+            replies=None if self.metrics is None else self.metrics.of_dealer(profile.id),
+            tenant=None if is_only else profile.id,
+        )
+
+    def _prepare(self, dealer_id: str) -> tuple[Settings, Cipher]:
+        """The settings and the cipher of a dealer, which gets keys, a trusted time and a folder if it has none."""
+        settings = self.opened.settings_of(dealer_id)
+        cipher = self.opened.store.check_keys(dealer_id)
+        # Before the first lead. Otherwise a lead that is stored while the clock is wrong would make that time trusted.
+        note_first_time(self.opened.store, dealer_id, datetime.now(UTC))
+        settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return settings, cipher
+
+    def _shared_limits(
+        self, machine: RateLimits | DealerLimits, dealer_id: str, rules: Mapping[str, str], cipher: Cipher
+    ) -> SharedLimits | None:
+        """The limits of a dealer in the store that machines share. None without a store."""
+        store = self.process.limit_store
+        if store is None:
+            return None
+        return SharedLimits(
+            store, machine, dealer_id, rules, cipher.lasting_key("rate limits"), self._limits_of_all_dealers
+        )
+
+    @cached_property
+    def _limits_of_all_dealers(self) -> SharedLimits | None:
+        """The limits of an installation in the store that machines share. The only dealer of a folder has none."""
+        installation, process = self.opened.installation, self.process
+        if installation.only is not None or installation.cipher is None or process.limit_store is None:
+            return None
+        key, rules = installation.cipher.lasting_key("rate limits"), installation.file.rate_limits.by_rule
+        return SharedLimits(process.limit_store, process.limits, ALL_DEALERS, rules, key)
+
+
+def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[Revision, TokenRegistry, LoadedSnapshot]:
+    # The revision first: a later change is then loaded by the refresher.
+    with store.read(dealer_id) as tx:
+        revision = read_revision(tx)
+        tokens = token_registry(tx)
+    return revision, tokens, snapshots.load(datetime.now(UTC))
+
+
+def token_registry(tx: Transaction) -> TokenRegistry:
+    """The valid tokens of a dealer."""
+    return TokenRegistry((token.token_id, token.token_hash) for token in list_active_tokens(tx))
+
+
+def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
+    """Stores the trusted time at the first start of a dealer's service; `dispose` updates it. Raises StorageError."""
+    with store.read(dealer_id, now) as tx:
+        known = has_trusted_time(tx)
+    if not known:
+        with suppress(ClockDoubtful), store.write(dealer_id, now) as tx:
+            trust_clock(tx)
+
+
+def card_signer(settings: Settings, listens_at: str, cipher: Cipher) -> CardSigner:
+    """What signs a dealer's cards. A higher `card_key_number` is another key."""
+    purpose = f"card signatures of {settings.dealer.id}, key {settings.service.card_key_number}"
+    return CardSigner(cipher.lasting_key(purpose), settings.base_url(listens_at) + KEYS_PATH)
+
+
+def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
+    """The dealer's part of the agent cards. URLs start with `public_url` (docs/protocol.md#public-url)."""
+    profile = settings.dealer
+    base = settings.base_url(listens_at)
+    websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]
+    return CardFacts(
+        name=profile.name,
+        description=f"Inventory and leads of {profile.name}: {len(profile.rooftops)} "
+        f"sales location{'s' if len(profile.rooftops) > 1 else ''}, searched and contacted by AI shopping agents.",
+        version=__version__,
+        organization=profile.name,
+        website=websites[0] if websites else base,
+        http_json_url=base,
+        json_rpc_url=base + RPC,
+        schemas_url=f"{base}/schemas",
+        documentation_url=f"{base}/docs",
+        skills=tuple(skill for skill in SKILLS if skill.id in settings.service.skills),
+        bearer_skills=settings.token_skills,
+        consent_text=consent_text(settings.leads.consent_text, profile.name),
+    )
