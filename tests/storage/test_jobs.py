@@ -5,8 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 from tests.installation.platform import add, make_installation
 from tests.storage.calls import write, write_at
 from tests.storage.samples import DEALER, MONDAY, VAULT
@@ -168,3 +170,19 @@ def test_new_settings_of_a_dealer_add_a_job(platform: tuple[Store, Store]) -> No
     with service.installation() as tx:
         found = find_due_jobs(tx, tx.now, SETTINGS, LONGEST, 9, 1)
     assert [key.dealer_id for key in found] == ["north", "south"]
+
+
+def test_a_look_reads_the_due_jobs_only_however_many_dealers_there_are(platform: tuple[Store, Store]) -> None:
+    _, service = platform
+    plan: list[str] = []
+    with service.installation() as tx:
+        if tx.connection.dialect.name != "sqlite":
+            tx.connection.exec_driver_sql("SET LOCAL enable_seqscan = off")  # The tables are nearly empty.
+
+        @event.listens_for(tx.connection, "before_cursor_execute")
+        def explain(_: Any, cursor: Any, sql: str, values: Any, *__: Any) -> None:
+            how = "EXPLAIN QUERY PLAN" if tx.connection.dialect.name == "sqlite" else "EXPLAIN"
+            plan.extend(str(step) for step in cursor.execute(f"{how} {sql}", values).fetchall())
+
+        find_due_jobs(tx, MONDAY, "feed", LONGEST, 9, 2)
+    assert sum("ix_jobs_kind_due_at" in step for step in plan) == 2, plan

@@ -17,12 +17,13 @@ import httpx
 from dealer_agent.alerts.conditions import LEAD_FAILED_QUIET
 from dealer_agent.alerts.rules import Observation
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.storage.alerts import Backlog, CheckRecord, confirmed_copies, old_waiting, parked_deliveries
+from dealer_agent.storage.alerts import CheckRecord, confirmed_copies
 from dealer_agent.storage.clock import clock_problem, server_clock
 from dealer_agent.storage.feeds import FeedState, feed_states, list_files
 from dealer_agent.storage.keys import key_uses
 from dealer_agent.storage.stock import list_imports, list_refused_imports
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.unsent_deliveries import UnsentDeliveries, unsent_deliveries
 
 Seen = Mapping[str, Sequence[Observation]]
 
@@ -47,12 +48,13 @@ class PublicAddress(NamedTuple):
 def observe_dealer(tx: Transaction, settings: AlertSettings, record: CheckRecord) -> Seen:
     """The conditions of one dealer: its feed, its deliveries and its leads."""
     before = tx.now - timedelta(minutes=settings.deliveries_waiting_minutes)
+    unsent = unsent_deliveries(tx, before)
     failed_at = record.lead_failed_at
     failed = failed_at is not None and abs(tx.now - failed_at) < LEAD_FAILED_QUIET
     return {
         **_observe_feeds(tx, settings),
-        "deliveries_failing": list(map(_of_channel, old_waiting(tx, before))),
-        "deliveries_parked": list(map(_of_channel, parked_deliveries(tx))),
+        "deliveries_failing": [_of_channel(each) for each in unsent if each.state == "waiting"],
+        "deliveries_parked": [_of_channel(each) for each in unsent if each.state == "parked"],
         "lead_failed": [Observation(amount=record.failed_leads, since=failed_at)] if failed else [],
     }
 
@@ -157,5 +159,5 @@ def _expiry(response: httpx.Response) -> datetime | None:
     return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
 
 
-def _of_channel(backlog: Backlog) -> Observation:
-    return Observation(f"{backlog.rooftop} / {backlog.channel}", backlog.deliveries, backlog.oldest)
+def _of_channel(unsent: UnsentDeliveries) -> Observation:
+    return Observation(" / ".join(unsent.receiver), unsent.number, unsent.oldest)

@@ -7,7 +7,6 @@ transactions with new leads. If the process is killed, its leases expire.
 
 import asyncio
 import random
-import traceback
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -18,13 +17,13 @@ from typing import TypeVar
 
 import structlog
 
-from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.delivery.dealer_outlets import DealerOutlets, DealerReceiver, OutletCache, Sending
 from dealer_agent.delivery.delivery_content import prepare_delivery
 from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId, NotDelivered, retry_wait
 from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.slots import share_slots
+from dealer_agent.jobs.loop import words_of
 from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import (
     DatabaseFailure,
@@ -151,7 +150,7 @@ class DeliveryLoop:
             await self._begin_shares()
         except Exception as fault:  # noqa: BLE001 - the boundary: if the loop ended, no lead would be sent.
             if not self._failing:
-                log.error("deliveries wait", error=type(fault).__qualname__, **_details(fault))
+                log.error("deliveries wait", error=type(fault).__qualname__, problem=words_of(fault))
             self._failing = True
         else:
             self._failing = False
@@ -248,7 +247,7 @@ class DeliveryLoop:
     def _put_off(self, dealer_id: str, fault: Exception) -> None:
         if dealer_id not in self._wrong_until:
             log.error(
-                "deliveries of a dealer wait", dealer=dealer_id, error=type(fault).__qualname__, **_details(fault)
+                "deliveries of a dealer wait", dealer=dealer_id, error=type(fault).__qualname__, problem=words_of(fault)
             )
         self._wrong_until[dealer_id] = asyncio.get_running_loop().time() + WRONG_DEALER_SECONDS
         self._outlets.forget(dealer_id)
@@ -305,7 +304,7 @@ class DeliveryLoop:
         fault = None if task.cancelled() else task.exception()
         if fault is not None:
             # No result could be recorded: the lease expires.
-            log.error("fault", **sending.named(), error=type(fault).__qualname__, place=_place(fault))
+            log.error("fault", **sending.named(), error=type(fault).__qualname__, problem=words_of(fault))
         self.wake(sending.dealer_id)
 
     async def _deliver(self, sending: Sending) -> None:
@@ -342,7 +341,7 @@ class DeliveryLoop:
             await self._record_failure(sending, NotDelivered(f"not begun: {failure}", channel_failed=False))
         except Exception as fault:  # noqa: BLE001 - the boundary: a fault of one delivery must not end the loop.
             # The message of a library's error may quote the lead.
-            log.error("fault", **sending.named(), error=type(fault).__qualname__, place=_place(fault))
+            log.error("fault", **sending.named(), error=type(fault).__qualname__, problem=words_of(fault))
             problem = f"a fault in this program ({type(fault).__qualname__}); the log says where"
             unsent = NotDelivered(problem, channel_failed=False, may_have_arrived=lease.may_have_left)
             await self._record_failure(sending, unsent)
@@ -465,14 +464,3 @@ def _lease(tx: Transaction, dealer: DealerOutlets, limits: Mapping[Receiver, int
             else:
                 outbox.park(tx, delivery, WRONG_CHANNEL)
     return leased
-
-
-def _details(fault: Exception) -> dict[str, str]:
-    """What the log says about a fault. The message of a foreign exception may quote a lead."""
-    ours = isinstance(fault, StorageError | SettingsError)
-    return {"problem": str(fault)} if ours else {"place": _place(fault)}
-
-
-def _place(fault: BaseException) -> str:
-    frames = traceback.extract_tb(fault.__traceback__)
-    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""

@@ -143,9 +143,8 @@ class JobLoop:
     def _begin(self, kind: Kind, key: JobKey, when: When) -> bool:
         """Begins a job if there is a place for it."""
         running = Counter(each.dealer_id for each in self._running if each.kind == kind.name)
-        is_operator = key.dealer_id == ALL_DEALERS
-        places = min(kind.of_dealer, kind.at_once if is_operator else kind.at_once - running.total())
-        if key in self._running or running[key.dealer_id] >= places:
+        used = 0 if key.dealer_id == ALL_DEALERS else running.total() - running[ALL_DEALERS]
+        if key in self._running or running[key.dealer_id] >= min(kind.of_dealer, kind.at_once - used):
             return False
         task = self._running[key] = asyncio.create_task(self._do(kind, key, when))
         task.add_done_callback(lambda _: self._running.pop(key))

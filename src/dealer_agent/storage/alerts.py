@@ -16,7 +16,6 @@ from dealer_agent.storage.schema import (
     jobs,
     key_copies,
     of_dealer,
-    outbox,
     upsert,
 )
 from dealer_agent.storage.transaction import Transaction
@@ -86,15 +85,6 @@ class MessageRecord(NamedTuple):
     problem: str | None
 
 
-class Backlog(NamedTuple):
-    """Deliveries of one channel, and the oldest of their times."""
-
-    rooftop: str
-    channel: str
-    deliveries: int
-    oldest: datetime
-
-
 READ_CHECK = select(alert_checks.c.digest_at, alert_checks.c.lead_failed_at, alert_checks.c.failed_leads).where(
     of_dealer(alert_checks)
 )
@@ -148,10 +138,6 @@ NOTE_ATTEMPT = (
     )
 )
 
-FIND_WAITING = select(alert_messages.c.message_id, alert_messages.c.receiver).where(
-    of_dealer(alert_messages), alert_messages.c.state == "waiting"
-)
-
 DELETE_OLD_MESSAGES = delete(alert_messages).where(
     of_dealer(alert_messages), alert_messages.c.created_at < bindparam("before")
 )
@@ -181,22 +167,6 @@ READ_MESSAGES = (
 CONFIRM_COPY = upsert(key_copies, "UPDATE SET confirmed_at = excluded.confirmed_at")
 
 READ_COPIES = select(key_copies.c.key_id, key_copies.c.confirmed_at).where(of_dealer(key_copies))
-
-_CHANNEL = (outbox.c.rooftop, outbox.c.channel)
-
-READ_OLD_WAITING = (
-    select(*_CHANNEL, func.count(), func.min(outbox.c.created_at, type_=UtcTime))
-    .where(of_dealer(outbox), outbox.c.state == "waiting", outbox.c.created_at <= bindparam("before"))
-    .group_by(*_CHANNEL)
-    .order_by(*_CHANNEL)
-)
-
-READ_PARKED = (
-    select(*_CHANNEL, func.count(), func.min(outbox.c.settled_at, type_=UtcTime))
-    .where(of_dealer(outbox), outbox.c.state == "parked")
-    .group_by(*_CHANNEL)
-    .order_by(*_CHANNEL)
-)
 
 
 def read_check(tx: Transaction) -> CheckRecord:
@@ -259,12 +229,6 @@ def add_message(tx: Transaction, message: NewMessage) -> str:
     return message_id
 
 
-def add_message_jobs(tx: Transaction) -> None:
-    """Adds the jobs of the messages that wait, for a dealer that was copied from another database."""
-    for message_id, receiver in tx.execute(FIND_WAITING):
-        add_jobs(tx, MESSAGE_KINDS[receiver], [message_id])
-
-
 def waiting_document(tx: Transaction, message_id: str, receiver: Receiver) -> bytes | None:
     """The document of a message that waits; None if it does not wait."""
     document: bytes | None = tx.execute(READ_DOCUMENT, _one(message_id, receiver)).scalar()
@@ -302,16 +266,6 @@ def confirm_copy(tx: Transaction, key_id: str) -> None:
 def confirmed_copies(tx: Transaction) -> dict[str, datetime]:
     """The keys of which a person has confirmed a copy, and when."""
     return {row.key_id: row.confirmed_at for row in tx.execute(READ_COPIES)}
-
-
-def old_waiting(tx: Transaction, before: datetime) -> list[Backlog]:
-    """The deliveries of each channel that wait since `before` or longer."""
-    return [Backlog(*row) for row in tx.execute(READ_OLD_WAITING, {"before": before})]
-
-
-def parked_deliveries(tx: Transaction) -> list[Backlog]:
-    """The parked deliveries of each channel, and when the first was parked."""
-    return [Backlog(*row) for row in tx.execute(READ_PARKED)]
 
 
 def _one(message_id: str, receiver: Receiver) -> dict[str, str]:

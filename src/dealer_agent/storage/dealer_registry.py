@@ -11,11 +11,25 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Boolean, Delete, Row, Table, bindparam, delete, func, insert, select, text, tuple_, update
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Delete,
+    Row,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
 from dealer_agent.dealers.profile_checks import canonical_host
 from dealer_agent.storage.accesses import verify_accesses
-from dealer_agent.storage.alerts import add_message_jobs
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.dealer_keys import COUNT_CHANGE, create_keys
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
@@ -325,17 +339,25 @@ REMOVALS = {
 MOST_COPIED = 500
 """The most rows of one transaction of `copy_dealer`: it bounds how long leads of other dealers wait."""
 
-_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions, jobs)
+_NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions)
 """Tables about the place of a dealer. The caller writes what the other place needs."""
 
 # Deliveries are sent as soon as they are there, so they come last.
 COPIED = (*(table for table in metadata.sorted_tables if table not in (*_NOT_COPIED, outbox)), outbox)
 
+
+def _copied_rows(table: Table) -> ColumnElement[bool]:
+    """The rows of the dealer. Each place has its own job for new settings."""
+    return of_dealer(table) & (jobs.c.kind != literal(SETTINGS)) if table is jobs else of_dealer(table)
+
+
 COUNTS = {
-    table.name: select(func.count()).select_from(table).where(of_dealer(table)) for table in metadata.sorted_tables
+    table.name: select(func.count()).select_from(table).where(_copied_rows(table)) for table in metadata.sorted_tables
 }
 
-READS = {table.name: select(table).where(of_dealer(table)).execution_options(yield_per=MOST_COPIED) for table in COPIED}
+READS = {
+    table.name: select(table).where(_copied_rows(table)).execution_options(yield_per=MOST_COPIED) for table in COPIED
+}
 
 ADD_REVISION = upsert(
     revisions,
@@ -393,7 +415,6 @@ def copy_dealer(
                 copied[table.name] += len(values)
                 on_progress(len(values))
     with target.write(dealer_id) as writing:
-        add_message_jobs(writing)
         writing.execute(ADD_REVISION, {"stock_revision": revision.stock, "token_revision": revision.tokens})
     return copied
 

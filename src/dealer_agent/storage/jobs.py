@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Boolean, Insert, Integer, Select, and_, bindparam, delete, func, or_, select, update
+from sqlalchemy import Boolean, Insert, Integer, Select, and_, bindparam, delete, func, or_, select, union_all, update
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import ExternalText, UtcTime
@@ -21,6 +21,9 @@ LEASE = timedelta(seconds=60)
 
 SETTINGS = "settings"
 """The kind of the job that stores the feeds and the other jobs of a dealer after its settings have changed."""
+
+MOST_SCANNED = 2000
+"""The most due jobs of a kind that one look reads, so that a backlog of 10,000 dealers costs no more."""
 
 When = Literal["due", "unless it failed", "now"]
 """Which jobs `claim_job` takes: due ones; those and jobs whose last run did not fail; any job."""
@@ -60,36 +63,36 @@ _NOW = bindparam("now", type_=UtcTime)
 _FREE = or_(
     jobs.c.leased_until.is_(None), jobs.c.leased_until <= _NOW, jobs.c.leased_until > bindparam("longest_lease")
 )
-_DUE = or_(jobs.c.due_at <= _NOW, jobs.c.due_at > bindparam("longest_wait"))
+_DUE = (jobs.c.due_at <= _NOW, jobs.c.due_at > bindparam("longest_wait"))
 _THIS = (of_dealer(jobs), jobs.c.kind == bindparam("of_kind"), jobs.c.subject == bindparam("of_subject"))
 _HELD = (*_THIS, jobs.c.lease == bindparam("of_lease"))
 
-# The dealer of a folder is not registered.
-_DUE_JOBS = (
-    select(
-        jobs.c.dealer_id,
-        jobs.c.subject,
-        jobs.c.due_at,
-        func.row_number()
-        .over(partition_by=jobs.c.dealer_id, order_by=(jobs.c.due_at, jobs.c.subject))
-        .label("of_dealer"),
-    )
+# Each condition of `_DUE` has a query of its own: an index has their rows in order, and not those of an OR.
+_OLDEST = [
+    select(jobs.c.dealer_id, jobs.c.subject, jobs.c.due_at)
     .join(registered_dealers, registered_dealers.c.dealer_id == jobs.c.dealer_id, isouter=True)
     .where(
         jobs.c.kind == bindparam("of_kind"),
-        _DUE,
+        condition,
         _FREE,
+        # The dealer of a folder is not registered.
         or_(
             registered_dealers.c.dealer_id.is_(None),
             registered_dealers.c.enabled,
             bindparam("of_disabled", type_=Boolean),
         ),
     )
-)
+    .order_by(jobs.c.due_at)
+    .limit(MOST_SCANNED)
+    for condition in _DUE
+]
 
 
-def _oldest(due: Select[Any]) -> Select[Any]:
-    found = due.subquery()
+def _in_turn(oldest: Sequence[Select[Any]]) -> Select[Any]:
+    """The statement that finds jobs among these, the longest overdue first, and not too many of one dealer."""
+    due = union_all(*(select(each.subquery()) for each in oldest)).subquery()
+    place = func.row_number().over(partition_by=due.c.dealer_id, order_by=(due.c.due_at, due.c.subject))
+    found = select(due, place.label("of_dealer")).subquery()
     return (
         select(found.c.dealer_id, found.c.subject)
         .where(found.c.of_dealer <= bindparam("most_of_dealer"))
@@ -98,9 +101,9 @@ def _oldest(due: Select[Any]) -> Select[Any]:
     )
 
 
-FIND_ALL_DUE = _oldest(_DUE_JOBS)
+FIND_ALL_DUE = _in_turn(_OLDEST)
 
-FIND_DUE = _oldest(_DUE_JOBS.where(of_dealer(jobs)))
+FIND_DUE = _in_turn([each.where(of_dealer(jobs)) for each in _OLDEST])
 
 CLAIM_JOB = (
     update(jobs)
@@ -108,7 +111,7 @@ CLAIM_JOB = (
         *_THIS,
         _FREE,
         or_(
-            _DUE,
+            *_DUE,
             bindparam("early", type_=Boolean),
             # A row with an old lease: its process died.
             and_(bindparam("unless_failed", type_=Boolean), or_(jobs.c.attempts == 0, jobs.c.lease.is_not(None))),

@@ -1,17 +1,17 @@
-"""The deliveries that are waiting or parked, counted for the metrics."""
+"""The deliveries that are waiting or parked, counted for the metrics and for alerts."""
 
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, or_, select
 
 from dealer_agent.storage.outbox import Receiver, State
-from dealer_agent.storage.schema import of_dealer, outbox
+from dealer_agent.storage.schema import UtcTime, of_dealer, outbox
 from dealer_agent.storage.transaction import Transaction
 
 
 class UnsentDeliveries(NamedTuple):
-    """The deliveries to one receiver that are waiting or parked: their number, and when the oldest was made."""
+    """The deliveries to one receiver that are waiting or parked: their number, and since when the oldest is."""
 
     rooftop: str
     channel: str
@@ -25,15 +25,22 @@ class UnsentDeliveries(NamedTuple):
         return self.rooftop, self.channel
 
 
+_GROUP = (outbox.c.rooftop, outbox.c.channel, outbox.c.state)
+
 COUNT_UNSENT = (
-    select(
-        outbox.c.rooftop, outbox.c.channel, outbox.c.state, func.count().label("number"), func.min(outbox.c.created_at)
-    )
+    select(*_GROUP, func.count(), func.min(func.coalesce(outbox.c.settled_at, outbox.c.created_at), type_=UtcTime))
     .where(of_dealer(outbox), outbox.c.state.in_(("waiting", "parked")))
-    .group_by(outbox.c.rooftop, outbox.c.channel, outbox.c.state)
+    .group_by(*_GROUP)
+    .order_by(*_GROUP)
 )
 
+COUNT_LONG_UNSENT = COUNT_UNSENT.where(or_(outbox.c.state == "parked", outbox.c.created_at <= bindparam("before")))
 
-def unsent_deliveries(tx: Transaction) -> list[UnsentDeliveries]:
-    """The deliveries that are waiting or parked, by receiver and state."""
-    return [UnsentDeliveries(*row) for row in tx.execute(COUNT_UNSENT)]
+
+def unsent_deliveries(tx: Transaction, before: datetime | None = None) -> list[UnsentDeliveries]:
+    """The deliveries that are waiting or parked, by receiver and state.
+
+    With `before`, only those of the waiting ones that wait since then or longer.
+    """
+    rows = tx.execute(COUNT_UNSENT) if before is None else tx.execute(COUNT_LONG_UNSENT, {"before": before})
+    return [UnsentDeliveries(*row) for row in rows]

@@ -1,0 +1,16 @@
+"""An open store on each database."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.storage.current import make_current
+from tests.storage.samples import VAULT
+
+from dealer_agent.storage.store import Store
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    make_current(database_url)
+    with Store.open(database_url, VAULT) as opened:
+        yield opened

@@ -1,0 +1,231 @@
+"""The loop that does jobs: each once, all dealers in turn, also after failures, kills and pauses."""
+
+import asyncio
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+import pytest
+from structlog.testing import capture_logs
+from tests.installation.platform import add, make_installation
+from tests.storage.calls import read_at, write_at
+from tests.storage.samples import DEALER, MONDAY
+
+from dealer_agent.jobs import loop as loops
+from dealer_agent.jobs.loop import JobLoop, Kind, Next, run_job
+from dealer_agent.storage.errors import LeaseLost
+from dealer_agent.storage.isolation import ALL_DEALERS
+from dealer_agent.storage.jobs import LEASE, Job, JobKey, add_jobs, begin_jobs, claim_job, find_due_jobs, hold_job
+from dealer_agent.storage.store import Store
+
+pytestmark = pytest.mark.outside_protocol("background work")
+
+HOUR = timedelta(hours=1)
+WORK = JobKey(DEALER, "work")
+DAY = timedelta(days=1)
+
+
+def add_work(store: Store, *subjects: str, dealer_id: str = DEALER) -> None:
+    write_at(MONDAY, store, dealer_id, add_jobs, "work", subjects or ("",))
+
+
+def is_due(store: Store, at: datetime) -> bool:
+    return bool(read_at(at, store, DEALER, find_due_jobs, at, "work", DAY, 9, 9))
+
+
+def loop_of(store: Store, run: Callable[[Job], Awaitable[Next]], at: datetime = MONDAY) -> JobLoop:
+    return JobLoop(store, [Kind("work", run, longest_wait=DAY)], DEALER, clock=lambda: at)
+
+
+def test_a_job_is_done_when_it_is_due_and_gets_what_its_last_run_left(store: Store) -> None:
+    add_work(store)
+    results: list[str | None] = []
+
+    async def run(job: Job) -> Next:
+        results.append(job.result)
+        return Next(job.now + HOUR, result=f"run {len(results)}")
+
+    for minutes in (0, 30, 60, 61, 120):
+        asyncio.run(loop_of(store, run, MONDAY + timedelta(minutes=minutes)).run_due())
+    assert results == [None, "run 1", "run 2"]
+
+
+def test_a_job_that_fails_is_tried_again_later_and_later_and_logged_once(store: Store) -> None:
+    add_work(store)
+    attempts: list[int] = []
+
+    async def run(job: Job) -> Next:
+        attempts.append(job.attempts)
+        if job.attempts < 4:
+            raise ZeroDivisionError
+        return Next(job.now + HOUR)
+
+    kind = Kind("work", run, timedelta(minutes=10), timedelta(minutes=20), DAY)
+    now = [MONDAY]
+    loop = JobLoop(store, [kind], DEALER, clock=lambda: now[0])
+    with capture_logs() as logged:
+        for minutes in (0, 5, 11, 25, 32, 45, 54, 80):
+            now[0] = MONDAY + timedelta(minutes=minutes)
+            asyncio.run(loop.run_due())
+    assert attempts == [1, 2, 3, 4]
+    (line,) = logged
+    assert (line["event"], line["kind"], line["error"]) == ("job failed", "work", "ZeroDivisionError")
+    assert line["problem"].startswith("test_loop.py:")
+    assert (is_due(store, MONDAY + 1.8 * HOUR), is_due(store, MONDAY + 2 * HOUR)) == (False, True)
+
+
+def test_a_job_may_end_and_may_add_others(store: Store) -> None:
+    add_work(store)
+    done: list[str] = []
+
+    async def run(job: Job) -> Next:
+        done.append(job.subject)
+        if not job.subject:
+            add_work(store, "more")
+        return Next(None, has_new_jobs=not job.subject)
+
+    asyncio.run(loop_of(store, run).run_due())
+    assert done == ["", "more"]
+    assert not is_due(store, MONDAY + DAY)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(120):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def test_a_process_that_stops_gives_its_jobs_back(store: Store) -> None:
+    add_work(store)
+    begun: list[int] = []
+
+    async def run(job: Job) -> Next:
+        begun.append(job.attempts)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def stop() -> None:
+        before = len(begun)
+        running = asyncio.create_task(loop_of(store, run).run())
+        await until(lambda: len(begun) > before)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(stop())
+    assert is_due(store, MONDAY)
+    asyncio.run(stop())
+    assert begun == [1, 1], "an attempt that was stopped does not count"
+
+
+def test_the_lease_is_renewed_while_the_job_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "LEASE", timedelta(0))
+    add_work(store)
+    renewed: list[str] = []
+
+    def hold(tx: object, job: Job) -> None:
+        renewed.append(job.lease)
+
+    monkeypatch.setattr(loops, "hold_job", hold)
+
+    async def run(job: Job) -> Next:
+        await until(lambda: len(renewed) > 2)
+        return Next(None)
+
+    asyncio.run(loop_of(store, run).run_due())
+    assert len(set(renewed)) == 1
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from datetime import timedelta
+from tests.storage.samples import VAULT
+from dealer_agent.jobs.loop import JobLoop, Kind
+from dealer_agent.storage.store import Store
+
+async def run(job):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(JobLoop(Store.open(sys.argv[1], VAULT), [Kind("work", run)], "ridgeline").run_due())
+"""
+
+
+def test_after_a_kill_another_process_does_the_job_when_the_lease_ends(store: Store, database_url: str) -> None:
+    add_work(store)
+    assert subprocess.run([sys.executable, "-c", KILLED, database_url], check=False).returncode == -9
+    attempts: list[int] = []
+
+    async def run(job: Job) -> Next:
+        attempts.append(job.attempts)
+        return Next(None)
+
+    with store.read(DEALER) as tx:
+        now = tx.now
+    asyncio.run(loop_of(store, run, now).run_due())
+    assert attempts == []
+    asyncio.run(loop_of(store, run, now + LEASE).run_due())
+    assert attempts == [2]
+
+
+def test_a_process_that_was_paused_for_longer_than_its_lease_stores_nothing(store: Store) -> None:
+    add_work(store)
+
+    async def run(job: Job) -> Next:
+        # Meanwhile another process has taken the job over.
+        other = write_at(MONDAY + LEASE, store, DEALER, claim_job, "work", "", DAY)
+        assert other is not None
+        with pytest.raises(LeaseLost):
+            write_at(MONDAY + LEASE, store, DEALER, hold_job, job)
+        return Next(None)
+
+    asyncio.run(loop_of(store, run).run_due())
+    assert is_due(store, MONDAY + 2 * LEASE), "the job of the other process is there"
+
+
+def test_a_job_that_another_process_has_is_not_done(store: Store) -> None:
+    add_work(store)
+
+    async def run(job: Job) -> Next:
+        kind = Kind("work", run)
+        assert await run_job(store, kind, WORK) is None
+        return Next(None)
+
+    assert asyncio.run(run_job(store, Kind("work", run), WORK)) == Next(None)
+
+
+def test_dealers_with_many_slow_or_failing_jobs_leave_places_to_others(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    installation = make_installation(tmp_path_factory.mktemp("platform") / "installation")
+    for dealer_id in ("slow", "broken", "zz-last"):
+        add(installation, dealer_id)
+    with Store.open(installation.database_url, installation.cipher, many_dealers=True) as store:
+        for dealer_id in ("slow", "broken"):
+            add_work(store, *(f"w{number:02}" for number in range(50)), dealer_id=dealer_id)
+        add_work(store, dealer_id="zz-last")
+        write_at(MONDAY, store, ALL_DEALERS, begin_jobs, ["work"])
+        begun: Counter[str] = Counter()
+
+        async def run(job: Job) -> Next:
+            begun[job.dealer_id] += 1
+            if job.dealer_id == "slow":
+                await asyncio.Event().wait()
+            if job.dealer_id == "broken":
+                raise ZeroDivisionError
+            return Next(None)
+
+        kind = Kind("work", run, longest_wait=DAY, at_once=8, of_dealer=4)
+        loop = JobLoop(store, [kind], clock=lambda: MONDAY)
+
+        async def look() -> None:
+            for _ in range(3):
+                await loop.look()
+                await asyncio.sleep(0.2)
+            await until(lambda: begun["zz-last"] and begun[ALL_DEALERS])
+            for task in loop._running.values():
+                task.cancel()
+            await asyncio.gather(*loop._running.values(), return_exceptions=True)
+
+        asyncio.run(look())
+    assert begun["slow"] <= 4
