@@ -69,7 +69,7 @@ def test_a_template_gives_a_row_for_each_parameter_and_a_later_row_replaces_memb
             ["seat.{name}"]
             each = [{ name = "front" }, { name = "rear" }]
             SHOULD = "The {name} seat is known."
-            link = "protocol.md#seats"
+            link = "protocol.md#facet-counts"
             advice = "Send it."
             refused = { filters = { "{name}" = 1 } }
 

@@ -23,7 +23,7 @@ GAP = "gap-"
 _ANCHOR = re.compile(r'<a id="([^"]+)"(?:\s+data-cases="([^"]+)")?></a>')
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\bprotocol\.md#(\w(?:[\w.-]*\w)?)")
+_LINK = re.compile(r"\bprotocol\.md#(\w(?:[\w.-]*\w)?)(?![\w.-]*\{)")
 _OWN_LINK = re.compile(r"\]\(#([^)]+)\)")
 
 
