@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, or_, select
 
+from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.outbox import Receiver, State
-from dealer_agent.storage.schema import UtcTime, of_dealer, outbox
+from dealer_agent.storage.schema import of_dealer, outbox
 from dealer_agent.storage.transaction import Transaction
 
 
