@@ -37,7 +37,7 @@ def customers(folder: Path, url: str) -> int:
 
 
 def refused_to_delete(running: Running) -> bool:
-    problems = [line.get("problem", "") for line in running.logged() if line.get("what") == "purge"]
+    problems = [line.get("problem", "") for line in running.logged() if line.get("kind") == "disposal"]
     return any(re.search(r"\b(799|800) days", problem) for problem in problems)
 
 

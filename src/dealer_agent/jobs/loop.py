@@ -86,7 +86,8 @@ class JobLoop:
     find_more: Callable[[], Sequence[JobKey]] = tuple
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     _running: dict[JobKey, asyncio.Task[None]] = field(default_factory=dict)
-    _failing: set[JobKey] = field(default_factory=set)
+    # The class of the error with which each failing job failed last.
+    _failing: dict[JobKey, type[Exception]] = field(default_factory=dict)
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
     _is_failing: bool = False
 
@@ -158,12 +159,12 @@ class JobLoop:
         except (DealerUnknown, LeaseLost):
             pass  # The dealer was removed, or another process has the job.
         except Exception as fault:  # noqa: BLE001 - the boundary: one job must not stop the others.
-            if key not in self._failing:
+            if self._failing.get(key) is not type(fault):
                 names = {"kind": key.kind, "dealer": key.dealer_id, "subject": key.subject}
                 log.error("job failed", **names, error=type(fault).__qualname__, problem=words_of(fault))
-            self._failing.add(key)
+            self._failing[key] = type(fault)
         else:
-            self._failing.discard(key)
+            self._failing.pop(key, None)
 
 
 async def run_job(
