@@ -194,7 +194,7 @@ HOSTILE: dict[str, bytes] = {
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
 def test_a_reply_that_breaks_the_protocol_is_malformed(body: bytes) -> None:
-    with pytest.raises(errors.MalformedReply):
+    with pytest.raises(errors.MalformedResponse):
         asked("search", body, raw=True)
 
 
@@ -271,8 +271,8 @@ async def drop_by_drop(asked: Asked) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "kind", "said", "timeout"),
     [
-        (endless, errors.MalformedReply, "sent more than 16,777,216 bytes", 600),
-        (compressed, errors.MalformedReply, "sent a compressed reply", 600),
+        (endless, errors.MalformedResponse, "sent more than 16,777,216 bytes", 600),
+        (compressed, errors.MalformedResponse, "sent a compressed reply", 600),
         (drop_by_drop, errors.Unreachable, "no answer in time", 0.3),
     ],
 )

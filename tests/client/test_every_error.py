@@ -138,7 +138,7 @@ def test_a_waiting_time_that_makes_no_sense_is_none(text: str) -> None:
 @pytest.mark.parametrize(("status", "body"), [(500, b"oops"), (404, b""), (302, b""), (200, b"<html>"), (200, b"[]")])
 def test_any_other_reply_is_malformed(status: int, body: bytes) -> None:
     got = refusal(status, body)
-    assert isinstance(got, errors.MalformedReply)
+    assert isinstance(got, errors.MalformedResponse)
     assert got.http_status == status
 
 

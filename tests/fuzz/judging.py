@@ -135,7 +135,7 @@ EXPECTED = ("chain head", "request", "delivery sent")
 """The events of a service in which nothing fails."""
 
 
-class Judge(AnswerJudge):
+class CheckRun(AnswerJudge):
     """Checks answers of a running service, and the service itself."""
 
     def __init__(self, running: Running) -> None:

@@ -38,7 +38,7 @@ from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.json_rpc import decode_call, decode_plain_call
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.server.fast_path import DEALERS, FAST_BODY_BYTES
-from dealer_agent.server.gates import IncomingRequest
+from dealer_agent.server.guards import IncomingRequest
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain
 
 ACCEPTED = "accepted"

@@ -210,7 +210,7 @@ def test_an_old_copy_of_the_key_file_does_not_restore_a_destroyed_key(machine: M
 
 def test_a_service_with_keys_from_the_environment_says_when_a_change_is_due(machine: Machine) -> None:
     old, new = Cipher(KEYRING), new_key()
-    both = Cipher(Keyring((new, *KEYRING.keys), KEYRING.lasting))
+    both = Cipher(Keyring((new, *KEYRING.keys), KEYRING.permanent))
     assert machine.run_due_steps(29, cipher=old) == []
     (due,) = machine.run_due_steps(31, cipher=old)
     assert (due["event"], due["log_level"]) == ("key rotation is due", "warning")
@@ -222,7 +222,7 @@ def test_a_service_with_keys_from_the_environment_says_when_a_change_is_due(mach
     (left,) = machine.run_due_steps(1, cipher=both)
     assert left["event"] == "old key is still here"
     assert "k-first" in left["problem"]
-    assert machine.run_due_steps(1, cipher=Cipher(Keyring((new,), KEYRING.lasting))) == []
+    assert machine.run_due_steps(1, cipher=Cipher(Keyring((new,), KEYRING.permanent))) == []
 
 
 def test_the_service_changes_no_keys_of_the_environment_and_no_file_behind_a_link(tmp_path: Path) -> None:

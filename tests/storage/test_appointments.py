@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import create_engine, select
 from tests.storage.calls import at_time, of_dealer
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, lead, storing
+from tests.storage.samples import CIPHER, DEALER, MONDAY, TUESDAY, lead, storing
 
-from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.leads.records import VisitRecord
 from dealer_agent.storage.appointments import (
     Booked,
     appointments_of,
@@ -45,7 +45,7 @@ def quarters(start: datetime, count: int) -> list[datetime]:
     return [start + number * QUARTER for number in range(count)]
 
 
-def visit(appointment_id: str, **more: Any) -> AppointmentRecord:
+def visit(appointment_id: str, **more: Any) -> VisitRecord:
     values: dict[str, Any] = {
         "appointment_id": appointment_id,
         "lead_id": "L1",
@@ -58,14 +58,14 @@ def visit(appointment_id: str, **more: Any) -> AppointmentRecord:
         "starts_at": TEN,
         "ends_at": TEN + timedelta(hours=1),
     }
-    return AppointmentRecord(**(values | more))
+    return VisitRecord(**(values | more))
 
 
 def in_one(writer: LeadWriter, job: Callable[[Transaction], Result]) -> Result:
     return writer.submit(DEALER, job).result(60)
 
 
-def booking(record: AppointmentRecord, of: int = 1, count: int = 4) -> Callable[[Transaction], None]:
+def booking(record: VisitRecord, of: int = 1, count: int = 4) -> Callable[[Transaction], None]:
     """A job that stores a visit and takes a place in each quarter of its hour."""
 
     def job(tx: Transaction) -> None:
@@ -76,7 +76,7 @@ def booking(record: AppointmentRecord, of: int = 1, count: int = 4) -> Callable[
     return job
 
 
-def recording(*records: AppointmentRecord) -> Callable[[Transaction], None]:
+def recording(*records: VisitRecord) -> Callable[[Transaction], None]:
     """A job that stores visits without places."""
 
     def job(tx: Transaction) -> None:
@@ -163,17 +163,17 @@ def test_a_dealer_with_fewer_places_than_before_keeps_what_was_booked_and_books_
     ids=["place", "vehicle at another rooftop"],
 )
 def test_of_two_who_look_at_once_the_primary_key_lets_one_have_the_place(
-    writer: LeadWriter, database_url: str, other: AppointmentRecord
+    writer: LeadWriter, database_url: str, other: VisitRecord
 ) -> None:
     """Without the dealer's lock, which would let one look after the other."""
     both_looked = threading.Barrier(2, timeout=60)
     outcomes: list[str] = []
 
-    def book(record: AppointmentRecord) -> None:
+    def book(record: VisitRecord) -> None:
         engine = writer_engine(parsed_url(database_url))
         try:
             with translating(), engine.begin() as connection:
-                tx = Transaction(connection, DEALER, MONDAY, OneCipher(VAULT))
+                tx = Transaction(connection, DEALER, MONDAY, OneCipher(CIPHER))
                 record_appointment(tx, record)
                 if connection.dialect.name == "postgresql":
                     both_looked.wait()
@@ -270,7 +270,7 @@ def test_what_other_leads_have_in_a_visit_goes_on_without_it_in_places_of_its_ow
     ],
 )
 def test_a_customers_booked_visits_are_those_that_stand_and_are_not_over(
-    writer: LeadWriter, record: AppointmentRecord, found: bool
+    writer: LeadWriter, record: VisitRecord, found: bool
 ) -> None:
     in_one(writer, storing("L2", contacts=["pat@example.com"]))
     in_one(writer, recording(record))

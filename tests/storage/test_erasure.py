@@ -13,7 +13,7 @@ from tests.storage.contents import everything, sealed_values, values
 from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, consent, first_answer, lead
 
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.leads.records import AppointmentRecord, StoredLead
+from dealer_agent.leads.records import StoredLead, VisitRecord
 from dealer_agent.storage.accesses import list_accesses, log_access
 from dealer_agent.storage.appointments import appointments_of, busy_quarters, occupy_places, record_appointment
 from dealer_agent.storage.clock import clock_problem, confirm_clock
@@ -47,8 +47,8 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Transac
     customer = f'{{"first_name":"{name}","last_name":"Sample","email":"{email}","phone":"{phone}"}}'.encode()
     contacts = [f"email:{email}", f"phone:{phone}"]
 
-    def visit(status: Any, starts_at: datetime | None) -> AppointmentRecord:
-        return AppointmentRecord(
+    def visit(status: Any, starts_at: datetime | None) -> VisitRecord:
+        return VisitRecord(
             appointment_id=f"{lead_id}-{status}-{starts_at:%d}" if starts_at else f"{lead_id}-{status}",
             lead_id=lead_id,
             rooftop="Ridgeline North",
@@ -302,7 +302,7 @@ def test_a_consent_is_as_young_as_the_last_of_its_events(two: Store) -> None:
     assert disposed(two, WEDNESDAY + DAY, WEDNESDAY + DAY, YEARS) == (0, 1)
 
 
-@pytest.mark.parametrize("state", ["sent", "parked", "dropped"])
+@pytest.mark.parametrize("state", ["sent", "undeliverable", "dropped"])
 def test_a_lead_that_is_still_to_be_delivered_is_in_use(two: Store, state: str) -> None:
     assert disposed(two, TUESDAY, MONDAY, YEARS) == (0, 0)
     with two.write(DEALER) as tx:

@@ -17,7 +17,7 @@ import typer
 
 from dealer_agent.cli.command import Opening
 from dealer_agent.cli.terminal import err, fail, out, plain
-from dealer_agent.client import DealerAgent, DealerAgentError, Exchange
+from dealer_agent.client import DealerAgent, DealerAgentError, HttpExchange
 from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Refused, Unreachable
 from dealer_agent.protocol.card import TOKEN_VARIABLE
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
@@ -282,7 +282,7 @@ def _one_line(text: str) -> str:
     return " ".join(plain(text).split())
 
 
-def print_exchange(exchange: Exchange) -> None:
+def print_exchange(exchange: HttpExchange) -> None:
     """Prints a request and its response to the standard error."""
     lines = [f"> {exchange.method} {exchange.url}"]
     lines += [f"> {name}: {value}" for name, value in exchange.request_headers.items()]

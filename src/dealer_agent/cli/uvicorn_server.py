@@ -35,7 +35,7 @@ def listen(host: str, port: int, advice: str = "Choose another with --host and -
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except UnicodeError:
-        fail(f"Cannot listen on {host}:{port}: {host} is no host name. {advice}")
+        fail(f"Cannot listen on {host}:{port}: {host} is not a host name. {advice}")
     except OSError as problem:
         why = "the host name is unknown" if isinstance(problem, socket.gaierror) else os.strerror(problem.errno or 0)
         fail(f"Cannot listen on {host}:{port}: {why}. {advice}")

@@ -11,9 +11,9 @@ from msgspec import UNSET, UnsetType
 
 from dealer_agent.client.card import Binding, Card, origin
 from dealer_agent.client.discovery import find_card, web_address
-from dealer_agent.client.errors import DealerAgentError, InvalidRequest, Problem
+from dealer_agent.client.errors import DealerAgentError, InvalidRequest, ReportedProblem
 from dealer_agent.client.paging import LONGEST_PAGE, every_vehicle
-from dealer_agent.client.replies import Reply, SubmittedLead, fitting_lead, read_reply, request_body
+from dealer_agent.client.replies import SkillResponse, SubmittedLead, fitting_lead, read_reply, request_body
 from dealer_agent.client.transport import OnExchange, Retries, Transport
 from dealer_agent.protocol.card import A2A_VERSION
 from dealer_agent.protocol.did_you_mean import did_you_mean
@@ -119,7 +119,7 @@ class DealerAgent:
         comes before the library's own name in `User-Agent`. `timeout` is the longest time of one request, in seconds.
         `on_exchange` is called after each request, with what was sent and received.
 
-        Raises Unreachable, NotADealerAgent (CardNotVerified), or MalformedReply for a reply that is too large.
+        Raises Unreachable, NotADealerAgent (CardNotVerified), or MalformedResponse for a reply that is too large.
         """
         if app is not None and transport is not None:
             raise InvalidRequest("Give app or transport, not both.")
@@ -164,7 +164,7 @@ class DealerAgent:
         """Closes all connections."""
         await self._transport.aclose()
 
-    async def ask(self, skill: Skill, members: Mapping[str, Any] | None = None) -> Reply:
+    async def ask(self, skill: Skill, members: Mapping[str, Any] | None = None) -> SkillResponse:
         """One request with the members of a payload as JSON values, without `type`. The data of the reply is as
         received, with members that this version does not know.
 
@@ -174,7 +174,7 @@ class DealerAgent:
             return await self._retries.lead(lambda: self._once(skill, members or {}))
         return await self._retries.reading(lambda: self._once(skill, members or {}))
 
-    async def _once(self, skill: Skill, members: Mapping[str, Any]) -> Reply:
+    async def _once(self, skill: Skill, members: Mapping[str, Any]) -> SkillResponse:
         message_id = new_ulid()
         headers = {"Content-Type": "application/json", "A2A-Version": A2A_VERSION}
         if self.card.extension is not None:
@@ -303,7 +303,7 @@ def _with_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
         checked = msgspec.convert(dict(filters), Filters)
     except msgspec.ValidationError as error:
         reason, _, place = str(error).rpartition(" - at `$")
-        problem = Problem(re.sub(r"[.\[]", "/", place.rstrip("`")).replace("]", ""), reason)
+        problem = ReportedProblem(re.sub(r"[.\[]", "/", place.rstrip("`")).replace("]", ""), reason)
         raise InvalidRequest(f"Wrong filter: {problem}", [problem]) from None
     return {"filters": msgspec.to_builtins(checked)} if filters else {}
 

@@ -5,7 +5,7 @@
     ├── Unreachable         no reply came, or only one of a gateway
     ├── NotADealerAgent     no usable agent card at the URL
     │   └── CardNotVerified the signature of the card is missing or wrong
-    ├── MalformedReply      a reply that is none of the protocol
+    ├── MalformedResponse      a reply that is none of the protocol
     ├── SearchIncomplete    `search_all` cannot show that it saw all vehicles
     └── Refused             the dealer's agent answered with an error
         └── VehicleNotFound, RateLimited, ...: one class for each code of `protocol.errors.ERRORS`
@@ -21,7 +21,7 @@ from dealer_agent.correctable import CorrectableError
 from dealer_agent.protocol import errors as protocol
 
 
-class Problem(NamedTuple):
+class ReportedProblem(NamedTuple):
     """One thing that is wrong with a request. `pointer` is a JSON pointer; it is empty for the whole request."""
 
     pointer: str
@@ -51,7 +51,7 @@ class DealerAgentError(CorrectableError):
 class InvalidRequest(DealerAgentError, ValueError):  # noqa: N818 - the errors of this tree have the names of conditions
     """The arguments are wrong. Nothing was sent."""
 
-    def __init__(self, message: str, problems: Iterable[Problem] = ()) -> None:
+    def __init__(self, message: str, problems: Iterable[ReportedProblem] = ()) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
 
@@ -84,7 +84,7 @@ class CardNotVerified(NotADealerAgent):
     """The agent card has no valid signature."""
 
 
-class MalformedReply(DealerAgentError):  # noqa: N818
+class MalformedResponse(DealerAgentError):  # noqa: N818
     """The reply breaks the protocol or a bound of the client. `body` has its first bytes."""
 
     may_have_arrived = True
@@ -120,7 +120,7 @@ class Refused(DealerAgentError):  # noqa: N818
         code: str,
         message: str,
         *,
-        problems: Iterable[Problem] = (),
+        problems: Iterable[ReportedProblem] = (),
         details: dict[str, Any] | None = None,
         error_id: str | None = None,
         retryable: bool | None = None,

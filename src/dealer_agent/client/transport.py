@@ -16,7 +16,7 @@ import httpx
 
 from dealer_agent import __version__
 from dealer_agent.client.card import origin
-from dealer_agent.client.errors import DealerAgentError, MalformedReply, Refused, Unreachable
+from dealer_agent.client.errors import DealerAgentError, MalformedResponse, Refused, Unreachable
 
 Result = TypeVar("Result")
 
@@ -36,7 +36,7 @@ _NOT_SENT = (
 
 
 @dataclass(frozen=True)
-class Exchange:
+class HttpExchange:
     """One request and its reply, for `on_exchange`. A token is not in `request_headers`.
 
     `status` is 0 and `body` is empty if no reply came. `seconds` is the time until the end of the reply.
@@ -73,7 +73,7 @@ class Received:
             return None
 
 
-OnExchange = Callable[[Exchange], None]
+OnExchange = Callable[[HttpExchange], None]
 
 
 class Transport:
@@ -114,7 +114,7 @@ class Transport:
         content: bytes = b"",
         with_token: bool = False,
     ) -> Received:
-        """One request, without redirects. Raises Unreachable, and MalformedReply for more than `most` bytes.
+        """One request, without redirects. Raises Unreachable, and MalformedResponse for more than `most` bytes.
 
         `with_token` sends the token, if there is one and the URL may have it.
         """
@@ -138,7 +138,7 @@ class Transport:
         finally:
             self._http.cookies.clear()
             if self._on_exchange is not None:
-                self._on_exchange(Exchange(**exchange, seconds=time.monotonic() - began))
+                self._on_exchange(HttpExchange(**exchange, seconds=time.monotonic() - began))
         return received
 
     async def _receive(self, request: httpx.Request, most: int, exchange: dict[str, Any]) -> Received:
@@ -146,7 +146,7 @@ class Transport:
         try:
             exchange |= {"status": response.status_code, "headers": dict(response.headers)}
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise MalformedReply(
+                raise MalformedResponse(
                     f"{request.url} sent a compressed reply, which the request did not allow.",
                     http_status=response.status_code,
                 )
@@ -154,7 +154,7 @@ class Transport:
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > most:
-                    raise MalformedReply(
+                    raise MalformedResponse(
                         f"{request.url} sent more than {most:,} bytes.",
                         http_status=response.status_code,
                         body=bytes(body[:2_000]),

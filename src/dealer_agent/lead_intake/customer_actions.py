@@ -22,7 +22,7 @@ from dealer_agent.leads.consent_events import EVEN_EXPIRED, channels_allowed
 from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, VisitTime, rooftop_view
 from dealer_agent.leads.received_lead import EMAIL_PREFIX
-from dealer_agent.leads.records import AppointmentRecord, StoredLead, vehicle_driven
+from dealer_agent.leads.records import StoredLead, VisitRecord, vehicle_driven
 from dealer_agent.leads.statuses import VisitState
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
 from dealer_agent.leads.wording import listing_words
@@ -162,7 +162,7 @@ class CustomerActions:
         )
 
     def _free_times(
-        self, lead: StoredLead, visit: AppointmentRecord, request: Appointment, now: datetime
+        self, lead: StoredLead, visit: VisitRecord, request: Appointment, now: datetime
     ) -> tuple[Slot, ...]:
         timetable = self._context.timetable
         rooftop = timetable.rooftop(visit.rooftop)
@@ -199,7 +199,7 @@ class CustomerActions:
         moved = VisitChanges(tx, self._context).store(decision, target.lead_id, request).visit
         return moved.appointment_id, decision.confirmed.end
 
-    def _changeable(self, tx: Transaction, target: LinkTarget) -> tuple[StoredLead, AppointmentRecord]:
+    def _changeable(self, tx: Transaction, target: LinkTarget) -> tuple[StoredLead, VisitRecord]:
         lead = self._lead(tx, target)
         visit = _visit_of(target, appointments_of(tx, target.lead_id))
         ended = "gone" if visit is None else _end_reason(lead, visit, tx.now)
@@ -225,11 +225,11 @@ class CustomerActions:
         return result
 
 
-def _visit_of(target: LinkTarget, visits: Collection[AppointmentRecord]) -> AppointmentRecord | None:
+def _visit_of(target: LinkTarget, visits: Collection[VisitRecord]) -> VisitRecord | None:
     return next((visit for visit in visits if visit.appointment_id == target.appointment_id), None)
 
 
-def _end_reason(lead: StoredLead, visit: AppointmentRecord, now: datetime) -> EndReason | None:
+def _end_reason(lead: StoredLead, visit: VisitRecord, now: datetime) -> EndReason | None:
     if lead.lead.customer is None or visit.request is None:
         return "gone"
     ends: dict[VisitState, EndReason | None] = {"ahead": None, "cancelled": "cancelled", "replaced": "moved"}

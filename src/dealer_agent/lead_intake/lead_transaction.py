@@ -17,7 +17,7 @@ from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
 from dealer_agent.lead_intake.visit_booking import VisitBooking, find_unavailable
 from dealer_agent.leads.consent import EMAIL, Grant, can_reach, channels_of, consent_was_withdrawn, usable_channels
 from dealer_agent.leads.consent_events import is_same_consent
-from dealer_agent.leads.lead_answer import LeadAnswer, answer_message
+from dealer_agent.leads.lead_answer import LeadResponse, answer_message
 from dealer_agent.leads.received_lead import (
     Acceptance,
     FoundVehicle,
@@ -30,11 +30,11 @@ from dealer_agent.leads.received_lead import (
 )
 from dealer_agent.leads.records import (
     Addition,
-    AppointmentRecord,
     LeadContent,
     RequestedVisit,
     StoredLead,
     VisitDecision,
+    VisitRecord,
 )
 from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict, ProtocolError
@@ -280,7 +280,7 @@ class LeadTransaction:
         if again:
             repeat_withdrawal_event(self.tx, lead_id, again, by="dealer-agent", reason=REVOKED_BEFORE)
 
-    def _decide_visit(self, found: FoundVehicle, earlier: Sequence[AppointmentRecord] | None) -> VisitDecision | None:
+    def _decide_visit(self, found: FoundVehicle, earlier: Sequence[VisitRecord] | None) -> VisitDecision | None:
         """The decision about the requested visit. `earlier` are the visits of the lead to which it is added."""
         request = self.lead.request.appointment
         if request is UNSET:
@@ -289,7 +289,7 @@ class LeadTransaction:
             return self._booking.request_without_token(request, self._home(found), earlier)
         return self._decide(found, earlier or ())
 
-    def _decide(self, found: FoundVehicle, earlier: Sequence[AppointmentRecord]) -> VisitDecision:
+    def _decide(self, found: FoundVehicle, earlier: Sequence[VisitRecord]) -> VisitDecision:
         request = self.lead.request.appointment
         assert request is not UNSET, "only a requested visit is decided"
         return self._booking.decide(
@@ -347,7 +347,7 @@ class LeadTransaction:
         department = self.context.timetable.department(rooftop, kind, self.tx.now)
         is_unknown = not isinstance(found, Vehicle) and self._home(found) is None
         words = answer_message(
-            LeadAnswer(
+            LeadResponse(
                 department=department,
                 now=self.tx.now,
                 interest=request.vehicle_of_interest,

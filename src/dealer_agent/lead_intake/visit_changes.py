@@ -20,7 +20,7 @@ from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
 from dealer_agent.lead_intake.visit_booking import OtherVisits, VisitBooking
 from dealer_agent.leads.local_time import instant_of, open_spans, read_instant, with_offset
-from dealer_agent.leads.records import AppointmentRecord, StoredLead, VisitDecision, vehicle_driven
+from dealer_agent.leads.records import StoredLead, VisitDecision, VisitRecord, vehicle_driven
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, POSSIBLE, ClosedStatus, VisitAction, VisitState
 from dealer_agent.leads.visit_times import (
     QUARTER,
@@ -61,8 +61,8 @@ class VisitChange(NamedTuple):
     was forced. `mailed` are the ids of the visits whose customers get a mail.
     """
 
-    visit: AppointmentRecord
-    parts: tuple[AppointmentRecord, ...] = ()
+    visit: VisitRecord
+    parts: tuple[VisitRecord, ...] = ()
     replaced: str | None = None
     beyond: tuple[str, ...] = ()
     mailed: frozenset[str] = frozenset()
@@ -160,7 +160,7 @@ class VisitChanges:
         replaced = decision.replaced[-1].appointment_id if decision.replaced else None
         return VisitChange(visit, tuple(parts), replaced, beyond, mailed)
 
-    def _ended(self, changed: Sequence[AppointmentRecord], mail: CustomerKind | None) -> VisitChange:
+    def _ended(self, changed: Sequence[VisitRecord], mail: CustomerKind | None) -> VisitChange:
         """The visits after a change that ended them. With `mail` None, only the channels to CRMs are notified."""
         visit, *parts = (self._visit(each.appointment_id) for each in changed)
         mailed = frozenset(
@@ -176,7 +176,7 @@ class VisitChanges:
         request: Appointment,
         rooftop: DealerRooftop,
         time: ChosenTime,
-        before: AppointmentRecord | None = None,
+        before: VisitRecord | None = None,
     ) -> VisitChange:
         """Stores a confirmed visit in place of the visit `before`, and notifies about it and its parts."""
         lead_id, kind = lead.lead.lead_id, VISIT_KIND_OF[request.appointment_type]
@@ -211,7 +211,7 @@ class VisitChanges:
         )
         return self.store(decision, lead_id, request, beyond)
 
-    def _refuse_taken_vehicle(self, slot: Slot, vehicle_id: str, before: AppointmentRecord | None) -> None:
+    def _refuse_taken_vehicle(self, slot: Slot, vehicle_id: str, before: VisitRecord | None) -> None:
         """Raises ChangeRefused if another visit has the vehicle. Force does not help: there is only one."""
         drives = appointments.vehicle_quarters(self.tx, vehicle_id, slot.start - QUARTER, slot.end)
         own = None if before is None else before.appointment_id
@@ -223,7 +223,7 @@ class VisitChanges:
             )
 
     def _problems(
-        self, slot: Slot, rooftop: DealerRooftop, kind: VisitKind, own: Sequence[AppointmentRecord]
+        self, slot: Slot, rooftop: DealerRooftop, kind: VisitKind, own: Sequence[VisitRecord]
     ) -> Iterator[str]:
         """The rules that a visit at this time would break. The places of its `own` earlier visits are free for it."""
         timetable, zone = self.context.timetable, ZoneInfo(rooftop.timezone)
@@ -250,22 +250,20 @@ class VisitChanges:
         minutes = request.duration_minutes
         return USUAL_LENGTH if minutes is UNSET else timedelta(minutes=min(minutes, MOST_MINUTES))
 
-    def _open_visit(
-        self, appointment_id: str, action: VisitAction
-    ) -> tuple[AppointmentRecord, StoredLead, Appointment]:
+    def _open_visit(self, appointment_id: str, action: VisitAction) -> tuple[VisitRecord, StoredLead, Appointment]:
         visit = self._changeable(appointment_id, action)
         lead, request = self._lead(visit.lead_id), visit.read_request()
         assert request is not None, "it is erased only with its customer"
         return visit, lead, request
 
-    def _changeable(self, appointment_id: str, action: VisitAction) -> AppointmentRecord:
+    def _changeable(self, appointment_id: str, action: VisitAction) -> VisitRecord:
         visit = self._visit(appointment_id)
         state = visit.state_at(self.tx.now)
         if state not in POSSIBLE[action]:
             raise ChangeRefused(f"Visit {appointment_id} {_why_not(visit, state, action)}")
         return visit
 
-    def _visit(self, appointment_id: str) -> AppointmentRecord:
+    def _visit(self, appointment_id: str) -> VisitRecord:
         visit = appointments.find_appointment(self.tx, appointment_id)
         if visit is None:
             raise ChangeRefused(f"There is no visit {appointment_id}: {SEE_LIST}")
@@ -295,7 +293,7 @@ def _instant(time: ChosenTime, rooftop: DealerRooftop) -> datetime:
     return instant_of(time.start, ZoneInfo(rooftop.timezone))
 
 
-def _why_not(visit: AppointmentRecord, state: VisitState, action: VisitAction) -> str:
+def _why_not(visit: VisitRecord, state: VisitState, action: VisitAction) -> str:
     """Why a visit in this state cannot be changed so, and what to do instead."""
     match action, state:
         case "close", "ahead":

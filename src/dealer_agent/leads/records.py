@@ -63,7 +63,7 @@ class LeadEvent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppointmentRecord:
+class VisitRecord:
     """A visit, its request and its reply: JSON documents in UTF-8.
 
     `request` is None once the customer is erased. A confirmed visit has `starts_at` and `ends_at`. A visit without
@@ -119,7 +119,7 @@ class AppointmentRecord:
         return [*slots, *((read(start), None) for start in reply.proposed_times or ())]
 
 
-def vehicle_driven(lead: LeadRecord, kind: VisitKind, before: AppointmentRecord | None = None) -> str | None:
+def vehicle_driven(lead: LeadRecord, kind: VisitKind, before: VisitRecord | None = None) -> str | None:
     """The vehicle that a visit takes: None unless it is a test drive of a vehicle that the inventory has or had.
 
     `before` is the visit that it replaces. The vehicle may have come into the inventory after the lead.
@@ -141,7 +141,7 @@ class LeadDetails(NamedTuple):
     """A lead and its visits (oldest first, those that ended too) at the time `at`."""
 
     stored: StoredLead
-    visits: tuple[AppointmentRecord, ...]
+    visits: tuple[VisitRecord, ...]
     at: datetime
 
 
@@ -234,9 +234,9 @@ class VisitDecision:
     places: int | None = 0
     vehicle_id: str | None = None
     shares: str | None = None
-    existing: AppointmentRecord | None = None
+    existing: VisitRecord | None = None
     kept: Slot | None = None
-    replaced: tuple[AppointmentRecord, ...] = ()
+    replaced: tuple[VisitRecord, ...] = ()
     answered_before: bool = False
 
     @property

@@ -165,7 +165,7 @@ class Erasure:
             "Additions to them": sum(len(stored.events) for stored in leads),
             "Consents: texts as shown, names, in the leads": len(texts),
             "Visits: what was asked for; future ones are cancelled": visits,
-            "Deliveries that were waiting": sum(each.state in ("waiting", "parked") for each in deliveries),
+            "Deliveries that were waiting": sum(each.state in ("waiting", "undeliverable") for each in deliveries),
         }
 
     def _read(self) -> AbstractContextManager[Transaction]:

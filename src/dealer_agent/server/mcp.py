@@ -2,7 +2,7 @@
 
 Each request stands alone, so any worker and any replica can answer it, and nothing is kept after the answer. A tool
 call becomes a request of the caller to the skill, with the caller's IP address and token, and passes
-`request_pipeline.answer`: the same gates, limits, counts and logs as at the root.
+`request_pipeline.answer`: the same guards, limits, counts and logs as at the root.
 
 The SDK is imported in a thread when the first request comes, because few dealers need it.
 """
@@ -36,7 +36,7 @@ from dealer_agent.protocol.json_body import PARSE_ERROR, read_json
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
-from dealer_agent.server.gates import COUNTED_BYTES, IncomingRequest
+from dealer_agent.server.guards import COUNTED_BYTES, IncomingRequest
 from dealer_agent.server.log import places
 from dealer_agent.server.public_address import at_public_address
 from dealer_agent.server.request_pipeline import answer, log_reply

@@ -111,12 +111,12 @@ FAMILIES: dict[str, Family] = {
     DELIVERIES: Family(
         "counter",
         "Attempts to deliver a lead or a notice, by kind of channel. result is sent, failed (it is tried again), "
-        "parked or dropped.",
+        "undeliverable or dropped.",
         ("channel", "result"),
     ),
     UNSENT: Family(
         "gauge",
-        "The deliveries that are waiting or parked, by kind of channel.",
+        "The deliveries that are waiting or undeliverable, by kind of channel.",
         ("dealer", "channel", "state"),
         "sum",
         "max",
@@ -144,7 +144,7 @@ OTHER = "other"
 OK = "OK"
 LEAD_RESULTS = ("accepted", "duplicate", "repeated", "refused", "failed")
 CHANNEL_KINDS = ("smtp", "http", "directory", NOTIFY, CUSTOMER)
-DELIVERY_RESULTS = ("sent", "failed", "parked", "dropped")
+DELIVERY_RESULTS = ("sent", "failed", "undeliverable", "dropped")
 UNKNOWN_SKILL = "unknown"
 
 COMBINE: dict[Combine, Callable[[tuple[float, float]], float]] = {"sum": sum, "max": max, "min": min}
@@ -182,7 +182,7 @@ def add_to(readings: Readings, series: Series, values: list[float], combine: Com
 
 
 @dataclass(slots=True)
-class ReplyCounts:
+class ResponseCounts:
     """The replies to requests for a dealer, or for all dealers that share a label. The hot path calls `count`."""
 
     _counted: dict[tuple[str | UnsetType, str | UnsetType], list[float]] = field(default_factory=dict)
@@ -208,7 +208,7 @@ class WorkerMetrics:
 
     most_dealers: int
     writer_wait: list[float] = field(default_factory=empty_histogram)
-    _replies: dict[str, ReplyCounts] = field(default_factory=dict)
+    _replies: dict[str, ResponseCounts] = field(default_factory=dict)
     _counters: Readings = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -222,13 +222,13 @@ class WorkerMetrics:
             return ""
         return dealer_id if dealer_id in self._replies else OTHER
 
-    def of_dealer(self, dealer_id: str) -> ReplyCounts:
+    def of_dealer(self, dealer_id: str) -> ResponseCounts:
         """The counts for a dealer that is opened."""
         own = len(self._replies.keys() - {OTHER}) < self.most_dealers
         label = dealer_id if self.most_dealers and own else self.label_of(dealer_id)
         for result in LEAD_RESULTS:
             self._counters.setdefault(Series(LEADS, (label, result)), [0.0])
-        return self._replies.setdefault(label, ReplyCounts())
+        return self._replies.setdefault(label, ResponseCounts())
 
     def count_lead(self, dealer_id: str, result: str) -> None:
         """Counts a lead."""

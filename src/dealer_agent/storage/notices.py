@@ -30,8 +30,8 @@ from dealer_agent.storage.withdrawals import (
     Differences,
     Times,
     contact_points_of,
-    lasting_hash,
     leads_meanwhile,
+    permanent_hash,
     restore_withdrawals,
 )
 
@@ -101,7 +101,7 @@ def channels_withdrawn(tx: Transaction, lead_id: str, restored: Times) -> list[s
     def newest_grant(channel: str) -> datetime:
         return max(each.granted_at for each in events if each.granted_at is not None and channel in each.channels)
 
-    hashes = [lasting_hash(tx, PURPOSE, contact) for contact in contact_points_of(tx, lead_id)]
+    hashes = [permanent_hash(tx, PURPOSE, contact) for contact in contact_points_of(tx, lead_id)]
     return sorted(
         channel
         for channel in channels_allowed(events, EVEN_EXPIRED)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.inventory.vocabulary.finding import is_found
 
-from dealer_agent.inventory.vocabulary.query import SEARCHED, index_words, query_terms
-from dealer_agent.inventory.vocabulary.tables import FILLERS
+from dealer_agent.inventory.canonical_words.query import SEARCHED, index_words, query_terms
+from dealer_agent.inventory.canonical_words.tables import FILLERS
 
 RAV4 = {
     "make": "Toyota",

@@ -13,14 +13,13 @@ from tests.patching import replace_in
 from dealer_agent.config import keys
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.outlet import FORMATS
-from dealer_agent.delivery.outlets import directory
-from dealer_agent.delivery.outlets.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
+from dealer_agent.delivery.outlets.folder import LEFT_BEHIND_SECONDS, UNFINISHED, FolderOutlet
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 
 
-def outlet(folder: Path) -> DirectoryOutlet:
-    return DirectoryOutlet(folder, FORMATS["adf"])
+def outlet(folder: Path) -> FolderOutlet:
+    return FolderOutlet(folder, FORMATS["adf"])
 
 
 def finished(folder: Path) -> list[Path]:
@@ -43,7 +42,7 @@ def test_a_file_is_named_by_the_delivery_and_readable_by_its_owner_alone(tmp_pat
 
 
 def test_the_format_of_the_channel_is_in_the_file_and_its_name(tmp_path: Path) -> None:
-    asyncio.run(sent(DirectoryOutlet(tmp_path, FORMATS["json"]), parcel("D1")))
+    asyncio.run(sent(FolderOutlet(tmp_path, FORMATS["json"]), parcel("D1")))
     assert (tmp_path / "D1.json").read_bytes() == render_json(view())
 
 
