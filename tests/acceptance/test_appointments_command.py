@@ -1,4 +1,4 @@
-"""`dealer-agent appointments`, and the calendar that a intake subscribes to: real service, real command."""
+"""`dealer-agent appointments`, and the calendar that an intake subscribes to: real service, real command."""
 
 from collections.abc import Iterator
 from datetime import datetime, time, timedelta

@@ -60,7 +60,7 @@ def run(script: str, chromium: str, *addresses: str) -> Any:
     told = subprocess.run(
         [installed(), script, *addresses],
         cwd=JS,
-        env=os.environ | {"CHROMIUM": chromium, "SCREEN": "intake"},
+        env=os.environ | {"CHROMIUM": chromium, "SCREEN": "desk"},
         capture_output=True,
         text=True,
         check=False,

@@ -94,7 +94,7 @@ def test_a_page_fetches_itself_and_its_stylesheet_and_nothing_from_another_host(
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("screen", ["intake", "phone"])
+@pytest.mark.parametrize("screen", ["desk", "phone"])
 def test_nothing_scrolls_sideways_at_1280_and_at_390_pixels(seen: Seen, page: str, screen: str) -> None:
     assert {look["beyond"] for look in seen.of(page, screen=screen)} == {0}
 
@@ -138,7 +138,7 @@ def test_every_text_and_link_has_enough_contrast(seen: Seen, page: str, scheme: 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_tab_key_reaches_every_link_and_fold_in_order_and_shows_a_ring(seen: Seen, page: str, scheme: str) -> None:
-    (look,) = seen.of(page, colorScheme=scheme, screen="intake", javaScriptEnabled=True)
+    (look,) = seen.of(page, colorScheme=scheme, screen="desk", javaScriptEnabled=True)
     assert [stop["stop"] for stop in look["reached"]] == list(range(len(look["stops"])))
     dim = [stop["ring"] < 2 or stop["contrast"] < RING_CONTRAST or not stop["seen"] for stop in look["reached"]]
     assert [name for name, bad in zip(look["stops"], dim, strict=True) if bad] == []

@@ -149,8 +149,9 @@ def test_undeliverable_deliveries_are_told(dealer: Watched) -> None:
     dealer.add_delivery(NOW)
     dealer.set_deliveries(state="undeliverable", settled_at=NOW)
     dealer.check(NOW + MINUTE)
-    assert dealer.subjects() == ["Undeliverable for Ridgeline North / crm: 1 delivery, the first since Monday, March 2, 2026, "
-                                 "10:00 AM CST"]  # fmt: skip
+    assert dealer.subjects() == [
+        "Undeliverable for Ridgeline North / crm: 1 delivery, the first since Monday, March 2, 2026, 10:00 AM CST"
+    ]
     (posted,) = dealer.posted()
     (entry,) = posted["data"]["started"]
     assert (entry["condition"], entry["subject"]) == ("deliveries_undeliverable", "Ridgeline North / crm")

@@ -77,7 +77,7 @@ class Call:
         return replace(self, headers=_with_header(self.headers, name, value))
 
     def with_document(self, change: Change) -> "Call":
-        """The same call with a body that is changed in place. Unchanged if the body is not a JSON."""
+        """The same call with a body that is changed in place. Unchanged if the body is not JSON."""
         return self if self.document is None else replace(self, body=_changed(self.document, change))
 
     def with_payload(self, change: Change) -> "Call":
@@ -129,7 +129,7 @@ class Answer:
         return replace(self, body=body)
 
     def with_document(self, change: Change) -> "Answer":
-        """The same answer with a body that is changed in place. Unchanged if the body is not a JSON."""
+        """The same answer with a body that is changed in place. Unchanged if the body is not JSON."""
         return self if self.document is None else self.with_body(_changed(self.document, change))
 
     def with_message(self, change: Change) -> "Answer":

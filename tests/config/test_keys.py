@@ -44,7 +44,7 @@ def test_keys_come_from_the_file_beside_dealer_toml(key_file: Path) -> None:
     assert loaded(key_file.parent).keyring == Keyring((ONE,), PERMANENT)
 
 
-def test_a_file_without_a_lasting_secret_gets_one_once(key_file: Path) -> None:
+def test_a_file_without_a_permanent_secret_gets_one_once(key_file: Path) -> None:
     key_file.write_text(render(Keyring((TWO, ONE))))
     first = loaded(key_file.parent).keyring
     assert first.keys == (TWO, ONE)
@@ -53,7 +53,7 @@ def test_a_file_without_a_lasting_secret_gets_one_once(key_file: Path) -> None:
     assert key_file.read_text().count("lasting:") == 1
 
 
-def test_a_variable_without_a_lasting_secret_is_refused_with_what_to_add(tmp_path: Path) -> None:
+def test_a_variable_without_a_permanent_secret_is_refused_with_what_to_add(tmp_path: Path) -> None:
     assert "keys create --print" in refused(tmp_path, {"DEALER_AGENT_KEYS": render(Keyring((ONE,)))})
 
 
@@ -73,11 +73,11 @@ def test_a_variable_that_is_empty_is_not_set(key_file: Path, value: str) -> None
     assert loaded(key_file.parent, {"DEALER_AGENT_KEYS": value}).keyring.ids == ("k-one",)
 
 
-def test_without_any_key_there_is_no_vault(tmp_path: Path) -> None:
+def test_without_any_key_there_is_no_cipher(tmp_path: Path) -> None:
     assert load_cipher(tmp_path, {}) is None
 
 
-def test_the_settings_hold_the_vault(key_file: Path) -> None:
+def test_the_settings_hold_the_cipher(key_file: Path) -> None:
     toml = 'id = "acme"\nname = "Acme"\nfeed_price = "advertised"\n[[rooftops]]\nname = "N"\ntimezone = "Asia/Tokyo"\n'
     (key_file.parent / "dealer.toml").write_text(toml)
     cipher = load_settings(key_file.parent, {}).cipher
@@ -225,7 +225,7 @@ def test_a_file_is_parsed_again_only_when_it_changed(key_file: Path) -> None:
     assert file.read().ids == ("k-two", "k-one")
 
 
-def test_a_running_vault_takes_the_keys_of_a_changed_file(key_file: Path) -> None:
+def test_a_running_cipher_takes_the_keys_of_a_changed_file(key_file: Path) -> None:
     cipher = loaded(key_file.parent)
     replace_key_file(key_file, Keyring((TWO, ONE), PERMANENT))
     assert cipher.decrypt(Cipher(Keyring((TWO,))).encrypt(b"Robin")) == b"Robin"
@@ -240,7 +240,7 @@ BREAKING: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize(("breaking", "told"), BREAKING.values(), ids=BREAKING.keys())
-def test_a_running_vault_keeps_its_keys_when_the_file_breaks(
+def test_a_running_cipher_keeps_its_keys_when_the_file_breaks(
     key_file: Path, breaking: Callable[[Path], object], told: str
 ) -> None:
     cipher = loaded(key_file.parent)

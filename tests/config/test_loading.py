@@ -274,8 +274,8 @@ max_shrink = 0.2
          "rooftops[0].visits.sales.grid_minutes: 20 must be one of 15, 30, 45, 60, 90, 120"),
         ("closed_dates = ['Dec 25']", "line 7: rooftops[0].closed_dates[0]: 'Dec 25' is not a date from 2000 to 2199; "
          "write it in quotes as '2026-12-25'"),
-        ("closed_dates = ['2026-02-30']", "line 7: rooftops[0].closed_dates[0]: '2026-02-30' is not a date from 2000 to "
-         "2199; write it in quotes as '2026-12-25'"),
+        ("closed_dates = ['2026-02-30']", "line 7: rooftops[0].closed_dates[0]: '2026-02-30' is not a date from 2000 "
+         "to 2199; write it in quotes as '2026-12-25'"),
         ("[[rooftops.deliver.http]]\nname = 'crm'\nurl = 'https://crm.example.com'\nsecret_env = 'no!'", "line 10: "
          "rooftops[0].deliver.http[0].secret_env: must be the name of an environment variable that holds the secret, "
          "such as 'CRM_SECRET'"),

@@ -1,4 +1,4 @@
-"""A sample_dealer on each database."""
+"""A sample dealer on each database."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A dealer whose leads go to a CRM over HTTP, at a intake whose loop runs for a block."""
+"""A dealer whose leads go to a CRM over HTTP, at an intake whose loop runs for a block."""
 
 import asyncio
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def mail_settings(receiver: MailReceiver) -> MailSettings:
 
 
 class Sending:
-    """Sends what waits at a intake."""
+    """Sends what waits at an intake."""
 
     def __init__(self, intake: IntakeSetup, profile: Profile, mail: MailReceiver | None = None) -> None:
         self.intake, self.profile = intake, profile

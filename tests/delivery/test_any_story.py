@@ -81,7 +81,7 @@ class Story(Sending):
                     withdraw,
                     self.lead_id,
                     [channel],
-                    by="intake",
+                    by="staff",
                     reason=None,
                     profile=self.profile,
                 )

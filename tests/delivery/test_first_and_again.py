@@ -19,7 +19,7 @@ from dealer_agent.storage.outbox import enqueue, retry_deliveries
 
 
 class Crm(Sending):
-    """A intake whose one CRM takes JSON."""
+    """An intake whose one CRM takes JSON."""
 
     def __init__(self, intake: IntakeSetup, receiver: HttpReceiver) -> None:
         super().__init__(intake, profile_of(HttpChannel(name="crm", url=receiver.url, format="json")))
@@ -110,7 +110,7 @@ def withdraw_phone(crm: Crm, lead_id: str, profile: Profile) -> None:
         withdraw,
         lead_id,
         ["phone"],
-        by="intake",
+        by="staff",
         reason=None,
         profile=profile,
     )

@@ -49,7 +49,7 @@ class House(Sending):
     def withdraw(self, lead_id: str, *channels: str) -> None:
         now = datetime.now(UTC)
         lock_at(
-            now, self.intake.store, DEALER, withdraw, lead_id, channels, by="intake", reason=None, profile=self.profile
+            now, self.intake.store, DEALER, withdraw, lead_id, channels, by="staff", reason=None, profile=self.profile
         )
 
     def filed(self, kind: str) -> list[bytes]:

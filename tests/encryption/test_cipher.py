@@ -186,25 +186,25 @@ def test_hashes_and_codes_at_rest_stay_what_they_are() -> None:
 PERMANENT = bytes(range(64, 96))
 
 
-def test_a_lasting_key_is_the_same_before_and_after_a_change_of_keys() -> None:
+def test_a_permanent_key_is_the_same_before_and_after_a_change_of_keys() -> None:
     before, after = (Cipher(Keyring(keys, PERMANENT)).permanent_key("links") for keys in ((OLD,), (NEW,)))
     assert before == after
     assert len(before) == 32
     assert before.hex() == HKDF(SHA256(), 32, None, b"dealer-agent vault 1: lasting: links").derive(PERMANENT).hex()
 
 
-def test_each_purpose_and_each_lasting_secret_has_its_own_lasting_key() -> None:
+def test_each_purpose_and_each_permanent_secret_has_its_own_permanent_key() -> None:
     one, other = Cipher(Keyring((OLD,), PERMANENT)), Cipher(Keyring((OLD,), PERMANENT[::-1]))
     assert len({cipher.permanent_key(purpose) for cipher in (one, other) for purpose in ("links", "withdrawals")}) == 4
 
 
-def test_without_a_lasting_secret_nothing_is_derived() -> None:
+def test_without_a_permanent_secret_nothing_is_derived() -> None:
     with pytest.raises(InvalidKeys, match="permanent"):
         CIPHER.permanent_key("links")
 
 
 @pytest.mark.parametrize("found", [None, PERMANENT[::-1]], ids=["none", "another"])
-def test_a_running_vault_does_not_take_another_lasting_secret(found: bytes | None) -> None:
+def test_a_running_cipher_does_not_take_another_permanent_secret(found: bytes | None) -> None:
     cipher = Cipher(Keyring((OLD,), PERMANENT), lambda: Keyring((NEW, OLD), found))
     with pytest.raises(InvalidKeys, match="permanent"):
         cipher.refresh()
@@ -252,7 +252,7 @@ def test_a_key_that_is_nowhere_is_looked_for_once(source: Source) -> None:
     assert source.asked == 1
 
 
-def test_a_vault_looks_at_its_source_only_when_told_to_or_in_need(source: Source) -> None:
+def test_a_cipher_looks_at_its_source_only_when_told_to_or_in_need(source: Source) -> None:
     cipher = Cipher(source.keyring, source.read)
     cipher.decrypt(cipher.encrypt(PERSON))
     assert source.asked == 0

@@ -256,7 +256,7 @@ def open_sample_dealer(
 
     `rooftop_settings` are of the first rooftop.
     """
-    # The folder outlives no sample_dealer: another one at the same database is another process as far as the service can tell.
+    # Each sample dealer has its own folder: the service takes another one at the same database for another process.
     with tempfile.TemporaryDirectory() as folder:
         first, bracket, rest = DEALER_TOML.rpartition("[[rooftops]]")
         toml = "".join((first, rooftop_settings, bracket, rest, more_settings))
@@ -311,7 +311,7 @@ class _running:  # noqa: N801 - a context manager, called as a function
 
 
 def stored_refusals(url: str) -> list[tuple[str, datetime]]:
-    """Code and time of every refusal; complete once the sample_dealer is closed."""
+    """Code and time of every refusal; complete once the sample dealer is closed."""
     with _engine(url).connect() as connection:
         rows = connection.execute(select(refusals.c.code, refusals.c.at).order_by(refusals.c.at, refusals.c.refusal_id))
         return [(row.code, row.at) for row in rows]

@@ -104,7 +104,7 @@ def test_a_customer_who_revoked_e_mail_since_gets_no_mail(new_intake: OpenIntake
         withdraw,
         drive["lead_id"],
         ["email"],
-        by="intake",
+        by="staff",
         reason=None,
         profile=NO_NOTICES,
     )

@@ -244,7 +244,7 @@ def test_a_strangers_consent_changes_no_channel_of_the_first_lead(
     lead = drive(None)
     lead["consent"] |= {"allowed_channels": ["email", "phone"]}
     first = intake.take(lead, NOW, LOT, token=token)["lead_id"]
-    lock_at(SOON, intake.store, "ridgeline", withdraw, first, ["phone"], by="intake", reason=None, profile=NO_NOTICES)
+    lock_at(SOON, intake.store, "ridgeline", withdraw, first, ["phone"], by="staff", reason=None, profile=NO_NOTICES)
     strangers_lead = drive(None, named, source_agent=agent)
     strangers_lead["consent"] |= {"allowed_channels": ["email", "phone", "sms"]}
     second = intake.take(strangers_lead, LATER, LOT, token=other_token)["lead_id"]

@@ -28,7 +28,7 @@ def time_at(clock: str, day: int = 3, **more: Any) -> ChosenTime:
 
 @dataclass
 class Desk:
-    """The staff of a dealer, and the new_intake at which its leads arrive."""
+    """The staff of a dealer, and the intake at which its leads arrive."""
 
     new_intake: IntakeSetup
 

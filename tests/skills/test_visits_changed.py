@@ -245,7 +245,7 @@ def test_a_channel_that_a_customer_revoked_stays_closed_on_a_new_lead_with_the_c
         withdraw,
         first["lead_id"],
         ["email"],
-        by="intake",
+        by="staff",
         reason=None,
         profile=NO_NOTICES,
     )

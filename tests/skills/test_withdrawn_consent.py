@@ -46,7 +46,7 @@ strangers = pytest.mark.parametrize(
 def revoked(intake: IntakeSetup, lead: dict[str, Any], channels: list[str], token: str | None) -> str:
     """The id of a lead whose customer withdrew these channels."""
     lead_id: str = intake.take(lead, NOW, LOT, token=token)["lead_id"]
-    lock_at(SOON, intake.store, "ridgeline", withdraw, lead_id, channels, by="intake", reason=None, profile=NO_NOTICES)
+    lock_at(SOON, intake.store, "ridgeline", withdraw, lead_id, channels, by="staff", reason=None, profile=NO_NOTICES)
     return lead_id
 
 

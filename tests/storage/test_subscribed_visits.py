@@ -49,7 +49,7 @@ def fill(store: Store, count: int, *, first: datetime, every: timedelta, status:
 @pytest.fixture
 def sample_dealer(store: Store, writer: LeadWriter) -> Store:
     writer.submit(DEALER, storing("L1")).result(60)
-    write_at(MONDAY, store, DEALER, create_token, "intake", SECRET, "calendar")
+    write_at(MONDAY, store, DEALER, create_token, "calendar", SECRET, "calendar")
     return store
 
 

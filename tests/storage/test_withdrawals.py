@@ -81,7 +81,7 @@ def test_nothing_else_is_in_it(withdrawn: Store) -> None:
     assert b"sam@example.com" not in everything(withdrawn)
 
 
-def test_without_the_lasting_secret_nobody_finds_out_whose_withdrawal_it_is(withdrawn: Store) -> None:
+def test_without_the_permanent_secret_nobody_finds_out_whose_withdrawal_it_is(withdrawn: Store) -> None:
     """The keys of customer data do not help, and no hash is made without a key."""
     other = Cipher(Keyring(KEYRING.keys, bytes(32)))
     assert found(withdrawn, SAM, PHONE, cipher=other) == set()
@@ -94,7 +94,7 @@ def test_without_the_lasting_secret_nobody_finds_out_whose_withdrawal_it_is(with
 
 
 @pytest.mark.requirement("withdrawal-lasts")
-def test_the_lasting_secret_is_needed_after_everybody_is_erased(database_url: str, withdrawn: Store) -> None:
+def test_the_permanent_secret_is_needed_after_everybody_is_erased(database_url: str, withdrawn: Store) -> None:
     """Another one would forget every withdrawal."""
     withdrawn.check_keys(DEALER)
     for lead_id in ("L1", "L2"):

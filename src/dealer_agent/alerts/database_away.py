@@ -179,7 +179,7 @@ def _store(store: Store, watch: Watch, states: Sequence[AlertState], now: dateti
 
 
 def _locked(path: Path, *, make: bool) -> IO[bytes]:
-    """The file, locked. Raises BlockingIOError if another process has the lock, and OSError if there is not a file."""
+    """The file, locked. Raises BlockingIOError if another process has the lock, and OSError if there is no file."""
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0)
     file = os.fdopen(os.open(path, flags, 0o600), "r+b", 0)
     try:

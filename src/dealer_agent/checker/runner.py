@@ -42,7 +42,7 @@ def open_client() -> httpx.AsyncClient:
 
 
 async def run_checks(url: str, options: Options, client: httpx.AsyncClient, listener: Listener) -> list[Verdict]:
-    """The verdicts of all checks of the dealer agent at a URL. Raises NotChecked if there is not a card."""
+    """The verdicts of all checks of the dealer agent at a URL. Raises NotChecked if there is no card."""
     began = time.monotonic()
     wire = Wire(client, rate=options.rate, deadline=began + options.seconds)
     targets: list[Target] = []

@@ -83,7 +83,7 @@ def check(
         if path.suffix not in REPORTS:
             raise typer.BadParameter(f"the name ends with one of {', '.join(REPORTS)}", param_hint="--report")
         if not path.absolute().parent.is_dir():
-            raise typer.BadParameter(f"there is not a folder {path.parent}", param_hint="--report")
+            raise typer.BadParameter(f"there is no folder {path.parent}", param_hint="--report")
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter("an address begins with http:// or https://", param_hint="URL")
     _known(only, revision, binding)

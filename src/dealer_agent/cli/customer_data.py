@@ -239,7 +239,7 @@ def _ordinary_file(path: Path | None) -> Path | None:
     if path.exists() and not path.is_file():
         raise typer.BadParameter("that is no ordinary file")
     if not path.parent.is_dir():
-        raise typer.BadParameter(f"there is not a folder {path.parent}")
+        raise typer.BadParameter(f"there is no folder {path.parent}")
     return path
 
 

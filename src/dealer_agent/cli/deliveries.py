@@ -93,7 +93,7 @@ def retry(
     everything: Annotated[bool, typer.Option("--all", help="All deliveries that wait or are undeliverable.")] = False,
     channel: ChannelOption = None,
 ) -> dict[str, int]:
-    """Try undeliverable and waiting deliveries again at once. The running service sends them with the same id and bytes."""
+    """Try waiting and undeliverable deliveries again at once. The service sends them with the same id and bytes."""
     if (delivery_id is None) != everything:
         raise typer.BadParameter("name one delivery, or give --all (with --channel NAME for those of one channel)")
     if delivery_id is not None and channel is not None:
@@ -102,9 +102,7 @@ def retry(
         record = None if delivery_id is None else _delivery(tx, delivery_id)
         if record is not None and record.state in ("sent", "dropped"):
             again = "; dealer-agent deliveries send-again sends it again" if record.state == "sent" else ""
-            fail(
-                f"Delivery {delivery_id} was {record.state}: only one that waits or is undeliverable is tried again{again}"
-            )
+            fail(f"Delivery {delivery_id} was {record.state}, so it is not tried again{again}")
         count = retry_deliveries(tx, delivery_id=delivery_id, channel=channel)
         if channel is not None and not count:
             _check_channel(dealer, channel)

@@ -243,7 +243,7 @@ def history(
         imported, refused = list_imports(tx, limit + 1), list_refused_imports(tx, limit + 1)
     both: list[ImportRecord | RefusedImport] = [*imported, *refused]
     imports = limited(sorted(both, key=lambda each: each.at, reverse=True), limit)
-    columns = ("At", "File", "Layout", "Outcome", *_COUNTED, "Rooftops", "ParsedFeed")
+    columns = ("At", "File", "Layout", "Outcome", *_COUNTED, "Rooftops", "Feed")
     rows = [
         (
             *(dealer.local(each.at), each.source, each.layout),
@@ -295,7 +295,7 @@ def _show_feed(feed: ParsedFeed) -> None:
     if feed.columns_withheld:
         out.print(f"Columns never read (cost and the like): {_some(feed.columns_withheld, COLUMNS_SHOWN)}")
     _show_row_problems("Refused rows", feed.refused, feed.counts.refused)
-    _show_row_problems("Repeated rows", tuple(map(_remark, feed.repeated_vins)), feed.counts.repeated_vins)
+    _show_row_problems("Repeated rows", tuple(map(_repeated_row, feed.repeated_vins)), feed.counts.repeated_vins)
     _show_row_problems("Worth a look", feed.warnings, feed.counts.warnings)
 
 
@@ -316,7 +316,7 @@ def _show_row_problems(title: str, row_problems: tuple[RowProblem, ...], count: 
         out.print(f"... and {count - ROW_PROBLEMS_SHOWN:,} more")
 
 
-def _remark(repeat: Repeat) -> RowProblem:
+def _repeated_row(repeat: Repeat) -> RowProblem:
     *earlier, last = map(str, repeat.lines)
     text = f"also on line {_some(earlier, LINES_SHOWN)}; line {last} counts"
     return RowProblem(repeat.lines[-1], repeat.identifier, text)

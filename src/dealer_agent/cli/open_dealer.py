@@ -135,7 +135,7 @@ def open_installation(directory: Path, *, for_changes: bool = False) -> Iterator
 def require_keys(installation: Installation) -> None:
     """Ends the command if the installation has no key."""
     if installation.cipher is None:
-        fail(f"There is not a key: put {KEY_FILE_NAME} back from your backup, or set {KEYS_VARIABLE}")
+        fail(f"There is no key: put {KEY_FILE_NAME} back from your backup, or set {KEYS_VARIABLE}")
 
 
 def find_settings(folder: DealerFolder) -> Settings:

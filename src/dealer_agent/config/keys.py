@@ -18,7 +18,7 @@ KEYS_VARIABLE = "DEALER_AGENT_KEYS"
 KEY_FILE_NAME = "dealer-agent.keys"
 
 _PERMANENT_IS_MISSING = (
-    "has no permanent secret: add the entry that begins with lasting: and that `dealer-agent keys create --print` shows; "
+    "has no permanent secret: add the entry `lasting:...` that `dealer-agent keys create --print` shows; "
     "every machine with the same database needs the same one"
 )
 
@@ -159,9 +159,9 @@ def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
         made.unlink(missing_ok=True)
 
 
-def sync_folder(directory: Path) -> None:
-    """Makes a rename or a new file in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def sync_folder(folder: Path) -> None:
+    """Makes a rename or a new file in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

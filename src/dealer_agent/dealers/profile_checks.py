@@ -324,7 +324,8 @@ _PORT = re.compile(r":[0-9]{1,5}$")
 def canonical_host(host: str) -> str:
     """A host name in lower case, with IDNA labels, without a port and without a dot at its end.
 
-    Raises ValueError, with a sentence for people, for an IP address, a wildcard and anything else that is not a host name.
+    Raises ValueError with a sentence for people: for an IP address, a wildcard, or another text that is not a host
+    name.
     """
     name = _PORT.sub("", host.strip()).removesuffix(".")
     if "*" in name:

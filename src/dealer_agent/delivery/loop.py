@@ -88,8 +88,8 @@ class DeliveryLoop:
 
     `find_due_dealers` returns the dealers that may have due deliveries, the longest waiting first. `find_outlets`
     raises StorageError and SettingsError for a dealer that can send nothing now. Both run in a thread. `on_result` gets
-    each attempt with its result: sent, failed, undeliverable or dropped. `begin_span` begins the span of an attempt of a
-    dealer, if traces are on.
+    each attempt with its result: sent, failed, undeliverable or dropped. `begin_span` begins the span of an attempt of
+    a dealer, if traces are on.
     """
 
     store: Store
@@ -267,7 +267,7 @@ class DeliveryLoop:
                     capacity = self._capacity(breaker, at_receiver[dealer_id, receiver])
                     group.setdefault(dealer_id, {})[receiver] = capacity
                 else:
-                    # They are undeliverable, which needs no slot.
+                    # They become undeliverable, which needs no slot.
                     shares[dealer_id][receiver] = CONCURRENCY
         granted = share_slots(healthy, used, total=PROCESS_CONCURRENCY, of_dealer=CONCURRENCY)
         left = PROCESS_CONCURRENCY - used.total() - _count(granted)

@@ -7,7 +7,7 @@ A file and an environment variable have the same text. Commas separate entries l
     k-0m4x8c1v5t:9bX...
     lasting:Qw8...
 
-The entry `permanent` is not a key of customer data. It is the secret that a key rotation never replaces.
+The entry `lasting` is the permanent secret. It is not a key of customer data, and a key rotation never replaces it.
 """
 
 import re

@@ -79,7 +79,7 @@ class WatchedFolder:
                     if stat.S_ISREG(about.st_mode):
                         found.append(_Found(about.st_ctime_ns, about.st_size, Path(entry.path)))
         except FileNotFoundError:
-            raise FeedSourceError(f"there is not a folder {self._folder}: make it, or change path") from None
+            raise FeedSourceError(f"there is no folder {self._folder}: make it, or change path") from None
         except OSError as error:
             raise FeedSourceError(f"the folder {self._folder} cannot be read: {error.strerror}") from None
         return sorted(found)[:MOST_FILES]

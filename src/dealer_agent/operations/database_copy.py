@@ -51,7 +51,7 @@ def copy_database(
     parsed = database_url(url if is_sqlite(url) else admin_url or url)
     require_private(parsed)
     if is_sqlite(url) and not (source := Path(str(parsed.database)).absolute()).exists():
-        raise OperationError(f"there is not a database {source} yet: start the service once, or import the inventory")
+        raise OperationError(f"there is no database {source} yet: start the service once, or import the inventory")
     if not is_sqlite(url) and admin_url is not None:
         require_same_database(url, admin_url)
     with _connected(open_engines(parsed, 1)) as connection:
@@ -66,8 +66,8 @@ def _copy(connection: Connection, folder: Path, on_progress: Progress) -> tuple[
     if revision not in known_revisions():
         # Columns that this version does not know would be missing in the backup.
         raise OperationError(
-            f"the database has schema {revision}, and this version knows {FIRST_SCHEMA_VERSION} to {SCHEMA_VERSION}: make "
-            "the backup with the version of the service"
+            f"the database has schema {revision}, and this version knows {FIRST_SCHEMA_VERSION} to {SCHEMA_VERSION}: "
+            "make the backup with the version of the service"
         )
     there = set(found.get_table_names())
     # An older database lacks some tables and columns. Those of other programs are not copied.

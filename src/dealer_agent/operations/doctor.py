@@ -72,7 +72,7 @@ def examine(examined: Examined) -> list[CheckResult]:
             url, many = installation.database_url, installation.only is None
             if is_sqlite(url) and not Path(str(database_url(url).database)).exists():
                 yield DoctorFinding(
-                    "problem", "there is not a database yet", "dealer-agent inventory import FILE makes it"
+                    "problem", "there is no database yet", "dealer-agent inventory import FILE makes it"
                 )
                 return
             examined.opened = Store.open(url, installation.cipher, many_dealers=many)

@@ -64,7 +64,7 @@ def require_cipher(cipher: Cipher | None) -> None:
     """Raises OperationError without keys."""
     if cipher is None:
         raise OperationError(
-            f"There is not a key: put {KEY_FILE_NAME} back from your backup or set {KEYS_VARIABLE}; "
+            f"There is no key: put {KEY_FILE_NAME} back from your backup or set {KEYS_VARIABLE}; "
             "for a dealer that has no leads yet, dealer-agent keys create makes a key"
         )
 

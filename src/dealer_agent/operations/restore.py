@@ -81,7 +81,7 @@ def restore_backup(
 
     It appears when it is complete. The `keyring` (`keyring_for`) decides whether the backup is authentic. Without one,
     nothing is read unless the caller wants it `unverified`. With `write_keys`, the folder gets the keys as its key
-    file. With `hold`, deliveries that wait are undeliverable, and their number
+    file. With `hold`, deliveries that wait become undeliverable, and their number
     is returned. Raises BackupUnreadable, OperationError, OSError and any
     StorageError.
     """

@@ -1,9 +1,10 @@
 """The checks of a request to a skill, in their order (docs/protocol.md#order-of-checks).
 
-A guard is one function. It checks one thing, and raises ProtocolError to refuse the request. `HEAD_GUARDS`, `BODY_GUARDS`
-and `REQUEST_GUARDS` at the end of this module are the order. Between them, a request over ASGI waits for its body, and
-then for its turn in the queue of the process. The fast path waits for nothing and calls `pass_all_guards`. Consent and
-business rules come last: they are checked in the transaction that stores a lead (`lead_intake`).
+A guard is one function. It checks one thing, and raises ProtocolError to refuse the request. `HEAD_GUARDS`,
+`BODY_GUARDS` and `REQUEST_GUARDS` at the end of this module are the order. Between them, a request over ASGI waits for
+its body, and then for its turn in the queue of the process. The fast path waits for nothing and calls
+`pass_all_guards`. Consent and business rules come last: they are checked in the transaction that stores a lead
+(`lead_intake`).
 
 If machines share their rate limits, a guard only notes what it counts. `pass_guards` then waits for the shared store.
 """

@@ -97,17 +97,17 @@ def check_keys(tx: Transaction) -> bool:
 def check_owner(tx: Transaction) -> bool:
     """Checks that this folder is the one that uses the dealer's id on this database. Returns whether keys are recorded.
 
-    One recorded key, or the permanent secret, is proof enough: an old copy of the keys may import. Without recorded keys
-    any folder may, because nothing distinguishes them. So may a folder without keys on SQLite, whose file is normally
-    in the folder: a lost key does not stop imports. Raises KeyMissing for a folder without keys on PostgreSQL, and
-    WrongKey.
+    One recorded key, or the permanent secret, is proof enough: an old copy of the keys may import. Without recorded
+    keys any folder may, because nothing distinguishes them. So may a folder without keys on SQLite, whose file is
+    normally in the folder: a lost key does not stop imports. Raises KeyMissing for a folder without keys on PostgreSQL,
+    and WrongKey.
     """
     proofs = READ_PROOFS.read(tx, {})
     if proofs and tx.given_cipher is None:
         if tx.connection.dialect.name == "sqlite":
             return True
         raise KeyMissing(
-            f"the dealer {tx.dealer_id} has keys on this database, and there is not a key here: put its dealer-agent.keys "
+            f"the dealer {tx.dealer_id} has keys on this database, and there is no key here: put its dealer-agent.keys "
             "beside dealer.toml, or set DEALER_AGENT_KEYS; if this is another dealer, give it another id in dealer.toml"
         )
     if proofs and not any(_is_proof(tx, key_id, proof) for key_id, proof in proofs):
@@ -264,4 +264,5 @@ def _proof_context(tx: Transaction, key_id: str) -> tuple[str, ...]:
 
 
 def _permanent_purpose(tx: Transaction) -> str:
-    return f"proof of the permanent secret: {tx.dealer_id}"
+    # Stored proofs are made with this text. It never changes.
+    return f"proof of the lasting secret: {tx.dealer_id}"

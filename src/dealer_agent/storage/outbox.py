@@ -287,7 +287,7 @@ RETRY = (
     .values(state="waiting", created_at=bindparam("at"), due_at=bindparam("at"), attempts=0, settled_at=None)
 )
 
-# A undeliverable delivery that waits again comes before the later ones of its lead.
+# An undeliverable delivery that waits again comes before the later ones of its lead.
 PUT_IN_ORDER = (
     update(outbox)
     .where(of_dealer(outbox), outbox.c.state == "waiting")

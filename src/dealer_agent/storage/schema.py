@@ -307,9 +307,9 @@ lead_contacts = dealer_table(
     of=leads,
 )
 
-# The channels that were withdrawn for a contact point, and the last time. `contact_hash` is made with a lasting key. A
-# row outlives the customer's leads, so that an old consent that an agent sends again allows nothing. The rows are
-# derived from `consent_events`.
+# The channels that were withdrawn for a contact point, and the last time. `contact_hash` is made with the permanent
+# secret. A row outlives the customer's leads, so that an old consent that an agent sends again allows nothing. The rows
+# are derived from `consent_events`.
 withdrawals = dealer_table(
     "withdrawals",
     columns(LargeBinary, "contact_hash"),
@@ -330,7 +330,7 @@ consent_proofs = dealer_table(
     of=leads,
 )
 
-# The contact points of erased customers, as hashes that are made with a lasting key: they find the proofs.
+# The contact points of erased customers, as hashes that are made with the permanent secret: they find the proofs.
 proof_contacts = dealer_table(
     "proof_contacts",
     columns(LargeBinary, "contact_hash"),
@@ -381,11 +381,12 @@ places = dealer_table(
     of=appointments,
 )
 
-# One row for each delivery. `state` is waiting, sent, undeliverable or dropped; a waiting row with a lease is being sent.
-# `event_id` is the reason of the delivery (`dealers.routing.NewDelivery`). `document` is what the first attempt sent;
-# every later attempt sends the same bytes. It is empty before the first attempt and after the last. `unknown` counts
-# the attempts that may have arrived. `follows` is an earlier delivery of the same lead to the same receiver: this one
-# waits until that one is sent, undeliverable or dropped. `trace` is the header `traceparent` of the request, if traces are on.
+# One row for each delivery. `state` is waiting, sent, undeliverable or dropped. A waiting row with a lease is being
+# sent. `event_id` is the reason of the delivery (`dealers.routing.NewDelivery`). `document` is what the first attempt
+# sent; every later attempt sends the same bytes. It is empty before the first attempt and after the last. `unknown`
+# counts the attempts that may have arrived. `follows` is an earlier delivery of the same lead to the same receiver:
+# this one waits until that one is sent, undeliverable or dropped. `trace` is the header `traceparent` of the request,
+# if traces are on.
 outbox = dealer_table(
     "outbox",
     columns(String, "delivery_id", "lead_id", "event_id", "kind", "state", "lease", "follows", "trace"),

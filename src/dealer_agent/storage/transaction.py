@@ -118,7 +118,7 @@ class Transaction:
         cipher = self.given_cipher
         if cipher is None:
             raise KeyMissing(
-                "customer data is encrypted and there is not a key here: set DEALER_AGENT_KEYS, or put the key file "
+                "customer data is encrypted and there is no key here: set DEALER_AGENT_KEYS, or put the key file "
                 "dealer-agent.keys beside dealer.toml or installation.toml; if there never was one, `dealer-agent keys "
                 "create` makes it"
             )

@@ -130,7 +130,7 @@ def test_a_readable_value_is_not_reported(column: str, member: str, text: str, v
 @pytest.mark.parametrize(
     ("column", "name", "most"), [("year", "year", 60), ("vehicle_type", "vehicle_type", 60), ("status", "status", 60)]
 )
-def test_a_remark_repeats_the_beginning_of_a_long_cell(column: str, name: str, most: int) -> None:
+def test_a_problem_repeats_the_beginning_of_a_long_cell(column: str, name: str, most: int) -> None:
     for length in (most, most + 1):
         (row_problem,) = feed_of(**{column: "x" * length}).warnings
         assert row_problem.text.startswith(f"{name}: {'x' * most!r} is not understood; ")
@@ -389,6 +389,6 @@ def test_each_item_of_an_array_is_one_line() -> None:
     assert unit.features == ("Glass roof", "A|B", "C, D")
 
 
-def test_a_record_of_dealercom_is_read_without_remarks() -> None:
+def test_a_record_of_dealercom_is_read_without_problems() -> None:
     feed = read_feed(json.dumps([DEALERCOM]).encode())
     assert (feed.warnings, feed.columns_not_understood, feed.columns_withheld) == ((), (), ("invoicePrice",))

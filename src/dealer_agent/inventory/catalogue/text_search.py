@@ -1,7 +1,7 @@
 """Free-text search with an inverted index (docs/protocol.md#inventory-search). Pure.
 
-`inventory.canonical_words` defines the words of a listing and the terms of a query. The index has the rows of each word, in
-three ranks of weight. Words are sorted, so words with the same prefix are adjacent, and so are their rows.
+`inventory.canonical_words` defines the words of a listing and the terms of a query. The index has the rows of each
+word, in three ranks of weight. Words are sorted, so words with the same prefix are adjacent, and so are their rows.
 """
 
 from array import array

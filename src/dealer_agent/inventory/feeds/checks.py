@@ -1,6 +1,6 @@
 """The checks of a feed before it replaces the stock: their settings, and what each of them says. Pure.
 
-`CHECKS` has one row for each check. `inventory.feeds.counts` counts what they check. The explanation is in
+`CHECKS` has one row for each check. `inventory.feeds.counts` counts what they compare. The explanation is in
 docs/reference/feeds.md#checks-of-a-feed.
 """
 

@@ -1,4 +1,4 @@
-"""Counts what the checks of a feed check: values of the file, and differences from the stock. Pure."""
+"""Counts what the checks of a feed compare: values of the file, and differences from the stock. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter

@@ -30,8 +30,8 @@ _ROOFTOP_HINTS = 8
 class ParsedRow:
     """The result for one row, and problems for the report.
 
-    `filled` are the members with a value. `misread` has those whose value is not understood: the value, and a problem. A
-    row that identifies no unit has `refused` and no `identifier`. A row of a sold unit has an `identifier` and no
+    `filled` are the members with a value. `misread` has those whose value is not understood: the value, and a problem.
+    A row that identifies no unit has `refused` and no `identifier`. A row of a sold unit has an `identifier` and no
     `unit`.
     """
 
