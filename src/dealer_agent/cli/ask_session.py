@@ -37,7 +37,7 @@ Data = TypeVar("Data", bound=msgspec.Struct)
 
 
 class Exit(IntEnum):
-    """The exit codes beside 0 for an answer."""
+    """The exit codes beside 0 for a response."""
 
     FAILED = 1
     USAGE = 2
@@ -85,7 +85,7 @@ class Session:
             _fail(error, again)
 
     def ask(self, skill: Skill, members: Mapping[str, Any], kind: type[Data], show: Callable[[Data], None]) -> Any:
-        """Asks, and shows the answer to people. Returns its data as they were received, for `--json`."""
+        """Asks, and shows the response to people. Returns its data as they were received, for `--json`."""
 
         async def asked(agent: DealerAgent) -> tuple[Any, Data | None]:
             reply = await agent.ask(skill, members)

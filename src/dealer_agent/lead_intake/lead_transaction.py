@@ -1,4 +1,4 @@
-"""Stores one lead in one transaction, or repeats the answer to its idempotency key.
+"""Stores one lead in one transaction, or repeats the response to its idempotency key.
 
 The writer may run a transaction again, so it changes nothing but the database.
 """
@@ -69,9 +69,9 @@ Result = Answer | ProtocolError
 
 
 class _StoredAnswer(Struct, omit_defaults=True):
-    """The answer stored for an idempotency key.
+    """The response stored for an idempotency key.
 
-    `without_a_time` is the id of a lead that was stored without a time for its visit. There is no answer to repeat.
+    `without_a_time` is the id of a lead that was stored without a time for its visit. There is no response to repeat.
     """
 
     data: msgspec.Raw = msgspec.Raw(b"null")
@@ -101,7 +101,7 @@ class LeadTransaction:
         return self._store_lead()[1] if key is UNSET else self._store_once(key)
 
     def _store_once(self, key: str) -> Result:
-        """Repeats the answer that is stored for the idempotency key. Without one, stores the lead and its answer.
+        """Repeats the response that is stored for the idempotency key. Without one, stores the lead and its response.
 
         Errors are not stored. After AppointmentTimeUnavailable, a repeated request tries to book the visit.
         """
@@ -159,7 +159,7 @@ class LeadTransaction:
         return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit)
 
     def _store_lead(self) -> tuple[str, Result]:
-        """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the answer."""
+        """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the response."""
         lead, tx = self.lead, self.tx
         accepted = self.accepted or accept_lead(lead, self.catalogue, tx.now)
         vehicle = vehicle_key(lead.request.vehicle_of_interest, accepted.found)
@@ -193,7 +193,7 @@ class LeadTransaction:
             raise consent_was_withdrawn()
 
     def _store_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> tuple[str, Result]:
-        """Stores a new lead. The answer discloses nothing of `first_id`, which may be a lead of the same person."""
+        """Stores a new lead. The response discloses nothing of `first_id`, which may be a lead of the same person."""
         lead, tx, lead_id = self.lead, self.tx, new_ulid()
         visit = self._decide_visit(accepted.found, None)
         rooftop = visit.rooftop if visit else self._home(accepted.found) or self.context.timetable.first
@@ -216,7 +216,7 @@ class LeadTransaction:
         """Adds the new parts of this lead to an earlier one of the same sender, and delivers them.
 
         A sender without a token may be anybody who knows the customer's contact points. Its request replaces nothing,
-        its visit is only requested, and the answer depends only on this request.
+        its visit is only requested, and the response depends only on this request.
         """
         lead, lead_id = self.lead, earlier.lead.lead_id
         if lead.is_trusted:

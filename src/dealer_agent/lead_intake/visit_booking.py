@@ -178,7 +178,7 @@ class VisitBooking:
     ) -> VisitDecision:
         """A visit that a sender without a token adds to a lead with the `earlier` visits. It is only `requested`.
 
-        It changes no booked visit, and the answer discloses none. A repeated request is stored once.
+        It changes no booked visit, and the response discloses none. A repeated request is stored once.
         """
         kind = VISIT_KIND_OF[request.appointment_type]
         same = [record for record in earlier if record.kind == kind and record.read_request() == request]
