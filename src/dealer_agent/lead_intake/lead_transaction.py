@@ -46,7 +46,6 @@ from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import idempotency
 from dealer_agent.storage import leads as stored_leads
-from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits
 from dealer_agent.storage.consents import (
     REVOKED_BEFORE,
     consents_of,
@@ -56,6 +55,7 @@ from dealer_agent.storage.consents import (
 )
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import Booked, booked_visits, visits_of
 from dealer_agent.storage.withdrawals import withdrawn_by_events, withdrawn_since
 
 MOST_ADDITIONS = 50
@@ -145,7 +145,7 @@ class LeadTransaction:
         found, _ = find_vehicle(self.lead.request, self.catalogue)
         stored = stored_leads.get_lead(self.tx, lead_id)
         assert stored is not None, "an answer is deleted with its lead"
-        visits = appointments_of(self.tx, lead_id)
+        visits = visits_of(self.tx, lead_id)
         waiting = find_unavailable(visits, request)
         if waiting is None or cannot_be_driven(self.lead.request, found):
             visit = self._booking.refuse(request, self._home(found))
@@ -228,7 +228,7 @@ class LeadTransaction:
         )
         visit = None
         if lead.request.appointment is not UNSET:
-            visit = self._decide_visit(accepted.found, appointments_of(self.tx, lead_id))
+            visit = self._decide_visit(accepted.found, visits_of(self.tx, lead_id))
             if visit is not None and visit.is_new:
                 addition.appointment = RequestedVisit(lead.request.appointment, visit.reply)
         requested = self._home(accepted.found) or self.context.timetable.first
