@@ -55,7 +55,7 @@ class IntakeSetup:
         token: str | None = TOKEN,
         granted_at: str = GRANTED_AT,
     ) -> dict[str, Any]:
-        """The `data` of the answer."""
+        """The `data` of the response."""
         answer = self.answer(lead, now, lot, token=token, granted_at=granted_at)
         answered: dict[str, Any] = msgspec.json.decode(answer.data)
         return answered
@@ -69,7 +69,7 @@ class IntakeSetup:
         token: str | None = TOKEN,
         granted_at: str = GRANTED_AT,
     ) -> Answer:
-        """The answer to the sender with this token; None is a sender without one."""
+        """The response to the sender with this token; None is a sender without one."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
         if token is not None:

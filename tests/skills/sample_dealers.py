@@ -140,7 +140,7 @@ def customer(**members: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An answer of either binding: `data` of a success, `error` (part 2.8) of a refusal."""
+    """A response of either binding: `data` of a success, `error` (part 2.8) of a refusal."""
 
     status: int
     raw: bytes
@@ -167,7 +167,7 @@ class SampleDealer:
     _client: httpx.AsyncClient
 
     def send(self, payload: Any, binding: str = "http", *, token: str | None = None) -> Outcome:
-        """The answer to one payload."""
+        """The response to one payload."""
         outcome: Outcome = self._portal.call(self._send, payload, binding, token)
         return outcome
 

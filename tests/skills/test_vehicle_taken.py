@@ -57,7 +57,7 @@ def intake(new_intake: OpenIntake) -> IntakeSetup:
 
 
 def book(intake: IntakeSetup, clock: str, stock: str = "N1", lot: Catalogue = LOT, **members: Any) -> dict[str, Any]:
-    """The answer to a new customer who wants to drive a vehicle."""
+    """The response to a new customer who wants to drive a vehicle."""
     return intake.take(asking(visit(at(clock)), stock, **members), NOW, lot)
 
 

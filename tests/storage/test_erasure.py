@@ -125,7 +125,7 @@ def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWri
     names = {words.encode() for words in SAID["Sam"]}
     assert lock_at(TUESDAY, two, DEALER, erase_lead, "L1", consent_too=True)
     gone = before - sealed_values(two)
-    # Customer, payload, agent, addition, reply, delivery, two contacts, their vehicle twice, events, visits.
+    # Customer, payload, agent, addition, response, delivery, two contacts, their vehicle twice, events, visits.
     assert len(gone) == 16
     held = everything(two)
     assert not [value for value in gone if value in held]

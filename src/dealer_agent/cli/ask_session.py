@@ -47,7 +47,7 @@ class Exit(IntEnum):
 
 
 EXIT_CODES = (
-    "Exit codes: 0 answered; 1 the reply breaks the protocol, or nothing was sent; 2 a wrong option; 3 the dealer "
+    "Exit codes: 0 answered; 1 the response breaks the protocol, or nothing was sent; 2 a wrong option; 3 the dealer "
     "refused the request; 4 no such vehicle, or it is sold; 5 no dealer agent answers at URL."
 )
 

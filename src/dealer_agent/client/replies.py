@@ -57,7 +57,7 @@ class SkillResponse(Struct, frozen=True):
             return decode_lenient(self.data, kind)
         except (msgspec.ValidationError, RecursionError) as error:
             raise MalformedResponse(
-                f"The reply has another form than {kind.__name__}: {error}", http_status=200
+                f"The response has another form than {kind.__name__}: {error}", http_status=200
             ) from None
 
 
@@ -132,7 +132,7 @@ def _has_object(value: object, name: str) -> bool:
 
 
 def _malformed(what: str, received: Received) -> MalformedResponse:
-    return MalformedResponse(f"The reply of {received.url} {what}.", http_status=received.status, body=received.body)
+    return MalformedResponse(f"The response of {received.url} {what}.", http_status=received.status, body=received.body)
 
 
 def refusal(error: Any, received: Received) -> Refused | Unreachable | MalformedResponse:

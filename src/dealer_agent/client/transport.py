@@ -134,7 +134,7 @@ class Transport:
         except _NOT_SENT as error:
             raise Unreachable(f"{request.url} cannot be reached: {_reason(error)}", may_have_arrived=False) from None
         except (httpx.HTTPError, httpx.StreamError, TimeoutError) as error:
-            raise Unreachable(f"{request.url} sent no reply: {_reason(error)}", may_have_arrived=True) from None
+            raise Unreachable(f"{request.url} sent no response: {_reason(error)}", may_have_arrived=True) from None
         finally:
             self._http.cookies.clear()
             if self._on_exchange is not None:
@@ -147,7 +147,7 @@ class Transport:
             exchange |= {"status": response.status_code, "headers": dict(response.headers)}
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise MalformedResponse(
-                    f"{request.url} sent a compressed reply, which the request did not allow.",
+                    f"{request.url} sent a compressed response, which the request did not allow.",
                     http_status=response.status_code,
                 )
             body = bytearray()
@@ -175,7 +175,7 @@ class Transport:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError | httpx.TimeoutException):
-        return "no answer in time"
+        return "no response in time"
     return str(error) or type(error).__name__
 
 
