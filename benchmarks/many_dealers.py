@@ -155,7 +155,7 @@ def _write(connection: psycopg.Connection, sizes: dict[str, int]) -> None:
             " FROM sizes JOIN pool ON number < units ORDER BY dealer_id, vehicle_id",
             "INSERT INTO imports (dealer_id, revision, at, source, layout, full_file, added, changed, unchanged, sold,"
             " back) SELECT dealer_id, 1, {now}, 'benchmark', 'canonical', true, units, 0, 0, 0, 0 FROM sizes",
-            "INSERT INTO revisions (dealer_id, stock_revision, token_revision, settings_revision)"
+            "INSERT INTO revisions (dealer_id, stock_counter, token_counter, settings_counter)"
             " SELECT dealer_id, 1, 0, 1 FROM sizes",
         ):
             cursor.execute(statement.format(now=now).encode())

@@ -12,7 +12,7 @@ from dealer_agent.storage.columns import is_sealed
 INTRODUCTION = """\
 The database has {tables} tables, the same on SQLite and PostgreSQL. Every primary key begins with `dealer_id`, so the
 rows of a dealer are apart from those of others. On PostgreSQL, [row-level security](../explanation/isolation.md)
-enforces it. The newest schema revision is {revision}.
+enforces it. The newest schema version is {revision}.
 
 A *time* is a 64-bit number of microseconds since 1970 in UTC. *Encrypted* bytes are text of a sender or data about a
 person: each value is bound to its table, column and row. *External text* comes from another program or person; U+0000
@@ -36,7 +36,7 @@ def data_model_page() -> str:
     tables = schema.metadata.tables.values()
     return page(
         "Data model",
-        INTRODUCTION.format(tables=len(tables), revision=schema.SCHEMA_REVISION),
+        INTRODUCTION.format(tables=len(tables), revision=schema.SCHEMA_VERSION),
         ["\n\n".join(filter(None, (f"## {each.name}", comments.get(each.name), _columns(each)))) for each in tables],
     )
 

@@ -104,7 +104,7 @@ class OpenInstallation:
         return CustomerLinks(
             dealer_id=settings.dealer.id,
             base_url=settings.base_url(self.installation.listens_at),
-            key=cipher.lasting_key("customer links"),
+            key=cipher.permanent_key("customer links"),
             valid=timedelta(days=settings.mail.links_valid_days),
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import create_engine, update
 from tests.acceptance.dealers import stocked_dealer
-from tests.skills.shop import a_lead
+from tests.skills.sample_dealers import a_lead
 from tests.skills.visiting import listing
 
 from dealer_agent.config import Settings, load_settings

@@ -89,7 +89,7 @@ def files_of(folder: Path, url: str) -> Iterator[tuple[Path, bytes]]:
 
 
 class Reader:
-    """Somebody who has every key that still exists, the lasting secret too.
+    """Somebody who has every key that still exists, the permanent secret too.
 
     No context is needed: without its tag, AES-GCM is AES in counter mode.
     """
@@ -97,9 +97,9 @@ class Reader:
     def __init__(self, folder: Path, more: Iterable[bytes] = ()) -> None:
         """`more` are further keys, with unknown ids."""
         keyring = Keyring.parse((folder / "dealer-agent.keys").read_text())
-        assert keyring.lasting is not None
+        assert keyring.permanent is not None
         info = b"dealer-agent vault 1: encryption"
-        every = [*keyring.keys, ("lasting", keyring.lasting)]
+        every = [*keyring.keys, ("lasting", keyring.permanent)]
         self._keys = {key_id: HKDF(SHA256(), 32, salt=None, info=info).derive(key) for key_id, key in every}
         self._keys |= {f"key {n}": HKDF(SHA256(), 32, None, info).derive(key) for n, key in enumerate(more)}
         self.values = 0

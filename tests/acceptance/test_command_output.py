@@ -118,7 +118,7 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     again, _ = lead()
     sent, *_ = dealer.settle(again, state="sent", settled_at=now, attempts=1, problem=PROBLEM)
     waiting, *_ = dealer.settle(lead()[0], attempts=3, problem=PROBLEM)
-    parked, *_ = dealer.settle(lead()[0], state="parked", settled_at=now, attempts=9, problem=PROBLEM)
+    undeliverable, *_ = dealer.settle(lead()[0], state="undeliverable", settled_at=now, attempts=9, problem=PROBLEM)
     requested = lead(appointment={"appointment_type": "test_drive"})[1]
     at = ("--at", later.isoformat())
     feed = folder / f"{'export-of-the-inventory-' * 3}.csv"
@@ -156,7 +156,7 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "appointments cancel": (lead(drive_at=soon)[1], *here),
         "deliveries list": here,
         "deliveries show": (waiting, *here),
-        "deliveries retry": (parked, *here),
+        "deliveries retry": (undeliverable, *here),
         "deliveries send-again": (sent, *here),
         "consent show": (shown, *here),
         "consent revoke": (lead()[0], "--channel", "email", *here),

@@ -71,9 +71,9 @@ def sent_and_not(tmp_path: Path) -> Outbox:
         def job(tx: Transaction) -> dict[str, str]:
             record_lead(tx, record, consent, contacts=[], vehicle_key=None)
             made: dict[str, str] = {}
-            for number, state in enumerate(("waiting", "sent", "parked", "dropped", "being sent")):
+            for number, state in enumerate(("waiting", "sent", "undeliverable", "dropped", "being sent")):
                 at = now + timedelta(milliseconds=number)
-                receiver: Receiver = (NORTH, "web" if state == "parked" else "crm")
+                receiver: Receiver = (NORTH, "web" if state == "undeliverable" else "crm")
                 (made[state],) = outbox.enqueue(at_time(tx, at), "01LEAD", [NewDelivery("lead", *receiver)])
                 if state == "waiting":
                     continue
@@ -85,8 +85,8 @@ def sent_and_not(tmp_path: Path) -> Outbox:
                 match state:
                     case "sent":
                         outbox.settle_sent(at_time(tx, now), mine)
-                    case "parked":
-                        outbox.park(at_time(tx, now), mine, "answered 503")
+                    case "undeliverable":
+                        outbox.give_up(at_time(tx, now), mine, "answered 503")
                     case "dropped":
                         outbox.drop(at_time(tx, now), mine, "the customer's data was erased")
             return made
@@ -102,17 +102,17 @@ def test_a_list_tells_of_each_where_it_goes_and_what_became_of_it(sent_and_not: 
     for state, delivery_id in sent_and_not.ids.items():
         assert state in rows[delivery_id]
         assert NORTH in rows[delivery_id]
-    assert "answered 503" in rows[sent_and_not.ids["parked"]]
+    assert "answered 503" in rows[sent_and_not.ids["undeliverable"]]
     assert "Sam" not in said
 
 
 @pytest.mark.parametrize(
     ("asked", "states"),
     [
-        (("--state", "parked"), {"parked"}),
+        (("--state", "undeliverable"), {"undeliverable"}),
         (("--state", "sent"), {"sent"}),
         (("--state", "waiting"), {"waiting", "being sent"}),
-        (("--channel", "web"), {"parked"}),
+        (("--channel", "web"), {"undeliverable"}),
         (("--state", "sent", "--channel", "web"), set()),
         (("--lead", "01OTHER"), set()),
         (("--limit", "1"), {"being sent"}),
@@ -125,16 +125,16 @@ def test_a_list_can_be_asked_for_less(sent_and_not: Outbox, asked: tuple[str, ..
 
 
 def test_one_is_shown_whole(sent_and_not: Outbox) -> None:
-    said = sent_and_not.run("show", sent_and_not.ids["parked"])
-    for word in ("parked", "01LEAD", NORTH, "web", "tries: 1", "problem: answered 503"):
+    said = sent_and_not.run("show", sent_and_not.ids["undeliverable"])
+    for word in ("undeliverable", "01LEAD", NORTH, "web", "tries: 1", "problem: answered 503"):
         assert word in said
     assert "There is no delivery 01NONE" in sent_and_not.refused("show", "01NONE")
 
 
-def test_one_that_is_parked_is_tried_again(sent_and_not: Outbox) -> None:
-    parked = sent_and_not.ids["parked"]
-    assert "1 delivery is tried again" in sent_and_not.run("retry", parked)
-    said = sent_and_not.run("show", parked)
+def test_one_that_is_undeliverable_is_tried_again(sent_and_not: Outbox) -> None:
+    undeliverable = sent_and_not.ids["undeliverable"]
+    assert "1 delivery is tried again" in sent_and_not.run("retry", undeliverable)
+    said = sent_and_not.run("show", undeliverable)
     assert "waiting" in said.splitlines()[0]
     assert "tries: 0" in said
 
@@ -145,7 +145,7 @@ def test_one_that_was_sent_is_sent_again_under_a_new_id(sent_and_not: Outbox) ->
     assert new_id not in sent_and_not.ids.values()
     assert "resend" in sent_and_not.run("show", new_id)
     assert "There is no delivery and no lead 01NONE" in sent_and_not.refused("send-again", "01NONE")
-    assert "deliveries retry" in sent_and_not.refused("send-again", sent_and_not.ids["parked"])
+    assert "deliveries retry" in sent_and_not.refused("send-again", sent_and_not.ids["undeliverable"])
 
 
 @pytest.mark.parametrize("state", ["sent", "dropped"])
@@ -158,13 +158,13 @@ def test_what_was_sent_or_must_not_be_is_not_tried_again(sent_and_not: Outbox, s
 )
 def test_all_or_those_of_a_channel_are_tried_again(sent_and_not: Outbox, words: tuple[str, ...], count: str) -> None:
     assert f"{count} tried again" in sent_and_not.run("retry", *words)
-    assert sent_and_not.ids["parked"] in sent_and_not.run("list", "--state", "waiting")
+    assert sent_and_not.ids["undeliverable"] in sent_and_not.run("list", "--state", "waiting")
 
 
 @pytest.mark.parametrize("words", [(), ("--channel", "web"), ("01A", "--all"), ("01A", "--channel", "web")])
 def test_a_retry_says_clearly_what_is_meant(sent_and_not: Outbox, words: tuple[str, ...]) -> None:
     assert "--all" in sent_and_not.refused("retry", *words)
-    assert sent_and_not.ids["parked"] in sent_and_not.run("list", "--state", "parked")
+    assert sent_and_not.ids["undeliverable"] in sent_and_not.run("list", "--state", "undeliverable")
 
 
 def test_a_dealer_without_leads_has_no_deliveries(tmp_path: Path) -> None:

@@ -81,22 +81,22 @@ def test_create_makes_the_file_of_a_dealer_who_has_none_and_never_another(tmp_pa
 
 def test_a_printed_key_is_one_for_the_environment(tmp_path: Path) -> None:
     first = command_here("keys", "create", "--print", cwd=tmp_path).stdout.strip()
-    assert Keyring.parse(first).lasting is not None
+    assert Keyring.parse(first).permanent is not None
     second = command_here("keys", "create", "--print", cwd=tmp_path, DEALER_AGENT_KEYS=first).stdout.strip()
     both = Keyring.parse(f"{second},{first}")
     assert len(both.ids) == 2
-    assert both.lasting == Keyring.parse(first).lasting
+    assert both.permanent == Keyring.parse(first).permanent
     assert not list(tmp_path.iterdir())
 
 
-def test_an_environment_without_the_databases_lasting_secret_is_refused(folder: Path) -> None:
+def test_an_environment_without_the_databases_permanent_secret_is_refused(folder: Path) -> None:
     keyring = Keyring.parse(key_file(folder).read_text())
-    old = render(replace(keyring, lasting=None)).strip()
+    old = render(replace(keyring, permanent=None)).strip()
     refused(command_here("leads", "list", "--dir", folder, DEALER_AGENT_KEYS=old), "lasting", "keys create --print")
     added = command_here("keys", "create", "--print").stdout.strip().partition(",")[2]
     assert added.startswith("lasting:")
     another = command_here("leads", "list", "--dir", folder, DEALER_AGENT_KEYS=f"{old},{added}")
-    refused(another, "lasting secret is not the one", "backup")
+    refused(another, "permanent secret is not the one", "backup")
     all_there(folder, DEALER_AGENT_KEYS=entries(folder))
 
 

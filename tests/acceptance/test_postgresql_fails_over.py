@@ -17,7 +17,7 @@ from tests.acceptance.running import Running, command_here, eventually, free_por
 from tests.servers.replication import Replicated, replicated_postgresql
 from tests.soak import SOAK
 from tests.storage.calls import read
-from tests.storage.samples import DEALER, VAULT, storing
+from tests.storage.samples import CIPHER, DEALER, storing
 from tests.storage.service_role import prepare
 
 from dealer_agent.storage.database_roles import Roles
@@ -87,7 +87,7 @@ def test_no_answered_lead_is_lost_when_the_standby_takes_over(
 
 @contextmanager
 def opened(url: str) -> Iterator[Store]:
-    with Store.open(url, VAULT) as store:
+    with Store.open(url, CIPHER) as store:
         yield store
 
 

@@ -55,7 +55,7 @@ OLD_LEAD, OLD_CONTACT = "01E00000000000000000000001", "email:sam@example.com"
 _numbers = itertools.count(8000)
 
 
-class Shop:
+class SampleDealer:
     """A service on one of the databases, and the commands that work on the same."""
 
     def __init__(self, running: Running, database: str) -> None:
@@ -103,7 +103,7 @@ class Shop:
         return [line for line in self.said("accesses", "list", "--limit", "1000").splitlines() if USER in line]
 
 
-def shop_on(folder: Path, database: str) -> Iterator[Shop]:
+def sample_dealer_on(folder: Path, database: str) -> Iterator[SampleDealer]:
     stocked_dealer(folder, DATABASE_URL=database)
     toml = folder / "dealer.toml"
     first, second, rest = toml.read_text().partition('[[rooftops]]\nname = "Acceptance Motors South"')
@@ -111,7 +111,7 @@ def shop_on(folder: Path, database: str) -> Iterator[Shop]:
     keep_old_lead(folder, database, OLD_LEAD, years=3)
     with serving(folder, workers=2, DATABASE_URL=database) as running:
         eventually("two workers are up", lambda: len(running.workers()) == 2)
-        yield Shop(running, database)
+        yield SampleDealer(running, database)
 
 
 def keep_old_lead(folder: Path, database: str, lead_id: str, *, years: int) -> None:
@@ -133,26 +133,28 @@ def keep_old_lead(folder: Path, database: str, lead_id: str, *, years: int) -> N
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+def sample_dealer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleDealer]:
     folder = tmp_path_factory.mktemp("privacy") / "store"
     if request.param == "sqlite":
-        yield from shop_on(folder, f"sqlite:///{folder}/dealer.db")
+        yield from sample_dealer_on(folder, f"sqlite:///{folder}/dealer.db")
         return
     server: str = request.getfixturevalue("postgresql_server")
     with fresh_schema(server) as url:
-        yield from shop_on(folder, url)
+        yield from sample_dealer_on(folder, url)
 
 
 # --- Looking ---
 
 
-def test_a_lead_is_shown_with_its_rooftop_visit_consent_and_deliveries(shop: Shop) -> None:
+def test_a_lead_is_shown_with_its_rooftop_visit_consent_and_deliveries(sample_dealer: SampleDealer) -> None:
     visit = {"appointment_type": "service", "notes": "After work, please."}
-    lead_id, email = shop.take(appointment=visit, vehicle_of_interest={"vin": HONDA_VIN}, trade_in={"make": "Mazda"})
-    eventually("it is delivered", lambda: "1 sent" in line_of(lead_id, shop.said("leads", "list")))
-    line = line_of(lead_id, shop.said("leads", "list"))
+    lead_id, email = sample_dealer.take(
+        appointment=visit, vehicle_of_interest={"vin": HONDA_VIN}, trade_in={"make": "Mazda"}
+    )
+    eventually("it is delivered", lambda: "1 sent" in line_of(lead_id, sample_dealer.said("leads", "list")))
+    line = line_of(lead_id, sample_dealer.said("leads", "list"))
     assert all(told in line for told in ("Robin Example", "Acceptance Motors North", "Acceptance Agent", "requested"))
-    shown = shop.said("leads", "show", lead_id)
+    shown = sample_dealer.said("leads", "show", lead_id)
     for told in (
         email,
         "Acceptance Motors North",
@@ -169,16 +171,16 @@ def test_a_lead_is_shown_with_its_rooftop_visit_consent_and_deliveries(shop: Sho
         assert told in shown, told
 
 
-def test_on_a_narrow_terminal_the_list_is_still_a_table(shop: Shop) -> None:
-    if shop.database.startswith("postgresql"):
+def test_on_a_narrow_terminal_the_list_is_still_a_table(sample_dealer: SampleDealer) -> None:
+    if sample_dealer.database.startswith("postgresql"):
         pytest.skip("the terminal is the same")
-    lead_id, _ = shop.take(vehicle_of_interest={"vin": HONDA_VIN})
+    lead_id, _ = sample_dealer.take(vehicle_of_interest={"vin": HONDA_VIN})
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "wb") as terminal:
         subprocess.run(
-            [COMMAND, "leads", "list", "--limit", "1", "--dir", shop.folder],
-            env=environment({"DATABASE_URL": shop.database, "COLUMNS": "80", "TERM": "dumb"}),
+            [COMMAND, "leads", "list", "--limit", "1", "--dir", sample_dealer.folder],
+            env=environment({"DATABASE_URL": sample_dealer.database, "COLUMNS": "80", "TERM": "dumb"}),
             stdout=terminal,
             timeout=240,
             check=True,
@@ -206,15 +208,15 @@ def test_on_a_narrow_terminal_the_list_is_still_a_table(shop: Shop) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_every_look_at_customer_data_is_in_the_access_log_with_the_user(
-    shop: Shop, words: tuple[str, ...], action: str
+    sample_dealer: SampleDealer, words: tuple[str, ...], action: str
 ) -> None:
     """16 CFR 314.4(c)(8). The user is the operating system's, whatever the environment says."""
-    lead_id, _ = shop.take()
-    before = len(shop.accesses())
+    lead_id, _ = sample_dealer.take()
+    before = len(sample_dealer.accesses())
     called = (lead_id if word == "LEAD" else word for word in words)
-    done = shop.run(*called, user="somebody-else")
+    done = sample_dealer.run(*called, user="somebody-else")
     assert done.returncode == 0, done.stderr
-    newest, *others = shop.accesses()
+    newest, *others = sample_dealer.accesses()
     assert len(others) == before
     assert USER in newest
     assert action in newest
@@ -222,20 +224,20 @@ def test_every_look_at_customer_data_is_in_the_access_log_with_the_user(
     assert (lead_id in newest) == ("LEAD" in words)
 
 
-def test_the_access_log_says_how_many_leads_were_looked_at(shop: Shop) -> None:
+def test_the_access_log_says_how_many_leads_were_looked_at(sample_dealer: SampleDealer) -> None:
     for _ in range(3):
-        shop.take()
-    shop.said("leads", "list", "--limit", "3")
-    assert shop.accesses()[0].split()[-1] == "3"
+        sample_dealer.take()
+    sample_dealer.said("leads", "list", "--limit", "3")
+    assert sample_dealer.accesses()[0].split()[-1] == "3"
 
 
 @contextmanager
-def access_log_away(shop: Shop) -> Iterator[None]:
-    shop.execute("ALTER TABLE accesses RENAME TO accesses_away")
+def access_log_away(sample_dealer: SampleDealer) -> Iterator[None]:
+    sample_dealer.execute("ALTER TABLE accesses RENAME TO accesses_away")
     try:
         yield
     finally:
-        shop.execute("ALTER TABLE accesses_away RENAME TO accesses")
+        sample_dealer.execute("ALTER TABLE accesses_away RENAME TO accesses")
 
 
 @pytest.mark.parametrize(
@@ -254,30 +256,30 @@ def access_log_away(shop: Shop) -> Iterator[None]:
     ids=" ".join,
 )
 def test_nothing_is_shown_and_nothing_is_done_when_the_access_cannot_be_logged(
-    shop: Shop, tmp_path: Path, words: tuple[str, ...]
+    sample_dealer: SampleDealer, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    lead_id, email = shop.take(message="A message to look at.")
+    lead_id, email = sample_dealer.take(message="A message to look at.")
     places = {"LEAD": lead_id, "EMAIL": email, "FILE": str(tmp_path / "leads.csv")}
-    with access_log_away(shop):
-        done = shop.run(*(places.get(word, word) for word in words))
+    with access_log_away(sample_dealer):
+        done = sample_dealer.run(*(places.get(word, word) for word in words))
     assert done.returncode == 1
     assert "access log" in done.stderr
     for told in (email, "Robin", "A message", "Share my details"):
         assert told not in done.stdout + done.stderr
     assert not list(tmp_path.iterdir())
-    shown = shop.said("leads", "show", lead_id)
+    shown = sample_dealer.said("leads", "show", lead_id)
     assert email in shown
     assert "revoked" not in shown
 
 
-def test_without_the_key_nothing_is_shown(shop: Shop) -> None:
+def test_without_the_key_nothing_is_shown(sample_dealer: SampleDealer) -> None:
     """A lost key is a plain refusal, not a table of ciphertext."""
-    lead_id, _ = shop.take()
-    key = shop.folder / "dealer-agent.keys"
-    away = key.rename(shop.folder / "away.keys")
+    lead_id, _ = sample_dealer.take()
+    key = sample_dealer.folder / "dealer-agent.keys"
+    away = key.rename(sample_dealer.folder / "away.keys")
     try:
         for words in (("leads", "list"), ("leads", "show", lead_id), ("leads", "export"), ("consent", "verify")):
-            done = shop.run(*words)
+            done = sample_dealer.run(*words)
             assert done.returncode == 1, words
             assert "key" in done.stderr
             assert not done.stdout
@@ -289,7 +291,7 @@ def test_without_the_key_nothing_is_shown(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("by", ["email", "phone", "lead"])
-def test_a_person_is_erased_by_address_number_or_lead(shop: Shop, by: str) -> None:
+def test_a_person_is_erased_by_address_number_or_lead(sample_dealer: SampleDealer, by: str) -> None:
     number = next(_numbers)
     customer = {
         "first_name": "Erasmus",
@@ -297,82 +299,82 @@ def test_a_person_is_erased_by_address_number_or_lead(shop: Shop, by: str) -> No
         "email": f"Erasmus.{number}@example.com",
         "phone": f"+1 202 555 {number % 100 + 100:04}",
     }
-    first, _ = shop.take(number, customer=customer, message="Forget me.")
-    second, _ = shop.take(number, customer=customer, vehicle_of_interest={"vin": HONDA_VIN})
+    first, _ = sample_dealer.take(number, customer=customer, message="Forget me.")
+    second, _ = sample_dealer.take(number, customer=customer, vehicle_of_interest={"vin": HONDA_VIN})
     assert first != second
     told = {
         "email": ("--email", f"ERASMUS.{number}@EXAMPLE.com"),
         "phone": ("--phone", f"(202) 555-{number % 100 + 100:04}"),
         "lead": (first,),
     }[by]
-    done = shop.said("leads", "erase", *told, "--yes")
+    done = sample_dealer.said("leads", "erase", *told, "--yes")
     gone = [first] if by == "lead" else [first, second]
     assert all(lead_id in done for lead_id in gone)
     assert "16 CFR 310.5" in done, "it does not say why anything is kept"
     for lead_id in gone:
-        shown = shop.said("leads", "show", lead_id)
+        shown = sample_dealer.said("leads", "show", lead_id)
         assert "erased" in shown
         # Whole values only: a short number may occur in a random id.
         for personal in ("Erasmus", f"Gone{number}", "Forget me", "202 555", "202555", "Share my details"):
             assert personal not in shown
-        assert "erased" in line_of(lead_id, shop.said("leads", "list"))
-    kept = shop.said("leads", "show", second)
+        assert "erased" in line_of(lead_id, sample_dealer.said("leads", "list"))
+    kept = sample_dealer.said("leads", "show", second)
     if by == "lead":
         assert "Erasmus" in kept
         assert second in done, "it does not say that the same customer has another lead"
-    assert "whole" in shop.said("consent", "verify")
+    assert "whole" in sample_dealer.said("consent", "verify")
 
 
-def test_the_table_counts_what_was_erased(shop: Shop) -> None:
+def test_the_table_counts_what_was_erased(sample_dealer: SampleDealer) -> None:
     number = next(_numbers)
-    lead_id, email = shop.take(number, message="First.")
-    same, _ = shop.take(number, message="Second.")
+    lead_id, email = sample_dealer.take(number, message="First.")
+    same, _ = sample_dealer.take(number, message="Second.")
     assert same == lead_id
-    done = shop.said("leads", "erase", "--email", email, "--yes")
+    done = sample_dealer.said("leads", "erase", "--email", email, "--yes")
     assert "Robin Example" in done
     assert re.search(r"Consents: .*\b2\b", done), done
     assert re.search(r"Additions .*\b1\b", done), done
 
 
-def test_an_erased_person_may_come_back_as_a_new_lead(shop: Shop) -> None:
+def test_an_erased_person_may_come_back_as_a_new_lead(sample_dealer: SampleDealer) -> None:
     """A later lead of the same address is no duplicate of what was forgotten."""
     number = next(_numbers)
-    first, email = shop.take(number)
-    shop.said("leads", "erase", "--email", email, "--yes")
-    again, _ = shop.take(number)
+    first, email = sample_dealer.take(number)
+    sample_dealer.said("leads", "erase", "--email", email, "--yes")
+    again, _ = sample_dealer.take(number)
     assert again != first
-    assert email in shop.said("leads", "show", again)
-    assert email not in shop.said("leads", "show", first)
+    assert email in sample_dealer.said("leads", "show", again)
+    assert email not in sample_dealer.said("leads", "show", first)
 
 
-def test_erasing_asks_first_and_a_no_leaves_everything(shop: Shop) -> None:
-    lead_id, email = shop.take()
+def test_erasing_asks_first_and_a_no_leaves_everything(sample_dealer: SampleDealer) -> None:
+    lead_id, email = sample_dealer.take()
     for answer, code in (("n\n", 1), ("", 1), ("y\n", 0)):
         done = CliRunner().invoke(
             app,
-            ["leads", "erase", "--email", email, "--dir", str(shop.folder)],
+            ["leads", "erase", "--email", email, "--dir", str(sample_dealer.folder)],
             answer,
-            {"DATABASE_URL": shop.database},
+            {"DATABASE_URL": sample_dealer.database},
         )
         assert done.exit_code == code, done.output
         assert "Robin" in done.stdout, "who is asked cannot see who it is"
-        assert (email in shop.said("leads", "show", lead_id)) == (code == 1)
+        assert (email in sample_dealer.said("leads", "show", lead_id)) == (code == 1)
 
 
-def test_what_a_person_sends_while_the_question_is_read_is_erased_too(shop: Shop) -> None:
+def test_what_a_person_sends_while_the_question_is_read_is_erased_too(sample_dealer: SampleDealer) -> None:
     """And `-` keeps the address out of the list of processes and the shell's history."""
     number = next(_numbers)
-    first, email = shop.take(number)
-    looks = len(shop.accesses())
-    command = [COMMAND, "leads", "erase", "--email", "-", "--dir", str(shop.folder)]
-    told = environment({"DATABASE_URL": shop.database, "USER": USER, "LOGNAME": USER, "USERNAME": USER})
+    first, email = sample_dealer.take(number)
+    looks = len(sample_dealer.accesses())
+    command = [COMMAND, "leads", "erase", "--email", "-", "--dir", str(sample_dealer.folder)]
+    told = environment({"DATABASE_URL": sample_dealer.database, "USER": USER, "LOGNAME": USER, "USERNAME": USER})
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=told, text=True) as asking:
         assert asking.stdin is not None
         assert asking.stdout is not None
         asking.stdin.write(f"{email}\n")
         asking.stdin.flush()
-        eventually("the person is shown", lambda: len(shop.accesses()) > looks)
-        second, _ = shop.take(number, vehicle_of_interest={"vin": "1FTFW1E50PFA00002"})
+        eventually("the person is shown", lambda: len(sample_dealer.accesses()) > looks)
+        second, _ = sample_dealer.take(number, vehicle_of_interest={"vin": "1FTFW1E50PFA00002"})
         assert second != first
         asking.stdin.write("y\n")
         asking.stdin.close()
@@ -380,58 +382,58 @@ def test_what_a_person_sends_while_the_question_is_read_is_erased_too(shop: Shop
     assert asking.returncode == 0
     assert re.search(r"Leads: names.* 2\b", said), said
     for lead_id in (first, second):
-        assert email not in shop.said("leads", "show", lead_id)
+        assert email not in sample_dealer.said("leads", "show", lead_id)
 
 
-def test_erasing_twice_is_no_failure_and_nobody_is_one(shop: Shop) -> None:
-    lead_id, email = shop.take()
-    shop.said("leads", "erase", lead_id, "--yes")
-    assert "was erased before" in shop.said("leads", "erase", lead_id, "--yes")
+def test_erasing_twice_is_no_failure_and_nobody_is_one(sample_dealer: SampleDealer) -> None:
+    lead_id, email = sample_dealer.take()
+    sample_dealer.said("leads", "erase", lead_id, "--yes")
+    assert "was erased before" in sample_dealer.said("leads", "erase", lead_id, "--yes")
     for words in (("--email", email), ("--phone", "+1 202 555 0199"), ("01KE7AQ2N0V5X3J8R6T4Y9W1ZA",)):
-        done = shop.run("leads", "erase", *words, "--yes")
+        done = sample_dealer.run("leads", "erase", *words, "--yes")
         assert done.returncode == 1
         assert done.stderr.startswith("Error: ")
 
 
-def test_a_lead_that_was_changed_in_the_database_is_named_and_can_be_erased(shop: Shop) -> None:
+def test_a_lead_that_was_changed_in_the_database_is_named_and_can_be_erased(sample_dealer: SampleDealer) -> None:
     """Until then it stops every list, every export and the key rotation."""
-    lead_id, _ = shop.take()
-    other, _ = shop.take()
-    shop.execute(
+    lead_id, _ = sample_dealer.take()
+    other, _ = sample_dealer.take()
+    sample_dealer.execute(
         f"UPDATE leads SET customer = (SELECT o.customer FROM leads AS o WHERE o.lead_id = '{other}') "
         f"WHERE lead_id = '{lead_id}'"
     )
-    listed = shop.run("leads", "list")
+    listed = sample_dealer.run("leads", "list")
     assert listed.returncode == 1
     assert f"(leads.customer of {lead_id})" in listed.stderr
-    assert "is erased" in shop.said("leads", "erase", lead_id, "--yes")
-    assert other in shop.said("leads", "list")
-    assert "whole" in shop.said("consent", "verify")
+    assert "is erased" in sample_dealer.said("leads", "erase", lead_id, "--yes")
+    assert other in sample_dealer.said("leads", "list")
+    assert "whole" in sample_dealer.said("consent", "verify")
 
 
 @pytest.mark.requirement("withdrawal-checked")
-def test_withdrawals_that_were_deleted_by_hand_are_found_and_written_again(shop: Shop) -> None:
+def test_withdrawals_that_were_deleted_by_hand_are_found_and_written_again(sample_dealer: SampleDealer) -> None:
     """Meanwhile a later lead with an old consent does not allow what the customer withdrew."""
     # The service repairs the table itself before it records the heads, at its start.
-    eventually("the heads are recorded", lambda: "chain head" in shop.running.stderr())
+    eventually("the heads are recorded", lambda: "chain head" in sample_dealer.running.stderr())
     agreed = datetime.now(UTC).isoformat()
     number = next(_numbers)
     points = {"email": f"robin{number}@example.com", "phone": f"+1202555{number % 100 + 100:04}"}
     asking = lead(number, customer={"first_name": "Robin", "last_name": "Example"} | points)
     asking["consent"] |= {"granted_at": agreed, "allowed_channels": ["email", "phone"]}
-    first = asked(shop.running.url, "lead.submit", **asking)["lead_id"]
-    shop.said("consent", "revoke", first, "--channel", "phone")
-    shop.execute("DELETE FROM withdrawals")
-    verified, examined = shop.run("consent", "verify"), shop.run("doctor")
+    first = asked(sample_dealer.running.url, "lead.submit", **asking)["lead_id"]
+    sample_dealer.said("consent", "revoke", first, "--channel", "phone")
+    sample_dealer.execute("DELETE FROM withdrawals")
+    verified, examined = sample_dealer.run("consent", "verify"), sample_dealer.run("doctor")
     assert (verified.returncode, examined.returncode) == (1, 1)
     for output in (verified.stderr, examined.stdout):
         told = " ".join(output.split())
         assert "the table of withdrawals does not agree with the consent record" in told
         assert "dealer-agent consent verify --restore-withdrawals" in told
-    second = asked(shop.running.url, "lead.submit", **asking | {"source_agent": "Another Agent"})["lead_id"]
-    assert "May be contacted now by: email\n" in shop.said("consent", "show", second)
-    assert "written again" in shop.said("consent", "verify", "--restore-withdrawals")
-    assert "whole" in shop.said("consent", "verify")
+    second = asked(sample_dealer.running.url, "lead.submit", **asking | {"source_agent": "Another Agent"})["lead_id"]
+    assert "May be contacted now by: email\n" in sample_dealer.said("consent", "show", second)
+    assert "written again" in sample_dealer.said("consent", "verify", "--restore-withdrawals")
+    assert "whole" in sample_dealer.said("consent", "verify")
 
 
 @pytest.mark.parametrize("verb", [("leads", "erase"), ("consent", "revoke")], ids=" ".join)
@@ -456,15 +458,15 @@ def test_it_must_be_said_in_one_way_who_is_meant(folder: Path, verb: tuple[str, 
 # --- Exporting ---
 
 
-def test_csv_is_a_table_that_no_cell_of_a_buyers_can_turn_into_a_formula(shop: Shop) -> None:
+def test_csv_is_a_table_that_no_cell_of_a_buyers_can_turn_into_a_formula(sample_dealer: SampleDealer) -> None:
     customer = {"first_name": "=cmd|'/c calc'!A1", "last_name": "@SUM(1)", "phone": "+1 202 555 0123"}
-    lead_id, _ = shop.take(
+    lead_id, _ = sample_dealer.take(
         customer=customer,
         consent=lead()["consent"] | {"allowed_channels": ["phone"]},
         message='-2+3, "quoted", \n=HYPERLINK("https://evil.example")',
         trade_in={"make": "\t=1+1", "model": "+1"},
     )
-    text = shop.said("leads", "export", "--format", "csv")
+    text = sample_dealer.said("leads", "export", "--format", "csv")
     rows = {row["lead_id"]: row for row in csv.DictReader(io.StringIO(text))}
     row = rows[lead_id]
     assert row["first_name"] == "'=cmd|'/c calc'!A1"
@@ -476,9 +478,9 @@ def test_csv_is_a_table_that_no_cell_of_a_buyers_can_turn_into_a_formula(shop: S
             assert not cell.startswith(("=", "+", "-", "@", "\t", "\r")), name
 
 
-def test_json_is_one_array_of_the_leads(shop: Shop) -> None:
-    lead_id, email = shop.take(message="Grüße 🚗 \x1b]0;owned\x07")
-    text = shop.said("leads", "export", "--format", "json")
+def test_json_is_one_array_of_the_leads(sample_dealer: SampleDealer) -> None:
+    lead_id, email = sample_dealer.take(message="Grüße 🚗 \x1b]0;owned\x07")
+    text = sample_dealer.said("leads", "export", "--format", "json")
     assert text.isascii()
     assert "\x1b" not in text
     leads = json.loads(text)
@@ -488,11 +490,11 @@ def test_json_is_one_array_of_the_leads(shop: Shop) -> None:
     assert text.count("\n") == len(leads) + 2
 
 
-def test_adf_is_one_valid_document_with_a_prospect_for_each_lead(shop: Shop) -> None:
-    lead_id, email = shop.take(message="]]> & <b>", vehicle_of_interest={"vin": HONDA_VIN})
-    document = etree.fromstring(shop.said("leads", "export", "--format", "adf").encode())
+def test_adf_is_one_valid_document_with_a_prospect_for_each_lead(sample_dealer: SampleDealer) -> None:
+    lead_id, email = sample_dealer.take(message="]]> & <b>", vehicle_of_interest={"vin": HONDA_VIN})
+    document = etree.fromstring(sample_dealer.said("leads", "export", "--format", "adf").encode())
     ids = [element.text for element in document.iterfind("prospect/id")]
-    exported = csv.DictReader(io.StringIO(shop.said("leads", "export")))
+    exported = csv.DictReader(io.StringIO(sample_dealer.said("leads", "export")))
     assert ids == [row["lead_id"] for row in exported]
     assert lead_id in ids
     assert email in [element.text for element in document.iterfind("prospect/customer/contact/email")]
@@ -503,14 +505,14 @@ def test_adf_is_one_valid_document_with_a_prospect_for_each_lead(shop: Shop) -> 
 
 @pytest.mark.parametrize("form", ["csv", "json", "adf"])
 def test_a_file_is_its_owners_alone_and_takes_the_place_of_an_older_one_whole(
-    shop: Shop, tmp_path: Path, form: str
+    sample_dealer: SampleDealer, tmp_path: Path, form: str
 ) -> None:
-    shop.wait_for_own_disposal()  # It would be between the two exports.
-    lead_id, _ = shop.take()
+    sample_dealer.wait_for_own_disposal()  # It would be between the two exports.
+    lead_id, _ = sample_dealer.take()
     path = tmp_path / f"leads.{form}"
     path.write_text("old")
     path.chmod(0o644)
-    done = shop.run("leads", "export", "--format", form, "--out", path)
+    done = sample_dealer.run("leads", "export", "--format", form, "--out", path)
     assert done.returncode == 0, done.stderr
     assert not done.stdout
     assert "leads written" in done.stderr
@@ -519,22 +521,22 @@ def test_a_file_is_its_owners_alone_and_takes_the_place_of_an_older_one_whole(
     assert list(tmp_path.iterdir()) == [path]
     written = path.read_bytes()
     assert written.startswith(b"\xef\xbb\xbf") == (form == "csv"), "by this mark Excel knows UTF-8"
-    piped = shop.said("leads", "export", "--format", form)
+    piped = sample_dealer.said("leads", "export", "--format", form)
     assert written.removeprefix(b"\xef\xbb\xbf").decode().replace("\r\n", "\n") == piped
 
 
-def test_an_export_that_cannot_be_finished_leaves_no_file(shop: Shop, tmp_path: Path) -> None:
+def test_an_export_that_cannot_be_finished_leaves_no_file(sample_dealer: SampleDealer, tmp_path: Path) -> None:
     for place in (tmp_path / "absent" / "leads.csv", tmp_path, Path("/dev/null")):
-        done = shop.run("leads", "export", "--out", place)
+        done = sample_dealer.run("leads", "export", "--out", place)
         assert done.returncode == 2, done.stderr
     assert Path("/dev/null").is_char_device()
     assert not list(tmp_path.iterdir())
 
 
-def test_an_export_of_some_days_and_without_the_erased(shop: Shop) -> None:
-    kept, _ = shop.take()
-    gone, email = shop.take()
-    shop.said("leads", "erase", "--email", email, "--yes")
+def test_an_export_of_some_days_and_without_the_erased(sample_dealer: SampleDealer) -> None:
+    kept, _ = sample_dealer.take()
+    gone, email = sample_dealer.take()
+    sample_dealer.said("leads", "erase", "--email", email, "--yes")
     today, tomorrow = datetime.now(UTC), datetime.now(UTC) + timedelta(days=1)
     for words, there in (
         ((), True),
@@ -542,22 +544,22 @@ def test_an_export_of_some_days_and_without_the_erased(shop: Shop) -> None:
         (("--since", f"{tomorrow:%Y-%m-%d}"), False),
         (("--until", f"{today - timedelta(days=1):%Y-%m-%d}"), False),
     ):
-        rows = list(csv.DictReader(io.StringIO(shop.said("leads", "export", *words))))
+        rows = list(csv.DictReader(io.StringIO(sample_dealer.said("leads", "export", *words))))
         ids, times = ([row[name] for row in rows] for name in ("lead_id", "received_at"))
         assert (kept in ids) == there
         assert gone not in ids
         assert times == sorted(times)
 
 
-def test_an_export_without_leads_says_so(shop: Shop) -> None:
+def test_an_export_without_leads_says_so(sample_dealer: SampleDealer) -> None:
     late = ("--since", "2999-01-01")
-    assert shop.said("leads", "export", *late).startswith("lead_id,received_at,")
-    assert json.loads(shop.said("leads", "export", "--format", "json", *late)) == []
-    before = shop.accesses()
-    done = shop.run("leads", "export", "--format", "adf", *late)
+    assert sample_dealer.said("leads", "export", *late).startswith("lead_id,received_at,")
+    assert json.loads(sample_dealer.said("leads", "export", "--format", "json", *late)) == []
+    before = sample_dealer.accesses()
+    done = sample_dealer.run("leads", "export", "--format", "adf", *late)
     assert done.returncode == 1
     assert "no lead" in done.stderr
-    assert shop.accesses() == before
+    assert sample_dealer.accesses() == before
 
 
 @pytest.mark.parametrize(
@@ -579,43 +581,45 @@ def test_an_export_that_is_asked_for_wrongly_is_a_usage_error(folder: Path, word
 # --- Consent ---
 
 
-def test_a_revoked_channel_is_not_allowed_any_more_until_the_customer_agrees_again(shop: Shop) -> None:
+def test_a_revoked_channel_is_not_allowed_any_more_until_the_customer_agrees_again(sample_dealer: SampleDealer) -> None:
     number = next(_numbers)
     granted = lead(number)["consent"] | {"allowed_channels": ["email", "phone", "sms"]}
-    lead_id, email = shop.take(number, consent=granted)
-    assert "by: email, phone, sms" in shop.said("consent", "show", lead_id)
-    said = shop.said("consent", "revoke", lead_id, "--channel", "phone", "--channel", "sms", "--reason", "Called us")
+    lead_id, email = sample_dealer.take(number, consent=granted)
+    assert "by: email, phone, sms" in sample_dealer.said("consent", "show", lead_id)
+    said = sample_dealer.said(
+        "consent", "revoke", lead_id, "--channel", "phone", "--channel", "sms", "--reason", "Called us"
+    )
     assert "email" in line_of(lead_id, said)
     assert "phone" not in line_of(lead_id, said)
-    shown = shop.said("consent", "show", lead_id)
+    shown = sample_dealer.said("consent", "show", lead_id)
     assert all(told in shown for told in ("granted", "revoked", "Called us", USER, "by: email"))
-    shop.said("consent", "revoke", "--email", email.upper())
-    assert "by: no channel" in shop.said("consent", "show", lead_id)
+    sample_dealer.said("consent", "revoke", "--email", email.upper())
+    assert "by: no channel" in sample_dealer.said("consent", "show", lead_id)
     again = lead(number, message="The agent sends the old consent again.", consent=granted)
-    assert ask(shop.running.url, "lead.submit", **again).status_code == 403
-    assert "by: no channel" in shop.said("consent", "show", lead_id)
+    assert ask(sample_dealer.running.url, "lead.submit", **again).status_code == 403
+    assert "by: no channel" in sample_dealer.said("consent", "show", lead_id)
     anew = granted | {"allowed_channels": ["email"], "granted_at": datetime.now(UTC).isoformat()}
-    shop.take(number, message="Write to me after all.", consent=anew)
-    assert "by: email\n" in shop.said("consent", "show", lead_id)
-    assert "whole" in shop.said("consent", "verify")
+    sample_dealer.take(number, message="Write to me after all.", consent=anew)
+    assert "by: email\n" in sample_dealer.said("consent", "show", lead_id)
+    assert "whole" in sample_dealer.said("consent", "verify")
 
 
-def test_a_person_revokes_in_every_lead(shop: Shop) -> None:
+def test_a_person_revokes_in_every_lead(sample_dealer: SampleDealer) -> None:
     number = next(_numbers)
-    first, email = shop.take(number)
-    second, _ = shop.take(number, vehicle_of_interest={"vin": HONDA_VIN})
-    said = shop.said("consent", "revoke", "--email", email)
+    first, email = sample_dealer.take(number)
+    second, _ = sample_dealer.take(number, vehicle_of_interest={"vin": HONDA_VIN})
+    said = sample_dealer.said("consent", "revoke", "--email", email)
     for lead_id in (first, second):
         assert "no channel" in line_of(lead_id, said)
-        assert "by: no channel" in shop.said("consent", "show", lead_id)
+        assert "by: no channel" in sample_dealer.said("consent", "show", lead_id)
 
 
-def test_there_is_nothing_to_revoke_of_a_person_who_is_erased(shop: Shop) -> None:
-    lead_id, email = shop.take()
-    shop.said("leads", "erase", lead_id, "--yes")
+def test_there_is_nothing_to_revoke_of_a_person_who_is_erased(sample_dealer: SampleDealer) -> None:
+    lead_id, email = sample_dealer.take()
+    sample_dealer.said("leads", "erase", lead_id, "--yes")
     for words in ((lead_id,), ("--email", email)):
-        assert shop.run("consent", "revoke", *words).returncode == 1
-    assert "by: no channel" in shop.said("consent", "show", lead_id)
+        assert sample_dealer.run("consent", "revoke", *words).returncode == 1
+    assert "by: no channel" in sample_dealer.said("consent", "show", lead_id)
 
 
 @pytest.mark.parametrize(
@@ -627,24 +631,24 @@ def test_there_is_nothing_to_revoke_of_a_person_who_is_erased(shop: Shop) -> Non
         "DELETE FROM consent_events WHERE number = {number}",
     ],
 )
-def test_tampering_is_found_and_the_first_broken_event_named(shop: Shop, tamper: str) -> None:
+def test_tampering_is_found_and_the_first_broken_event_named(sample_dealer: SampleDealer, tamper: str) -> None:
     for _ in range(3):
-        lead_id, _ = shop.take()
-    assert "whole" in shop.said("consent", "verify")
-    number = int(re.findall(r"event (\d+)", shop.said("consent", "show", lead_id))[0]) - 1
-    shop.execute(f"CREATE TABLE kept AS SELECT * FROM consent_events WHERE number = {number}")
-    changed = "'\\x5b5d'" if shop.database.startswith("postgresql") else "x'5b5d'"
+        lead_id, _ = sample_dealer.take()
+    assert "whole" in sample_dealer.said("consent", "verify")
+    number = int(re.findall(r"event (\d+)", sample_dealer.said("consent", "show", lead_id))[0]) - 1
+    sample_dealer.execute(f"CREATE TABLE kept AS SELECT * FROM consent_events WHERE number = {number}")
+    changed = "'\\x5b5d'" if sample_dealer.database.startswith("postgresql") else "x'5b5d'"
     try:
-        shop.execute(tamper.format(number=number, changed=changed))
-        done = shop.run("consent", "verify")
+        sample_dealer.execute(tamper.format(number=number, changed=changed))
+        done = sample_dealer.run("consent", "verify")
         assert done.returncode == 1
         assert not done.stdout
         assert f"event {number}" in done.stderr
     finally:
-        shop.execute(f"DELETE FROM consent_events WHERE number = {number}")
-        shop.execute("INSERT INTO consent_events SELECT * FROM kept")
-        shop.execute("DROP TABLE kept")
-    assert "whole" in shop.said("consent", "verify")
+        sample_dealer.execute(f"DELETE FROM consent_events WHERE number = {number}")
+        sample_dealer.execute("INSERT INTO consent_events SELECT * FROM kept")
+        sample_dealer.execute("DROP TABLE kept")
+    assert "whole" in sample_dealer.said("consent", "verify")
 
 
 # --- Age ---
@@ -654,29 +658,29 @@ def test_tampering_is_found_and_the_first_broken_event_named(shop: Shop, tamper:
 @pytest.mark.requirement("proof-kept")
 @pytest.mark.requirement("consent-export")
 def test_after_an_erasure_a_withdrawal_still_holds_and_the_consent_can_still_be_proven(
-    shop: Shop, tmp_path: Path
+    sample_dealer: SampleDealer, tmp_path: Path
 ) -> None:
     number = next(_numbers)
     granted = lead(number)["consent"] | {"allowed_channels": ["email", "sms"]}
-    lead_id, email = shop.take(number, consent=granted)
-    shop.said("consent", "revoke", "--email", email, "--channel", "sms")
-    erased = shop.said("leads", "erase", "--email", email, "--yes")
+    lead_id, email = sample_dealer.take(number, consent=granted)
+    sample_dealer.said("consent", "revoke", "--email", email, "--channel", "sms")
+    erased = sample_dealer.said("leads", "erase", "--email", email, "--yes")
     until = datetime.now(UTC) + timedelta(days=1826)
     assert f"until {until:%Y-%m-}" in erased
     assert "keyed hash of the contact point" in erased
 
-    again, _ = shop.take(number, consent=granted)
+    again, _ = sample_dealer.take(number, consent=granted)
     assert again != lead_id
-    assert "by: email\n" in shop.said("consent", "show", again)
-    shop.said("leads", "erase", again, "--yes")
+    assert "by: email\n" in sample_dealer.said("consent", "show", again)
+    sample_dealer.said("leads", "erase", again, "--yes")
 
-    proven = shop.said("consent", "prove", email.upper())
+    proven = sample_dealer.said("consent", "prove", email.upper())
     for told in ("Share my details with this dealer.", "granted", "revoked", email, "Acceptance Agent", lead_id, again):
         assert told in proven
-    assert "consent prove" in shop.accesses()[0]
+    assert "consent prove" in sample_dealer.accesses()[0]
     file = tmp_path / "record.jsonl"
-    head = shop.said("consent", "export", email, "--out", file).splitlines()[-1]
-    assert "consent export" in shop.accesses()[0]
+    head = sample_dealer.said("consent", "export", email, "--out", file).splitlines()[-1]
+    assert "consent export" in sample_dealer.accesses()[0]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     nowhere = tmp_path / "nowhere"
     checked = command_here("consent", "verify", file, "--against", head, "--dir", nowhere)
@@ -688,33 +692,33 @@ def test_after_an_erasure_a_withdrawal_still_holds_and_the_consent_can_still_be_
     assert changed.returncode == 1
     assert "event" in changed.stderr
 
-    assert "Proofs of consent" in shop.said("leads", "erase", "--email", email, "--consent-too", "--yes")
-    gone = shop.run("consent", "prove", email)
+    assert "Proofs of consent" in sample_dealer.said("leads", "erase", "--email", email, "--consent-too", "--yes")
+    gone = sample_dealer.run("consent", "prove", email)
     assert gone.returncode == 1
     assert "No consent is kept" in gone.stderr
-    assert "whole" in shop.said("consent", "verify")
+    assert "whole" in sample_dealer.said("consent", "verify")
 
 
 @pytest.mark.requirement("recorded-head")
-def test_the_service_records_heads_and_the_check_goes_on_from_them(shop: Shop) -> None:
-    file = shop.folder / "consent-heads.log"
+def test_the_service_records_heads_and_the_check_goes_on_from_them(sample_dealer: SampleDealer) -> None:
+    file = sample_dealer.folder / "consent-heads.log"
     eventually("the service recorded its heads", file.exists)
-    shop.take()
-    consents, accesses = shop.said("consent", "head").splitlines()
+    sample_dealer.take()
+    consents, accesses = sample_dealer.said("consent", "head").splitlines()
     assert file.read_text().splitlines()[-2:] == [consents, accesses]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    said = shop.said("consent", "verify", "--against", file)
+    said = sample_dealer.said("consent", "verify", "--against", file)
     assert "The access log is whole" in said
     assert "recorded heads" in said
     for line in (consents, accesses):
         dealer, chain, rows, *rest = line.split()
         later = " ".join((dealer, chain, str(int(rows) + 999), *rest))
-        cut = shop.run("consent", "verify", "--against", later)
+        cut = sample_dealer.run("consent", "verify", "--against", later)
         assert cut.returncode == 1
         assert f"a recorded head counts {int(rows) + 999} events" in cut.stderr
-    for wrong in ("no head", str(shop.folder / "nowhere"), consents.replace("accept", "another-")):
-        assert shop.run("consent", "verify", "--against", wrong).returncode == 2
-    copy = shop.folder / "copy.log"
+    for wrong in ("no head", str(sample_dealer.folder / "nowhere"), consents.replace("accept", "another-")):
+        assert sample_dealer.run("consent", "verify", "--against", wrong).returncode == 2
+    copy = sample_dealer.folder / "copy.log"
     recorded = file.read_text()
     digit = consents.split()[3][0]
     edited = recorded.replace(consents.split()[3], ("b" if digit == "a" else "a") + consents.split()[3][1:])
@@ -724,44 +728,46 @@ def test_the_service_records_heads_and_the_check_goes_on_from_them(shop: Shop) -
         (recorded[:-9], 2, "is no head"),
     ):
         copy.write_text(content)
-        done = shop.run("consent", "verify", "--against", copy)
+        done = sample_dealer.run("consent", "verify", "--against", copy)
         assert done.returncode == code
         assert told in " ".join(re.sub("[│╭╮╰╯─]", " ", done.stderr).split())
 
 
-def test_of_a_lead_that_is_forgotten_by_age_the_consent_can_still_be_revoked_and_erased(shop: Shop) -> None:
-    shop.wait_for_own_disposal()
-    lead_id, email = shop.take()
-    age(shop, lead_id, days=731)
-    shop.said("leads", "dispose")
-    assert "by: email" in shop.said("consent", "show", lead_id)
-    assert lead_id in shop.said("consent", "revoke", "--email", email)
-    assert "by: no channel" in shop.said("consent", "show", lead_id)
-    assert "Robin" in shop.said("leads", "erase", "--email", email, "--yes")
-    shown = shop.said("consent", "show", lead_id)
+def test_of_a_lead_that_is_forgotten_by_age_the_consent_can_still_be_revoked_and_erased(
+    sample_dealer: SampleDealer,
+) -> None:
+    sample_dealer.wait_for_own_disposal()
+    lead_id, email = sample_dealer.take()
+    age(sample_dealer, lead_id, days=731)
+    sample_dealer.said("leads", "dispose")
+    assert "by: email" in sample_dealer.said("consent", "show", lead_id)
+    assert lead_id in sample_dealer.said("consent", "revoke", "--email", email)
+    assert "by: no channel" in sample_dealer.said("consent", "show", lead_id)
+    assert "Robin" in sample_dealer.said("leads", "erase", "--email", email, "--yes")
+    shown = sample_dealer.said("consent", "show", lead_id)
     assert "Robin" not in shown
     assert "Share my details" not in shown
-    assert "whole" in shop.said("consent", "verify")
+    assert "whole" in sample_dealer.said("consent", "verify")
 
 
-def test_what_is_old_is_forgotten_on_request_and_what_is_not_stays(shop: Shop) -> None:
+def test_what_is_old_is_forgotten_on_request_and_what_is_not_stays(sample_dealer: SampleDealer) -> None:
     """16 CFR 314.4(c)(6): two years after the last use."""
-    old, old_email = shop.take()
-    new, new_email = shop.take()
-    shop.wait_for_own_disposal()
+    old, old_email = sample_dealer.take()
+    new, new_email = sample_dealer.take()
+    sample_dealer.wait_for_own_disposal()
     # The other worker looks for old leads at about the same time. It must not dispose of this one.
-    eventually("both have looked", lambda: time.monotonic() > shop.since + LOOK_SECONDS + 10)
-    age(shop, old, days=731)
-    said = shop.said("leads", "dispose", "--dry-run")
+    eventually("both have looked", lambda: time.monotonic() > sample_dealer.since + LOOK_SECONDS + 10)
+    age(sample_dealer, old, days=731)
+    said = sample_dealer.said("leads", "dispose", "--dry-run")
     assert re.search(r"Customers of leads.*\b730\b.*\b1\b", said), said
     assert "Nothing was changed" in said
-    assert old_email in shop.said("leads", "show", old)
-    said = shop.said("leads", "dispose")
+    assert old_email in sample_dealer.said("leads", "show", old)
+    said = sample_dealer.said("leads", "dispose")
     assert re.search(r"Customers of leads.*\b730\b.*\b1\b", said), said
-    assert old_email not in shop.said("leads", "show", old).partition("Consent")[0]
-    assert new_email in shop.said("leads", "show", new)
-    assert re.search(r"Customers of leads.*\b730\b.*\b0\b", shop.said("leads", "dispose"))
-    assert "whole" in shop.said("consent", "verify")
+    assert old_email not in sample_dealer.said("leads", "show", old).partition("Consent")[0]
+    assert new_email in sample_dealer.said("leads", "show", new)
+    assert re.search(r"Customers of leads.*\b730\b.*\b0\b", sample_dealer.said("leads", "dispose"))
+    assert "whole" in sample_dealer.said("consent", "verify")
 
 
 def test_a_consent_is_kept_for_longer_than_its_lead_and_a_dry_run_counts_both(
@@ -786,24 +792,25 @@ def test_a_consent_is_kept_for_longer_than_its_lead_and_a_dry_run_counts_both(
     assert "whole" in command_here("consent", "verify", "--dir", folder, DATABASE_URL=database_url).stdout
 
 
-def test_a_service_forgets_what_is_old_on_its_own(shop: Shop) -> None:
+def test_a_service_forgets_what_is_old_on_its_own(sample_dealer: SampleDealer) -> None:
     """Soon after its start, one worker of the two does it; the consent stays for its five years."""
-    shop.wait_for_own_disposal()
-    shown = shop.said("leads", "show", OLD_LEAD)
+    sample_dealer.wait_for_own_disposal()
+    shown = sample_dealer.said("leads", "show", OLD_LEAD)
     assert "erased" in shown
     assert "Sam Sample" not in shown.partition("Consent event")[0]
-    assert "I agree to be contacted" in shop.said("consent", "show", OLD_LEAD)
-    assert shop.running.stderr().count("customer data forgotten") == 1, "two workers did the same work"
-    assert "sam@example.com" not in shop.running.stderr()
+    assert "I agree to be contacted" in sample_dealer.said("consent", "show", OLD_LEAD)
+    assert sample_dealer.running.stderr().count("customer data forgotten") == 1, "two workers did the same work"
+    assert "sam@example.com" not in sample_dealer.running.stderr()
 
 
-def age(shop: Shop, lead_id: str, *, days: int) -> None:
+def age(sample_dealer: SampleDealer, lead_id: str, *, days: int) -> None:
     """Makes a lead older than it is, once it is delivered: until then it is in use."""
     eventually(
-        "the lead is delivered", lambda: "sent" in line_of(lead_id, shop.said("leads", "list", "--limit", "1000"))
+        "the lead is delivered",
+        lambda: "sent" in line_of(lead_id, sample_dealer.said("leads", "list", "--limit", "1000")),
     )
     micros = days * 24 * 3600 * 1_000_000
-    shop.execute(f"UPDATE leads SET used_at = used_at - {micros} WHERE lead_id = '{lead_id}'")
+    sample_dealer.execute(f"UPDATE leads SET used_at = used_at - {micros} WHERE lead_id = '{lead_id}'")
 
 
 def line_of(lead_id: str, said: str) -> str:

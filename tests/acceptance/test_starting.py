@@ -187,7 +187,7 @@ def test_a_database_that_cannot_be_used_is_told_in_plain_words(tmp_path: Path, u
     assert "secret-word" not in done.stderr
 
 
-@pytest.mark.parametrize("content", [b"this is no database" * 100, None], ids=["other file", "folder"])
+@pytest.mark.parametrize("content", [b"this is not a database" * 100, None], ids=["other file", "folder"])
 def test_a_database_file_that_is_none_is_told_in_plain_words(tmp_path: Path, content: bytes | None) -> None:
     folder = write_dealer(tmp_path / "store")
     database = folder / "dealer-agent.db"
@@ -204,7 +204,7 @@ def test_a_database_file_that_is_none_is_told_in_plain_words(tmp_path: Path, con
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("leads", "list", "--dir", "file"), "is no folder; name the folder of dealer.toml with --dir"),
+        (("leads", "list", "--dir", "file"), "is not a folder; name the folder of dealer.toml with --dir"),
         (("leads", "list", "--dir", "absent"), "name its folder with --dir, or make one with `dealer-agent init`"),
         (("init", "file"), "choose another place"),
         (("init", "file/below"), "choose another place"),

@@ -18,7 +18,7 @@ from tests.acceptance.running import Running, eventually, serving, succeed_here
 from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.inventory.feeds.checks import EVERY_CHECK
-from dealer_agent.inventory.feeds.feed import Feed
+from dealer_agent.inventory.feeds.feed import ParsedFeed
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.store import Store
 
@@ -132,7 +132,7 @@ def test_readers_never_see_a_mixture_of_two_stocks(pair: Running) -> None:
     readers = [threading.Thread(target=read) for _ in range(2)]
     with Store.open(settings.database_url, settings.cipher) as store:
 
-        def bring_in(feed: Feed) -> None:
+        def bring_in(feed: ParsedFeed) -> None:
             import_feed(store, settings.dealer, feed, source="stock.json", at=datetime.now(UTC), accept=EVERY_CHECK)
 
         bring_in(feeds[0])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.alerts.watched import Watched, watching
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, VAULT
+from tests.storage.samples import CIPHER, DEALER
 
 from dealer_agent.storage.store import Store
 
@@ -14,7 +14,7 @@ from dealer_agent.storage.store import Store
 @pytest.fixture
 def dealer(database_url: str, tmp_path: Path) -> Iterator[Watched]:
     make_current(database_url)
-    with Store.open(database_url, VAULT) as store:
+    with Store.open(database_url, CIPHER) as store:
         store.check_keys(DEALER)
         with watching(database_url, store, tmp_path) as watched:
             yield watched

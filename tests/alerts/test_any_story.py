@@ -38,7 +38,7 @@ def test_messages_stay_within_the_rule_in_any_story(dealer: Watched) -> None:
     try:
         for _ in range(STEPS):
             now += chance.choice((1, 5, 20, 240, 1500)) * MINUTE
-            dealer.set_deliveries(state=chance.choice(("parked", "sent")), settled_at=now)
+            dealer.set_deliveries(state=chance.choice(("undeliverable", "sent")), settled_at=now)
             watch = dealer.watch()
             end = chance.choice(("whole", "whole", "whole", "claimed", "decided", "sent"))
             if end == "claimed":

@@ -26,8 +26,8 @@ from dealer_agent.storage.errors import LeaseLost
 from dealer_agent.storage.feeds import (
     FEED,
     ClaimedFeed,
-    FeedRow,
     FileState,
+    StoredFeed,
     add_file,
     finish_file,
     note_fetch_problem,
@@ -83,7 +83,7 @@ def test_a_refused_file_is_told_until_another_one_is_imported(dealer: Watched) -
 
 
 def test_the_feeds_of_the_settings_are_told_by_their_names(dealer: Watched) -> None:
-    rows = [FeedRow("vauto", "url", 48, b"1"), FeedRow("trailers", "folder", 24, b"2")]
+    rows = [StoredFeed("vauto", "url", 48, b"1"), StoredFeed("trailers", "folder", 24, b"2")]
     write_at(NOW, dealer.store, DEALER, put_feeds, rows)
     dealer.check(NOW + HOUR)
     assert dealer.mail.taken == []
@@ -100,7 +100,7 @@ def test_the_feeds_of_the_settings_are_told_by_their_names(dealer: Watched) -> N
 
 @pytest.mark.parametrize("state", ["refused", "failed"])
 def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_is_told(dealer: Watched, state: FileState) -> None:
-    write_at(NOW, dealer.store, DEALER, put_feeds, [FeedRow("uploads", "upload", 48, b"1")])
+    write_at(NOW, dealer.store, DEALER, put_feeds, [StoredFeed("uploads", "upload", 48, b"1")])
     dealer.settings = {"off": ("feed_failing",)}
     results: list[FileState] = ["imported", state, state, "unchanged"]
     for hour, result in enumerate(results):
@@ -145,15 +145,16 @@ def test_deliveries_that_wait_too_long_are_told_for_each_channel(dealer: Watched
     assert dealer.subjects()[1:] == ["Leads reach Ridgeline North / crm again, and 1 more"]
 
 
-def test_parked_deliveries_are_told(dealer: Watched) -> None:
+def test_undeliverable_deliveries_are_told(dealer: Watched) -> None:
     dealer.add_delivery(NOW)
-    dealer.set_deliveries(state="parked", settled_at=NOW)
+    dealer.set_deliveries(state="undeliverable", settled_at=NOW)
     dealer.check(NOW + MINUTE)
-    assert dealer.subjects() == ["Parked for Ridgeline North / crm: 1 delivery, the first since Monday, March 2, 2026, "
-                                 "10:00 AM CST"]  # fmt: skip
+    assert dealer.subjects() == [
+        "Undeliverable for Ridgeline North / crm: 1 delivery, the first since Monday, March 2, 2026, 10:00 AM CST"
+    ]
     (posted,) = dealer.posted()
     (entry,) = posted["data"]["started"]
-    assert (entry["condition"], entry["subject"]) == ("deliveries_parked", "Ridgeline North / crm")
+    assert (entry["condition"], entry["subject"]) == ("deliveries_undeliverable", "Ridgeline North / crm")
     assert entry["since"] == "2026-03-02T10:00:00-06:00"
 
 
@@ -220,7 +221,7 @@ def test_a_process_that_lost_its_check_changes_nothing(dealer: Watched) -> None:
 def test_a_message_that_cannot_be_sent_is_tried_again(dealer: Watched) -> None:
     dealer.mail.behaviour = one_after_the_other("5xx", "cut", "take")
     dealer.add_delivery(NOW)
-    dealer.set_deliveries(state="parked", settled_at=NOW)
+    dealer.set_deliveries(state="undeliverable", settled_at=NOW)
     for minute in range(30):
         dealer.check(NOW + minute * MINUTE)
     assert dealer.mail.did == {"5xx": 1, "cut": 1, "take": 1}
@@ -234,7 +235,7 @@ def test_a_message_is_given_up_after_many_attempts(dealer: Watched) -> None:
     dealer.mail.behaviour = always("5xx")
     dealer.hook.behaviour = always("4xx")
     dealer.add_delivery(NOW)
-    dealer.set_deliveries(state="parked", settled_at=NOW)
+    dealer.set_deliveries(state="undeliverable", settled_at=NOW)
     for number in range(2 * MOST_ATTEMPTS):
         dealer.check(NOW + number * HOUR)
     records = read(dealer.store, DEALER, list_messages, 10)
@@ -247,7 +248,7 @@ def test_a_message_is_given_up_after_many_attempts(dealer: Watched) -> None:
 
 def test_a_message_whose_senders_die_is_given_up_too(dealer: Watched) -> None:
     dealer.add_delivery(NOW)
-    dealer.set_deliveries(state="parked", settled_at=NOW)
+    dealer.set_deliveries(state="undeliverable", settled_at=NOW)
     assert check_without_sending(dealer.store, dealer.watch(), NOW)
     for attempt in range(MOST_ATTEMPTS):
         claimed = claim_messages(dealer.store, DEALER, NOW + attempt * HOUR)
@@ -262,7 +263,7 @@ def test_a_message_whose_senders_die_is_given_up_too(dealer: Watched) -> None:
 
 def test_a_receiver_that_was_removed_gets_no_old_message(dealer: Watched, tmp_path: Path) -> None:
     dealer.add_delivery(NOW)
-    dealer.set_deliveries(state="parked", settled_at=NOW)
+    dealer.set_deliveries(state="undeliverable", settled_at=NOW)
     assert check_without_sending(dealer.store, dealer.watch(), NOW)
     only_mail = dealer.watch()
     only_mail.receivers.by_kind.pop("webhook")  # type: ignore[attr-defined]

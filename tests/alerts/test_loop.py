@@ -13,7 +13,7 @@ from tests.alerts.watched import DAY, MINUTE, Watched, do_jobs, watching
 from tests.servers.small_disk import fill, small_disk
 from tests.storage.calls import write_at
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, VAULT
+from tests.storage.samples import CIPHER, DEALER
 
 from dealer_agent.alerts.machine import MachineAlerts
 from dealer_agent.storage.alerts import count_failed_leads
@@ -29,7 +29,7 @@ OFF = ("clock_wrong", "disk_low", "key_copy_unknown", "database_slow")
 def test_of_three_processes_that_check_at_once_one_sends(dealer: Watched) -> None:
     write_at(NOW, dealer.store, DEALER, count_failed_leads, 1, DAY)
     with ExitStack() as closing, ThreadPoolExecutor(3) as threads:
-        stores = [closing.enter_context(Store.open(dealer.url, VAULT)) for _ in range(3)]
+        stores = [closing.enter_context(Store.open(dealer.url, CIPHER)) for _ in range(3)]
         watch = dealer.watch(machine=True, off=OFF)
 
         for minute in range(5):
@@ -41,7 +41,7 @@ def test_of_three_processes_that_check_at_once_one_sends(dealer: Watched) -> Non
 @pytest.fixture
 def on_sqlite(tmp_path: Path, sqlite_url: str) -> Iterator[Watched]:
     make_current(sqlite_url)
-    with Store.open(sqlite_url, VAULT) as store:
+    with Store.open(sqlite_url, CIPHER) as store:
         store.check_keys(DEALER)
         with watching(sqlite_url, store, tmp_path) as watched:
             yield watched
@@ -76,7 +76,7 @@ def test_on_a_full_disk_the_loop_goes_on_and_its_mail_names_the_disk(tmp_path: P
     with small_disk(tmp_path / "disk") as folder, ExitStack() as closing:
         url = f"sqlite:///{folder}/dealer.db"
         make_current(url)
-        store = closing.enter_context(Store.open(url, VAULT))
+        store = closing.enter_context(Store.open(url, CIPHER))
         store.check_keys(DEALER)
         dealer = closing.enter_context(watching(url, store, folder))
         failed = Counter({DEALER: 1})

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.alerts.rules import DAY, KEPT, MOST_CHANGES, AlertMessage, Observation, Result, Timing, check, observe
+from dealer_agent.alerts.rules import (
+    DAY,
+    KEPT,
+    MOST_CHANGES,
+    AlertChanges,
+    AlertMessage,
+    Observation,
+    Timing,
+    check,
+    observe,
+)
 from dealer_agent.storage.alerts import AlertState
 
 pytestmark = pytest.mark.outside_protocol("alerts")
@@ -27,7 +37,7 @@ class Memory:
         self.digest_at: datetime | None = None
         self.sent: list[tuple[datetime, AlertMessage]] = []
 
-    def check(self, now: datetime, seen: dict[str, list[Observation]], off: tuple[str, ...] = ()) -> Result:
+    def check(self, now: datetime, seen: dict[str, list[Observation]], off: tuple[str, ...] = ()) -> AlertChanges:
         today = sum(message.kind == "change" and now - at < DAY for at, message in self.sent)
         result = check(
             self.states.values(),

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from tests.catalogue_loading.feed_files import DELIMITED, JSON, ROOFTOPS, feed_file, json_file, json_records
 from tests.catalogue_loading.feed_mutations import DELIMITED_MUTATIONS, FIRST_MUTATIONS, JSON_MUTATIONS, Expected
 from tests.storage.current import make_current
-from tests.storage.samples import VAULT
+from tests.storage.samples import CIPHER
 
 from dealer_agent.catalogue_loading.feed_import import UNREADABLE, import_feed
 from dealer_agent.dealers.profile import DealerRooftop, Profile
-from dealer_agent.inventory.feeds.checks import CHECKS, Finding
+from dealer_agent.inventory.feeds.checks import CHECKS, FeedFinding
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.errors import FeedRefused
@@ -38,7 +38,7 @@ class Result(NamedTuple):
     """What an import did with a damaged feed. A harmless one changes nothing, because the stock is the same."""
 
     outcome: Expected
-    findings: tuple[Finding, ...]
+    findings: tuple[FeedFinding, ...]
     changes: int = 0
 
     @property
@@ -54,7 +54,7 @@ def stock_of(data: bytes | None, dealer: Profile = DEALER) -> Iterator[Store]:
     with TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/dealer.db"
         make_current(url)
-        with Store.open(url, VAULT) as store:
+        with Store.open(url, CIPHER) as store:
             if data is not None:
                 done = import_feed(store, dealer, read_feed(data), source="feed", at=AT)
                 assert done.outcome.findings == (), done.outcome.findings
@@ -66,7 +66,7 @@ def result_of(store: Store, data: bytes, dealer: Profile = DEALER) -> Result:
     try:
         done = import_feed(store, dealer, read_feed(data), source="feed", at=AT, dry_run=True)
     except FeedError as error:
-        return Result("refused", (Finding(UNREADABLE, "refuse", str(error)),))
+        return Result("refused", (FeedFinding(UNREADABLE, "refuse", str(error)),))
     except FeedRefused as refusal:
         return Result("refused", refusal.findings)
     outcome = done.outcome

@@ -32,18 +32,18 @@ OTHER_PROCESS = """
 import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from tests.catalogue_loading.test_snapshot_folder import Shop
+from tests.catalogue_loading.test_snapshot_folder import SampleDealer
 
-shop = Shop(Path(sys.argv[1]))
+sample_dealer = SampleDealer(Path(sys.argv[1]))
 if len(sys.argv) > 2:
     Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-loaded = shop.loader().load(datetime.now(UTC))
+loaded = sample_dealer.loader().load(datetime.now(UTC))
 mapped = [line.split()[4] for line in open("/proc/self/maps") if line.rstrip().endswith(".bin")]
 print(len(loaded.catalogue), *mapped)
 """
 
 
-class Shop:
+class SampleDealer:
     """The dealer of a folder, with snapshots as in an installation."""
 
     def __init__(self, directory: Path) -> None:
@@ -65,15 +65,15 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    set_up(tmp_path / "shop")
-    made = Shop(tmp_path / "shop")
+def sample_dealer(tmp_path: Path) -> Iterator[SampleDealer]:
+    set_up(tmp_path / "sample_dealer")
+    made = SampleDealer(tmp_path / "sample_dealer")
     yield made
     made.store.close()
 
 
-def load_in_other_process(shop: Shop, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", OTHER_PROCESS, str(shop.path.parent), *more]
+def load_in_other_process(sample_dealer: SampleDealer, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", OTHER_PROCESS, str(sample_dealer.path.parent), *more]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -93,87 +93,89 @@ def no_build(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="GAP: this system does not list mapped files")
-def test_processes_map_one_file(shop: Shop) -> None:
-    first = load_in_other_process(shop)
-    inode = str(shop.file.stat().st_ino)
-    second = load_in_other_process(shop)
+def test_processes_map_one_file(sample_dealer: SampleDealer) -> None:
+    first = load_in_other_process(sample_dealer)
+    inode = str(sample_dealer.file.stat().st_ino)
+    second = load_in_other_process(sample_dealer)
     assert first.stdout.split() == second.stdout.split() == [str(len(LOT)), inode], first.stderr + second.stderr
 
 
-def test_a_current_file_is_only_mapped(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = shop.loader().load(NOW)
+def test_a_current_file_is_only_mapped(sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = sample_dealer.loader().load(NOW)
     no_build(monkeypatch)
-    mapped = shop.loader().load(NOW)
-    assert (mapped.revision, mapped.at, mapped.size) == (built.revision, built.at, shop.file.stat().st_size)
+    mapped = sample_dealer.loader().load(NOW)
+    assert (mapped.revision, mapped.at, mapped.size) == (built.revision, built.at, sample_dealer.file.stat().st_size)
     for filters in (Filters(), Filters(query="honda accord"), Filters(price_min=3050)):
         assert mapped.catalogue.search(filters, 0, 200) == built.catalogue.search(filters, 0, 200)
         assert mapped.catalogue.facets(filters) == built.catalogue.facets(filters)
-    assert shop.suffixes() == {".bin", ".lock"}
+    assert sample_dealer.suffixes() == {".bin", ".lock"}
 
 
-def test_a_new_stock_replaces_the_file(shop: Shop) -> None:
-    old = shop.loader().load(NOW)
+def test_a_new_stock_replaces_the_file(sample_dealer: SampleDealer) -> None:
+    old = sample_dealer.loader().load(NOW)
     before = old.catalogue.search(Filters(), 0, 200)
-    shop.bring_in(20)
-    assert len(shop.loader().load(NOW).catalogue) == 20
+    sample_dealer.bring_in(20)
+    assert len(sample_dealer.loader().load(NOW).catalogue) == 20
     assert old.catalogue.search(Filters(), 0, 200) == before
 
 
-def test_a_killed_build_leaves_nothing_that_is_used(shop: Shop) -> None:
-    killed = load_in_other_process(shop, "killed")
+def test_a_killed_build_leaves_nothing_that_is_used(sample_dealer: SampleDealer) -> None:
+    killed = load_in_other_process(sample_dealer, "killed")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert shop.suffixes() == {".part", ".lock"}
-    assert len(shop.loader().load(NOW).catalogue) == len(LOT)
-    assert shop.suffixes() == {".bin", ".lock"}
+    assert sample_dealer.suffixes() == {".part", ".lock"}
+    assert len(sample_dealer.loader().load(NOW).catalogue) == len(LOT)
+    assert sample_dealer.suffixes() == {".bin", ".lock"}
 
 
-def test_a_small_file_is_not_used_after_the_next_boot(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_file_is_not_used_after_the_next_boot(
+    sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may be incomplete: nothing waited for the disk."""
-    shop.loader().load(NOW)
-    before = shop.file.stat().st_ino
-    kept = shop.file.open("rb")
+    sample_dealer.loader().load(NOW)
+    before = sample_dealer.file.stat().st_ino
+    kept = sample_dealer.file.open("rb")
     monkeypatch.setattr(snapshot_loader, "boot_id", lambda: "another boot")
-    shop.loader().load(NOW)
-    assert shop.file.stat().st_ino != before
+    sample_dealer.loader().load(NOW)
+    assert sample_dealer.file.stat().st_ino != before
     kept.close()
 
 
-def test_on_a_full_disk_the_snapshot_is_in_memory(shop: Shop) -> None:
+def test_on_a_full_disk_the_snapshot_is_in_memory(sample_dealer: SampleDealer) -> None:
     with capture_logs() as lines:
         with writing_at_most(1000):
-            loaded = [shop.loader().load(NOW) for _ in range(3)]
-        shop.loader().load(NOW)
+            loaded = [sample_dealer.loader().load(NOW) for _ in range(3)]
+        sample_dealer.loader().load(NOW)
     assert [len(each.catalogue) for each in loaded] == [len(LOT)] * 3
     assert [line["event"] for line in lines] == [
         "snapshots are kept in the memory of each process",
         "snapshots are files again",
     ]
-    assert ".bin" in shop.suffixes()
+    assert ".bin" in sample_dealer.suffixes()
 
 
-def test_without_a_folder_the_snapshot_is_in_memory(shop: Shop) -> None:
-    shop.path.write_text("a file")
+def test_without_a_folder_the_snapshot_is_in_memory(sample_dealer: SampleDealer) -> None:
+    sample_dealer.path.write_text("a file")
     with capture_logs() as lines:
-        assert len(shop.loader().load(NOW).catalogue) == len(LOT)
+        assert len(sample_dealer.loader().load(NOW).catalogue) == len(LOT)
     assert [line["log_level"] for line in lines] == ["error"]
 
 
-def test_a_large_snapshot_needs_a_file(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_snapshot_needs_a_file(sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_loader, "SMALL_SHARED", 0)
-    shop.loader().load(NOW)
-    assert shop.suffixes() == {".bin", ".lock"}
-    shop.file.unlink()
-    (shop.path / f"{shop.settings.dealer.id}.lock").unlink()
-    shop.path.rmdir()
-    shop.path.write_text("a file")
+    sample_dealer.loader().load(NOW)
+    assert sample_dealer.suffixes() == {".bin", ".lock"}
+    sample_dealer.file.unlink()
+    (sample_dealer.path / f"{sample_dealer.settings.dealer.id}.lock").unlink()
+    sample_dealer.path.rmdir()
+    sample_dealer.path.write_text("a file")
     with capture_logs(), pytest.raises(SnapshotError, match="cannot be written"):
-        shop.loader().load(NOW)
+        sample_dealer.loader().load(NOW)
 
 
-def test_files_of_removed_dealers_are_deleted(shop: Shop) -> None:
-    shop.loader().load(NOW)
+def test_files_of_removed_dealers_are_deleted(sample_dealer: SampleDealer) -> None:
+    sample_dealer.loader().load(NOW)
     for name in ("gone.bin", "gone.old", "gone.part", "gone.lock", "busiest.json"):
-        (shop.path / name).touch()
-    shop.folder.delete_except({shop.settings.dealer.id})
-    dealer = shop.settings.dealer.id
-    assert {path.name for path in shop.path.iterdir()} == {f"{dealer}.bin", f"{dealer}.lock", "busiest.json"}
+        (sample_dealer.path / name).touch()
+    sample_dealer.folder.delete_except({sample_dealer.settings.dealer.id})
+    dealer = sample_dealer.settings.dealer.id
+    assert {path.name for path in sample_dealer.path.iterdir()} == {f"{dealer}.bin", f"{dealer}.lock", "busiest.json"}

@@ -32,7 +32,7 @@ NOW = datetime.now(UTC)
 OLD = "catalogue-snapshot.old"
 
 
-class Shop:
+class SampleDealer:
     """A dealer with a store, whose loaders treat any stock as a large one."""
 
     def __init__(self, folder: Path) -> None:
@@ -51,16 +51,16 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+def sample_dealer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SampleDealer]:
     monkeypatch.setattr(snapshot_loader, "SMALL", 0)
     monkeypatch.setattr(snapshot_loader, "REST_SECONDS", 0.0)
-    made = Shop(tmp_path / "shop")
+    made = SampleDealer(tmp_path / "sample_dealer")
     yield made
     made.store.close()
 
 
-def files(shop: Shop) -> set[str]:
-    return {path.name for path in shop.folder.glob("catalogue-snapshot.*")}
+def files(sample_dealer: SampleDealer) -> set[str]:
+    return {path.name for path in sample_dealer.folder.glob("catalogue-snapshot.*")}
 
 
 @pytest.fixture
@@ -103,10 +103,12 @@ class Loading(threading.Thread):
             self.ended = fault
 
 
-def test_a_process_makes_the_same_snapshot_as_the_worker(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    mapped = shop.loader().load(NOW)
+def test_a_process_makes_the_same_snapshot_as_the_worker(
+    sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapped = sample_dealer.loader().load(NOW)
     monkeypatch.setattr(snapshot_loader, "SMALL", 1000)
-    here = shop.loader().load(NOW)
+    here = sample_dealer.loader().load(NOW)
     assert (mapped.revision, mapped.at, len(mapped.catalogue)) == (here.revision, here.at, len(LOT))
     for filters in (Filters(), Filters(query="honda accord"), Filters(price_min=3050), Filters(vin=LOT[0]["vin"])):
         assert mapped.catalogue.search(filters, 0, 200) == here.catalogue.search(filters, 0, 200)
@@ -116,49 +118,53 @@ def test_a_process_makes_the_same_snapshot_as_the_worker(shop: Shop, monkeypatch
 
 
 def test_a_small_stock_needs_no_file_and_takes_away_that_of_a_larger_one(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot_loader, "SMALL", 10)
-    loader = shop.loader()
+    loader = sample_dealer.loader()
     loader.load(NOW)
-    assert FILE in files(shop)
-    shop.bring_in(11)
+    assert FILE in files(sample_dealer)
+    sample_dealer.bring_in(11)
     loader.load(NOW)
-    assert OLD in files(shop)
-    shop.bring_in(10)
+    assert OLD in files(sample_dealer)
+    sample_dealer.bring_in(10)
     assert len(loader.load(NOW).catalogue) == 10
-    assert not {FILE, OLD} & files(shop)
+    assert not {FILE, OLD} & files(sample_dealer)
 
 
-def test_the_file_before_keeps_a_name_as_long_as_anybody_may_look_at_it(shop: Shop) -> None:
+def test_the_file_before_keeps_a_name_as_long_as_anybody_may_look_at_it(sample_dealer: SampleDealer) -> None:
     """Else who looks at it last would give its gigabyte back to the system, instead of answering."""
-    loader = shop.loader()
+    loader = sample_dealer.loader()
     loader.load(NOW)
-    assert OLD not in files(shop)
+    assert OLD not in files(sample_dealer)
     for count in (20, 10, 5):
-        before = (shop.folder / FILE).stat()
-        shop.bring_in(count)
+        before = (sample_dealer.folder / FILE).stat()
+        sample_dealer.bring_in(count)
         assert len(loader.load(NOW).catalogue) == count
-        assert (shop.folder / OLD).stat().st_ino == before.st_ino
+        assert (sample_dealer.folder / OLD).stat().st_ino == before.st_ino
 
 
-def test_the_file_is_its_owners_alone(shop: Shop) -> None:
-    shop.loader().load(NOW)
-    assert {(shop.folder / name).stat().st_mode & 0o777 for name in files(shop)} == {0o600}
+def test_the_file_is_its_owners_alone(sample_dealer: SampleDealer) -> None:
+    sample_dealer.loader().load(NOW)
+    assert {(sample_dealer.folder / name).stat().st_mode & 0o777 for name in files(sample_dealer)} == {0o600}
 
 
-def test_a_second_worker_maps_what_the_first_one_had_made(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = shop.loader().load(NOW)
+def test_a_second_worker_maps_what_the_first_one_had_made(
+    sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = sample_dealer.loader().load(NOW)
     replace_in(monkeypatch, child_processes, "subprocess", Popen=None)
-    second = shop.loader().load(NOW)
+    second = sample_dealer.loader().load(NOW)
     assert second.revision == first.revision
     assert second.catalogue.search(Filters(), 0, 5) == first.catalogue.search(Filters(), 0, 5)
 
 
-def test_two_workers_that_want_one_stock_have_it_made_once(shop: Shop, held: Callable[[], int]) -> None:
-    first = Loading(shop.loader())
+def test_two_workers_that_want_one_stock_have_it_made_once(
+    sample_dealer: SampleDealer, held: Callable[[], int]
+) -> None:
+    first = Loading(sample_dealer.loader())
     maker = held()
-    second = Loading(shop.loader())
+    second = Loading(sample_dealer.loader())
     time.sleep(0.2)
     assert held() == maker
     os.kill(maker, signal.SIGCONT)
@@ -168,20 +174,20 @@ def test_two_workers_that_want_one_stock_have_it_made_once(shop: Shop, held: Cal
     assert first.ended.revision == second.ended.revision == 2
 
 
-def test_a_worker_keeps_the_old_snapshot_until_it_loads_the_new_one(shop: Shop) -> None:
-    loader = shop.loader()
+def test_a_worker_keeps_the_old_snapshot_until_it_loads_the_new_one(sample_dealer: SampleDealer) -> None:
+    loader = sample_dealer.loader()
     old = loader.load(NOW)
     before = old.catalogue.search(Filters(), 0, 200)
-    shop.bring_in(60)
+    sample_dealer.bring_in(60)
     new = loader.load(NOW)
     assert (new.revision, len(new.catalogue)) == (old.revision + 1, 60)
     assert old.catalogue.search(Filters(), 0, 200) == before
-    assert files(shop) == {FILE, OLD, "catalogue-snapshot.lock"}
+    assert files(sample_dealer) == {FILE, OLD, "catalogue-snapshot.lock"}
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_is_written_goes_to_the_disk_meanwhile_and_not_all_at_the_end(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, fails: bool
+    sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     """Else the commits of leads would wait behind a gigabyte."""
     synced = threading.Event()
@@ -198,39 +204,41 @@ def test_what_is_written_goes_to_the_disk_meanwhile_and_not_all_at_the_end(
     monkeypatch.setattr(snapshot_process, "_SYNC_SECONDS", 0.0)
     replace_in(monkeypatch, snapshot_process, "os", fdatasync=sync)
     monkeypatch.setattr("dealer_agent.catalogue_loading.snapshot_process.write_stock", written)
-    inputs = SnapshotInputs(listing_policy(shop.settings.dealer), 30)
-    file = shop.folder / FILE
+    inputs = SnapshotInputs(listing_policy(sample_dealer.settings.dealer), 30)
+    file = sample_dealer.folder / FILE
     snapshot_process.make(
-        SnapshotJob(shop.settings.database_url, inputs, NOW, str(file.with_suffix(".part")), str(file))
+        SnapshotJob(sample_dealer.settings.database_url, inputs, NOW, str(file.with_suffix(".part")), str(file))
     )
     assert file.stat().st_size > 1000
 
 
 @pytest.mark.parametrize("change", ["inputs", "age", "cut off", "something else"])
-def test_a_file_that_is_not_of_this_stock_under_this_policy_is_made_anew(shop: Shop, change: str) -> None:
-    shop.loader().load(NOW)
-    file = shop.folder / FILE
+def test_a_file_that_is_not_of_this_stock_under_this_policy_is_made_anew(
+    sample_dealer: SampleDealer, change: str
+) -> None:
+    sample_dealer.loader().load(NOW)
+    file = sample_dealer.folder / FILE
     made = file.stat().st_ino
     later = NOW
     if change == "inputs":
-        toml = shop.folder / "dealer.toml"
+        toml = sample_dealer.folder / "dealer.toml"
         toml.write_text(toml.read_text().replace('feed_price = "advertised"', 'feed_price = "before_fees"'))
-        shop.settings = load_settings(shop.folder, {})
+        sample_dealer.settings = load_settings(sample_dealer.folder, {})
     elif change == "age":
         later = NOW + timedelta(days=1)
     elif change == "cut off":
         file.write_bytes(file.read_bytes()[:-9])
     else:
         file.write_bytes(b"x" * 5000)
-    assert len(shop.loader().load(later).catalogue) == len(LOT)
+    assert len(sample_dealer.loader().load(later).catalogue) == len(LOT)
     assert file.stat().st_ino != made
 
 
 def test_a_process_that_is_killed_leaves_the_old_stock_and_the_next_attempt_makes_the_new(
-    shop: Shop, held: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+    sample_dealer: SampleDealer, held: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop.bring_in(50)
-    loader = shop.loader()
+    sample_dealer.bring_in(50)
+    loader = sample_dealer.loader()
     loading = Loading(loader)
     os.kill(held(), signal.SIGKILL)
     loading.join(120)
@@ -240,25 +248,27 @@ def test_a_process_that_is_killed_leaves_the_old_stock_and_the_next_attempt_make
     assert len(loader.load(NOW).catalogue) == 50
 
 
-def test_a_failure_has_a_safe_message_and_delays_the_next_attempt(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_has_a_safe_message_and_delays_the_next_attempt(
+    sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(snapshot_loader, "REST_SECONDS", 60.0)
-    loader = shop.loader()
-    loader._database_url = f"sqlite:///{shop.folder}/nowhere.db"
+    loader = sample_dealer.loader()
+    loader._database_url = f"sqlite:///{sample_dealer.folder}/nowhere.db"
     with pytest.raises(SnapshotError, match="not made: "):
         loader.load(NOW)
     with pytest.raises(SnapshotError, match="a moment ago"):
         loader.load(NOW)
 
 
-def test_what_a_killed_service_left_unfinished_is_gone_with_the_next_load(shop: Shop) -> None:
-    shop.loader().load(NOW)
-    (shop.folder / "catalogue-snapshot.part").write_bytes(b"half")
-    shop.loader().load(NOW)
-    assert files(shop) == {FILE, "catalogue-snapshot.lock"}
+def test_what_a_killed_service_left_unfinished_is_gone_with_the_next_load(sample_dealer: SampleDealer) -> None:
+    sample_dealer.loader().load(NOW)
+    (sample_dealer.folder / "catalogue-snapshot.part").write_bytes(b"half")
+    sample_dealer.loader().load(NOW)
+    assert files(sample_dealer) == {FILE, "catalogue-snapshot.lock"}
 
 
-def test_a_service_that_stops_does_not_wait_for_the_stock(shop: Shop, held: Callable[[], int]) -> None:
-    loader, other = shop.loader(), shop.loader()
+def test_a_service_that_stops_does_not_wait_for_the_stock(sample_dealer: SampleDealer, held: Callable[[], int]) -> None:
+    loader, other = sample_dealer.loader(), sample_dealer.loader()
     loading = Loading(loader)
     maker = held()
     waiting = Loading(other)
@@ -269,15 +279,17 @@ def test_a_service_that_stops_does_not_wait_for_the_stock(shop: Shop, held: Call
     os.kill(maker, signal.SIGCONT)
     loading.join(120)
     assert isinstance(loading.ended, SnapshotError)
-    assert files(shop) == {"catalogue-snapshot.lock"}
+    assert files(sample_dealer) == {"catalogue-snapshot.lock"}
 
 
-def test_the_process_ends_with_the_service_that_started_it(shop: Shop) -> None:
+def test_the_process_ends_with_the_service_that_started_it(sample_dealer: SampleDealer) -> None:
     """Also when that was killed: its end of the pipe is closed by the kernel. The job waits for a reader, for ever."""
-    loader = shop.loader()
-    unfinished = shop.folder / "catalogue-snapshot.part"
+    loader = sample_dealer.loader()
+    unfinished = sample_dealer.folder / "catalogue-snapshot.part"
     os.mkfifo(unfinished)
-    job = SnapshotJob(shop.settings.database_url, loader._inputs, NOW, str(unfinished), str(shop.folder / FILE))
+    job = SnapshotJob(
+        sample_dealer.settings.database_url, loader._inputs, NOW, str(unfinished), str(sample_dealer.folder / FILE)
+    )
     command = [sys.executable, "-P", "-m", "dealer_agent.catalogue_loading.snapshot_process"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as maker:
         assert maker.stdin is not None

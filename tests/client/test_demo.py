@@ -25,7 +25,7 @@ DEMO_URL = "http://127.0.0.1:8080"
 @pytest.mark.parametrize("binding", PREFERRED)
 @pytest.mark.parametrize("place", ["", "/cards/0.1.0.json"])
 def test_all_skills_answer(demo: str, place: str, binding: Binding) -> None:
-    async def shop() -> None:
+    async def sample_dealer() -> None:
         async with DealerAgent.discover(f"{demo}{place}", binding=binding) as agent:
             assert len(agent.card.skills) == 5
             facets = await agent.facets(make=["Honda"])
@@ -42,7 +42,7 @@ def test_all_skills_answer(demo: str, place: str, binding: Binding) -> None:
             rooftops = {rooftop.name for rooftop in (await agent.information()).rooftops}
             assert {vehicle.rooftop for vehicle in every} == rooftops
 
-    asyncio.run(shop())
+    asyncio.run(sample_dealer())
 
 
 def test_a_lead_with_a_visit_is_stored_once_for_its_key(demo: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.client.dealers import INFORMATION, application, card, interfaces, members_of, result
 from tests.servers.misbehaving import Asked, misbehaving
 
-from dealer_agent.client import Card, DealerAgent, Exchange, Retries, errors
+from dealer_agent.client import Card, DealerAgent, HttpExchange, Retries, errors
 
 pytestmark = pytest.mark.outside_protocol("the client library")
 
@@ -249,7 +249,7 @@ def test_a_card_that_never_ends_is_cut_off() -> None:
                     await asked.writer.drain()
 
         async with misbehaving(serve) as url:
-            with pytest.raises(errors.MalformedReply, match="more than 1,048,576 bytes"):
+            with pytest.raises(errors.MalformedResponse, match="more than 1,048,576 bytes"):
                 await _discovered(url)
 
     asyncio.run(find())
@@ -299,7 +299,7 @@ def test_a_card_with_an_interface_on_another_origin_needs_permission_for_the_tok
 
 
 def test_the_hook_sees_each_exchange_and_never_the_token() -> None:
-    seen: list[Exchange] = []
+    seen: list[HttpExchange] = []
 
     def respond(body: bytes) -> tuple[int, object, dict[str, str]]:
         return 200, result(body, INFORMATION), {}

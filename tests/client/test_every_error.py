@@ -1,4 +1,4 @@
-"""Every error of a dealer's agent arrives as one class, with all that the reply says."""
+"""Every error of a dealer's agent arrives as one class, with all that the response says."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
 def refusal(
     status: int, body: bytes | None, binding: Binding = "JSONRPC", rpc_id: bool = True, **headers: str
 ) -> errors.DealerAgentError:
-    """The error of the client for a reply to a search. `ID` in the body becomes the id of the call."""
+    """The error of the client for a response to a search. `ID` in the body becomes the id of the call."""
     reply = b"" if body is None else body
 
     async def ask() -> errors.DealerAgentError:
@@ -138,7 +138,7 @@ def test_a_waiting_time_that_makes_no_sense_is_none(text: str) -> None:
 @pytest.mark.parametrize(("status", "body"), [(500, b"oops"), (404, b""), (302, b""), (200, b"<html>"), (200, b"[]")])
 def test_any_other_reply_is_malformed(status: int, body: bytes) -> None:
     got = refusal(status, body)
-    assert isinstance(got, errors.MalformedReply)
+    assert isinstance(got, errors.MalformedResponse)
     assert got.http_status == status
 
 

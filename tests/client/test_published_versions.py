@@ -55,7 +55,7 @@ def test_the_card_of_a_version_is_understood(published: Dealership, version: Ver
 
 @each_interface
 def test_the_reading_skills_answer(published: Dealership, version: VersionName, binding: Binding) -> None:
-    async def shop(agent: DealerAgent) -> None:
+    async def sample_dealer(agent: DealerAgent) -> None:
         every = [vehicle async for vehicle in agent.search_all(sort="price")]
         assert len(every) == (await agent.search(limit=1)).total > 100
         detail = await agent.vehicle(vehicle_id=every[0].vehicle_id)
@@ -63,7 +63,7 @@ def test_the_reading_skills_answer(published: Dealership, version: VersionName, 
         assert (await agent.facets(make=["Honda"])).makes[0].count == 1
         assert len((await agent.information()).rooftops) == 2
 
-    use(published, version, binding, shop)
+    use(published, version, binding, sample_dealer)
 
 
 @each_interface

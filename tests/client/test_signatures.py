@@ -103,8 +103,8 @@ REFUSED: dict[str, tuple[Callable[[Json, CardSigner], object], object, str]] = {
         "alg value is not allowed",
     ),
     "no objects": (lambda signed, _: with_signatures(signed, 7, "x", {}, {"protected": []}), None, "is valid"),  # type: ignore[arg-type]
-    "no JSON": (lambda signed, _: b"<html>", None, "is no card that can be verified"),
-    "too deep": (lambda signed, _: b'{"a":' * 100_000, None, "is no card that can be verified"),
+    "no JSON": (lambda signed, _: b"<html>", None, "is not a card that can be verified"),
+    "too deep": (lambda signed, _: b'{"a":' * 100_000, None, "is not a card that can be verified"),
     "a key set that is none": (lambda signed, _: signed, [1], "its key set cannot be read"),
     "an empty key set": (lambda signed, _: signed, {"keys": []}, "its key set cannot be read"),
     "a key set without end": (lambda signed, _: signed, b" " * 70_000, "sent more than 65,536 bytes"),
@@ -113,7 +113,7 @@ REFUSED: dict[str, tuple[Callable[[Json, CardSigner], object], object, str]] = {
 
 @pytest.mark.parametrize(("served", "keys", "said"), REFUSED.values(), ids=REFUSED)
 def test_any_other_card_is_refused(served: Callable[[Json, CardSigner], object], keys: object, said: str) -> None:
-    with pytest.raises((errors.CardNotVerified, errors.MalformedReply), match=said):
+    with pytest.raises((errors.CardNotVerified, errors.MalformedResponse), match=said):
         read(served, keys)
 
 

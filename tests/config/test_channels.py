@@ -127,7 +127,7 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
             (
                 MAIL.replace("mail.example.com", address),
                 LOGIN,
-                ["line 8: mail.host: the value is no host name; write it alone, without a port or a login"],
+                ["line 8: mail.host: the value is not a host name; write it alone, without a port or a login"],
             )
             for address in ("dealer:not-shown@mail.example.com", "dealer%3Anot-shown%40mail.example.com")
         ),

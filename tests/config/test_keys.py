@@ -14,7 +14,7 @@ from dealer_agent.config.keys import KeyFile, changing, create_key_file, load_ci
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, render
 
 ONE, TWO = ("k-one", bytes(range(32))), ("k-two", bytes(range(100, 132)))
-LASTING = bytes(range(64, 96))
+PERMANENT = bytes(range(64, 96))
 ONE_TEXT = urlsafe_b64encode(ONE[1]).decode().rstrip("=")
 
 
@@ -22,7 +22,7 @@ ONE_TEXT = urlsafe_b64encode(ONE[1]).decode().rstrip("=")
 def key_file(tmp_path: Path) -> Path:
     """A key file with one key, as `init` makes it."""
     path = tmp_path / "dealer-agent.keys"
-    path.write_text(render(Keyring((ONE,), LASTING)))
+    path.write_text(render(Keyring((ONE,), PERMANENT)))
     path.chmod(0o600)
     return path
 
@@ -41,31 +41,31 @@ def loaded(folder: Path, env: dict[str, str] | None = None) -> Cipher:
 
 
 def test_keys_come_from_the_file_beside_dealer_toml(key_file: Path) -> None:
-    assert loaded(key_file.parent).keyring == Keyring((ONE,), LASTING)
+    assert loaded(key_file.parent).keyring == Keyring((ONE,), PERMANENT)
 
 
-def test_a_file_without_a_lasting_secret_gets_one_once(key_file: Path) -> None:
+def test_a_file_without_a_permanent_secret_gets_one_once(key_file: Path) -> None:
     key_file.write_text(render(Keyring((TWO, ONE))))
     first = loaded(key_file.parent).keyring
     assert first.keys == (TWO, ONE)
-    assert first.lasting is not None
+    assert first.permanent is not None
     assert loaded(key_file.parent).keyring == first
     assert key_file.read_text().count("lasting:") == 1
 
 
-def test_a_variable_without_a_lasting_secret_is_refused_with_what_to_add(tmp_path: Path) -> None:
+def test_a_variable_without_a_permanent_secret_is_refused_with_what_to_add(tmp_path: Path) -> None:
     assert "keys create --print" in refused(tmp_path, {"DEALER_AGENT_KEYS": render(Keyring((ONE,)))})
 
 
 def test_without_a_file_they_come_from_the_environment(tmp_path: Path) -> None:
-    env = {"DEALER_AGENT_KEYS": render(Keyring((TWO, ONE), LASTING)).replace("\n", ",")}
+    env = {"DEALER_AGENT_KEYS": render(Keyring((TWO, ONE), PERMANENT)).replace("\n", ",")}
     assert loaded(tmp_path, env).keyring.ids == ("k-two", "k-one")
 
 
 def test_the_environment_wins_and_the_file_is_not_even_read(key_file: Path) -> None:
     key_file.write_text("rubbish")
     key_file.chmod(0o644)
-    assert loaded(key_file.parent, {"DEALER_AGENT_KEYS": render(Keyring((TWO,), LASTING))}).keyring.ids == ("k-two",)
+    assert loaded(key_file.parent, {"DEALER_AGENT_KEYS": render(Keyring((TWO,), PERMANENT))}).keyring.ids == ("k-two",)
 
 
 @pytest.mark.parametrize("value", ["", "  \n"])
@@ -73,11 +73,11 @@ def test_a_variable_that_is_empty_is_not_set(key_file: Path, value: str) -> None
     assert loaded(key_file.parent, {"DEALER_AGENT_KEYS": value}).keyring.ids == ("k-one",)
 
 
-def test_without_any_key_there_is_no_vault(tmp_path: Path) -> None:
+def test_without_any_key_there_is_no_cipher(tmp_path: Path) -> None:
     assert load_cipher(tmp_path, {}) is None
 
 
-def test_the_settings_hold_the_vault(key_file: Path) -> None:
+def test_the_settings_hold_the_cipher(key_file: Path) -> None:
     toml = 'id = "acme"\nname = "Acme"\nfeed_price = "advertised"\n[[rooftops]]\nname = "N"\ntimezone = "Asia/Tokyo"\n'
     (key_file.parent / "dealer.toml").write_text(toml)
     cipher = load_settings(key_file.parent, {}).cipher
@@ -182,7 +182,7 @@ def test_a_replaced_file_keeps_its_mode_and_its_link(tmp_path: Path) -> None:
     real = create_key_file(tmp_path / "secrets")
     link = tmp_path / "dealer-agent.keys"
     link.symlink_to(real)
-    replace_key_file(link, Keyring((TWO, ONE), LASTING))
+    replace_key_file(link, Keyring((TWO, ONE), PERMANENT))
     assert link.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o600
     assert loaded(tmp_path).keyring.ids == ("k-two", "k-one")
@@ -225,9 +225,9 @@ def test_a_file_is_parsed_again_only_when_it_changed(key_file: Path) -> None:
     assert file.read().ids == ("k-two", "k-one")
 
 
-def test_a_running_vault_takes_the_keys_of_a_changed_file(key_file: Path) -> None:
+def test_a_running_cipher_takes_the_keys_of_a_changed_file(key_file: Path) -> None:
     cipher = loaded(key_file.parent)
-    replace_key_file(key_file, Keyring((TWO, ONE), LASTING))
+    replace_key_file(key_file, Keyring((TWO, ONE), PERMANENT))
     assert cipher.decrypt(Cipher(Keyring((TWO,))).encrypt(b"Robin")) == b"Robin"
     assert cipher.keyring.active == "k-two"
 
@@ -240,7 +240,7 @@ BREAKING: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize(("breaking", "told"), BREAKING.values(), ids=BREAKING.keys())
-def test_a_running_vault_keeps_its_keys_when_the_file_breaks(
+def test_a_running_cipher_keeps_its_keys_when_the_file_breaks(
     key_file: Path, breaking: Callable[[Path], object], told: str
 ) -> None:
     cipher = loaded(key_file.parent)

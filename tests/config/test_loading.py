@@ -272,10 +272,10 @@ max_shrink = 0.2
          "rooftops[0].visits.sales.durations_allowed[1]: 20 must be a multiple of 15 minutes"),
         ("[rooftops.hours.sales]\n[rooftops.visits.sales]\ngrid_minutes = 20", "line 9: "
          "rooftops[0].visits.sales.grid_minutes: 20 must be one of 15, 30, 45, 60, 90, 120"),
-        ("closed_dates = ['Dec 25']", "line 7: rooftops[0].closed_dates[0]: 'Dec 25' is no date from 2000 to 2199; "
+        ("closed_dates = ['Dec 25']", "line 7: rooftops[0].closed_dates[0]: 'Dec 25' is not a date from 2000 to 2199; "
          "write it in quotes as '2026-12-25'"),
-        ("closed_dates = ['2026-02-30']", "line 7: rooftops[0].closed_dates[0]: '2026-02-30' is no date from 2000 to "
-         "2199; write it in quotes as '2026-12-25'"),
+        ("closed_dates = ['2026-02-30']", "line 7: rooftops[0].closed_dates[0]: '2026-02-30' is not a date from 2000 "
+         "to 2199; write it in quotes as '2026-12-25'"),
         ("[[rooftops.deliver.http]]\nname = 'crm'\nurl = 'https://crm.example.com'\nsecret_env = 'no!'", "line 10: "
          "rooftops[0].deliver.http[0].secret_env: must be the name of an environment variable that holds the secret, "
          "such as 'CRM_SECRET'"),
@@ -285,9 +285,9 @@ max_shrink = 0.2
         ("[[rooftops.deliver.smtp]]\nname = 'crm'\nto = []", "line 9: rooftops[0].deliver.smtp[0].to: needs at least 1 "
          "entry"),
         ("[privacy]\nkeep_leads_days = 0", "line 8: privacy.keep_leads_days: 0 is too small; the least is 1"),
-        ("[privacy]\nheads_file = '..'", "line 8: privacy.heads_file: '..' is no file; write a file's name or path, "
+        ("[privacy]\nheads_file = '..'", "line 8: privacy.heads_file: '..' is not a file; write a file's name or path, "
          "such as 'consent-heads.log'"),
-        ("[privacy]\nheads_file = 'heads/'", "line 8: privacy.heads_file: 'heads/' is no file; write a file's name "
+        ("[privacy]\nheads_file = 'heads/'", "line 8: privacy.heads_file: 'heads/' is not a file; write a file's name "
          "or path, such as 'consent-heads.log'"),
         ("[mail]\nfrom_address = 'me'", "line 8: mail.from_address: 'me' is no e-mail address: An email address must "
          "have an @-sign."),

@@ -59,7 +59,7 @@ def refused(added: str) -> list[str]:
         (SALES + DAY + "date = 2026-12-24\nhours = 'closed'", "line 10: rooftops[0].special_days[0].date: the date or "
          "time 2026-12-24 must be text in quotes"),
         (SALES + DAY + "date = '24.12.2026'\nhours = 'closed'", "line 10: rooftops[0].special_days[0].date: "
-         "'24.12.2026' is no date from 2000 to 2199; write it in quotes as '2026-12-25'"),
+         "'24.12.2026' is not a date from 2000 to 2199; write it in quotes as '2026-12-25'"),
         (SALES + DAY + "date = '2026-12-24'\nhours = '9 to 2'", "line 11: rooftops[0].special_days[0].hours: '9 to 2' "
          "must be hours on the 24-hour clock, such as '09:00-20:00' or '09:00-12:00, 13:00-18:00', or 'closed'"),
         (SALES + DAY + "date = '2026-12-24'\nhours = 'closed'\ndepartments = ['sale']", "line 12: "

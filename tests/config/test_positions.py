@@ -11,21 +11,21 @@ from dealer_agent.config.settings_problems import key_lines, nearest_line
 from dealer_agent.protocol.problems import Path
 
 DOCUMENT = '''\
-# a remark with key = 1 and [header]
+# a problem with key = 1 and [header]
 id = "acme" # not = "this"
 name = """
 [not.a.header]
 not_a_key = 1 \\""" still
 """
 quote = \'\'\'it's
-# no remark\'\'\'
+# no problem\'\'\'
 "odd key" . 'and # another' = 5
 
 [[rooftops]]
-name = "North # not a remark"
+name = "North # not a problem"
 hours.sales.monday = "closed"
 feed_ids = [
-  "one",   # a remark, with ] and ,
+  "one",   # a problem, with ] and ,
 
   "two",
 ]

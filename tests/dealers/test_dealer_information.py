@@ -7,7 +7,7 @@ import pytest
 
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.opening import Holidays, SpecialDay, WeekHours
-from dealer_agent.dealers.profile import Address, DealerRooftop, Geo, Policies, Profile
+from dealer_agent.dealers.profile import DealerRooftop, Geo, Policies, Profile, RooftopAddress
 from dealer_agent.protocol.vehicle import Fee
 
 
@@ -30,7 +30,7 @@ FULL = DealerRooftop(
     website="https://www.example.com/north",
     notes="Parking behind the building.",
     capabilities=("sales", "service"),
-    address=Address(address_line_1="1 Example Way", city="Nashville", state="TN", zip="37203"),
+    address=RooftopAddress(address_line_1="1 Example Way", city="Nashville", state="TN", zip="37203"),
     geo=Geo(latitude=36.15, longitude=-86.79),
     phones={"sales": "(202) 555-0123", "service": "+1 202 555 0124"},
     emails={"sales": "sales@EXAMPLE.com"},
@@ -170,7 +170,7 @@ def test_the_houses_policies_follow_the_notes_of_every_rooftop() -> None:
 
 @pytest.mark.requirement("rooftop-address")
 def test_a_second_address_line_and_a_country_are_kept() -> None:
-    address = Address(
+    address = RooftopAddress(
         address_line_1="1 Example Way",
         address_line_2="Suite 4",
         city="Toronto",

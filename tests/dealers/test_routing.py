@@ -4,12 +4,12 @@ import pytest
 
 from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.dealers.profile import DealerRooftop, Deliver, DirectoryChannel, HttpChannel, SmtpChannel
+from dealer_agent.dealers.profile import DealerRooftop, Deliver, FolderChannel, HttpChannel, SmtpChannel
 from dealer_agent.dealers.routing import NewDelivery, deliveries_of, mail_to_customer
 
 CRM = SmtpChannel(name="crm", to=("leads@example.com",))
 HOOK = HttpChannel(name="hook", url="https://crm.example.com/leads")
-FOLDER = DirectoryChannel(name="folder", path="leads")
+FOLDER = FolderChannel(name="folder", path="leads")
 
 
 def rooftop(deliver: Deliver) -> DealerRooftop:

@@ -1,4 +1,4 @@
-"""A dealer whose leads go to a CRM over HTTP, at a desk whose loop runs for a block."""
+"""A dealer whose leads go to a CRM over HTTP, at an intake whose loop runs for a block."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from sqlalchemy import create_engine, update
 from tests.delivery.receivers import HttpReceiver, MailReceiver
 from tests.delivery.shop import loop_of_one, so
 from tests.leads.lead_views import LINKS
-from tests.skills.counter import Counter
-from tests.skills.shop import a_lead
+from tests.skills.intake_setup import IntakeSetup
+from tests.skills.sample_dealers import a_lead
 from tests.skills.visiting import PROFILE
 
 from dealer_agent.config.settings import DeliverySettings, MailSettings
-from dealer_agent.dealers.profile import Deliver, DirectoryChannel, HttpChannel, Profile
+from dealer_agent.dealers.profile import Deliver, FolderChannel, HttpChannel, Profile
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.storage.database_url import database_url as parsed_url
@@ -43,7 +43,7 @@ def sams(*channels: str, **members: Any) -> dict[str, Any]:
 
 def profile_of(*http: HttpChannel, notify: tuple[str, ...] = (), folder: Path | None = None) -> Profile:
     """One rooftop with these channels."""
-    directory = () if folder is None else (DirectoryChannel(name="folder", path=str(folder)),)
+    directory = () if folder is None else (FolderChannel(name="folder", path=str(folder)),)
     deliver = Deliver(http=http, directory=directory, notify=notify)
     return msgspec.structs.replace(
         PROFILE, rooftops=(msgspec.structs.replace(PROFILE.rooftops[1], deliver=deliver), PROFILE.rooftops[0])
@@ -62,15 +62,15 @@ def mail_settings(receiver: MailReceiver) -> MailSettings:
 
 
 class Sending:
-    """Sends what waits at a desk."""
+    """Sends what waits at an intake."""
 
-    def __init__(self, desk: Counter, profile: Profile, mail: MailReceiver | None = None) -> None:
-        self.desk, self.profile = desk, profile
+    def __init__(self, intake: IntakeSetup, profile: Profile, mail: MailReceiver | None = None) -> None:
+        self.intake, self.profile = intake, profile
         self.mail_settings = MailSettings() if mail is None else mail_settings(mail)
 
     def rows(self, **wanted: str) -> list[DeliveryRecord]:
         """The deliveries with these values, oldest first."""
-        found = sorted(self.desk.deliveries(), key=lambda row: row.delivery_id)
+        found = sorted(self.intake.deliveries(), key=lambda row: row.delivery_id)
         return [row for row in found if all(getattr(row, name) == value for name, value in wanted.items())]
 
     def until(self, done: Callable[[], object], settings: DeliverySettings = LATER) -> None:
@@ -81,8 +81,8 @@ class Sending:
                 outlets = outlets_of(
                     self.profile, self.mail_settings, directory=Path("/nowhere"), links=LINKS, secrets={}, client=client
                 )
-                store = self.desk.store
-                loop = loop_of_one(store, self.desk.writer, DealerOutlets(self.profile, outlets, settings))
+                store = self.intake.store
+                loop = loop_of_one(store, self.intake.writer, DealerOutlets(self.profile, outlets, settings))
                 running = asyncio.create_task(loop.run())
                 try:
                     await so(done)
@@ -110,7 +110,7 @@ class Sending:
 
     def due(self) -> None:
         """What waits is due now, as after a long time."""
-        with create_engine(parsed_url(self.desk.url)).begin() as connection:
+        with create_engine(parsed_url(self.intake.url)).begin() as connection:
             connection.execute(
                 update(outbox).where(outbox.c.state == "waiting").values(due_at=datetime.now(UTC) - timedelta(1))
             )

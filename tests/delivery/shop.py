@@ -51,7 +51,7 @@ def loop_of_one(store: Store, writer: LeadWriter, dealer: DealerOutlets) -> Deli
     return DeliveryLoop(store, writer, lambda: [dealer.profile.id], lambda _: dealer)
 
 
-class Shop:
+class SampleDealer:
     """Leads come in at `take`, and go out by `delivering`."""
 
     def __init__(self, store: Store, writer: LeadWriter) -> None:
@@ -59,7 +59,7 @@ class Shop:
         self.writer = writer
 
     def take(self, *receivers: Receiver, kind: str = "lead", channels: tuple[str, ...] = ("email",)) -> str:
-        """Stores a lead for these, as the lead desk does; its id."""
+        """Stores a lead for these, as the lead intake does; its id."""
         lead_id, now = new_ulid(), datetime.now(UTC)
         rows = [NewDelivery(kind, rooftop, channel) for rooftop, channel in receivers]  # type: ignore[arg-type]
 

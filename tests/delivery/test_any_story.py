@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.delivery.crm import Sending, a_time, arrived, profile_of
 from tests.delivery.receivers import HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
-from tests.skills.counter import Counter, open_counter
-from tests.skills.shop import a_lead, customer
+from tests.skills.intake_setup import IntakeSetup, open_intake
+from tests.skills.sample_dealers import a_lead, customer
 from tests.skills.visiting import LOT
 from tests.storage.calls import lock_at
 
@@ -32,8 +32,10 @@ DEALER = "ridgeline"
 class Story(Sending):
     """One lead, the channels that its customer allows, and what the CRM got of it."""
 
-    def __init__(self, desk: Counter, profile: Profile, crm: HttpReceiver, mail: MailReceiver, chance: Random) -> None:
-        super().__init__(desk, profile, mail)
+    def __init__(
+        self, intake: IntakeSetup, profile: Profile, crm: HttpReceiver, mail: MailReceiver, chance: Random
+    ) -> None:
+        super().__init__(intake, profile, mail)
         self.crm, self.mail, self.chance = crm, mail, chance
         number = chance.randrange(10**7)
         self.email, self.phone = f"sam.{number}@example.com", f"+1202{number:07}"
@@ -48,7 +50,7 @@ class Story(Sending):
         now = datetime.now(UTC)
         lead = a_lead(customer=customer(email=self.email, phone=self.phone), **members)
         lead["consent"]["allowed_channels"] = channels
-        answer = self.desk.take(lead, now, LOT, granted_at=now.isoformat())
+        answer = self.intake.take(lead, now, LOT, granted_at=now.isoformat())
         assert self.lead_id in ("", answer["lead_id"]), "it is one lead"
         self.lead_id = answer["lead_id"]
         self.allowed.update(channels)
@@ -59,7 +61,7 @@ class Story(Sending):
 
     def go_on(self) -> None:
         """One change, or one attempt of everything that waits."""
-        now, store = datetime.now(UTC), self.desk.store
+        now, store = datetime.now(UTC), self.intake.store
         what = self.chance.choice(("try", "try", "try", "withdraw", "consent", "say", "retry", "again", "cancel"))
         self.told.append(what)
         match what:
@@ -73,7 +75,15 @@ class Story(Sending):
                 channel = self.chance.choice(CHANNELS)
                 self.allowed.discard(channel)
                 lock_at(
-                    now, store, DEALER, withdraw, self.lead_id, [channel], by="desk", reason=None, profile=self.profile
+                    now,
+                    store,
+                    DEALER,
+                    withdraw,
+                    self.lead_id,
+                    [channel],
+                    by="staff",
+                    reason=None,
+                    profile=self.profile,
                 )
             case "consent":
                 self.take(self.chance.choice(CHANNELS))
@@ -84,12 +94,12 @@ class Story(Sending):
             case "again":
                 lock_at(now, store, DEALER, send_again, lead_id=self.lead_id)
             case "cancel":
-                for visit in self.desk.visits_of(self.lead_id):
+                for visit in self.intake.visits_of(self.lead_id):
                     if visit.status == "confirmed":
                         self.cancel(visit.appointment_id, now)
 
     def cancel(self, appointment_id: str, now: datetime) -> None:
-        self.desk.desk.change_visit(lambda visits: visits.cancel(appointment_id), notify=True, now=now)
+        self.intake.intake.change_visit(lambda visits: visits.cancel(appointment_id), notify=True, now=now)
 
     def end(self) -> None:
         self.crm.behaviour = self.mail.behaviour = always("take")
@@ -127,17 +137,17 @@ class Story(Sending):
 
 
 @pytest.fixture
-def house(database_url: str) -> Iterator[tuple[Counter, Profile, HttpReceiver, MailReceiver]]:
+def house(database_url: str) -> Iterator[tuple[IntakeSetup, Profile, HttpReceiver, MailReceiver]]:
     crm, mail = HttpReceiver(always("take")), MailReceiver(always("take"))
     with receiving_http(crm), receiving_mail(mail):
         profile = profile_of(HttpChannel(name="crm", url=crm.url, format="json"), notify=(PEOPLE,))
-        with open_counter(database_url, profile, confirms_by_mail=True) as desk:
-            yield desk, profile, crm, mail
+        with open_intake(database_url, profile, confirms_by_mail=True) as intake:
+            yield intake, profile, crm, mail
 
 
 @pytest.mark.requirement("contact-points-with-consent", "consent-end-keeps-lead")
 def test_a_crm_knows_in_the_end_who_may_be_contacted_and_never_gets_more(
-    house: tuple[Counter, Profile, HttpReceiver, MailReceiver],
+    house: tuple[IntakeSetup, Profile, HttpReceiver, MailReceiver],
 ) -> None:
     for _ in range(STORIES):
         seed = Random().getrandbits(32)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.delivery.crm import PHONE, SAM, Sending, a_time, arrived, profile_of, sams
 from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, receiving_http
-from tests.skills.counter import TOKEN, Counter, open_counter
+from tests.skills.intake_setup import TOKEN, IntakeSetup, open_intake
 from tests.skills.visiting import LOT
 from tests.storage.calls import at_time, lock_at
 from tests.storage.samples import NO_NOTICES
@@ -19,14 +19,14 @@ from dealer_agent.storage.outbox import enqueue, retry_deliveries
 
 
 class Crm(Sending):
-    """A desk whose one CRM takes JSON."""
+    """An intake whose one CRM takes JSON."""
 
-    def __init__(self, desk: Counter, receiver: HttpReceiver) -> None:
-        super().__init__(desk, profile_of(HttpChannel(name="crm", url=receiver.url, format="json")))
+    def __init__(self, intake: IntakeSetup, receiver: HttpReceiver) -> None:
+        super().__init__(intake, profile_of(HttpChannel(name="crm", url=receiver.url, format="json")))
         self.receiver = receiver
 
     def take(self, *channels: str, **members: object) -> str:
-        lead_id: str = self.desk.take(sams(*channels, **members), datetime.now(UTC), LOT)["lead_id"]
+        lead_id: str = self.intake.take(sams(*channels, **members), datetime.now(UTC), LOT)["lead_id"]
         return lead_id
 
     def fail(self, *how: str) -> None:
@@ -50,8 +50,8 @@ class Crm(Sending):
 def crm(database_url: str) -> Iterator[Crm]:
     with receiving_http(HttpReceiver(always("take"))) as receiver:
         channel = HttpChannel(name="crm", url=receiver.url, format="json")
-        with open_counter(database_url, profile_of(channel)) as desk:
-            yield Crm(desk, receiver)
+        with open_intake(database_url, profile_of(channel)) as intake:
+            yield Crm(intake, receiver)
 
 
 @pytest.mark.parametrize("how", ["5xx", "4xx", "refuse", "die"])
@@ -76,7 +76,7 @@ def test_the_bytes_under_one_delivery_id_never_differ(crm: Crm, again: str) -> N
     for number in range(3):
         crm.attempt()
         if again == "retry":
-            lock_at(datetime.now(UTC), crm.desk.store, "ridgeline", retry_deliveries)
+            lock_at(datetime.now(UTC), crm.intake.store, "ridgeline", retry_deliveries)
         crm.take(message=f"Message {number}")
     crm.all()
     assert {len(bodies) for bodies in crm.bodies().values()} == {1}
@@ -105,12 +105,12 @@ def withdraw_phone(crm: Crm, lead_id: str, profile: Profile) -> None:
     """The dealer records that the customer withdrew the phone. `profile` says which channels get a notice."""
     lock_at(
         datetime.now(UTC),
-        crm.desk.store,
+        crm.intake.store,
         "ridgeline",
         withdraw,
         lead_id,
         ["phone"],
-        by="desk",
+        by="staff",
         reason=None,
         profile=profile,
     )
@@ -119,7 +119,7 @@ def withdraw_phone(crm: Crm, lead_id: str, profile: Profile) -> None:
 def with_deliveries(crm: Crm, lead_id: str, rooftop: str) -> None:
     """Another rooftop is to get a lead because of a visit there."""
 
-    crm.desk.writer.submit(
+    crm.intake.writer.submit(
         "ridgeline",
         lambda tx: enqueue(at_time(tx, datetime.now(UTC)), lead_id, [NewDelivery("resend", rooftop, "crm", "E1")]),
     ).result(60)
@@ -147,7 +147,7 @@ def test_a_lead_whose_consent_ends_before_it_is_sent_is_delivered_without_contac
     made = sams("email", "phone", appointment={"appointment_type": "test_drive", "appointment_at": a_time()})
     now = datetime.now(UTC)
     expires = {"expires_at": (now - timedelta(seconds=5)).isoformat()}
-    crm.desk.take(made | {"consent": made["consent"] | expires}, now - timedelta(seconds=10), LOT)
+    crm.intake.take(made | {"consent": made["consent"] | expires}, now - timedelta(seconds=10), LOT)
     crm.all()
     ((_, document),) = arrived(crm.receiver)
     assert document["status"] == "new"
@@ -173,7 +173,7 @@ def test_a_contact_point_that_came_later_needs_a_consent_that_came_with_it(crm: 
     crm.take("email", "phone")
     crm.all()
     other = sams("email") | {"customer": SAM | {"phone": "+12025550199"}}
-    crm.desk.take(other, datetime.now(UTC), LOT)
+    crm.intake.take(other, datetime.now(UTC), LOT)
     crm.all()
     _, document = arrived(crm.receiver)[-1]
     assert "phone" not in document["customer"]
@@ -186,14 +186,14 @@ def test_a_contact_point_that_came_later_needs_a_consent_that_came_with_it(crm: 
 def test_a_channel_that_a_later_consent_allows_is_delivered(crm: Crm, token: str | None, withdrawn: bool) -> None:
     """Nothing else is new in the later lead."""
     channels = ("email", "phone") if withdrawn else ("email",)
-    lead_id = crm.desk.take(sams(*channels), datetime.now(UTC), LOT, token=token)["lead_id"]
+    lead_id = crm.intake.take(sams(*channels), datetime.now(UTC), LOT, token=token)["lead_id"]
     crm.all()
     if withdrawn:
         withdraw_phone(crm, lead_id, crm.profile)
         crm.all()
     now = datetime.now(UTC)
     for _ in range(2):
-        crm.desk.take(sams("phone"), now, LOT, token=token, granted_at=now.isoformat())
+        crm.intake.take(sams("phone"), now, LOT, token=token, granted_at=now.isoformat())
     crm.all()
     *before, (_, document) = arrived(crm.receiver)
     assert document["allowed_channels"] == ["email", "phone"]

@@ -14,7 +14,7 @@ from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.lead_view import LeadView, VisitTime, lead_view
-from dealer_agent.leads.records import AppointmentRecord, LeadDetails, LeadEvent, StoredLead
+from dealer_agent.leads.records import LeadDetails, LeadEvent, StoredLead, VisitRecord
 from dealer_agent.protocol.requests import TradeIn
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -46,17 +46,17 @@ def agreed(*channels: str, **more: Any) -> ConsentEvent:
 AGREED = agreed("sms", "email")
 
 
-def whole_of(stored: StoredLead, *visits: AppointmentRecord) -> LeadDetails:
+def whole_of(stored: StoredLead, *visits: VisitRecord) -> LeadDetails:
     return LeadDetails(stored, visits, TUESDAY)
 
 
-def view(*visits: AppointmentRecord, events: Any = (), rooftop: str = NORTH, **request: Any) -> LeadView:
+def view(*visits: VisitRecord, events: Any = (), rooftop: str = NORTH, **request: Any) -> LeadView:
     record = lead("L1", rooftop=rooftop, payload=msgspec.json.encode(REQUEST | request))
     changes = tuple(LeadEvent(f"E{at}", TUESDAY, msgspec.json.encode(change)) for at, change in enumerate(events))
     return lead_view(whole_of(StoredLead(record, (AGREED,), changes), *visits), PROFILE)
 
 
-def booked(status: str, **more: Any) -> AppointmentRecord:
+def booked(status: str, **more: Any) -> VisitRecord:
     values: dict[str, Any] = {
         "appointment_id": "A1",
         "lead_id": "L1",
@@ -67,7 +67,7 @@ def booked(status: str, **more: Any) -> AppointmentRecord:
         "reply": b'{"appointment_id":"A1","status":"requested"}',
         "request": b'{"appointment_type":"test_drive"}',
     }
-    return AppointmentRecord(**(values | more))
+    return VisitRecord(**(values | more))
 
 
 def test_it_names_who_asks_and_through_whom_and_the_channels_in_one_order() -> None:
@@ -153,7 +153,7 @@ TIMES = msgspec.json.encode(PROPOSED | {"proposed_times": [SLOT["start"]]})
     ],
 )
 def test_a_visit_is_shown_with_its_status_on_the_clock_of_its_rooftop(
-    visit: AppointmentRecord, status: str, times: tuple[VisitTime, ...]
+    visit: VisitRecord, status: str, times: tuple[VisitTime, ...]
 ) -> None:
     (told,) = view(visit).visits
     assert (told.status, told.times, told.rooftop.zone) == (status, times, "America/Phoenix")
@@ -169,7 +169,7 @@ def test_a_visit_that_was_moved_names_the_times_before_and_no_others() -> None:
     """Each took the place of the one that ended when it was made; what took place, or was something else, did not."""
     at = [MONDAY + number * HOUR for number in range(5)]
 
-    def timed(name: str, status: str, made: int, **more: Any) -> AppointmentRecord:
+    def timed(name: str, status: str, made: int, **more: Any) -> VisitRecord:
         return booked(status, appointment_id=name, created_at=at[made], starts_at=TUESDAY, ends_at=TUESDAY, **more)
 
     first = timed("A1", "replaced", 0, cancelled_at=at[1])

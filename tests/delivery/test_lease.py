@@ -18,7 +18,7 @@ from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import FORMATS, Outlet
-from dealer_agent.delivery.outlets.directory import UNFINISHED, DirectoryOutlet
+from dealer_agent.delivery.outlets.folder import UNFINISHED, FolderOutlet
 from dealer_agent.delivery.outlets.http import HttpOutlet
 from dealer_agent.delivery.outlets.mail import CrmMailOutlet
 from dealer_agent.storage.errors import AlreadyStored, DatabaseBusy, LeaseLost
@@ -60,7 +60,7 @@ async def by_directory(folder: Path) -> AsyncIterator[Place]:
     def files() -> list[Path]:
         return [file for file in folder.iterdir() if file.name != UNFINISHED]
 
-    yield Place(DirectoryOutlet(folder, FORMATS["adf"]), files, lambda: any((folder / UNFINISHED).iterdir()))
+    yield Place(FolderOutlet(folder, FORMATS["adf"]), files, lambda: any((folder / UNFINISHED).iterdir()))
     assert list((folder / UNFINISHED).iterdir()) == []
 
 
@@ -151,13 +151,13 @@ def test_a_process_that_stopped_while_it_renewed_the_lease_renews_it_again(
 def test_a_file_that_waited_too_long_for_a_thread_is_not_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finish = DirectoryOutlet._finish
+    finish = FolderOutlet._finish
 
     def late(*given: Any) -> None:
         now = leases._now
         monkeypatch.setattr(leases, "_now", lambda: [clock + SECONDS for clock in now()])
         finish(*given)
 
-    monkeypatch.setattr(DirectoryOutlet, "_finish", late)
+    monkeypatch.setattr(FolderOutlet, "_finish", late)
     with pytest.raises(LeaseLost):
         attempt(by_directory, tmp_path, lambda _: None)

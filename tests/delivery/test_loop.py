@@ -14,10 +14,10 @@ import pytest
 import structlog
 from msgspec import UNSET
 from sqlalchemy import update
-from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Noting, Shop, so
+from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Noting, SampleDealer, so
 from tests.storage.calls import lock_at
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, NO_NOTICES, VAULT
+from tests.storage.samples import CIPHER, DEALER, NO_NOTICES
 
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.delivery import loop as loops
@@ -43,18 +43,18 @@ def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "STOP_SECONDS", 0.3)
 
 
-def test_a_lead_goes_to_every_channel_once_and_is_settled(shop: Shop) -> None:
+def test_a_lead_goes_to_every_channel_once_and_is_settled(sample_dealer: SampleDealer) -> None:
     crm, hook = Noting(), Noting()
-    leads = [shop.take(CRM, HOOK) for _ in range(5)]
-    shop.deliver({CRM: crm, HOOK: hook}, shop.settled)
+    leads = [sample_dealer.take(CRM, HOOK) for _ in range(5)]
+    sample_dealer.deliver({CRM: crm, HOOK: hook}, sample_dealer.settled)
     for outlet in (crm, hook):
         assert sorted(letter.lead_id for letter in outlet.taken) == sorted(leads)
-    rows = shop.rows()
+    rows = sample_dealer.rows()
     assert {(row.state, row.attempts, row.problem) for row in rows} == {("sent", 1, None)}
     assert {row.delivery_id for row in rows} == {letter.delivery_id for letter in crm.taken + hook.taken}
 
 
-def test_a_new_lead_wakes_the_loop_at_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_lead_wakes_the_loop_at_once(sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "POLL_SECONDS", 3600)
     look, looked = outbox.due_receivers, threading.Event()
 
@@ -67,16 +67,16 @@ def test_a_new_lead_wakes_the_loop_at_once(shop: Shop, monkeypatch: pytest.Monke
 
     async def run() -> None:
         crm = Noting()
-        async with shop.delivering({CRM: crm}) as loop:
+        async with sample_dealer.delivering({CRM: crm}) as loop:
             await so(looked.is_set)
-            await asyncio.to_thread(shop.take, CRM)
+            await asyncio.to_thread(sample_dealer.take, CRM)
             loop.wake(DEALER)
             await so(lambda: crm.taken)
 
     asyncio.run(run())
 
 
-def test_a_document_is_made_in_a_thread(shop: Shop) -> None:
+def test_a_document_is_made_in_a_thread(sample_dealer: SampleDealer) -> None:
     """Whoever asks meanwhile is answered."""
     makers: set[int] = set()
 
@@ -85,179 +85,185 @@ def test_a_document_is_made_in_a_thread(shop: Shop) -> None:
             makers.add(threading.get_ident())
             return super().render(delivery, message)
 
-    shop.take(CRM)
-    shop.deliver({CRM: Watched()}, shop.settled)
+    sample_dealer.take(CRM)
+    sample_dealer.deliver({CRM: Watched()}, sample_dealer.settled)
     assert makers
     assert threading.get_ident() not in makers
 
 
-def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(shop: Shop) -> None:
-    crm = Noting(BUSY, REFUSED, NotDelivered("no answer within 20 s"))
-    lead_id = shop.take(CRM)
-    shop.deliver({CRM: crm}, shop.settled)
+def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(sample_dealer: SampleDealer) -> None:
+    crm = Noting(BUSY, REFUSED, NotDelivered("no response within 20 s"))
+    lead_id = sample_dealer.take(CRM)
+    sample_dealer.deliver({CRM: crm}, sample_dealer.settled)
     assert len({letter.delivery_id for letter in crm.tried}) == 1
-    row = shop.row(lead_id)
+    row = sample_dealer.row(lead_id)
     assert (row.state, row.attempts) == ("sent", 4)
 
 
-def test_the_wait_grows_and_the_problem_is_recorded(shop: Shop) -> None:
-    lead_id = shop.take(CRM)
+def test_the_wait_grows_and_the_problem_is_recorded(sample_dealer: SampleDealer) -> None:
+    lead_id = sample_dealer.take(CRM)
     settings = DeliverySettings(first_retry_seconds=3600, longest_retry_minutes=60)
-    shop.deliver({CRM: Failing()}, lambda: shop.row(lead_id).problem, settings)
-    row = shop.row(lead_id)
+    sample_dealer.deliver({CRM: Failing()}, lambda: sample_dealer.row(lead_id).problem, settings)
+    row = sample_dealer.row(lead_id)
     assert (row.state, row.problem, row.leased_until) == ("waiting", "answered 500", None)
     assert row.created_at <= row.due_at <= datetime.now(UTC) + timedelta(hours=1)
 
 
-def test_a_channel_that_hangs_holds_up_its_own_leads_only(shop: Shop) -> None:
+def test_a_channel_that_hangs_holds_up_its_own_leads_only(sample_dealer: SampleDealer) -> None:
     hook, crm = Hanging(), Noting()
     for _ in range(2 * loops.CONCURRENCY):
-        shop.take(HOOK)
-    leads = [shop.take(CRM) for _ in range(10)]
-    shop.deliver({HOOK: hook, CRM: crm}, lambda: len(crm.taken) == 10 and len(hook.tried) >= loops.CHANNEL_CONCURRENCY)
+        sample_dealer.take(HOOK)
+    leads = [sample_dealer.take(CRM) for _ in range(10)]
+    sample_dealer.deliver(
+        {HOOK: hook, CRM: crm}, lambda: len(crm.taken) == 10 and len(hook.tried) >= loops.CHANNEL_CONCURRENCY
+    )
     assert sorted(letter.lead_id for letter in crm.taken) == sorted(leads)
     assert len(hook.tried) == loops.CHANNEL_CONCURRENCY
 
 
-def test_one_claim_takes_from_each_address_as_much_as_it_may(shop: Shop) -> None:
+def test_one_claim_takes_from_each_address_as_much_as_it_may(sample_dealer: SampleDealer) -> None:
     """What one receiver leaves over is not given to the other, and the later leads of both wait."""
-    leads = [shop.take(CRM, HOOK) for _ in range(2 * loops.CHANNEL_CONCURRENCY)]
+    leads = [sample_dealer.take(CRM, HOOK) for _ in range(2 * loops.CHANNEL_CONCURRENCY)]
     outlets = {CRM: Hanging(), HOOK: Hanging()}
-    shop.deliver(outlets, lambda: all(len(each.tried) == loops.CHANNEL_CONCURRENCY for each in outlets.values()))
+    sample_dealer.deliver(
+        outlets, lambda: all(len(each.tried) == loops.CHANNEL_CONCURRENCY for each in outlets.values())
+    )
     for outlet in outlets.values():
         assert {letter.lead_id for letter in outlet.tried} == set(leads[: loops.CHANNEL_CONCURRENCY])
     taking = {CRM: Noting(), HOOK: Noting()}
-    shop.deliver(taking, shop.settled)
+    sample_dealer.deliver(taking, sample_dealer.settled)
     for each in taking.values():
         assert sorted(letter.lead_id for letter in each.taken) == sorted(leads)
-    assert {row.attempts for row in shop.rows()} == {1}
+    assert {row.attempts for row in sample_dealer.rows()} == {1}
 
 
-def test_after_the_set_age_it_is_parked(shop: Shop) -> None:
-    lead_id = shop.take(CRM)
-    settings = DeliverySettings(first_retry_seconds=0, park_after_hours=0)
-    shop.deliver({CRM: Failing()}, shop.settled, settings)
-    row = shop.row(lead_id)
-    assert (row.state, row.attempts, row.problem) == ("parked", 1, "answered 500")
+def test_after_the_set_age_it_is_undeliverable(sample_dealer: SampleDealer) -> None:
+    lead_id = sample_dealer.take(CRM)
+    settings = DeliverySettings(first_retry_seconds=0, give_up_after_hours=0)
+    sample_dealer.deliver({CRM: Failing()}, sample_dealer.settled, settings)
+    row = sample_dealer.row(lead_id)
+    assert (row.state, row.attempts, row.problem) == ("undeliverable", 1, "answered 500")
 
 
-def test_a_parked_one_that_is_retried_is_tried_again(shop: Shop) -> None:
+def test_a_undeliverable_one_that_is_retried_is_tried_again(sample_dealer: SampleDealer) -> None:
     crm = Noting(BUSY)
-    lead_id = shop.take(CRM)
-    settings = DeliverySettings(first_retry_seconds=0, park_after_hours=0)
+    lead_id = sample_dealer.take(CRM)
+    settings = DeliverySettings(first_retry_seconds=0, give_up_after_hours=0)
 
     async def run() -> None:
-        async with shop.delivering({CRM: crm}, settings):
-            await so(lambda: shop.row(lead_id).state == "parked")
+        async with sample_dealer.delivering({CRM: crm}, settings):
+            await so(lambda: sample_dealer.row(lead_id).state == "undeliverable")
             retry = partial(outbox.retry_deliveries, channel="crm")
-            assert await asyncio.to_thread(lock_at, datetime.now(UTC), shop.store, DEALER, retry) == 1
-            await so(lambda: shop.row(lead_id).state == "sent")
+            assert await asyncio.to_thread(lock_at, datetime.now(UTC), sample_dealer.store, DEALER, retry) == 1
+            await so(lambda: sample_dealer.row(lead_id).state == "sent")
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("kind", ["confirm", "cancel"])
-def test_what_a_crm_refuses_for_good_is_tried_on_and_what_a_mailbox_refuses_is_parked(shop: Shop, kind: str) -> None:
+def test_what_a_crm_refuses_for_good_is_tried_on_and_what_a_mailbox_refuses_is_undeliverable(
+    sample_dealer: SampleDealer, kind: str
+) -> None:
     """CRMs say so wrongly; to insist with a customer's mailbox makes the dealer's mail suspect."""
     customer = (NORTH, "customer")
     crm, mailbox = Noting(REFUSED), Failing(channel_failed=False, permanent=True)
-    lead_id, told = shop.take(CRM), shop.take(customer, kind=kind)
-    shop.deliver({CRM: crm, customer: mailbox}, shop.settled)
-    assert shop.row(lead_id).state == "sent"
-    assert (shop.row(told).state, len(mailbox.tried)) == ("parked", 1)
+    lead_id, told = sample_dealer.take(CRM), sample_dealer.take(customer, kind=kind)
+    sample_dealer.deliver({CRM: crm, customer: mailbox}, sample_dealer.settled)
+    assert sample_dealer.row(lead_id).state == "sent"
+    assert (sample_dealer.row(told).state, len(mailbox.tried)) == ("undeliverable", 1)
 
 
-def test_a_receiver_that_asks_for_time_gets_it_for_all_that_is_meant_for_it(shop: Shop) -> None:
+def test_a_receiver_that_asks_for_time_gets_it_for_all_that_is_meant_for_it(sample_dealer: SampleDealer) -> None:
     asked = NotDelivered("answered 429", retry_after=timedelta(hours=2))
     crm, hook = Noting(asked), Noting()
-    lead_id = shop.take(CRM)
+    lead_id = sample_dealer.take(CRM)
 
     async def run() -> None:
-        async with shop.delivering({CRM: crm, HOOK: hook}):
-            await so(lambda: shop.row(lead_id).problem)
-            await asyncio.to_thread(shop.take, CRM, HOOK)
+        async with sample_dealer.delivering({CRM: crm, HOOK: hook}):
+            await so(lambda: sample_dealer.row(lead_id).problem)
+            await asyncio.to_thread(sample_dealer.take, CRM, HOOK)
             await so(lambda: hook.taken)
             await asyncio.sleep(0.2)
 
     asyncio.run(run())
     assert len(crm.tried) == 1
-    assert shop.row(lead_id).due_at > datetime.now(UTC) + timedelta(minutes=110)
+    assert sample_dealer.row(lead_id).due_at > datetime.now(UTC) + timedelta(minutes=110)
 
 
-def test_a_channel_that_failed_often_rests_and_its_leads_wait_untried(shop: Shop) -> None:
+def test_a_channel_that_failed_often_rests_and_its_leads_wait_untried(sample_dealer: SampleDealer) -> None:
     crm, hook = Failing(), Noting()
-    first = shop.take(CRM)
+    first = sample_dealer.take(CRM)
     settings = DeliverySettings(first_retry_seconds=0, breaker_failures=3, breaker_seconds=3600)
 
     async def run() -> None:
-        async with shop.delivering({CRM: crm, HOOK: hook}, settings):
-            await so(lambda: shop.row(first).attempts == 3 and shop.row(first).leased_until is None)
-            await asyncio.to_thread(shop.take, CRM, HOOK)
+        async with sample_dealer.delivering({CRM: crm, HOOK: hook}, settings):
+            await so(lambda: sample_dealer.row(first).attempts == 3 and sample_dealer.row(first).leased_until is None)
+            await asyncio.to_thread(sample_dealer.take, CRM, HOOK)
             await so(lambda: hook.taken)
             await asyncio.sleep(0.2)
 
     asyncio.run(run())
     assert len(crm.tried) == 3
-    assert Counter(row.attempts for row in shop.rows() if row.channel == "crm") == Counter([3, 0])
+    assert Counter(row.attempts for row in sample_dealer.rows() if row.channel == "crm") == Counter([3, 0])
 
 
-def test_a_rested_channel_is_tried_by_one_and_then_gets_all(shop: Shop) -> None:
+def test_a_rested_channel_is_tried_by_one_and_then_gets_all(sample_dealer: SampleDealer) -> None:
     crm = Noting(BUSY, BUSY, BUSY)
     for _ in range(6):
-        shop.take(CRM)
+        sample_dealer.take(CRM)
     settings = DeliverySettings(first_retry_seconds=0, breaker_failures=3, breaker_seconds=1)
-    shop.deliver({CRM: crm}, shop.settled, settings)
-    assert {row.state for row in shop.rows()} == {"sent"}
+    sample_dealer.deliver({CRM: crm}, sample_dealer.settled, settings)
+    assert {row.state for row in sample_dealer.rows()} == {"sent"}
 
 
-def test_refused_leads_do_not_rest_the_channel_for_the_others(shop: Shop) -> None:
+def test_refused_leads_do_not_rest_the_channel_for_the_others(sample_dealer: SampleDealer) -> None:
     crm = Noting(*[REFUSED] * 20)
     for _ in range(3):
-        shop.take(CRM)
+        sample_dealer.take(CRM)
     settings = DeliverySettings(first_retry_seconds=0, breaker_failures=3, breaker_seconds=3600)
-    shop.deliver({CRM: crm}, shop.settled, settings)
-    assert {row.state for row in shop.rows()} == {"sent"}
+    sample_dealer.deliver({CRM: crm}, sample_dealer.settled, settings)
+    assert {row.state for row in sample_dealer.rows()} == {"sent"}
 
 
-def test_what_goes_to_a_channel_that_is_gone_is_parked_and_says_so(shop: Shop) -> None:
-    lead_id = shop.take((NORTH, "old-crm"))
-    moved = shop.take(("Closed Rooftop", "crm"))
-    shop.deliver({CRM: Noting()}, shop.settled)
-    for row in (shop.row(lead_id), shop.row(moved)):
-        assert (row.state, row.problem) == ("parked", loops.WRONG_CHANNEL)
+def test_what_goes_to_a_channel_that_is_gone_is_undeliverable_and_says_so(sample_dealer: SampleDealer) -> None:
+    lead_id = sample_dealer.take((NORTH, "old-crm"))
+    moved = sample_dealer.take(("Closed Rooftop", "crm"))
+    sample_dealer.deliver({CRM: Noting()}, sample_dealer.settled)
+    for row in (sample_dealer.row(lead_id), sample_dealer.row(moved)):
+        assert (row.state, row.problem) == ("undeliverable", loops.WRONG_CHANNEL)
 
 
-def test_who_has_lost_the_lease_before_it_sends_sends_nothing(shop: Shop) -> None:
+def test_who_has_lost_the_lease_before_it_sends_sends_nothing(sample_dealer: SampleDealer) -> None:
     """Another process claimed the delivery while this one made the document."""
-    lead_id = shop.take(CRM)
+    lead_id = sample_dealer.take(CRM)
 
     class Late(Noting):
         def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
             if not self.views:
                 lost = {"lease": "another", "leased_until": datetime.now(UTC)}
                 steal = update(deliveries).where(deliveries.c.lead_id == lead_id).values(lost)
-                shop.writer.submit(DEALER, lambda tx: tx.execute(steal)).result(60)
+                sample_dealer.writer.submit(DEALER, lambda tx: tx.execute(steal)).result(60)
             return super().render(delivery, message)
 
     crm = Late()
-    shop.deliver({CRM: crm}, shop.settled)
+    sample_dealer.deliver({CRM: crm}, sample_dealer.settled)
     assert len(crm.tried) == 1
-    assert shop.row(lead_id).state == "sent"
+    assert sample_dealer.row(lead_id).state == "sent"
 
 
-def test_only_an_erasure_drops_a_delivery(shop: Shop) -> None:
+def test_only_an_erasure_drops_a_delivery(sample_dealer: SampleDealer) -> None:
     """The end of a consent takes contact points away, and never hides a lead from the dealer."""
     now = datetime.now(UTC)
-    erased, withdrew, kept = (shop.take(CRM) for _ in range(3))
-    lock_at(now, shop.store, DEALER, withdraw, withdrew, ["email"], by="test", reason=None, profile=NO_NOTICES)
-    lock_at(now, shop.store, DEALER, erase_lead, erased)
-    # What was parked before may be asked for again later.
-    lock_at(now, shop.store, DEALER, retry_deliveries)
+    erased, withdrew, kept = (sample_dealer.take(CRM) for _ in range(3))
+    lock_at(now, sample_dealer.store, DEALER, withdraw, withdrew, ["email"], by="test", reason=None, profile=NO_NOTICES)
+    lock_at(now, sample_dealer.store, DEALER, erase_lead, erased)
+    # What was undeliverable before may be asked for again later.
+    lock_at(now, sample_dealer.store, DEALER, retry_deliveries)
     crm = Noting()
-    shop.deliver({CRM: crm}, shop.settled)
+    sample_dealer.deliver({CRM: crm}, sample_dealer.settled)
     assert sorted(letter.lead_id for letter in crm.tried) == sorted([withdrew, kept])
-    assert shop.row(erased).state == "dropped"
-    view = crm.views[shop.row(withdrew).delivery_id]
+    assert sample_dealer.row(erased).state == "dropped"
+    view = crm.views[sample_dealer.row(withdrew).delivery_id]
     assert (view.channels, view.customer.email, view.resend) == ((), UNSET, False)
 
 
@@ -280,39 +286,41 @@ def logs() -> Iterator[Logs]:
     structlog.reset_defaults()
 
 
-def test_a_fault_counts_as_one_attempt_and_logs_no_customer_data(shop: Shop, logs: Logs) -> None:
+def test_a_fault_counts_as_one_attempt_and_logs_no_customer_data(sample_dealer: SampleDealer, logs: Logs) -> None:
     crm = Noting(RuntimeError("sam@example.com is in this message"), None)
-    lead_id = shop.take(CRM)
-    shop.deliver({CRM: crm}, lambda: shop.row(lead_id).problem, DeliverySettings())
-    lock_at(datetime.now(UTC), shop.store, DEALER, retry_deliveries)
-    shop.deliver({CRM: crm}, shop.settled, DeliverySettings())
+    lead_id = sample_dealer.take(CRM)
+    sample_dealer.deliver({CRM: crm}, lambda: sample_dealer.row(lead_id).problem, DeliverySettings())
+    lock_at(datetime.now(UTC), sample_dealer.store, DEALER, retry_deliveries)
+    sample_dealer.deliver({CRM: crm}, sample_dealer.settled, DeliverySettings())
     assert '"event":"fault"' in logs.text()
     assert '"error":"RuntimeError"' in logs.text()
     assert "sam" not in logs.text().lower()
-    assert shop.row(lead_id).state == "sent"
+    assert sample_dealer.row(lead_id).state == "sent"
 
 
-def test_problems_and_logs_of_every_outcome_hold_nothing_of_the_customer(shop: Shop, logs: Logs) -> None:
+def test_problems_and_logs_of_every_outcome_hold_nothing_of_the_customer(
+    sample_dealer: SampleDealer, logs: Logs
+) -> None:
     for _ in range(4):
-        shop.take(CRM)
-    shop.take((NORTH, "gone"))
+        sample_dealer.take(CRM)
+    sample_dealer.take((NORTH, "gone"))
     crm = Noting(BUSY, REFUSED, ValueError("Sam Sample"), None)
-    shop.deliver({CRM: crm}, shop.settled, DeliverySettings(first_retry_seconds=0, breaker_seconds=0))
-    told = logs.text() + " ".join(row.problem or "" for row in shop.rows())
+    sample_dealer.deliver({CRM: crm}, sample_dealer.settled, DeliverySettings(first_retry_seconds=0, breaker_seconds=0))
+    told = logs.text() + " ".join(row.problem or "" for row in sample_dealer.rows())
     assert "delivery sent" in told
     assert "sample" not in told.lower()
 
 
-def test_a_stop_releases_what_is_being_sent_and_what_has_not_begun(shop: Shop) -> None:
-    lead_ids = [shop.take(CRM) for _ in range(loops.CHANNEL_CONCURRENCY + 2)]
-    shop.deliver({CRM: (crm := Hanging())}, lambda: len(crm.tried) == loops.CHANNEL_CONCURRENCY)
-    rows = [shop.row(lead_id) for lead_id in lead_ids]
+def test_a_stop_releases_what_is_being_sent_and_what_has_not_begun(sample_dealer: SampleDealer) -> None:
+    lead_ids = [sample_dealer.take(CRM) for _ in range(loops.CHANNEL_CONCURRENCY + 2)]
+    sample_dealer.deliver({CRM: (crm := Hanging())}, lambda: len(crm.tried) == loops.CHANNEL_CONCURRENCY)
+    rows = [sample_dealer.row(lead_id) for lead_id in lead_ids]
     assert {(row.state, row.attempts, row.leased_until) for row in rows} == {("waiting", 0, None)}
-    shop.deliver({CRM: Noting()}, shop.settled)
-    assert {row.state for row in shop.rows()} == {"sent"}
+    sample_dealer.deliver({CRM: Noting()}, sample_dealer.settled)
+    assert {row.state for row in sample_dealer.rows()} == {"sent"}
 
 
-def test_a_stop_lets_what_is_nearly_sent_end(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_lets_what_is_nearly_sent_end(sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "STOP_SECONDS", 30)
     begun = asyncio.Event()
 
@@ -323,23 +331,23 @@ def test_a_stop_lets_what_is_nearly_sent_end(shop: Shop, monkeypatch: pytest.Mon
             return await super().send(delivery, document, lease)
 
     async def run() -> None:
-        async with shop.delivering({CRM: Slow()}):
+        async with sample_dealer.delivering({CRM: Slow()}):
             await begun.wait()
 
-    lead_id = shop.take(CRM)
+    lead_id = sample_dealer.take(CRM)
     asyncio.run(run())
-    assert shop.row(lead_id).state == "sent"
+    assert sample_dealer.row(lead_id).state == "sent"
 
 
-def test_two_workers_share_the_work_and_send_nothing_twice(shop: Shop, database_url: str) -> None:
-    leads = [shop.take(CRM) for _ in range(40)]
-    with Store.open(database_url, VAULT) as store:
-        other = Shop(store, store.lead_writer())
+def test_two_workers_share_the_work_and_send_nothing_twice(sample_dealer: SampleDealer, database_url: str) -> None:
+    leads = [sample_dealer.take(CRM) for _ in range(40)]
+    with Store.open(database_url, CIPHER) as store:
+        other = SampleDealer(store, store.lead_writer())
         mine, theirs = Noting(), Noting()
 
         async def run() -> None:
-            async with shop.delivering({CRM: mine}), other.delivering({CRM: theirs}):
-                await so(shop.settled)
+            async with sample_dealer.delivering({CRM: mine}), other.delivering({CRM: theirs}):
+                await so(sample_dealer.settled)
 
         asyncio.run(run())
         other.writer.close()
@@ -348,24 +356,24 @@ def test_two_workers_share_the_work_and_send_nothing_twice(shop: Shop, database_
 
 def test_a_database_that_was_away_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
     make_current(sqlite_url)
-    with Store.open(sqlite_url, VAULT) as store:
+    with Store.open(sqlite_url, CIPHER) as store:
         store.check_keys(DEALER)
-        shop = Shop(store, store.lead_writer())
-        shop.take(CRM)
+        sample_dealer = SampleDealer(store, store.lead_writer())
+        sample_dealer.take(CRM)
         file, away = tmp_path / "dealer.db", tmp_path / "away.db"
         crm = Noting()
 
         async def run() -> None:
             file.rename(away)
-            async with shop.delivering({CRM: crm}) as loop:
+            async with sample_dealer.delivering({CRM: crm}) as loop:
                 await so(lambda: loop._failing)
                 away.rename(file)
                 await so(lambda: crm.taken)
-                await so(shop.settled)
+                await so(sample_dealer.settled)
                 await so(lambda: not loop._failing)
 
         asyncio.run(run())
-        shop.writer.close()
+        sample_dealer.writer.close()
 
 
 def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
@@ -392,17 +400,17 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
             file.rename(away)
             return note
 
-    with Store.open(sqlite_url, VAULT) as store:
+    with Store.open(sqlite_url, CIPHER) as store:
         store.check_keys(DEALER)
-        shop = Shop(store, store.lead_writer())
-        lead_id = shop.take(CRM)
+        sample_dealer = SampleDealer(store, store.lead_writer())
+        lead_id = sample_dealer.take(CRM)
         crm = Unlucky()
 
         async def run() -> None:
-            async with shop.delivering({CRM: crm}, AT_ONCE):
+            async with sample_dealer.delivering({CRM: crm}, AT_ONCE):
                 await so(lambda: crm.taken and file.exists())
-                await so(shop.settled)
+                await so(sample_dealer.settled)
 
         asyncio.run(run())
-        assert (shop.row(lead_id).state, len(crm.tried)) == ("sent", 1)
-        shop.writer.close()
+        assert (sample_dealer.row(lead_id).state, len(crm.tried)) == ("sent", 1)
+        sample_dealer.writer.close()

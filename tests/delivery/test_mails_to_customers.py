@@ -16,8 +16,8 @@ from tests.delivery.crm import mail_settings
 from tests.delivery.receivers import MailReceiver, always, receiving_mail
 from tests.delivery.shop import AT_ONCE, loop_of_one, so
 from tests.leads.lead_views import LINKS
-from tests.skills.counter import TOKEN, Counter, open_counter
-from tests.skills.shop import a_lead, consent, customer
+from tests.skills.intake_setup import TOKEN, IntakeSetup, open_intake
+from tests.skills.sample_dealers import a_lead, consent, customer
 from tests.skills.visiting import LOT, PROFILE
 from tests.soak import sqlite_first
 
@@ -119,8 +119,8 @@ def noon(days: int = 0) -> str:
 
 
 @pytest.fixture
-def desk(database_url: str) -> Iterator[Counter]:
-    with open_counter(database_url, HOUSE, confirms_by_mail=True) as opened:
+def intake(database_url: str) -> Iterator[IntakeSetup]:
+    with open_intake(database_url, HOUSE, confirms_by_mail=True) as opened:
         yield opened
 
 
@@ -130,16 +130,16 @@ def receiver() -> Iterator[MailReceiver]:
         yield running
 
 
-def mail_all(desk: Counter, receiver: MailReceiver) -> None:
+def mail_all(intake: IntakeSetup, receiver: MailReceiver) -> None:
     """Sends every mail to customers that waits."""
     server = MailServer(mail_settings(receiver), "Ridgeline Motors")
     outlets: Outlets = {(HOUSE.rooftops[0].name, "customer"): CustomerMailOutlet(server, LINKS)}
 
     def waits() -> bool:
-        return any(row.state == "waiting" for row in desk.deliveries() if row.channel == "customer")
+        return any(row.state == "waiting" for row in intake.deliveries() if row.channel == "customer")
 
     async def run() -> None:
-        loop = loop_of_one(desk.store, desk.writer, DealerOutlets(HOUSE, outlets, AT_ONCE))
+        loop = loop_of_one(intake.store, intake.writer, DealerOutlets(HOUSE, outlets, AT_ONCE))
         running = asyncio.create_task(loop.run())
         await so(lambda: not waits())
         loop.stop()
@@ -167,22 +167,22 @@ def decoded(receiver: MailReceiver) -> list[str]:
 @sqlite_first()
 @pytest.mark.parametrize("stock", ["S1", None])
 def test_no_words_of_a_sender_are_in_any_mail_to_a_customer(
-    desk: Counter, receiver: MailReceiver, stock: str | None
+    intake: IntakeSetup, receiver: MailReceiver, stock: str | None
 ) -> None:
     """Each kind of visit is confirmed and cancelled; a moved one is confirmed once more."""
     now = datetime.now(UTC)
     for number, words in enumerate(PHRASES):
         kind = KINDS[number % len(KINDS)]
-        answer = desk.take(hostile(words, kind, stock), now, LOT, token=f"T{number}")
+        answer = intake.take(hostile(words, kind, stock), now, LOT, token=f"T{number}")
         assert answer["appointment"]["status"] == "confirmed"
         moved = hostile(words, kind, stock)
         moved["appointment"]["appointment_at"] = noon(1)
-        mail_all(desk, receiver)
-        moved_answer = desk.take(moved, now, LOT, token=f"T{number}")
+        mail_all(intake, receiver)
+        moved_answer = intake.take(moved, now, LOT, token=f"T{number}")
         assert moved_answer["lead_id"] == answer["lead_id"]
-        mail_all(desk, receiver)
-        desk.cancel_visit(moved_answer, now)
-        mail_all(desk, receiver)
+        mail_all(intake, receiver)
+        intake.cancel_visit(moved_answer, now)
+        mail_all(intake, receiver)
     mails = decoded(receiver)
     assert len(mails) == 3 * len(PHRASES)
     for text in mails:
@@ -193,48 +193,54 @@ def test_no_words_of_a_sender_are_in_any_mail_to_a_customer(
         assert said is None, said
 
 
-def test_a_name_that_looks_like_one_is_in_the_greeting_and_nowhere_else(desk: Counter, receiver: MailReceiver) -> None:
+def test_a_name_that_looks_like_one_is_in_the_greeting_and_nowhere_else(
+    intake: IntakeSetup, receiver: MailReceiver
+) -> None:
     who = customer(email=VICTIM) | {"first_name": "Zo\u00eb", "last_name": "Dollars"}
     lead = a_lead(customer=who, appointment={"appointment_type": "test_drive", "appointment_at": noon()})
-    desk.take(lead | {"source_agent": "Dollars"}, datetime.now(UTC), LOT)
-    mail_all(desk, receiver)
+    intake.take(lead | {"source_agent": "Dollars"}, datetime.now(UTC), LOT)
+    mail_all(intake, receiver)
     (text,) = decoded(receiver)
     assert text.count("Zo\u00eb") == 1
     assert "Hello Zo\u00eb," in text
     assert "Dollars" not in text
 
 
-def confirmed(desk: Counter, number: int, token: str | None, *, email: str = VICTIM) -> dict[str, Any]:
+def confirmed(intake: IntakeSetup, number: int, token: str | None, *, email: str = VICTIM) -> dict[str, Any]:
     """A visit for this address, of an agent of its own."""
     appointment = {"appointment_type": KINDS[number % len(KINDS)], "appointment_at": noon(number // len(KINDS))}
     lead = a_lead(customer=customer(email=email), appointment=appointment, source_agent=f"Agent {number}")
     wish = {"vehicle_of_interest": {"make": f"Make {number}"}}
-    answer = desk.take(lead | wish, datetime.now(UTC), LOT, token=token)
+    answer = intake.take(lead | wish, datetime.now(UTC), LOT, token=token)
     assert answer["appointment"]["status"] == "confirmed"
     return answer
 
 
-def test_senders_without_a_token_can_have_few_mails_sent_to_one_address(desk: Counter, receiver: MailReceiver) -> None:
-    answers = [confirmed(desk, number, None, email=VICTIM.upper()) for number in range(MOST_MAILS + 3)]
-    mail_all(desk, receiver)
+def test_senders_without_a_token_can_have_few_mails_sent_to_one_address(
+    intake: IntakeSetup, receiver: MailReceiver
+) -> None:
+    answers = [confirmed(intake, number, None, email=VICTIM.upper()) for number in range(MOST_MAILS + 3)]
+    mail_all(intake, receiver)
     assert len(receiver.taken) == MOST_MAILS
-    rows = [row for row in desk.deliveries() if row.kind == "confirm"]
+    rows = [row for row in intake.deliveries() if row.kind == "confirm"]
     dropped = [row.problem for row in rows if row.state == "dropped"]
     assert dropped == ["this address got 5 such mails within 24 hours"] * 3
 
     # The dealer cancels all of them: as few mails say so.
     for answer in answers:
-        desk.cancel_visit(answer, datetime.now(UTC))
-    mail_all(desk, receiver)
+        intake.cancel_visit(answer, datetime.now(UTC))
+    mail_all(intake, receiver)
     assert len(receiver.taken) == 2 * MOST_MAILS
 
 
-def test_strangers_do_not_use_up_the_mails_of_a_sender_with_a_token(desk: Counter, receiver: MailReceiver) -> None:
+def test_strangers_do_not_use_up_the_mails_of_a_sender_with_a_token(
+    intake: IntakeSetup, receiver: MailReceiver
+) -> None:
     for number in range(MOST_MAILS + 1):
-        confirmed(desk, number, None)
-    confirmed(desk, MOST_MAILS + 1, TOKEN)
-    mail_all(desk, receiver)
+        confirmed(intake, number, None)
+    confirmed(intake, MOST_MAILS + 1, TOKEN)
+    mail_all(intake, receiver)
     assert len(receiver.taken) == MOST_MAILS + 1
-    mailed = {row.lead_id for row in desk.deliveries() if (row.kind, row.state) == ("confirm", "sent")}
-    newest = max((row.lead_id for row in desk.deliveries()), default="")
+    mailed = {row.lead_id for row in intake.deliveries() if (row.kind, row.state) == ("confirm", "sent")}
+    newest = max((row.lead_id for row in intake.deliveries()), default="")
     assert newest in mailed

@@ -16,7 +16,7 @@ from tests.delivery.receivers import (
     receiving_http,
     receiving_mail,
 )
-from tests.skills.counter import Counter, open_counter
+from tests.skills.intake_setup import IntakeSetup, open_intake
 from tests.skills.visiting import LOT
 from tests.storage.calls import at_time, lock_at
 
@@ -33,12 +33,14 @@ DEALER = "ridgeline"
 class House(Sending):
     """A dealer with a CRM that takes JSON, one that wants no notices, a folder for ADF, and people."""
 
-    def __init__(self, desk: Counter, profile: Profile, crm: HttpReceiver, mail: MailReceiver, folder: Path) -> None:
-        super().__init__(desk, profile, mail)
+    def __init__(
+        self, intake: IntakeSetup, profile: Profile, crm: HttpReceiver, mail: MailReceiver, folder: Path
+    ) -> None:
+        super().__init__(intake, profile, mail)
         self.crm, self.mail, self.folder = crm, mail, folder
 
     def take(self, **members: Any) -> dict[str, Any]:
-        return self.desk.take(sams("email", "phone", **members), datetime.now(UTC), LOT)
+        return self.intake.take(sams("email", "phone", **members), datetime.now(UTC), LOT)
 
     def events(self) -> list[dict[str, Any]]:
         """The documents that are no leads, in order."""
@@ -46,7 +48,9 @@ class House(Sending):
 
     def withdraw(self, lead_id: str, *channels: str) -> None:
         now = datetime.now(UTC)
-        lock_at(now, self.desk.store, DEALER, withdraw, lead_id, channels, by="desk", reason=None, profile=self.profile)
+        lock_at(
+            now, self.intake.store, DEALER, withdraw, lead_id, channels, by="staff", reason=None, profile=self.profile
+        )
 
     def filed(self, kind: str) -> list[bytes]:
         """The files of this kind of delivery."""
@@ -63,8 +67,8 @@ def house(database_url: str, tmp_path: Path) -> Iterator[House]:
             HttpChannel(name="quiet", url=crm.url, notices=()),
         )
         profile = profile_of(*channels, notify=("people@dealer.example.com",), folder=folder)
-        with open_counter(database_url, profile) as desk:
-            yield House(desk, profile, crm, mail, folder)
+        with open_intake(database_url, profile) as intake:
+            yield House(intake, profile, crm, mail, folder)
 
 
 def json_only(house: House) -> None:
@@ -127,7 +131,7 @@ def test_a_withdrawal_is_delivered_even_if_the_consent_has_expired(house: House)
     now = datetime.now(UTC)
     made = sams("email", "phone")
     expires = {"expires_at": (now - timedelta(seconds=5)).isoformat()}
-    answer = house.desk.take(made | {"consent": made["consent"] | expires}, now - timedelta(seconds=10), LOT)
+    answer = house.intake.take(made | {"consent": made["consent"] | expires}, now - timedelta(seconds=10), LOT)
     house.all()
     house.withdraw(answer["lead_id"], "phone")
     house.withdraw(answer["lead_id"], "phone")
@@ -149,7 +153,7 @@ def test_an_erasure_message_has_only_the_id_of_the_lead(house: House) -> None:
     answer = house.take(appointment=visit)
     house.all()
     erased = lock_at(
-        datetime.now(UTC), house.desk.store, DEALER, erase, answer["lead_id"], house.profile, consent_too=False
+        datetime.now(UTC), house.intake.store, DEALER, erase, answer["lead_id"], house.profile, consent_too=False
     )
     house.all()
     json_only(house)
@@ -167,7 +171,9 @@ def test_an_erasure_message_has_only_the_id_of_the_lead(house: House) -> None:
         assert answer["lead_id"] in told
         assert not {word for word in ("Sam", "Sample", EMAIL, PHONE) if word in told}
     assert (
-        lock_at(datetime.now(UTC), house.desk.store, DEALER, erase, answer["lead_id"], house.profile, consent_too=False)
+        lock_at(
+            datetime.now(UTC), house.intake.store, DEALER, erase, answer["lead_id"], house.profile, consent_too=False
+        )
         is None
     )
 
@@ -175,7 +181,7 @@ def test_an_erasure_message_has_only_the_id_of_the_lead(house: House) -> None:
 def test_after_the_erasure_of_an_undelivered_lead_staff_get_only_the_cancelled_visit(house: House) -> None:
     visit = {"appointment_type": "test_drive", "appointment_at": a_time()}
     answer = house.take(appointment=visit)
-    lock_at(datetime.now(UTC), house.desk.store, DEALER, erase, answer["lead_id"], house.profile, consent_too=False)
+    lock_at(datetime.now(UTC), house.intake.store, DEALER, erase, answer["lead_id"], house.profile, consent_too=False)
     house.all()
     assert {(row.kind, row.channel) for row in house.rows(state="sent")} == {("visit_cancelled", "notify")}
     (mail,) = house.mail.taken
@@ -192,22 +198,22 @@ def test_an_erasure_message_to_a_receiver_that_may_have_a_copy_follows_the_lead(
     """While a delivery is under way nobody knows whether it arrives. The notice waits for its end."""
     lead_id, now = house.take()["lead_id"], datetime.now(UTC)
     address = house.profile.rooftops[0].name, "crm"
-    (delivery,) = house.desk.writer.submit(
+    (delivery,) = house.intake.writer.submit(
         DEALER, lambda tx: outbox.claim(at_time(tx, now), timedelta(minutes=5), address, 1)
     ).result(60)
-    erased = lock_at(now, house.desk.store, DEALER, erase, lead_id, house.profile, consent_too=False)
+    erased = lock_at(now, house.intake.store, DEALER, erase, lead_id, house.profile, consent_too=False)
     assert erased is not None
     assert erased.copies == {address: False}
     (notice,) = house.rows(kind="erasure")
 
     def claimed(at: datetime) -> list[str]:
-        found = house.desk.writer.submit(
+        found = house.intake.writer.submit(
             DEALER, lambda tx: outbox.claim(at_time(tx, at), timedelta(minutes=5), address, 9)
         ).result(60)
         return [each.delivery_id for each in found]
 
     assert claimed(now + timedelta(minutes=1)) == []
-    house.desk.writer.submit(DEALER, lambda tx: outbox.settle_sent(at_time(tx, now), delivery)).result(60)
+    house.intake.writer.submit(DEALER, lambda tx: outbox.settle_sent(at_time(tx, now), delivery)).result(60)
     assert claimed(now + timedelta(minutes=1)) == [notice.delivery_id]
 
 
@@ -215,12 +221,12 @@ def test_an_erasure_message_to_a_receiver_that_may_have_a_copy_follows_the_lead(
 def test_what_was_sent_is_sent_again_under_a_new_id_as_a_resend(house: House, by: str) -> None:
     lead_id, now = house.take()["lead_id"], datetime.now(UTC)
     (first,) = house.rows(channel="crm")
-    assert lock_at(now, house.desk.store, DEALER, send_again, lead_id=lead_id) == [], "it waits"
+    assert lock_at(now, house.intake.store, DEALER, send_again, lead_id=lead_id) == [], "it waits"
     house.all()
     if by == "lead":
-        made = lock_at(now, house.desk.store, DEALER, send_again, lead_id=lead_id, channel="crm")
+        made = lock_at(now, house.intake.store, DEALER, send_again, lead_id=lead_id, channel="crm")
     else:
-        made = lock_at(now, house.desk.store, DEALER, send_again, delivery_id=first.delivery_id)
+        made = lock_at(now, house.intake.store, DEALER, send_again, delivery_id=first.delivery_id)
     house.all()
     json_only(house)
     (one, new), (two, again) = arrived(house.crm)
@@ -235,7 +241,7 @@ def test_nothing_of_a_lead_lies_in_the_outbox_in_the_clear_and_nothing_after_it_
     house.attempt()
 
     def documents() -> list[bytes]:
-        with house.desk.store.read(DEALER) as tx:
+        with house.intake.store.read(DEALER) as tx:
             found = tx.connection.execute(outbox_table.select()).all()
         return [bytes(row.document) for row in found if row.document is not None]
 

@@ -75,7 +75,7 @@ def test_stock_numbers_are_unique() -> None:
     assert max(Counter(unit["stock"] for unit in UNITS).values()) == 1
 
 
-def test_the_file_is_read_whole_in_the_canonical_layout_without_a_remark() -> None:
+def test_the_file_is_read_whole_in_the_canonical_layout_without_a_problem() -> None:
     assert FEED.layout == "canonical"
     assert (FEED.refused, FEED.sold, FEED.warnings, FEED.repeated_vins) == ((), (), (), ())
     assert (FEED.columns_not_understood, FEED.columns_withheld) == ((), ())

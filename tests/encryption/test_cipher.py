@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dealer_agent.encryption import Cipher, DecryptionFailed, EncryptionError, InvalidKeys, Keyring, UnknownKey
 
 OLD, NEW = ("k-old", bytes(range(32))), ("k-new", bytes(range(100, 132)))
-VAULT = Cipher(Keyring((OLD,)))
+CIPHER = Cipher(Keyring((OLD,)))
 ROTATED = Cipher(Keyring((NEW, OLD)))
 STRANGER = Cipher(Keyring((NEW,)))
 PERSON = b'{"first_name":"Robin","email":"robin@example.com"}'
@@ -37,43 +37,43 @@ CONFUSABLE = [
 
 @given(st.binary(max_size=2000), contexts)
 def test_what_was_sealed_opens_in_its_place(plain: bytes, context: tuple[str, ...]) -> None:
-    sealed = VAULT.encrypt(plain, *context)
-    assert VAULT.decrypt(sealed, *context) == plain
-    assert VAULT.key_of(sealed) == "k-old"
+    sealed = CIPHER.encrypt(plain, *context)
+    assert CIPHER.decrypt(sealed, *context) == plain
+    assert CIPHER.key_of(sealed) == "k-old"
 
 
 def test_nothing_of_the_plain_bytes_stands_in_the_sealed_ones() -> None:
-    sealed = VAULT.encrypt(PERSON, *PLACE)
+    sealed = CIPHER.encrypt(PERSON, *PLACE)
     for told in (b"Robin", b"robin@example.com", b"first_name", b"leads", b"acme"):
         assert told not in sealed
 
 
 def test_the_same_bytes_are_sealed_differently_each_time() -> None:
-    assert len({VAULT.encrypt(PERSON, *PLACE) for _ in range(1000)}) == 1000
+    assert len({CIPHER.encrypt(PERSON, *PLACE) for _ in range(1000)}) == 1000
 
 
 def test_every_flipped_bit_is_refused() -> None:
-    sealed = VAULT.encrypt(PERSON, *PLACE)
+    sealed = CIPHER.encrypt(PERSON, *PLACE)
     for position in range(len(sealed) * 8):
         changed = bytearray(sealed)
         changed[position // 8] ^= 1 << position % 8
         with pytest.raises(EncryptionError):
-            VAULT.decrypt(bytes(changed), *PLACE)
+            CIPHER.decrypt(bytes(changed), *PLACE)
 
 
 def test_every_cut_and_everything_appended_is_refused() -> None:
-    sealed = VAULT.encrypt(PERSON, *PLACE)
+    sealed = CIPHER.encrypt(PERSON, *PLACE)
     for end in range(len(sealed)):
         with pytest.raises(DecryptionFailed):
-            VAULT.decrypt(sealed[:end], *PLACE)
+            CIPHER.decrypt(sealed[:end], *PLACE)
     with pytest.raises(DecryptionFailed):
-        VAULT.decrypt(sealed + b"\0", *PLACE)
+        CIPHER.decrypt(sealed + b"\0", *PLACE)
 
 
 @given(st.binary(max_size=100))
 def test_bytes_of_anybodys_are_refused_in_plain_words(sealed: bytes) -> None:
     with pytest.raises(EncryptionError) as refused:
-        VAULT.decrypt(sealed)
+        CIPHER.decrypt(sealed)
     assert str(refused.value).isascii()
 
 
@@ -81,52 +81,52 @@ def test_bytes_of_anybodys_are_refused_in_plain_words(sealed: bytes) -> None:
 def test_in_another_place_it_does_not_open(plain: bytes, here: tuple[str, ...], there: tuple[str, ...]) -> None:
     assume(here != there)
     with pytest.raises(DecryptionFailed):
-        VAULT.decrypt(VAULT.encrypt(plain, *here), *there)
+        CIPHER.decrypt(CIPHER.encrypt(plain, *here), *there)
 
 
 @pytest.mark.parametrize(("one", "other"), CONFUSABLE, ids=repr)
 def test_contexts_that_could_be_confused_are_told_apart(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     for here, there in ((one, other), (other, one)):
         with pytest.raises(DecryptionFailed):
-            VAULT.decrypt(VAULT.encrypt(PERSON, *here), *there)
-        assert VAULT.hash("robin", *here) != VAULT.hash("robin", *there)
-        assert not VAULT.verify_mac(VAULT.mac(PERSON, *here), PERSON, *there)
+            CIPHER.decrypt(CIPHER.encrypt(PERSON, *here), *there)
+        assert CIPHER.hash("robin", *here) != CIPHER.hash("robin", *there)
+        assert not CIPHER.verify_mac(CIPHER.mac(PERSON, *here), PERSON, *there)
 
 
 def test_the_end_of_the_context_and_the_data_are_told_apart() -> None:
-    assert VAULT.hash("bc", "a") != VAULT.hash("c", "ab")
-    assert VAULT.hash("ab") != VAULT.hash("b", "a")
-    assert not VAULT.verify_mac(VAULT.mac(b"bc", "a"), b"c", "ab")
-    assert not VAULT.verify_mac(VAULT.mac(b"a" + PERSON), PERSON, "a")
+    assert CIPHER.hash("bc", "a") != CIPHER.hash("c", "ab")
+    assert CIPHER.hash("ab") != CIPHER.hash("b", "a")
+    assert not CIPHER.verify_mac(CIPHER.mac(b"bc", "a"), b"c", "ab")
+    assert not CIPHER.verify_mac(CIPHER.mac(b"a" + PERSON), PERSON, "a")
 
 
 def test_without_its_key_it_is_refused_and_the_key_is_named() -> None:
     with pytest.raises(UnknownKey, match="k-old") as refused:
-        STRANGER.decrypt(VAULT.encrypt(PERSON, *PLACE), *PLACE)
+        STRANGER.decrypt(CIPHER.encrypt(PERSON, *PLACE), *PLACE)
     assert refused.value.key_id == "k-old"
 
 
 def test_under_another_key_of_the_same_name_it_is_refused() -> None:
     impostor = Cipher(Keyring((("k-old", NEW[1]),)))
     with pytest.raises(DecryptionFailed):
-        impostor.decrypt(VAULT.encrypt(PERSON, *PLACE), *PLACE)
-    assert not impostor.verify_mac(VAULT.mac(PERSON), PERSON)
+        impostor.decrypt(CIPHER.encrypt(PERSON, *PLACE), *PLACE)
+    assert not impostor.verify_mac(CIPHER.mac(PERSON), PERSON)
 
 
 def test_the_active_key_seals_and_the_others_still_open() -> None:
     assert ROTATED.key_of(ROTATED.encrypt(PERSON, *PLACE)) == "k-new"
-    assert ROTATED.decrypt(VAULT.encrypt(PERSON, *PLACE), *PLACE) == PERSON
+    assert ROTATED.decrypt(CIPHER.encrypt(PERSON, *PLACE), *PLACE) == PERSON
 
 
 def test_a_hash_stays_the_same_and_depends_on_value_place_and_key() -> None:
-    assert Cipher(Keyring((OLD,))).hash("email:robin@example.com", "acme") == VAULT.hash(
+    assert Cipher(Keyring((OLD,))).hash("email:robin@example.com", "acme") == CIPHER.hash(
         "email:robin@example.com", "acme"
     )
     others = [
-        VAULT.hash("email:robin@example.com", "acme"),
-        VAULT.hash("email:robin@example.org", "acme"),
-        VAULT.hash("email:robin@example.com", "other"),
-        VAULT.hash("email:robin@example.com"),
+        CIPHER.hash("email:robin@example.com", "acme"),
+        CIPHER.hash("email:robin@example.org", "acme"),
+        CIPHER.hash("email:robin@example.com", "other"),
+        CIPHER.hash("email:robin@example.com"),
         STRANGER.hash("email:robin@example.com", "acme"),
     ]
     assert len(set(others)) == len(others)
@@ -134,36 +134,36 @@ def test_a_hash_stays_the_same_and_depends_on_value_place_and_key() -> None:
 
 
 def test_a_lookup_searches_the_hash_of_every_key_the_active_one_first() -> None:
-    assert ROTATED.hashes("robin", "acme") == [ROTATED.hash("robin", "acme"), VAULT.hash("robin", "acme")]
-    assert VAULT.hashes("robin", "acme") == [VAULT.hash("robin", "acme")]
+    assert ROTATED.hashes("robin", "acme") == [ROTATED.hash("robin", "acme"), CIPHER.hash("robin", "acme")]
+    assert CIPHER.hashes("robin", "acme") == [CIPHER.hash("robin", "acme")]
 
 
 def test_a_value_that_is_no_sound_text_can_be_looked_up() -> None:
-    assert VAULT.hash("\ud800") != VAULT.hash("\udfff")
+    assert CIPHER.hash("\ud800") != CIPHER.hash("\udfff")
 
 
 @given(st.binary(max_size=200), contexts)
 def test_a_code_verifies_its_data_under_every_key_that_is_still_there(data: bytes, context: tuple[str, ...]) -> None:
-    code = VAULT.mac(data, *context)
-    assert VAULT.key_of(code) == "k-old"
-    assert VAULT.verify_mac(code, data, *context)
+    code = CIPHER.mac(data, *context)
+    assert CIPHER.key_of(code) == "k-old"
+    assert CIPHER.verify_mac(code, data, *context)
     assert ROTATED.verify_mac(code, data, *context)
-    assert not VAULT.verify_mac(code, data + b"\0", *context)
+    assert not CIPHER.verify_mac(code, data + b"\0", *context)
 
 
 def test_every_flipped_bit_of_a_code_is_refused() -> None:
-    code = VAULT.mac(PERSON, "acme")
+    code = CIPHER.mac(PERSON, "acme")
     for position in range(len(code) * 8):
         changed = bytearray(code)
         changed[position // 8] ^= 1 << position % 8
         try:
-            assert not VAULT.verify_mac(bytes(changed), PERSON, "acme")
+            assert not CIPHER.verify_mac(bytes(changed), PERSON, "acme")
         except EncryptionError:
             assert position < 8 * len(b"\x01\x05k-old"), "a wrong code under a known key is no fault of the cipher's"
 
 
 def test_the_hash_of_a_lookup_is_no_code_though_value_and_place_are_the_same() -> None:
-    assert VAULT.hash("robin", "acme") != VAULT.mac(b"robin", "acme")[-32:]
+    assert CIPHER.hash("robin", "acme") != CIPHER.mac(b"robin", "acme")[-32:]
 
 
 def test_the_form_at_rest_is_the_one_that_is_written_down() -> None:
@@ -171,44 +171,44 @@ def test_the_form_at_rest_is_the_one_that_is_written_down() -> None:
     derived = HKDF(SHA256(), 32, salt=None, info=b"dealer-agent vault 1: encryption").derive(OLD[1])
     header, nonce, context = b"\x01\x05k-old", bytes(12), b"\0\0\0\5leads\0\0\0\2\xc3\xa9"
     sealed = header + nonce + AESGCM(derived).encrypt(nonce, PERSON, header + context)
-    assert VAULT.decrypt(sealed, "leads", "é") == PERSON
+    assert CIPHER.decrypt(sealed, "leads", "é") == PERSON
 
 
 def test_hashes_and_codes_at_rest_stay_what_they_are() -> None:
     """Known answers: a change of theirs would lose every duplicate and break every consent chain."""
     assert (
-        VAULT.hash("email:robin@example.com", "acme").hex()
+        CIPHER.hash("email:robin@example.com", "acme").hex()
         == "56f385f078c4a1e5f5672150d484aeb35b656410e39df6fedad39a79fe6125c4"
     )
-    assert VAULT.mac(b"end", "acme")[7:].hex() == "472ef33fb42a4dd0f0faaf0bd69836ba5399d5e4760759fbc9bdbfe4ce7073f8"
+    assert CIPHER.mac(b"end", "acme")[7:].hex() == "472ef33fb42a4dd0f0faaf0bd69836ba5399d5e4760759fbc9bdbfe4ce7073f8"
 
 
-LASTING = bytes(range(64, 96))
+PERMANENT = bytes(range(64, 96))
 
 
-def test_a_lasting_key_is_the_same_before_and_after_a_change_of_keys() -> None:
-    before, after = (Cipher(Keyring(keys, LASTING)).lasting_key("links") for keys in ((OLD,), (NEW,)))
+def test_a_permanent_key_is_the_same_before_and_after_a_change_of_keys() -> None:
+    before, after = (Cipher(Keyring(keys, PERMANENT)).permanent_key("links") for keys in ((OLD,), (NEW,)))
     assert before == after
     assert len(before) == 32
-    assert before.hex() == HKDF(SHA256(), 32, None, b"dealer-agent vault 1: lasting: links").derive(LASTING).hex()
+    assert before.hex() == HKDF(SHA256(), 32, None, b"dealer-agent vault 1: lasting: links").derive(PERMANENT).hex()
 
 
-def test_each_purpose_and_each_lasting_secret_has_its_own_lasting_key() -> None:
-    one, other = Cipher(Keyring((OLD,), LASTING)), Cipher(Keyring((OLD,), LASTING[::-1]))
-    assert len({cipher.lasting_key(purpose) for cipher in (one, other) for purpose in ("links", "withdrawals")}) == 4
+def test_each_purpose_and_each_permanent_secret_has_its_own_permanent_key() -> None:
+    one, other = Cipher(Keyring((OLD,), PERMANENT)), Cipher(Keyring((OLD,), PERMANENT[::-1]))
+    assert len({cipher.permanent_key(purpose) for cipher in (one, other) for purpose in ("links", "withdrawals")}) == 4
 
 
-def test_without_a_lasting_secret_nothing_is_derived() -> None:
-    with pytest.raises(InvalidKeys, match="lasting"):
-        VAULT.lasting_key("links")
+def test_without_a_permanent_secret_nothing_is_derived() -> None:
+    with pytest.raises(InvalidKeys, match="permanent"):
+        CIPHER.permanent_key("links")
 
 
-@pytest.mark.parametrize("found", [None, LASTING[::-1]], ids=["none", "another"])
-def test_a_running_vault_does_not_take_another_lasting_secret(found: bytes | None) -> None:
-    cipher = Cipher(Keyring((OLD,), LASTING), lambda: Keyring((NEW, OLD), found))
-    with pytest.raises(InvalidKeys, match="lasting"):
+@pytest.mark.parametrize("found", [None, PERMANENT[::-1]], ids=["none", "another"])
+def test_a_running_cipher_does_not_take_another_permanent_secret(found: bytes | None) -> None:
+    cipher = Cipher(Keyring((OLD,), PERMANENT), lambda: Keyring((NEW, OLD), found))
+    with pytest.raises(InvalidKeys, match="permanent"):
         cipher.refresh()
-    assert cipher.keyring == Keyring((OLD,), LASTING)
+    assert cipher.keyring == Keyring((OLD,), PERMANENT)
 
 
 class Source:
@@ -252,7 +252,7 @@ def test_a_key_that_is_nowhere_is_looked_for_once(source: Source) -> None:
     assert source.asked == 1
 
 
-def test_a_vault_looks_at_its_source_only_when_told_to_or_in_need(source: Source) -> None:
+def test_a_cipher_looks_at_its_source_only_when_told_to_or_in_need(source: Source) -> None:
     cipher = Cipher(source.keyring, source.read)
     cipher.decrypt(cipher.encrypt(PERSON))
     assert source.asked == 0
@@ -273,13 +273,13 @@ def test_with_a_source_that_is_broken_the_keys_at_hand_go_on_working(source: Sou
 
 
 def test_without_a_source_there_is_nothing_to_refresh() -> None:
-    assert not VAULT.refresh()
+    assert not CIPHER.refresh()
 
 
 FAULTS: dict[str, Callable[[], object]] = {
-    "an unknown key": lambda: STRANGER.decrypt(VAULT.encrypt(PERSON, *PLACE), *PLACE),
-    "a broken seal": lambda: VAULT.decrypt(VAULT.encrypt(PERSON, *PLACE)),
-    "no seal at all": lambda: VAULT.decrypt(PERSON),
+    "an unknown key": lambda: STRANGER.decrypt(CIPHER.encrypt(PERSON, *PLACE), *PLACE),
+    "a broken seal": lambda: CIPHER.decrypt(CIPHER.encrypt(PERSON, *PLACE)),
+    "no seal at all": lambda: CIPHER.decrypt(PERSON),
 }
 
 

@@ -17,7 +17,7 @@ keys = st.binary(min_size=32, max_size=32)
 keyrings = st.lists(st.tuples(ids, keys), min_size=1, max_size=5, unique_by=(lambda k: k[0], lambda k: k[1])).map(
     lambda entries: Keyring(tuple(entries))
 )
-lasting = st.none() | st.just(bytes(range(200, 232)))
+permanent = st.none() | st.just(bytes(range(200, 232)))
 
 READ = {
     "one a line": f"a:{ONE_TEXT}\nb:{TWO_TEXT}\n",
@@ -41,9 +41,9 @@ REFUSED = {
     "a key of the other base64": (f"a:{ONE_TEXT[:-2]}+/", 1, "43 characters"),
     "a key with a colon in it": (f"a:{ONE_TEXT}:{TWO_TEXT}", 1, "43 characters"),
     "an id twice": (f"a:{ONE_TEXT}\na:{TWO_TEXT}", 2, "was there before"),
-    "a second lasting secret": (f"a:{ONE_TEXT}\nlasting:{TWO_TEXT}\nlasting:{TWO_TEXT[::-1]}", 3, "keep the older"),
-    "only a lasting secret": (f"lasting:{ONE_TEXT}", None, "no key"),
-    "the key as lasting secret": (f"a:{ONE_TEXT}\nlasting:{ONE_TEXT}", 2, "was there before"),
+    "a second permanent secret": (f"a:{ONE_TEXT}\nlasting:{TWO_TEXT}\nlasting:{TWO_TEXT[::-1]}", 3, "keep the older"),
+    "only a permanent secret": (f"lasting:{ONE_TEXT}", None, "no key"),
+    "the key as permanent secret": (f"a:{ONE_TEXT}\nlasting:{ONE_TEXT}", 2, "was there before"),
     "a key twice": (f"a:{ONE_TEXT}\n\nb:{ONE_TEXT}", 3, "was there before"),
 }
 
@@ -77,9 +77,9 @@ def test_any_text_is_a_keyring_or_refused_in_words_of_our_own(text: str) -> None
     assert told.isascii()
 
 
-@given(keyrings, lasting)
-def test_a_keyring_that_is_written_is_read_again(keyring: Keyring, lasting: bytes | None) -> None:
-    keyring = replace(keyring, lasting=lasting)
+@given(keyrings, permanent)
+def test_a_keyring_that_is_written_is_read_again(keyring: Keyring, permanent: bytes | None) -> None:
+    keyring = replace(keyring, permanent=permanent)
     assert Keyring.parse(render(keyring)) == keyring
     assert Keyring.parse(render(keyring).replace("\n", ",")) == keyring
 
@@ -117,7 +117,7 @@ def test_new_keys_and_their_ids_are_each_their_own() -> None:
         "a colon in an id",
         "no id",
         "a long id",
-        "the lasting secret's name",
+        "the permanent secret's name",
     ],
 )
 def test_a_keyring_that_could_not_be_read_again_cannot_be_made(entries: tuple[tuple[str, bytes], ...]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.acceptance.running import Running, serving, succeed_here
-from tests.fuzz.judging import Judge
+from tests.fuzz.judging import CheckRun
 
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
@@ -40,6 +40,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="session")
-def judge(service: Running) -> Judge:
+def judge(service: Running) -> CheckRun:
     """Checks the form of answers of the service."""
-    return Judge(service)
+    return CheckRun(service)

@@ -1,6 +1,6 @@
 """What generated inputs test: decoders, the whole application, feed readers, settings.
 
-A kind makes an input from a source of random numbers, takes it, and says how it was answered. An answer that breaks a
+A kind makes an input from a source of random numbers, takes it, and says how it was answered. A response that breaks a
 promise is an AssertionError; so is any other exception, when the caller counts it.
 """
 
@@ -38,7 +38,7 @@ from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.json_rpc import decode_call, decode_plain_call
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.server.fast_path import DEALERS, FAST_BODY_BYTES
-from dealer_agent.server.gates import IncomingRequest
+from dealer_agent.server.guards import IncomingRequest
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain
 
 ACCEPTED = "accepted"
@@ -231,7 +231,7 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
 
 
 def _member(answer: bytes, name: str) -> str:
-    """The first string with this name in an answer."""
+    """The first string with this name in a response."""
     return answer.partition(b'"%b":"' % name.encode())[2].partition(b'"')[0].decode()
 
 

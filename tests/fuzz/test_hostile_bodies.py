@@ -1,4 +1,4 @@
-"""Every body gets a reply or the error envelope, never a 500 (docs/protocol.md#errors)."""
+"""Every body gets a response or the error envelope, never a 500 (docs/protocol.md#errors)."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from tests.acceptance.running import Running
 from tests.fuzz.hostile import TARGETS, hostile_requests, valid_body, wrong_at_every_path
-from tests.fuzz.judging import Judge
+from tests.fuzz.judging import CheckRun
 from tests.fuzz.sending import REQUESTS, post
 from tests.protocol.bodies import STEMS
 
@@ -16,7 +16,7 @@ SHARE = REQUESTS // 2
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("skill", STEMS)
 def test_the_hostile_requests_are_answered_before_they_are_broken(
-    service: Running, judge: Judge, skill: str, target: str
+    service: Running, judge: CheckRun, skill: str, target: str
 ) -> None:
     whole = valid_body(skill, target)
     answer = post(service.port, target, whole)
@@ -30,7 +30,7 @@ def test_the_hostile_requests_are_answered_before_they_are_broken(
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("skill", STEMS)
 def test_a_wrong_value_at_any_path_gets_a_valid_reply_or_a_complete_error(
-    service: Running, judge: Judge, skill: str, target: str, record_property: Any
+    service: Running, judge: CheckRun, skill: str, target: str, record_property: Any
 ) -> None:
     sent = 0
     for path, body in wrong_at_every_path(skill, target):
@@ -54,7 +54,7 @@ def test_a_wrong_value_at_any_path_gets_a_valid_reply_or_a_complete_error(
 @pytest.mark.requirement("error-code-is-status")
 @pytest.mark.requirement("error-payload-whole")
 def test_a_broken_body_gets_a_valid_reply_or_a_complete_error(
-    service: Running, judge: Judge, record_property: Any
+    service: Running, judge: CheckRun, record_property: Any
 ) -> None:
     sent = 0
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from tests.acceptance.running import Running
 from tests.fuzz.hostile import TARGETS, valid_body
-from tests.fuzz.judging import Judge
+from tests.fuzz.judging import CheckRun
 from tests.fuzz.sending import REQUESTS, post, request, send_raw
 
 SHARE = REQUESTS // 5
@@ -159,7 +159,7 @@ def _framed_requests(draw: st.DrawFn) -> tuple[str, bytes]:
 @pytest.mark.requirement("content-type-415")
 @pytest.mark.requirement("nothing-internal-leaves")
 def test_a_request_with_hostile_framing_gets_a_valid_reply_or_a_complete_error(
-    service: Running, judge: Judge, record_property: Any
+    service: Running, judge: CheckRun, record_property: Any
 ) -> None:
     sent = unanswered = 0
 
@@ -202,7 +202,7 @@ _NO_HTTP = {
 
 @pytest.mark.requirement("same-error-body-everywhere")
 @pytest.mark.parametrize("raw", _NO_HTTP.values(), ids=_NO_HTTP)
-def test_invalid_http_is_refused_in_the_error_envelope(service: Running, judge: Judge, raw: bytes) -> None:
+def test_invalid_http_is_refused_in_the_error_envelope(service: Running, judge: CheckRun, raw: bytes) -> None:
     answer = send_raw(service.port, raw)
     assert answer is not None
     assert answer.status == 400
@@ -215,7 +215,7 @@ def test_invalid_http_is_refused_in_the_error_envelope(service: Running, judge: 
 @pytest.mark.parametrize("size", [256 * 1024 + 1, 1_000_000, 5_000_000])
 @pytest.mark.parametrize("framing", ["declared", "chunked"])
 def test_a_body_over_the_limit_is_413_with_and_without_a_declared_size(
-    service: Running, judge: Judge, target: str, size: int, framing: str
+    service: Running, judge: CheckRun, target: str, size: int, framing: str
 ) -> None:
     body = valid_body("inventory.search", target)
     body += b" " * (size - len(body))
@@ -233,7 +233,7 @@ def test_a_body_over_the_limit_is_413_with_and_without_a_declared_size(
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_body_of_exactly_the_limit_is_answered(service: Running, judge: Judge, target: str) -> None:
+def test_a_body_of_exactly_the_limit_is_answered(service: Running, judge: CheckRun, target: str) -> None:
     body = valid_body("inventory.search", target)
     body += b" " * (32 * 1024 - len(body))
     answer = post(service.port, target, body)
@@ -286,7 +286,7 @@ _ODD_PATHS = (
 @pytest.mark.requirement("http-404")
 @pytest.mark.requirement("a2a-routes")
 def test_every_method_on_every_path_gets_a_document_or_a_complete_error(
-    service: Running, judge: Judge, record_property: Any
+    service: Running, judge: CheckRun, record_property: Any
 ) -> None:
     documented = httpx.get(f"{service.url}/openapi.json", timeout=120).json()["paths"]
     paths = [path.replace("{name}", "inventory.search.request.json") for path in documented]

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 from tests.acceptance.running import Running
-from tests.fuzz.judging import Judge
+from tests.fuzz.judging import CheckRun
 from tests.fuzz.sending import REQUESTS, Answer
 
 SHARE = REQUESTS * 3 // 10
@@ -37,7 +37,7 @@ CHECKS = [
 @pytest.mark.requirement("error-code-is-status")
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 def test_every_operation_answers_as_documented(
-    service: Running, judge: Judge, mode: GenerationMode, record_property: Any
+    service: Running, judge: CheckRun, mode: GenerationMode, record_property: Any
 ) -> None:
     schema = schemathesis.openapi.from_url(f"{service.url}/openapi.json")
     sent = 0

@@ -255,8 +255,8 @@ def test_deliveries_of_a_removed_dealer_end(installation: Installation, receiver
     assert receivers[HANGS].did["hang"] <= loops.CHANNEL_CONCURRENCY
 
 
-def test_a_lead_for_a_channel_that_is_gone_is_parked(installation: Installation) -> None:
+def test_a_lead_for_a_channel_that_is_gone_is_undeliverable(installation: Installation) -> None:
     with opened(installation) as store:
         store_leads(store, WORKS, 2, channel="gone")
         with run_installation(installation):
-            eventually("they are parked", lambda: states(store, WORKS) == {"parked"})
+            eventually("they are undeliverable", lambda: states(store, WORKS) == {"undeliverable"})

@@ -336,7 +336,7 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_a_dealers_key_b
     first = Keyring.parse(key_file(installation).read_text())
     key_file(installation).unlink()
     new = new_key()
-    both = Keyring((new, *first.keys), first.lasting)
+    both = Keyring((new, *first.keys), first.permanent)
 
     def run(keyring: Keyring, *words: str) -> str:
         keys = ",".join(render(keyring).split())
@@ -344,7 +344,7 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_a_dealers_key_b
         return succeed_here(*words, "--dir", installation.directory, **env)
 
     assert f"Nothing needs {first.active}" in run(both, "keys", "rotate")
-    only_new = Keyring((new,), first.lasting)
+    only_new = Keyring((new,), first.permanent)
     assert "The new key is k-" in run(only_new, "keys", "rotate", "--dealer", NORTH, "--forget-old")
     assert "L1" in run(only_new, "leads", "list", "--dealer", SOUTH)
     told = run(only_new, "leads", "erase", "L1", "--dealer", SOUTH, "--yes")
@@ -353,7 +353,7 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_a_dealers_key_b
 
 def test_a_wrong_key_of_the_installation_is_refused_and_the_error_says_what_to_do(installation: Installation) -> None:
     before = Keyring.parse(key_file(installation).read_text())
-    key_file(installation).write_text(render(Keyring((new_key(),), before.lasting)))
+    key_file(installation).write_text(render(Keyring((new_key(),), before.permanent)))
     for words in (("keys", "list"), ("leads", "list", "--dealer", NORTH), ("serve",)):
         done = command_here(*words, "--dir", installation.directory, DATABASE_URL=installation.database_url)
         assert done.returncode == 1

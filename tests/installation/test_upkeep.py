@@ -1,4 +1,4 @@
-"""The upkeep of the dealers of an installation: old data is deleted, and heads are recorded, for each dealer."""
+"""The maintenance of the dealers of an installation: old data is deleted, and heads are recorded, for each dealer."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -75,12 +75,12 @@ def test_old_data_of_each_dealer_is_deleted_and_heads_are_recorded(
         files = [installation.folder_of(dealer_id) / "consent-heads.log" for dealer_id in (NORTH, SOUTH)]
         eventually("heads are recorded", lambda: all(file.exists() and list(read_heads(file)) for file in files))
         assert platform.app.dealers.opened == {}
-    # A disabled dealer has no upkeep.
+    # A disabled dealer has no maintenance.
     assert refusals_of(store, WEST) == 2
     assert not installation.folder_of(WEST).exists()
 
 
-def test_a_dealer_whose_upkeep_fails_does_not_stop_that_of_others(
+def test_a_dealer_whose_maintenance_fails_does_not_stop_that_of_others(
     installation: Installation, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "LOOK_SECONDS", 0.05)

@@ -5,14 +5,14 @@ from typing import get_args
 
 import pytest
 
+from dealer_agent.inventory.canonical_words.tables import TABLES
 from dealer_agent.inventory.feeds.layouts import FEEDS, LAYOUTS
 from dealer_agent.inventory.feeds.units import DESCRIBE, IDENTIFY
 from dealer_agent.inventory.listing import Unit
-from dealer_agent.inventory.vocabulary.tables import TABLES
 from dealer_agent.protocol.requests import FILTERED, Filters, filter_members
 from dealer_agent.protocol.responses import COUNT_FACETS, RANGE_FACETS, Facets
 from dealer_agent.protocol.vehicle import FIELDS, ListingStatus, SaleCondition, Vehicle, VehicleType
-from dealer_agent.protocol.vehicle_field import LAST, CellParser, VocabularyName
+from dealer_agent.protocol.vehicle_field import LAST, CellParser, WordListName
 
 pytestmark = pytest.mark.outside_protocol("the table of vehicle fields: docs/reference/feeds.md")
 
@@ -38,8 +38,8 @@ def test_a_layout_names_only_members_that_are_read(name: str) -> None:
 
 
 def test_each_vocabulary_is_used_by_a_field_and_has_words() -> None:
-    assert set(get_args(VocabularyName)) == TABLES.keys() | {"colour"}
-    assert {row.field.vocabulary for row in FIELDS.values()} - {None} == set(get_args(VocabularyName))
+    assert set(get_args(WordListName)) == TABLES.keys() | {"colour"}
+    assert {row.field.vocabulary for row in FIELDS.values()} - {None} == set(get_args(WordListName))
 
 
 def test_the_types_and_descriptions_of_fields_have_the_words_of_their_vocabulary() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.leads.json_values import json_values
 
-from dealer_agent.leads.consent import Grant, judge_consent
+from dealer_agent.leads.consent import Grant, check_consent
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent, ProtocolError
 from dealer_agent.protocol.requests import Customer
 
@@ -40,7 +40,7 @@ def person(preferred: Any = UNSET, points: str = "email phone") -> Customer:
 
 def refused(consent: Any, preferred: Any = UNSET, points: str = "email phone") -> ProtocolError:
     with pytest.raises(ProtocolError) as caught:
-        judge_consent(consent, person(preferred, points), NOW)
+        check_consent(consent, person(preferred, points), NOW)
     return caught.value
 
 
@@ -154,7 +154,7 @@ def test_any_other_defect_is_an_invalid_consent(consent: Any, pointer: str, keyw
     ],
 )
 def test_a_good_consent_is_granted(consent: Any, preferred: Any) -> None:
-    assert isinstance(judge_consent(consent, person(preferred), NOW), Grant)
+    assert isinstance(check_consent(consent, person(preferred), NOW), Grant)
 
 
 @pytest.mark.requirement("consent-reachable")
@@ -185,7 +185,7 @@ def test_a_consent_whose_channels_do_not_reach_the_customer_is_rejected(
     elif defect:
         assert type(refused(consent, points=points)) is INVALID
     else:
-        assert isinstance(judge_consent(consent, person(points=points), NOW), Grant)
+        assert isinstance(check_consent(consent, person(points=points), NOW), Grant)
 
 
 @pytest.mark.requirement("consent-reachable")
@@ -198,7 +198,7 @@ def test_a_preferred_channel_that_is_not_allowed_is_reported_once() -> None:
 @pytest.mark.requirement("timestamp-any-year", "timestamp-leap-second")
 @pytest.mark.parametrize("never", ["9999-12-31T23:59:59Z", "9999-12-31T23:59:60Z", "9999-12-31T23:59:59-12:00"])
 def test_a_consent_may_last_until_the_last_year(never: str) -> None:
-    expires_at = judge_consent(but(expires_at=never), person(), NOW).expires_at
+    expires_at = check_consent(but(expires_at=never), person(), NOW).expires_at
     assert expires_at is not None
     assert expires_at.astimezone(UTC).isoformat().startswith("9999-12-31T23:59:59")
 
@@ -208,7 +208,7 @@ def test_a_grant_holds_all_that_was_agreed_to() -> None:
     expiry = seconds_from_now(3600)
     scope = ["lead_submission", "marketing"]
     consent = but(source_agent="Example Agent", expires_at=expiry, scope=scope, granted_at="2026-03-02T09:58:00-05:00")
-    assert judge_consent(consent, person("sms"), NOW) == Grant(
+    assert check_consent(consent, person("sms"), NOW) == Grant(
         granted_at=datetime(2026, 3, 2, 9, 58, tzinfo=timezone(-timedelta(hours=5))),
         channels=("email", "sms"),
         scope=("lead_submission", "marketing"),
@@ -216,8 +216,8 @@ def test_a_grant_holds_all_that_was_agreed_to() -> None:
         source_agent="Example Agent",
         expires_at=NOW + timedelta(hours=1),
     )
-    assert judge_consent(GOOD, person(), NOW).source_agent is None
-    assert judge_consent(GOOD, person(), NOW).expires_at is None
+    assert check_consent(GOOD, person(), NOW).source_agent is None
+    assert check_consent(GOOD, person(), NOW).expires_at is None
 
 
 @pytest.mark.requirement("consent-scope", "deviation-scope", "consent-preferred-channel")
@@ -307,6 +307,6 @@ def test_any_json_is_a_grant_or_one_of_the_two_codes(consent: Any, preferred: An
 
 def judged(consent: Any, preferred: Any) -> Grant | ContactConsentRequired | InvalidConsent:
     try:
-        return judge_consent(consent, person(preferred), NOW)
+        return check_consent(consent, person(preferred), NOW)
     except (ContactConsentRequired, InvalidConsent) as error:
         return error

@@ -10,8 +10,8 @@ from msgspec import UNSET
 
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.inventory.catalogue import RemovedUnit
-from dealer_agent.leads.lead_answer import LeadAnswer, answer_message
-from dealer_agent.leads.records import AppointmentRecord, VisitDecision
+from dealer_agent.leads.lead_answer import LeadResponse, answer_message
+from dealer_agent.leads.records import VisitDecision, VisitRecord
 from dealer_agent.leads.timetable import Department
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
 from dealer_agent.leads.visit_times import Slot
@@ -45,7 +45,7 @@ CIVIC = msgspec.convert(
 
 def told(visit: VisitDecision | None = None, **more: Any) -> str:
     facts: dict[str, Any] = {"department": DEPARTMENT, "now": NOW, "interest": UNSET, "found": CIVIC, "visit": visit}
-    return answer_message(LeadAnswer(**(facts | more)))
+    return answer_message(LeadResponse(**(facts | more)))
 
 
 def asked(status: Any, kind: VisitKind = "test_drive", **more: Any) -> VisitDecision:
@@ -58,9 +58,9 @@ def slot(start: datetime = THURSDAY, **later: float) -> Slot:
     return Slot(begin, begin + timedelta(hours=1))
 
 
-def booked(hours: float) -> AppointmentRecord:
+def booked(hours: float) -> VisitRecord:
     time = slot(hours=hours)
-    return AppointmentRecord(
+    return VisitRecord(
         appointment_id="A1",
         lead_id="L1",
         rooftop="Main Street Motors",
@@ -287,5 +287,5 @@ def test_numbers_and_choices_are_written_as_people_write_them() -> None:
 )
 def test_the_closing_time_is_of_today_or_of_the_night_that_follows(closes: datetime, words: str) -> None:
     department = replace(DEPARTMENT, hours=(NOW - timedelta(hours=1), closes))
-    told = answer_message(LeadAnswer(department=department, now=NOW, interest=UNSET, found=None))
+    told = answer_message(LeadResponse(department=department, now=NOW, interest=UNSET, found=None))
     assert told.endswith(words)

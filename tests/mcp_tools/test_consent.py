@@ -1,11 +1,11 @@
-"""The question about a lead, and the consent that the answer gives."""
+"""The question about a lead, and the consent that the response gives."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from dealer_agent.leads.consent import consent_terms, judge_consent
+from dealer_agent.leads.consent import check_consent, consent_terms
 from dealer_agent.mcp_tools.consent import agent_name, consent_text, consented, lead_payload, question
 from dealer_agent.protocol.requests import Customer
 
@@ -95,7 +95,7 @@ def test_the_consent_has_the_ticked_channels_and_the_lead_only_their_contact_poi
     }
     assert {"email", "phone"} & lead["customer"].keys() == contacts
     # The dealer accepts it.
-    grant = judge_consent(lead["consent"], Customer(**lead["customer"]), NOW)
+    grant = check_consent(lead["consent"], Customer(**lead["customer"]), NOW)
     assert list(grant.channels) == channels
 
 

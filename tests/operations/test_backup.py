@@ -206,7 +206,7 @@ def test_waiting_deliveries_are_held_on_request(tmp_path: Path) -> None:
         return {(row["state"].replace("being sent", "waiting"), row["channel"]) for row in rows}
 
     assert states("as-it-was") == {("waiting", "crm")}
-    assert states("held", "--hold-deliveries") == {("parked", "crm")}
+    assert states("held", "--hold-deliveries") == {("undeliverable", "crm")}
     assert "tried again" in succeed_here("deliveries", "retry", "--all", "--dir", tmp_path / "held")
 
 

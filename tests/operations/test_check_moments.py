@@ -23,7 +23,7 @@ from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Deliver, HttpChannel
 from dealer_agent.feed_collection.collection import feed_rows
 from dealer_agent.operations import inside_checks as checks
-from dealer_agent.operations.checks import Examined, Finding
+from dealer_agent.operations.checks import DoctorFinding, Examined
 from dealer_agent.operations.outside_checks import check_address, check_channels, check_metrics, check_sftp_server
 from dealer_agent.server.replica_record import settings_hash
 from dealer_agent.storage.alerts import confirm_copy
@@ -44,7 +44,7 @@ def examined(settings: Settings, store: Store, now: datetime) -> Examined:
     return Examined({}, now, installation_of(settings, {}), settings, opened=store)
 
 
-def statuses(found: list[Finding]) -> list[str]:
+def statuses(found: list[DoctorFinding]) -> list[str]:
     return [finding.status for finding in found]
 
 
@@ -107,7 +107,7 @@ def test_machines_with_other_settings_or_another_version_are_named(settings: Set
     dealer_id, own = settings.dealer.id, settings_hash(served)
     now = datetime.now(UTC) + timedelta(hours=1)
 
-    def found(**machines: tuple[str, str]) -> list[Finding]:
+    def found(**machines: tuple[str, str]) -> list[DoctorFinding]:
         nonlocal now
         now += timedelta(hours=1)  # The machines of before are forgotten.
         with Store.open(settings.database_url, settings.cipher) as store:

@@ -16,7 +16,7 @@ from tests.acceptance.running import command_here, serving, succeed_here
 from tests.delivery.receivers import NOBODY, HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
 from tests.installation.platform import DEALERS, add, make_installation
 
-from dealer_agent.operations.checks import Check, CheckResult, Finding, run_checks
+from dealer_agent.operations.checks import CheckResult, DoctorCheck, DoctorFinding, run_checks
 from dealer_agent.storage.errors import DatabaseBusy
 
 pytestmark = pytest.mark.outside_protocol("the command `doctor`")
@@ -238,26 +238,26 @@ def test_all_dealers_of_an_installation_are_summarised(tmp_path: Path, database_
 def test_a_check_that_crashes_or_hangs_is_a_line() -> None:
     stopped = threading.Event()
 
-    def hang() -> list[Finding]:
+    def hang() -> list[DoctorFinding]:
         stopped.wait()
         return []
 
-    def crash() -> list[Finding]:
+    def crash() -> list[DoctorFinding]:
         raise LookupError("a secret of somebody")
 
-    def busy() -> list[Finding]:
+    def busy() -> list[DoctorFinding]:
         raise DatabaseBusy("the database is busy: try again")
 
-    def no_file() -> list[Finding]:
+    def no_file() -> list[DoctorFinding]:
         raise FileNotFoundError(2, os.strerror(2), "/nowhere")
 
-    (late,) = run_checks([Check("hang", hang)], seconds=0.1)
+    (late,) = run_checks([DoctorCheck("hang", hang)], seconds=0.1)
     stopped.set()
     assert late == CheckResult(
         "hang", "problem", "no result within 0.1 s", "run the command again; see what it waits for"
     )
-    checks = [Check(run.__name__, run) for run in (crash, busy, no_file)]
-    found = run_checks([*checks, Check("fine", lambda: [Finding("ok", "in order")])], seconds=600)
+    checks = [DoctorCheck(run.__name__, run) for run in (crash, busy, no_file)]
+    found = run_checks([*checks, DoctorCheck("fine", lambda: [DoctorFinding("ok", "in order")])], seconds=600)
     assert found == [
         CheckResult("crash", "problem", "the check failed (LookupError)", "report this fault"),
         CheckResult("busy", "problem", "the database is busy", "try again"),

@@ -1,4 +1,4 @@
-"""All versions are one service: one store of leads, the same gates, limits, tokens, counts and logs
+"""All versions are one service: one store of leads, the same guards, limits, tokens, counts and logs
 (docs/protocol.md#version-same-service)."""
 
 import json

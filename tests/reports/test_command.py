@@ -23,7 +23,7 @@ ZONE = "America/Chicago"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, stocked: Path) -> Path:  # noqa: F811
+def sample_dealer(tmp_path: Path, stocked: Path) -> Path:  # noqa: F811
     set_up(tmp_path, stocked=stocked)
     with store_of(tmp_path) as store, store.write("test-motors") as tx:
         for day, number in (
@@ -43,30 +43,30 @@ def store_of(folder: Path) -> Iterator[Store]:
         yield store
 
 
-def test_it_prints_a_month_with_the_month_before(shop: Path) -> None:
-    printed = succeed_here("report", "--dir", shop, "--month", "2026-10")
+def test_it_prints_a_month_with_the_month_before(sample_dealer: Path) -> None:
+    printed = succeed_here("report", "--dir", sample_dealer, "--month", "2026-10")
     assert "What AI agents asked in October 2026" in printed
     assert any(line.split() == ["Inventory", "search", "11", "4"] for line in printed.splitlines())
 
 
-def test_it_prints_json(shop: Path) -> None:
-    found = json.loads(succeed_here("report", "--dir", shop, "--month", "2026-10", "--json"))
+def test_it_prints_json(sample_dealer: Path) -> None:
+    found = json.loads(succeed_here("report", "--dir", sample_dealer, "--month", "2026-10", "--json"))
     assert found["requests"] == {"number": 11, "before": 4}
     assert found["days"] == [{"day": "2026-10-01", "requests": 5}, {"day": "2026-10-31", "requests": 6}]
 
 
-def test_it_writes_a_page(shop: Path) -> None:
-    done = command_here("report", "--dir", shop, "--month", "2026-10", "--out", shop / "report.html")
+def test_it_writes_a_page(sample_dealer: Path) -> None:
+    done = command_here("report", "--dir", sample_dealer, "--month", "2026-10", "--out", sample_dealer / "report.html")
     assert (done.returncode, done.stdout) == (0, "")
-    assert f"The report of October 2026 is in {shop / 'report.html'}." in done.stderr
-    assert read_page((shop / "report.html").read_text("utf-8")).texts("//h1") == [
+    assert f"The report of October 2026 is in {sample_dealer / 'report.html'}." in done.stderr
+    assert read_page((sample_dealer / "report.html").read_text("utf-8")).texts("//h1") == [
         "What AI agents asked in October 2026"
     ]
 
 
-def test_the_default_is_the_last_month_that_is_over(shop: Path) -> None:
+def test_the_default_is_the_last_month_that_is_over(sample_dealer: Path) -> None:
     before = Month.of(datetime.now(UTC), ZONE).previous
-    found = json.loads(succeed_here("report", "--dir", shop, "--json"))
+    found = json.loads(succeed_here("report", "--dir", sample_dealer, "--json"))
     assert found["month"] in {str(before), str(Month.of(datetime.now(UTC), ZONE).previous)}
 
 
@@ -78,13 +78,13 @@ def test_the_default_is_the_last_month_that_is_over(shop: Path) -> None:
         (["--dealer", "lakeside"], "is test-motors"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_advice(shop: Path, arguments: list[str], words: str) -> None:
-    done = command_here("report", "--dir", shop, *arguments)
+def test_what_makes_no_sense_is_refused_with_advice(sample_dealer: Path, arguments: list[str], words: str) -> None:
+    done = command_here("report", "--dir", sample_dealer, *arguments)
     assert done.returncode == 2
     assert words in " ".join(done.stderr.replace("│", " ").split())
 
 
-def test_a_file_that_cannot_be_written_is_refused_with_advice(shop: Path) -> None:
-    done = command_here("report", "--dir", shop, "--out", shop / "nowhere" / "report.html")
+def test_a_file_that_cannot_be_written_is_refused_with_advice(sample_dealer: Path) -> None:
+    done = command_here("report", "--dir", sample_dealer, "--out", sample_dealer / "nowhere" / "report.html")
     assert done.returncode == 1
     assert "choose another place" in done.stderr

@@ -17,7 +17,7 @@ RENEW = "run `make docs`, and commit what it writes"
         ("a vehicle field", "battery_kwh"),
         ("a feed layout", "homenet"),
         ("an alert", "certificate_expiring"),
-        ("a delivery channel", "DirectoryChannel"),
+        ("a delivery channel", "FolderChannel"),
     ],
 )
 def test_the_number_of_files_to_touch_is_that_of_the_source(what: str, word: str) -> None:

@@ -18,7 +18,7 @@ from tests.inventory.oracle.oracle import FilterBlock, Listing, matches
 from tests.server.dealership import ACCORD, LEAF, NO_LIMITS, Dealership, message, run_dealership, set_up
 from tests.soak import examples
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, MONDAY, VAULT
+from tests.storage.samples import CIPHER, DEALER, MONDAY
 from tests.storage.service_role import prepared_schema
 
 from dealer_agent.inventory.catalogue import Catalogue
@@ -88,7 +88,7 @@ class Counted:
 def sqlite_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     url = f"sqlite:///{tmp_path_factory.mktemp('counts')}/dealer.db"
     make_current(url)
-    with Store.open(url, VAULT) as opened:
+    with Store.open(url, CIPHER) as opened:
         yield opened
 
 
@@ -265,7 +265,7 @@ def test_a_database_that_fails_loses_nothing_and_counts_nothing_twice(counted: C
 
 
 def test_the_counts_of_several_dealers_are_written_under_row_level_security(postgresql_server: str) -> None:
-    with prepared_schema(postgresql_server) as (_, service), Store.open(service, VAULT) as store:
+    with prepared_schema(postgresql_server) as (_, service), Store.open(service, CIPHER) as store:
         counted = Counted(store, catalogue_of(LOT))
         others = [counted.requests.of_dealer(f"dealer-{number}", ZONE) for number in range(3)]
         counted.look("v1")
@@ -280,24 +280,26 @@ def test_the_counts_of_several_dealers_are_written_under_row_level_security(post
 
 def test_the_running_service_counts_requests_and_saves_them_when_it_stops(tmp_path: Path, stocked: Path) -> None:
     set_up(tmp_path, NO_LIMITS + '[reports]\nagents = ["ChatGPT-User"]\n', stocked=stocked)
-    with run_dealership(tmp_path) as shop:
-        token_id, token = shop.new_token()
-        shop.portal.call(_wait_for_token, shop, token)
+    with run_dealership(tmp_path) as sample_dealer:
+        token_id, token = sample_dealer.new_token()
+        sample_dealer.portal.call(_wait_for_token, sample_dealer, token)
         first, expired = message("lead.submit", idempotency_key="k1", customer=CUSTOMER), message("lead.submit")
         expired["message"]["parts"][0]["data"]["consent"]["expires_at"] = "2020-01-01T00:00:00Z"
         answers = [
-            shop.post(message(SEARCH, filters={"make": ["honda"], "price_max": 20_000})),
-            shop.post(message(SEARCH, filters={"make": ["toyota"]}), headers={"user-agent": "ChatGPT-User/1.0"}),
-            shop.post(message("inventory.vehicle", vin=ACCORD), token=token),
-            shop.call_rpc(message("inventory.vehicle", vin=LEAF)),
-            shop.post(message("inventory.vehicle", vin="1HGCY2F57RA999999")),
-            shop.post(b"{"),
-            *(shop.post(first) for _ in range(2)),
-            shop.post(message("lead.submit", customer=CUSTOMER)),
-            shop.post(expired),
+            sample_dealer.post(message(SEARCH, filters={"make": ["honda"], "price_max": 20_000})),
+            sample_dealer.post(
+                message(SEARCH, filters={"make": ["toyota"]}), headers={"user-agent": "ChatGPT-User/1.0"}
+            ),
+            sample_dealer.post(message("inventory.vehicle", vin=ACCORD), token=token),
+            sample_dealer.call_rpc(message("inventory.vehicle", vin=LEAF)),
+            sample_dealer.post(message("inventory.vehicle", vin="1HGCY2F57RA999999")),
+            sample_dealer.post(b"{"),
+            *(sample_dealer.post(first) for _ in range(2)),
+            sample_dealer.post(message("lead.submit", customer=CUSTOMER)),
+            sample_dealer.post(expired),
         ]
     assert [answer.status_code for answer in answers[:4]] == [200] * 4
-    with shop.store() as store, store.read("test-motors") as tx:
+    with sample_dealer.store() as store, store.read("test-motors") as tx:
         sums = sum_counts(tx, date(2000, 1, 1), date(2100, 1, 1))
     assert sums["viewed"].keys() == {_id_of(answers[2]), _id_of(answers[3])}
     assert sums["make"] == {"Honda": 1, "Toyota": 1}
@@ -328,8 +330,8 @@ def _id_of(answer: Any) -> str:
     return str(data["vehicle_id"])
 
 
-async def _wait_for_token(shop: Dealership, token: str) -> None:
+async def _wait_for_token(sample_dealer: Dealership, token: str) -> None:
     """Waits until the service knows a token."""
     async with asyncio.timeout(120):
-        while shop.service.tokens.owner(token) is None:
+        while sample_dealer.service.tokens.owner(token) is None:
             await asyncio.sleep(0.02)

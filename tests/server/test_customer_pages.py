@@ -12,7 +12,7 @@ import pytest
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import DATABASE, NO_LIMITS, Dealership, error_of, message
 from tests.server.pages.conftest import Page, read_page
-from tests.skills.shop import everything_stored, table_away
+from tests.skills.sample_dealers import everything_stored, table_away
 from tests.storage.calls import lock_at
 
 from dealer_agent.leads.customer_links import LONGEST_TOKEN, CustomerLinks, LinkPurpose

@@ -1,4 +1,4 @@
-"""MCP at `/mcp`: every revision, the tools, and the gates that a tool call passes like any other request."""
+"""MCP at `/mcp`: every revision, the tools, and the guards that a tool call passes like any other request."""
 
 import gc
 import json

@@ -8,7 +8,7 @@ import structlog
 from sqlalchemy import text
 from tests.storage.calls import lock_at
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, VAULT, storing
+from tests.storage.samples import CIPHER, DEALER, MONDAY, NO_NOTICES, storing
 
 from dealer_agent.server.chain_heads import read_heads, record_heads, repair_withdrawals
 from dealer_agent.storage.accesses import log_access
@@ -23,7 +23,7 @@ MINUTE = timedelta(minutes=1)
 def store(tmp_path: Path) -> Store:
     url = f"sqlite:///{tmp_path}/dealer.db"
     make_current(url)
-    opened = Store.open(url, VAULT)
+    opened = Store.open(url, CIPHER)
     lock_at(MONDAY, opened, DEALER, log_access, "Alex", "leads list", leads=1)
     return opened
 
@@ -67,7 +67,7 @@ def test_a_file_that_cannot_be_written_is_named(store: Store, tmp_path: Path) ->
 
 
 @pytest.mark.requirement("withdrawal-checked")
-def test_the_upkeep_writes_withdrawals_again_if_the_chain_is_whole(store: Store, tmp_path: Path) -> None:
+def test_the_maintenance_writes_withdrawals_again_if_the_chain_is_whole(store: Store, tmp_path: Path) -> None:
     """The log names the change. Nothing is written from a chain that somebody changed."""
     lock_at(MONDAY, store, DEALER, storing("L1", contacts=["email:sam@example.com"]))
     lock_at(MONDAY + MINUTE, store, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES)

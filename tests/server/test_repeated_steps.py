@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from dealer_agent.server import repeated_steps
+from dealer_agent.server.maintenance import MAINTENANCE_SECONDS
 from dealer_agent.server.repeated_steps import RepeatedSteps
-from dealer_agent.server.upkeep import UPKEEP_SECONDS
 from dealer_agent.storage.errors import StorageError
 
 pytestmark = pytest.mark.outside_protocol("background work")
@@ -25,7 +25,7 @@ def test_a_failed_step_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
         done.set()
 
     async def run() -> None:
-        repeating = asyncio.create_task(RepeatedSteps().repeat("purge", step, UPKEEP_SECONDS, first=0))
+        repeating = asyncio.create_task(RepeatedSteps().repeat("purge", step, MAINTENANCE_SECONDS, first=0))
         await asyncio.wait_for(done.wait(), 60)
         repeating.cancel()
 

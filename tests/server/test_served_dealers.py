@@ -12,7 +12,7 @@ from dealer_agent.config.settings import PublishedVersionSettings
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server import served_dealers
 from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC
-from dealer_agent.server.served_dealers import Addresses, Place, ServedDealers
+from dealer_agent.server.served_dealers import Addresses, DealerPath, ServedDealers
 
 SETTINGS = SimpleNamespace(published_versions=PublishedVersionSettings())
 
@@ -25,12 +25,12 @@ PLATFORM = "agents.example.com"
 @pytest.mark.parametrize(
     ("host", "path", "place"),
     [
-        (PLATFORM, "/d/north/message:send", Place("north", "/message:send")),
-        (PLATFORM, "/d/south", Place("south", "/")),
-        ("north.example.com", "/message:send", Place("north", "/message:send")),
-        ("NORTH.example.com.:8443", "/docs", Place("north", "/docs")),
+        (PLATFORM, "/d/north/message:send", DealerPath("north", "/message:send")),
+        (PLATFORM, "/d/south", DealerPath("south", "/")),
+        ("north.example.com", "/message:send", DealerPath("north", "/message:send")),
+        ("NORTH.example.com.:8443", "/docs", DealerPath("north", "/docs")),
         # A dealer's host has this dealer only, whatever the path names.
-        ("north.example.com", "/d/south/rpc", Place("north", "/d/south/rpc")),
+        ("north.example.com", "/d/south/rpc", DealerPath("north", "/d/south/rpc")),
         (PLATFORM, "/", None),
         (PLATFORM, "/message:send", None),
         (PLATFORM, "/d/", None),
@@ -39,10 +39,10 @@ PLATFORM = "agents.example.com"
         # A disabled dealer is like an unknown one.
         ("closed.example.com", "/message:send", None),
         (PLATFORM, "/d/closed/message:send", None),
-        ("", "/d/north/rpc", Place("north", "/rpc")),
+        ("", "/d/north/rpc", DealerPath("north", "/rpc")),
     ],
 )
-def test_the_dealer_comes_from_the_host_or_the_path(host: str, path: str, place: Place | None) -> None:
+def test_the_dealer_comes_from_the_host_or_the_path(host: str, path: str, place: DealerPath | None) -> None:
     assert TWO.locate(host, path) == place
 
 
@@ -55,13 +55,13 @@ def test_no_address_leads_to_a_dealer_that_it_does_not_name(host: str, path: str
 @pytest.mark.parametrize(
     ("path", "place"),
     [
-        ("/agent/rpc", Place("only", "/rpc")),
-        ("/agent", Place("only", "/")),
-        ("/rpc", Place("only", "/rpc", is_below_root=False)),
-        ("/.well-known/agent-card.json", Place("only", "/.well-known/agent-card.json", is_below_root=False)),
+        ("/agent/rpc", DealerPath("only", "/rpc")),
+        ("/agent", DealerPath("only", "/")),
+        ("/rpc", DealerPath("only", "/rpc", is_below_root=False)),
+        ("/.well-known/agent-card.json", DealerPath("only", "/.well-known/agent-card.json", is_below_root=False)),
     ],
 )
-def test_the_only_dealer_answers_at_every_host_below_its_base_path(path: str, place: Place) -> None:
+def test_the_only_dealer_answers_at_every_host_below_its_base_path(path: str, place: DealerPath) -> None:
     assert Addresses(frozenset(("only",)), only="only", base_path="/agent").locate("any.example", path) == place
 
 

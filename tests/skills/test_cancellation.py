@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.skills.counter import Counter
-from tests.skills.shop import a_lead, consent, customer
+from tests.skills.intake_setup import IntakeSetup
+from tests.skills.sample_dealers import a_lead, consent, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit
 from tests.storage.calls import lock_at
 from tests.storage.samples import NO_NOTICES
@@ -20,7 +20,7 @@ from dealer_agent.storage.notices import withdraw
 
 pytestmark = pytest.mark.outside_protocol("cancelled visits")
 
-OpenCounter = Callable[..., Counter]
+OpenIntake = Callable[..., IntakeSetup]
 SAM = {"customer": customer(email="sam@example.com")}
 SOON = NOW + timedelta(minutes=5)
 SOUTH = PROFILE.rooftops[1]
@@ -41,9 +41,9 @@ def sams(appointment: dict[str, Any], stock: str | None = "S1", **members: Any) 
     return asking(appointment, stock, **SAM, **members)
 
 
-def told(desk: Counter) -> set[tuple[str, ...]]:
+def told(intake: IntakeSetup) -> set[tuple[str, ...]]:
     """What is still to be sent: lead, kind, rooftop, channel, and why."""
-    waiting = (row for row in desk.deliveries() if row.state == "waiting")
+    waiting = (row for row in intake.deliveries() if row.state == "waiting")
     return {(row.lead_id, row.kind, row.rooftop, row.channel, row.event_id or "") for row in waiting}
 
 
@@ -52,20 +52,20 @@ def id_of(answer: dict[str, Any]) -> str:
     return appointment_id
 
 
-def test_a_cancellation_notifies_crm_staff_and_customer(counter: OpenCounter) -> None:
-    desk = counter(WITH_PEOPLE, confirms_by_mail=True)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.all_sent()
-    done = desk.cancel_visit(drive, SOON)
+def test_a_cancellation_notifies_crm_staff_and_customer(new_intake: OpenIntake) -> None:
+    intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    intake.all_sent()
+    done = intake.cancel_visit(drive, SOON)
     assert (done.visit.appointment_id, done.parts) == (id_of(drive), ())
     assert done.mailed == {id_of(drive)}
     south = (drive["lead_id"], "Ridgeline South", id_of(drive))
-    assert told(desk) == {
+    assert told(intake) == {
         (south[0], kind, south[1], channel, south[2])
         for kind, channel in (("resend", "south"), ("notify", "notify"), ("cancel", "customer"))
     }
-    (cancelled,) = desk.visits_of(drive["lead_id"])
-    assert (cancelled.status, cancelled.cancelled_at, desk.places("test_drive")) == ("cancelled", SOON, 0)
+    (cancelled,) = intake.visits_of(drive["lead_id"])
+    assert (cancelled.status, cancelled.cancelled_at, intake.places("test_drive")) == ("cancelled", SOON, 0)
 
 
 @pytest.mark.parametrize(
@@ -83,87 +83,97 @@ def test_a_cancellation_notifies_crm_staff_and_customer(counter: OpenCounter) ->
     ],
 )
 def test_a_customer_who_may_not_be_written_to_gets_no_mail(
-    counter: OpenCounter, confirms: bool, members: dict[str, Any]
+    new_intake: OpenIntake, confirms: bool, members: dict[str, Any]
 ) -> None:
-    desk = counter(PROFILE, confirms_by_mail=confirms)
+    intake = new_intake(PROFILE, confirms_by_mail=confirms)
     lead = a_lead(**({"appointment": visit(at("10:00")), "vehicle_of_interest": {"stock": "S1"}} | members))
-    drive = desk.take(lead, NOW, LOT)
-    desk.all_sent()
-    assert desk.cancel_visit(drive, SOON).mailed == frozenset()
-    assert {row[1] for row in told(desk)} == {"resend"}
+    drive = intake.take(lead, NOW, LOT)
+    intake.all_sent()
+    assert intake.cancel_visit(drive, SOON).mailed == frozenset()
+    assert {row[1] for row in told(intake)} == {"resend"}
 
 
-def test_a_customer_who_revoked_e_mail_since_gets_no_mail(counter: OpenCounter) -> None:
-    desk = counter(PROFILE, confirms_by_mail=True)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.all_sent()
+def test_a_customer_who_revoked_e_mail_since_gets_no_mail(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE, confirms_by_mail=True)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    intake.all_sent()
     lock_at(
-        SOON, desk.store, "ridgeline", withdraw, drive["lead_id"], ["email"], by="desk", reason=None, profile=NO_NOTICES
+        SOON,
+        intake.store,
+        "ridgeline",
+        withdraw,
+        drive["lead_id"],
+        ["email"],
+        by="staff",
+        reason=None,
+        profile=NO_NOTICES,
     )
-    assert desk.cancel_visit(drive, SOON).mailed == frozenset()
-    assert {row[1] for row in told(desk)} == {"resend"}
+    assert intake.cancel_visit(drive, SOON).mailed == frozenset()
+    assert {row[1] for row in told(intake)} == {"resend"}
 
 
-def test_a_customer_who_gave_an_address_later_gets_a_mail(counter: OpenCounter) -> None:
-    desk = counter(PROFILE, confirms_by_mail=True)
+def test_a_customer_who_gave_an_address_later_gets_a_mail(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE, confirms_by_mail=True)
     phone = {"phone": "+12025550123"}
-    drive = desk.take(asking(visit(at("10:00")), "S1", customer=customer(**phone)), NOW, LOT)
+    drive = intake.take(asking(visit(at("10:00")), "S1", customer=customer(**phone)), NOW, LOT)
     both = customer(**phone, email="sam@example.com")
-    desk.take(a_lead(customer=both, vehicle_of_interest={"stock": "S1"}), NOW, LOT)
-    assert desk.cancel_visit(drive, SOON).mailed == {id_of(drive)}
+    intake.take(a_lead(customer=both, vehicle_of_interest={"stock": "S1"}), NOW, LOT)
+    assert intake.cancel_visit(drive, SOON).mailed == {id_of(drive)}
 
 
-def test_a_visit_can_be_cancelled_without_notifications(counter: OpenCounter) -> None:
-    desk = counter(WITH_PEOPLE, confirms_by_mail=True)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.all_sent()
-    assert desk.cancel_visit(drive, SOON, tell=False).mailed == frozenset()
-    assert told(desk) == set()
-    assert [one.status for one in desk.visits_of(drive["lead_id"])] == ["cancelled"]
+def test_a_visit_can_be_cancelled_without_notifications(new_intake: OpenIntake) -> None:
+    intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    intake.all_sent()
+    assert intake.cancel_visit(drive, SOON, tell=False).mailed == frozenset()
+    assert told(intake) == set()
+    assert [one.status for one in intake.visits_of(drive["lead_id"])] == ["cancelled"]
 
 
-def test_a_lead_that_is_to_be_sent_anyway_goes_out_once_with_its_visit_cancelled(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.cancel_visit(drive, SOON)
-    assert told(desk) == {(drive["lead_id"], "lead", "Ridgeline South", "south", "")}
+def test_a_lead_that_is_to_be_sent_anyway_goes_out_once_with_its_visit_cancelled(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    intake.cancel_visit(drive, SOON)
+    assert told(intake) == {(drive["lead_id"], "lead", "Ridgeline South", "south", "")}
 
 
 @pytest.mark.parametrize("appointment", [visit(), visit(at("08:00"))])
 def test_the_cancellation_of_a_visit_without_a_time_notifies_the_crm_only(
-    counter: OpenCounter, appointment: dict[str, Any]
+    new_intake: OpenIntake, appointment: dict[str, Any]
 ) -> None:
-    desk = counter(PROFILE, confirms_by_mail=True)
-    asked = desk.take(sams(appointment), NOW, LOT)
-    desk.all_sent()
-    assert desk.cancel_visit(asked, SOON).mailed == frozenset()
-    assert {row[1] for row in told(desk)} == {"resend"}
+    intake = new_intake(PROFILE, confirms_by_mail=True)
+    asked = intake.take(sams(appointment), NOW, LOT)
+    intake.all_sent()
+    assert intake.cancel_visit(asked, SOON).mailed == frozenset()
+    assert {row[1] for row in told(intake)} == {"resend"}
 
 
-def test_the_cancellation_of_a_visit_at_another_rooftop_notifies_both_rooftops(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    desk.take(a_lead(**SAM), NOW, LOT)
-    elsewhere = desk.take(sams(visit(at("10:00"), "sales"), None), NOW, LOT)
-    desk.all_sent()
-    desk.cancel_visit(elsewhere, SOON)
-    assert {row[1:4] for row in told(desk)} == {
+def test_the_cancellation_of_a_visit_at_another_rooftop_notifies_both_rooftops(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    intake.take(a_lead(**SAM), NOW, LOT)
+    elsewhere = intake.take(sams(visit(at("10:00"), "sales"), None), NOW, LOT)
+    intake.all_sent()
+    intake.cancel_visit(elsewhere, SOON)
+    assert {row[1:4] for row in told(intake)} == {
         ("resend", "Ridgeline North", "north"),
         ("resend", "Ridgeline South", "south"),
     }
 
 
 @pytest.mark.parametrize("stock", [None, "S1"])
-def test_an_appraisal_ends_with_the_cancelled_visit_that_it_is_part_of(counter: OpenCounter, stock: str | None) -> None:
+def test_an_appraisal_ends_with_the_cancelled_visit_that_it_is_part_of(
+    new_intake: OpenIntake, stock: str | None
+) -> None:
     """Also where it is the same lead's: then the lead is sent once."""
-    desk = counter(PROFILE, confirms_by_mail=True)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), stock), NOW, LOT)
-    desk.all_sent()
-    done = desk.cancel_visit(drive, SOON)
+    intake = new_intake(PROFILE, confirms_by_mail=True)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    appraisal = intake.take(sams(visit(at("10:00"), "trade_in"), stock), NOW, LOT)
+    intake.all_sent()
+    done = intake.cancel_visit(drive, SOON)
     assert [part.appointment_id for part in done.parts] == [id_of(appraisal)]
     assert done.mailed == {id_of(drive), id_of(appraisal)}
-    assert {one.status for one in desk.visits_of(appraisal["lead_id"])} == {"cancelled"}
-    waiting = told(desk)
+    assert {one.status for one in intake.visits_of(appraisal["lead_id"])} == {"cancelled"}
+    waiting = told(intake)
     assert {(lead_id, why) for lead_id, kind, *_, why in waiting if kind == "cancel"} == {
         (drive["lead_id"], id_of(drive)),
         (appraisal["lead_id"], id_of(appraisal)),
@@ -172,24 +182,24 @@ def test_an_appraisal_ends_with_the_cancelled_visit_that_it_is_part_of(counter: 
     assert sorted(resent) == sorted({drive["lead_id"], appraisal["lead_id"]})
 
 
-def test_an_appraisal_that_is_cancelled_leaves_the_test_drive_that_it_is_part_of(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
-    assert desk.cancel_visit(appraisal, SOON).parts == ()
-    assert [one.status for one in desk.visits_of(drive["lead_id"])] == ["confirmed"]
-    assert desk.places("test_drive") == 4
+def test_an_appraisal_that_is_cancelled_leaves_the_test_drive_that_it_is_part_of(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    appraisal = intake.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    assert intake.cancel_visit(appraisal, SOON).parts == ()
+    assert [one.status for one in intake.visits_of(drive["lead_id"])] == ["confirmed"]
+    assert intake.places("test_drive") == 4
 
 
-def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_why(counter: OpenCounter) -> None:
-    desk = counter(PROFILE, confirms_by_mail=True)
-    moved = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.take(sams(visit(at("12:00"))), SOON, LOT)
-    cancelled = desk.take(asking(visit(at("14:00")), "S1"), NOW, LOT)
-    desk.cancel_visit(cancelled, SOON)
-    past = desk.take(asking(visit(at("16:00")), "S1"), NOW, LOT)
+def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_why(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE, confirms_by_mail=True)
+    moved = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    intake.take(sams(visit(at("12:00"))), SOON, LOT)
+    cancelled = intake.take(asking(visit(at("14:00")), "S1"), NOW, LOT)
+    intake.cancel_visit(cancelled, SOON)
+    past = intake.take(asking(visit(at("16:00")), "S1"), NOW, LOT)
     nowhere = {"appointment": {"appointment_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}}
-    desk.all_sent()
+    intake.all_sent()
     over = NOW.replace(day=3, hour=23)
     for answer, when, why in (
         (moved, SOON, f"Visit {id_of(moved)} was replaced by another visit"),
@@ -198,72 +208,72 @@ def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_
         (nowhere, SOON, f"There is no visit {id_of(nowhere)}"),
     ):
         with pytest.raises(ChangeRefused) as refused:
-            desk.cancel_visit(answer, when)
+            intake.cancel_visit(answer, when)
         assert str(refused.value) == f"{why}: see dealer-agent appointments list"
-    assert told(desk) == set()
-    ended = desk.cancel_visit(past, over - timedelta(minutes=1)).visit
+    assert told(intake) == set()
+    ended = intake.cancel_visit(past, over - timedelta(minutes=1)).visit
     assert ended.status == "cancelled", "its end is free again"
 
 
-def test_cancelling_the_visit_of_an_erased_customer_notifies_nobody(counter: OpenCounter) -> None:
-    desk = counter(PROFILE, confirms_by_mail=True)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+def test_cancelling_the_visit_of_an_erased_customer_notifies_nobody(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE, confirms_by_mail=True)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
     under_way = NOW.replace(day=3, hour=16, minute=30)
-    lock_at(under_way, desk.store, "ridgeline", erase_lead, drive["lead_id"])
-    assert desk.cancel_visit(drive, under_way).mailed == frozenset()
-    assert told(desk) == set()
-    assert [one.status for one in desk.visits_of(drive["lead_id"])] == ["cancelled"]
+    lock_at(under_way, intake.store, "ridgeline", erase_lead, drive["lead_id"])
+    assert intake.cancel_visit(drive, under_way).mailed == frozenset()
+    assert told(intake) == set()
+    assert [one.status for one in intake.visits_of(drive["lead_id"])] == ["cancelled"]
 
 
 @pytest.mark.parametrize("confirms", [True, False])
 def test_the_customer_of_an_appraisal_that_moves_with_a_test_drive_is_mailed_both_new_times(
-    counter: OpenCounter, confirms: bool
+    new_intake: OpenIntake, confirms: bool
 ) -> None:
-    desk = counter(PROFILE, confirms_by_mail=confirms)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
-    desk.all_sent()
-    moved = desk.take(sams(visit(at("13:00"))), SOON, LOT)
-    later = desk.visits_of(appraisal["lead_id"])[-1]
-    mails = {(row[0], row[4]) for row in told(desk) if row[1] == "confirm"}
+    intake = new_intake(PROFILE, confirms_by_mail=confirms)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    appraisal = intake.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    intake.all_sent()
+    moved = intake.take(sams(visit(at("13:00"))), SOON, LOT)
+    later = intake.visits_of(appraisal["lead_id"])[-1]
+    mails = {(row[0], row[4]) for row in told(intake) if row[1] == "confirm"}
     both = {(drive["lead_id"], id_of(moved)), (appraisal["lead_id"], later.appointment_id)}
     assert mails == (both if confirms else set())
 
 
-def test_an_appraisal_moves_to_the_rooftop_to_which_the_vehicle_was_brought(counter: OpenCounter) -> None:
+def test_an_appraisal_moves_to_the_rooftop_to_which_the_vehicle_was_brought(new_intake: OpenIntake) -> None:
     """Its own lead's rooftop hears of that as well as the one that is to appraise."""
-    desk = counter(PROFILE)
-    desk.take(sams(visit(at("10:00")), "S1"), NOW, LOT)
-    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
-    desk.all_sent()
+    intake = new_intake(PROFILE)
+    intake.take(sams(visit(at("10:00")), "S1"), NOW, LOT)
+    appraisal = intake.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    intake.all_sent()
     brought = Catalogue.build([listing("S1", "Ridgeline North")])
-    desk.take(sams(visit(at("13:00")), "S1"), SOON, brought)
-    later = desk.visits_of(appraisal["lead_id"])[-1]
+    intake.take(sams(visit(at("13:00")), "S1"), SOON, brought)
+    later = intake.visits_of(appraisal["lead_id"])[-1]
     assert (later.rooftop, later.status) == ("Ridgeline North", "confirmed")
-    assert {row[3] for row in told(desk) if row[0] == appraisal["lead_id"]} == {"north", "south"}
+    assert {row[3] for row in told(intake) if row[0] == appraisal["lead_id"]} == {"north", "south"}
 
 
 def test_erasing_a_lead_leaves_the_appraisal_that_another_lead_has_within_its_test_drive(
-    counter: OpenCounter,
+    new_intake: OpenIntake,
 ) -> None:
     """That customer is to come at that time: they keep it, and it can be moved and cancelled as any other."""
-    desk = counter(PROFILE)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = desk.take(sams(visit(at("10:15"), "trade_in"), None), NOW, LOT)
-    taken = desk.take(asking(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    intake = new_intake(PROFILE)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    appraisal = intake.take(sams(visit(at("10:15"), "trade_in"), None), NOW, LOT)
+    taken = intake.take(asking(visit(at("10:00"), "trade_in"), None), NOW, LOT)
     assert taken["appointment"]["status"] == "confirmed", "the only place for appraisals, at that time too"
-    lock_at(SOON, desk.store, "ridgeline", erase_lead, drive["lead_id"])
-    (kept,) = desk.visits_of(appraisal["lead_id"])
+    lock_at(SOON, intake.store, "ridgeline", erase_lead, drive["lead_id"])
+    (kept,) = intake.visits_of(appraisal["lead_id"])
     assert (kept.status, kept.shares, kept.appointment_id) == ("confirmed", None, id_of(appraisal))
     assert kept.starts_at == NOW.replace(day=3, hour=16, minute=15)
-    assert (desk.places("test_drive"), desk.places("trade_in")) == (0, 4)
-    again = desk.take(asking(visit(at("10:00")), "S1"), SOON, LOT)
+    assert (intake.places("test_drive"), intake.places("trade_in")) == (0, 4)
+    again = intake.take(asking(visit(at("10:00")), "S1"), SOON, LOT)
     assert again["appointment"]["status"] == "confirmed", "nobody drives then any more"
 
     # The time that it holds counts as taken, and once only.
-    blocked = desk.take(asking(visit(at("10:30"), "trade_in"), None), SOON, LOT)
+    blocked = intake.take(asking(visit(at("10:30"), "trade_in"), None), SOON, LOT)
     assert blocked["appointment"]["status"] == "proposed"
-    moved = desk.take(sams(visit(at("10:00"), "trade_in"), None), SOON, LOT)
+    moved = intake.take(sams(visit(at("10:00"), "trade_in"), None), SOON, LOT)
     assert moved["appointment"]["status"] == "proposed", "two are there at that time"
-    desk.cancel_visit(appraisal, SOON)
-    assert desk.places("trade_in") == 2
+    intake.cancel_visit(appraisal, SOON)
+    assert intake.places("trade_in") == 2

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
-from tests.skills.counter import Counter
-from tests.skills.shop import a_lead, consent, customer, everything_stored
+from tests.skills.intake_setup import IntakeSetup
+from tests.skills.sample_dealers import a_lead, consent, customer, everything_stored
 from tests.skills.test_cancellation import SAM, SOON, WITH_PEOPLE, id_of, sams, told
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at, read
@@ -21,7 +21,7 @@ from dealer_agent.storage.consents import allowed_channels
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import get_lead
 
-OpenCounter = Callable[..., Counter]
+OpenIntake = Callable[..., IntakeSetup]
 Result = TypeVar("Result")
 WAIT = 60.0
 
@@ -31,8 +31,8 @@ def linked(answer: dict[str, Any]) -> LinkTarget:
     return LinkTarget(answer["lead_id"], id_of(answer), NOW + timedelta(days=60))
 
 
-def customers(desk: Counter) -> CustomerActions:
-    return desk.desk.for_customers(desk.store)
+def customers(intake: IntakeSetup) -> CustomerActions:
+    return intake.intake.for_customers(intake.store)
 
 
 def run(done: Awaitable[Result]) -> Result:
@@ -42,45 +42,45 @@ def run(done: Awaitable[Result]) -> Result:
     return asyncio.run(wait())
 
 
-def see(desk: Counter, answer: dict[str, Any], now: datetime = SOON) -> CustomerVisit:
-    return run(customers(desk).see(linked(answer), now))
+def see(intake: IntakeSetup, answer: dict[str, Any], now: datetime = SOON) -> CustomerVisit:
+    return run(customers(intake).see(linked(answer), now))
 
 
-def move(desk: Counter, answer: dict[str, Any], start: str, now: datetime = SOON) -> str:
+def move(intake: IntakeSetup, answer: dict[str, Any], start: str, now: datetime = SOON) -> str:
     """The id of the visit after the move."""
-    return run(customers(desk).move(linked(answer), datetime.fromisoformat(start), now, WAIT))[0]
+    return run(customers(intake).move(linked(answer), datetime.fromisoformat(start), now, WAIT))[0]
 
 
-def cancel(desk: Counter, answer: dict[str, Any], now: datetime = SOON) -> None:
-    run(customers(desk).cancel(linked(answer), now, WAIT))
+def cancel(intake: IntakeSetup, answer: dict[str, Any], now: datetime = SOON) -> None:
+    run(customers(intake).cancel(linked(answer), now, WAIT))
 
 
-def withdraw(desk: Counter, answer: dict[str, Any], *channels: str, now: datetime = SOON) -> None:
-    run(customers(desk).withdraw(linked(answer), channels, now, WAIT))
+def withdraw(intake: IntakeSetup, answer: dict[str, Any], *channels: str, now: datetime = SOON) -> None:
+    run(customers(intake).withdraw(linked(answer), channels, now, WAIT))
 
 
-def booked(desk: Counter, answer: dict[str, Any]) -> list[tuple[str, str]]:
+def booked(intake: IntakeSetup, answer: dict[str, Any]) -> list[tuple[str, str]]:
     """Status and hour in UTC of a lead's visits, oldest first."""
-    return [(one.status, f"{one.starts_at:%d %H:%M}") for one in desk.visits_of(answer["lead_id"]) if one.starts_at]
+    return [(one.status, f"{one.starts_at:%d %H:%M}") for one in intake.visits_of(answer["lead_id"]) if one.starts_at]
 
 
 @pytest.mark.requirement("customer-links-move")
-def test_moving_a_visit_frees_its_place_and_notifies_crm_staff_and_customer(counter: OpenCounter) -> None:
-    desk = counter(WITH_PEOPLE, confirms_by_mail=True)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.all_sent()
-    new_id = move(desk, drive, at("13:00"))
-    assert booked(desk, drive) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
-    assert desk.places("test_drive") == 4
+def test_moving_a_visit_frees_its_place_and_notifies_crm_staff_and_customer(new_intake: OpenIntake) -> None:
+    intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    intake.all_sent()
+    new_id = move(intake, drive, at("13:00"))
+    assert booked(intake, drive) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
+    assert intake.places("test_drive") == 4
     lead_id, south = drive["lead_id"], "Ridgeline South"
-    (event,) = read(desk.store, "ridgeline", get_lead, lead_id).events  # type: ignore[union-attr]
-    assert told(desk) == {
+    (event,) = read(intake.store, "ridgeline", get_lead, lead_id).events  # type: ignore[union-attr]
+    assert told(intake) == {
         (lead_id, "resend", south, "south", event.event_id),
         (lead_id, "notify", south, "notify", event.event_id),
         (lead_id, "confirm", south, "customer", new_id),
     }
     again = asking(visit(at("10:00")), "S1")
-    assert desk.take(again, SOON, LOT)["appointment"]["status"] == "confirmed", "the old time is free"
+    assert intake.take(again, SOON, LOT)["appointment"]["status"] == "confirmed", "the old time is free"
 
 
 @pytest.mark.requirement("customer-links-move")
@@ -89,25 +89,25 @@ def test_moving_a_visit_frees_its_place_and_notifies_crm_staff_and_customer(coun
     [at("08:30"), at("17:30"), at("10:10"), at("11:00", 2), at("09:00", 2), at("10:00", 14), "0002-01-01T00:00:00Z"],
     ids=["closed", "ends after closing", "off the grid", "too soon", "past", "beyond the horizon", "long ago"],
 )
-def test_a_visit_moves_only_to_a_time_that_a_lead_could_have_booked(counter: OpenCounter, start: str) -> None:
-    desk = counter(PROFILE, confirms_by_mail=True)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.all_sent()
-    before = everything_stored(desk.url)
+def test_a_visit_moves_only_to_a_time_that_a_lead_could_have_booked(new_intake: OpenIntake, start: str) -> None:
+    intake = new_intake(PROFILE, confirms_by_mail=True)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    intake.all_sent()
+    before = everything_stored(intake.url)
     with pytest.raises(TimeNotFree):
-        move(desk, drive, start, NOW + timedelta(minutes=30))
-    assert everything_stored(desk.url) == before
+        move(intake, drive, start, NOW + timedelta(minutes=30))
+    assert everything_stored(intake.url) == before
 
 
 @pytest.mark.requirement("customer-links-one-place")
-def test_two_tabs_that_move_one_visit_at_once_get_one_place(counter: OpenCounter) -> None:
-    desk = counter(PROFILE, confirms_by_mail=True)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.all_sent()
+def test_two_tabs_that_move_one_visit_at_once_get_one_place(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE, confirms_by_mail=True)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    intake.all_sent()
 
     async def both() -> list[Any]:
         moves = [
-            customers(desk).move(linked(drive), datetime.fromisoformat(at(clock)), SOON, WAIT)
+            customers(intake).move(linked(drive), datetime.fromisoformat(at(clock)), SOON, WAIT)
             for clock in ("12:00", "15:00")
         ]
         return await asyncio.gather(*moves, return_exceptions=True)
@@ -115,159 +115,159 @@ def test_two_tabs_that_move_one_visit_at_once_get_one_place(counter: OpenCounter
     outcomes = asyncio.run(both())
     (refused,) = [one for one in outcomes if isinstance(one, VisitEnded)]
     assert refused.why == "moved"
-    assert [status for status, _ in booked(desk, drive)] == ["replaced", "confirmed"]
-    assert desk.places("test_drive") == 4
-    assert len([row for row in told(desk) if row[1] == "confirm"]) == 1
+    assert [status for status, _ in booked(intake, drive)] == ["replaced", "confirmed"]
+    assert intake.places("test_drive") == 4
+    assert len([row for row in told(intake) if row[1] == "confirm"]) == 1
 
 
 @pytest.mark.requirement("customer-links-one-place")
-def test_of_two_customers_who_move_to_one_time_one_gets_it(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    second = desk.take(asking(visit(at("11:00")), "S2"), NOW, LOT)
+def test_of_two_customers_who_move_to_one_time_one_gets_it(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    first = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    second = intake.take(asking(visit(at("11:00")), "S2"), NOW, LOT)
 
     async def both() -> list[Any]:
         moves = [
-            customers(desk).move(linked(one), datetime.fromisoformat(at("15:00")), SOON, WAIT)
+            customers(intake).move(linked(one), datetime.fromisoformat(at("15:00")), SOON, WAIT)
             for one in (first, second)
         ]
         return await asyncio.gather(*moves, return_exceptions=True)
 
     assert len([one for one in asyncio.run(both()) if isinstance(one, TimeNotFree)]) == 1
-    stands = [status for one in (first, second) for status, _ in booked(desk, one)]
+    stands = [status for one in (first, second) for status, _ in booked(intake, one)]
     assert sorted(stands) == ["confirmed", "confirmed", "replaced"]
 
 
-def test_an_appraisal_within_a_test_drive_moves_with_it(counter: OpenCounter) -> None:
-    desk = counter(PROFILE, confirms_by_mail=True)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
-    desk.all_sent()
-    move(desk, drive, at("13:00"))
-    assert booked(desk, appraisal) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
-    assert {row[0] for row in told(desk) if row[1] == "confirm"} == {drive["lead_id"], appraisal["lead_id"]}
+def test_an_appraisal_within_a_test_drive_moves_with_it(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE, confirms_by_mail=True)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    appraisal = intake.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    intake.all_sent()
+    move(intake, drive, at("13:00"))
+    assert booked(intake, appraisal) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
+    assert {row[0] for row in told(intake) if row[1] == "confirm"} == {drive["lead_id"], appraisal["lead_id"]}
 
 
-def test_a_visit_that_was_asked_for_by_windows_keeps_its_length_when_it_moves(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
+def test_a_visit_that_was_asked_for_by_windows_keeps_its_length_when_it_moves(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
     asked = windows((at("10:00"), at("11:00")), duration_minutes=30)
-    drive = desk.take(sams(asked), NOW, LOT)
-    move(desk, drive, at("13:30"))
-    last = desk.visits_of(drive["lead_id"])[-1]
+    drive = intake.take(sams(asked), NOW, LOT)
+    move(intake, drive, at("13:30"))
+    last = intake.visits_of(drive["lead_id"])[-1]
     assert last.ends_at is not None
     assert last.starts_at is not None
     assert last.ends_at - last.starts_at == timedelta(minutes=30)
 
 
-def test_a_visit_that_is_moved_to_the_time_that_it_has_stays_as_it_is(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    before = everything_stored(desk.url)
-    assert move(desk, drive, at("10:00")) == id_of(drive)
-    assert everything_stored(desk.url) == before
+def test_a_visit_that_is_moved_to_the_time_that_it_has_stays_as_it_is(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    before = everything_stored(intake.url)
+    assert move(intake, drive, at("10:00")) == id_of(drive)
+    assert everything_stored(intake.url) == before
 
 
-def test_a_link_cannot_be_used_to_send_leads_to_the_crm_without_end(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+def test_a_link_cannot_be_used_to_send_leads_to_the_crm_without_end(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
     for number in range(MOST_ADDITIONS):
-        drive["appointment"]["appointment_id"] = move(desk, drive, at("11:00" if number % 2 else "12:00"))
-    assert see(desk, drive).free == ()
+        drive["appointment"]["appointment_id"] = move(intake, drive, at("11:00" if number % 2 else "12:00"))
+    assert see(intake, drive).free == ()
     with pytest.raises(TimeNotFree):
-        move(desk, drive, at("13:00"))
+        move(intake, drive, at("13:00"))
 
 
 @pytest.mark.requirement("customer-links-cancel")
-def test_a_visit_that_its_customer_cancels_ends_as_one_that_the_dealer_cancels(counter: OpenCounter) -> None:
-    desk = counter(WITH_PEOPLE, confirms_by_mail=True)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.all_sent()
-    cancel(desk, drive)
-    assert {row[1] for row in told(desk)} == {"resend", "notify", "cancel"}
-    assert booked(desk, drive) == [("cancelled", "03 16:00")]
-    assert desk.places("test_drive") == 0
+def test_a_visit_that_its_customer_cancels_ends_as_one_that_the_dealer_cancels(new_intake: OpenIntake) -> None:
+    intake = new_intake(WITH_PEOPLE, confirms_by_mail=True)
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    intake.all_sent()
+    cancel(intake, drive)
+    assert {row[1] for row in told(intake)} == {"resend", "notify", "cancel"}
+    assert booked(intake, drive) == [("cancelled", "03 16:00")]
+    assert intake.places("test_drive") == 0
     with pytest.raises(VisitEnded, match="cancelled"):
-        cancel(desk, drive)
+        cancel(intake, drive)
     with pytest.raises(VisitEnded, match="cancelled"):
-        move(desk, drive, at("13:00"))
+        move(intake, drive, at("13:00"))
 
 
 @pytest.mark.requirement("customer-links-withdraw")
-def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(counter: OpenCounter) -> None:
-    desk = counter(PROFILE, confirms_by_mail=True)
+def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE, confirms_by_mail=True)
     both = consent(allowed_channels=["email", "phone"])
     who = {"customer": customer(email="sam@example.com", phone="+12025550123"), "consent": both}
-    drive = desk.take(asking(visit(at("10:00")), "S1", **who), NOW, LOT)
-    desk.all_sent()
-    assert see(desk, drive).channels == {"email", "phone"}
-    withdraw(desk, drive, "email")
-    assert see(desk, drive).channels == {"phone"}
-    assert {row[1:4] for row in told(desk)} == {("withdrawal", "Ridgeline South", "south")}, "the CRM is told"
-    move(desk, drive, at("13:00"))
-    assert "confirm" not in {row[1] for row in told(desk)}
-    stored = read(desk.store, "ridgeline", get_lead, drive["lead_id"])
+    drive = intake.take(asking(visit(at("10:00")), "S1", **who), NOW, LOT)
+    intake.all_sent()
+    assert see(intake, drive).channels == {"email", "phone"}
+    withdraw(intake, drive, "email")
+    assert see(intake, drive).channels == {"phone"}
+    assert {row[1:4] for row in told(intake)} == {("withdrawal", "Ridgeline South", "south")}, "the CRM is told"
+    move(intake, drive, at("13:00"))
+    assert "confirm" not in {row[1] for row in told(intake)}
+    stored = read(intake.store, "ridgeline", get_lead, drive["lead_id"])
     assert stored is not None
     (event,) = [one for one in stored.consents if one.kind == "revoked"]
     assert (event.channels, event.by, event.at) == (("email",), "customer", SOON)
 
 
 @pytest.mark.requirement("customer-links-withdraw")
-def test_a_link_withdraws_only_active_consent_of_the_address_that_got_it(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
+def test_a_link_withdraws_only_active_consent_of_the_address_that_got_it(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
     both = consent(allowed_channels=["email", "phone"])
     who = SAM["customer"] | {"phone": "+12025550123"}
-    drive = desk.take(asking(visit(at("10:00")), "S1", customer=who, consent=both), NOW, LOT)
-    mine = desk.take(a_lead(customer=who, consent=both), NOW, LOT)
-    theirs = desk.take(a_lead(customer=who | {"email": "pat@example.com"}, consent=both), NOW, LOT, token=None)
-    before = everything_stored(desk.url)
-    withdraw(desk, drive, "sms", "post", "")
-    assert everything_stored(desk.url) == before
-    withdraw(desk, drive, "phone")
-    once = everything_stored(desk.url)
-    withdraw(desk, drive, "phone")
-    assert everything_stored(desk.url) == once
+    drive = intake.take(asking(visit(at("10:00")), "S1", customer=who, consent=both), NOW, LOT)
+    mine = intake.take(a_lead(customer=who, consent=both), NOW, LOT)
+    theirs = intake.take(a_lead(customer=who | {"email": "pat@example.com"}, consent=both), NOW, LOT, token=None)
+    before = everything_stored(intake.url)
+    withdraw(intake, drive, "sms", "post", "")
+    assert everything_stored(intake.url) == before
+    withdraw(intake, drive, "phone")
+    once = everything_stored(intake.url)
+    withdraw(intake, drive, "phone")
+    assert everything_stored(intake.url) == once
     for lead, left in ((drive, {"email"}), (mine, {"email"}), (theirs, {"email", "phone"})):
-        assert read(desk.store, "ridgeline", allowed_channels, lead["lead_id"], SOON) == left
+        assert read(intake.store, "ridgeline", allowed_channels, lead["lead_id"], SOON) == left
 
 
 @pytest.mark.requirement("customer-links-withdraw")
 def test_a_link_withdraws_nothing_for_later_leads_with_the_same_number_and_another_address(
-    counter: OpenCounter,
+    new_intake: OpenIntake,
 ) -> None:
     """A sender can put the phone number of another person in a lead, and get the link to an address of its own."""
-    desk = counter(PROFILE)
+    intake = new_intake(PROFILE)
     both = consent(allowed_channels=["email", "phone"])
     who = SAM["customer"] | {"phone": "+12025550123"}
     strangers = who | {"email": "pat@example.com"}
-    drive = desk.take(asking(visit(at("10:00")), "S1", customer=strangers, consent=both), NOW, LOT, token=None)
-    withdraw(desk, drive, "email", "phone")
+    drive = intake.take(asking(visit(at("10:00")), "S1", customer=strangers, consent=both), NOW, LOT, token=None)
+    withdraw(intake, drive, "email", "phone")
     later = SOON + timedelta(minutes=1)
-    mine = desk.take(a_lead(customer=who, consent=both), later, LOT)
-    theirs = desk.take(a_lead(customer=strangers, consent=both, source_agent="Other"), later, LOT, token=None)
+    mine = intake.take(a_lead(customer=who, consent=both), later, LOT)
+    theirs = intake.take(a_lead(customer=strangers, consent=both, source_agent="Other"), later, LOT, token=None)
     for lead, left in ((mine, {"email", "phone"}), (theirs, set())):
-        assert read(desk.store, "ridgeline", allowed_channels, lead["lead_id"], later) == left
+        assert read(intake.store, "ridgeline", allowed_channels, lead["lead_id"], later) == left
 
 
 @pytest.mark.requirement("customer-links-withdraw")
-def test_a_consent_that_has_expired_can_be_withdrawn(counter: OpenCounter) -> None:
+def test_a_consent_that_has_expired_can_be_withdrawn(new_intake: OpenIntake) -> None:
     """The CRM may have the lead from before, and does not know that the consent has expired."""
-    desk = counter(PROFILE)
+    intake = new_intake(PROFILE)
     until = consent(expires_at=(NOW + timedelta(minutes=1)).isoformat())
-    drive = desk.take(sams(visit(at("10:00")), consent=until), NOW, LOT)
-    desk.all_sent()
-    assert see(desk, drive).channels == {"email"}
-    withdraw(desk, drive, "email")
-    assert see(desk, drive).channels == set()
-    assert {row[1] for row in told(desk)} == {"withdrawal"}
+    drive = intake.take(sams(visit(at("10:00")), consent=until), NOW, LOT)
+    intake.all_sent()
+    assert see(intake, drive).channels == {"email"}
+    withdraw(intake, drive, "email")
+    assert see(intake, drive).channels == set()
+    assert {row[1] for row in told(intake)} == {"withdrawal"}
 
 
 @pytest.mark.requirement("customer-links-get")
-def test_what_a_customer_sees_is_of_the_dealer_and_seeing_changes_nothing(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    drive = desk.take(sams(visit(at("10:00"), notes="Call my wife"), message="My secret"), NOW, LOT)
-    before = everything_stored(desk.url)
-    shown = see(desk, drive)
-    assert everything_stored(desk.url) == before
+def test_what_a_customer_sees_is_of_the_dealer_and_seeing_changes_nothing(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    drive = intake.take(sams(visit(at("10:00"), notes="Call my wife"), message="My secret"), NOW, LOT)
+    before = everything_stored(intake.url)
+    shown = see(intake, drive)
+    assert everything_stored(intake.url) == before
     assert (shown.rooftop.name, shown.kind, shown.ended) == ("Ridgeline South", "test_drive", None)
     assert shown.vehicle == "2024 Honda Civic (stock S1)"
     assert shown.time is not None
@@ -276,13 +276,13 @@ def test_what_a_customer_sees_is_of_the_dealer_and_seeing_changes_nothing(counte
         assert secret not in repr(shown)
 
 
-def test_the_free_times_are_those_of_the_rooftop_within_two_weeks_without_what_is_taken(counter: OpenCounter) -> None:
+def test_the_free_times_are_those_of_the_rooftop_within_two_weeks_without_what_is_taken(new_intake: OpenIntake) -> None:
     long = {"test_drive": VisitRules(horizon_days=60, grid_minutes=60)}
     south = msgspec.structs.replace(PROFILE.rooftops[1], visits=long)
-    desk = counter(msgspec.structs.replace(PROFILE, rooftops=(south,)))
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.take(asking(visit(at("12:00")), "S2"), NOW, LOT)
-    free = [slot.start for slot in see(desk, drive).free]
+    intake = new_intake(msgspec.structs.replace(PROFILE, rooftops=(south,)))
+    drive = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    intake.take(asking(visit(at("12:00")), "S2"), NOW, LOT)
+    free = [slot.start for slot in see(intake, drive).free]
     tuesday = [start.strftime("%H:%M") for start in free if start.day == 3]
     assert tuesday == ["09:00", "11:00", "13:00", "14:00", "15:00", "16:00", "17:00"]
     assert free == sorted(free)
@@ -291,18 +291,18 @@ def test_the_free_times_are_those_of_the_rooftop_within_two_weeks_without_what_i
 
 
 @pytest.mark.requirement("customer-links-ended")
-def test_of_a_visit_that_ended_nothing_is_shown_or_changed(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    moved = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    move(desk, moved, at("12:00"))
-    cancelled = desk.take(asking(visit(at("14:00")), "S1"), NOW, LOT)
-    cancel(desk, cancelled)
-    erased = desk.take(asking(visit(at("16:00")), "S1"), NOW, LOT)
-    lock_at(SOON, desk.store, "ridgeline", erase_lead, erased["lead_id"])
-    begun = desk.take(asking(visit(at("09:00")), "S1"), NOW, LOT)
+def test_of_a_visit_that_ended_nothing_is_shown_or_changed(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    moved = intake.take(sams(visit(at("10:00"))), NOW, LOT)
+    move(intake, moved, at("12:00"))
+    cancelled = intake.take(asking(visit(at("14:00")), "S1"), NOW, LOT)
+    cancel(intake, cancelled)
+    erased = intake.take(asking(visit(at("16:00")), "S1"), NOW, LOT)
+    lock_at(SOON, intake.store, "ridgeline", erase_lead, erased["lead_id"])
+    begun = intake.take(asking(visit(at("09:00")), "S1"), NOW, LOT)
     unknown = {"lead_id": erased["lead_id"], "appointment": begun["appointment"]}
     late = datetime.fromisoformat(at("09:00"))
-    before = everything_stored(desk.url)
+    before = everything_stored(intake.url)
     for answer, why in (
         (moved, "moved"),
         (cancelled, "cancelled"),
@@ -310,12 +310,12 @@ def test_of_a_visit_that_ended_nothing_is_shown_or_changed(counter: OpenCounter)
         (begun, "begun"),
         (unknown, "gone"),
     ):
-        shown = see(desk, answer, late)
+        shown = see(intake, answer, late)
         assert (shown.ended, shown.free) == (why, ())
-        for change in (lambda one: move(desk, one, at("17:00"), late), lambda one: cancel(desk, one, late)):
+        for change in (lambda one: move(intake, one, at("17:00"), late), lambda one: cancel(intake, one, late)):
             with pytest.raises(VisitEnded) as refused:
                 change(answer)
             assert refused.value.why == why
     with pytest.raises(VisitEnded):
-        withdraw(desk, erased, "email")
-    assert everything_stored(desk.url) == before
+        withdraw(intake, erased, "email")
+    assert everything_stored(intake.url) == before

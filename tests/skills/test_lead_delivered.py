@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from lxml import etree
-from tests.skills.shop import Shop, a_lead, open_shop
+from tests.skills.sample_dealers import SampleDealer, a_lead, open_sample_dealer
 
 from dealer_agent.delivery import loop
 
@@ -19,11 +19,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+def sample_dealer(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SampleDealer]:
     """A dealer whose leads go to a folder, and whose loop does not look for work unless it is told of some."""
     monkeypatch.setattr(loop, "POLL_SECONDS", 3600)
     channel = f'[[rooftops.deliver.directory]]\nname = "folder"\npath = "{folder}"\n'
-    with open_shop(f"sqlite:///{tmp_path}/dealer.db", rooftop_settings=channel) as opened:
+    with open_sample_dealer(f"sqlite:///{tmp_path}/dealer.db", rooftop_settings=channel) as opened:
         yield opened
 
 
@@ -37,18 +37,20 @@ def arrived(folder: Path, count: int) -> dict[str, etree._Element]:
     raise AssertionError("nothing arrived")
 
 
-def test_an_answered_lead_is_delivered_at_once(shop: Shop, folder: Path) -> None:
-    lead = shop.send(a_lead(message="Is it still there?")).data
+def test_an_answered_lead_is_delivered_at_once(sample_dealer: SampleDealer, folder: Path) -> None:
+    lead = sample_dealer.send(a_lead(message="Is it still there?")).data
     assert lead is not None
     ((_, prospect),) = arrived(folder, 1).items()
     assert (prospect.get("status"), prospect.findtext("id")) == ("new", lead["lead_id"])
 
 
-def test_what_a_duplicate_adds_is_delivered_too_with_the_same_lead_id(shop: Shop, folder: Path) -> None:
+def test_what_a_duplicate_adds_is_delivered_too_with_the_same_lead_id(
+    sample_dealer: SampleDealer, folder: Path
+) -> None:
     first = a_lead(message="Is it still there?")
-    shop.send(first)
+    sample_dealer.send(first)
     arrived(folder, 1)
-    again = shop.send(first | {"message": "I could come on Monday."}).data
+    again = sample_dealer.send(first | {"message": "I could come on Monday."}).data
     assert again is not None
     prospects = arrived(folder, 2).values()
     assert {prospect.get("status") for prospect in prospects} == {"new", "resend"}
@@ -57,9 +59,9 @@ def test_what_a_duplicate_adds_is_delivered_too_with_the_same_lead_id(shop: Shop
     assert "I could come on Monday." in (resent.findtext("customer/comments") or "")
 
 
-def test_what_a_duplicate_repeats_is_not_delivered_again(shop: Shop, folder: Path) -> None:
+def test_what_a_duplicate_repeats_is_not_delivered_again(sample_dealer: SampleDealer, folder: Path) -> None:
     first = a_lead(message="Is it still there?")
     for _ in range(3):
-        shop.send(first)
+        sample_dealer.send(first)
     arrived(folder, 1)
-    assert len(shop.deliveries()) == 1
+    assert len(sample_dealer.deliveries()) == 1

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from sqlalchemy import Connection, create_engine, event, func, select
 from tests.delivery.crm import profile_of, sams
-from tests.skills.counter import EMPTY_LOT, TOKEN, Counter, open_counter
-from tests.skills.shop import a_lead
+from tests.skills.intake_setup import EMPTY_LOT, TOKEN, IntakeSetup, open_intake
+from tests.skills.sample_dealers import a_lead
 from tests.storage.calls import at_time, read
 
 from dealer_agent.dealers.profile import HttpChannel
@@ -38,8 +38,8 @@ class SampleFailureError(Exception):
 class Group:
     """Jobs that the writer takes as one group."""
 
-    def __init__(self, desk: Counter) -> None:
-        self._desk = desk
+    def __init__(self, intake: IntakeSetup) -> None:
+        self._desk = intake
         self.futures: list[Future[Any]] = []
 
     def add(self, job: Callable[[Transaction], object]) -> None:
@@ -51,7 +51,7 @@ class Group:
         """Adds a lead; `after` runs at the end of its job."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        job = self._desk.desk.lead_job(PreparedLead.of(typed, plain, token, b""), EMPTY_LOT, NOW)
+        job = self._desk.intake.lead_job(PreparedLead.of(typed, plain, token, b""), EMPTY_LOT, NOW)
 
         def run(tx: Transaction) -> object:
             answer = job(tx)
@@ -61,7 +61,7 @@ class Group:
         self.add(run)
 
     def answers(self) -> list[dict[str, Any] | str]:
-        """The data of each answer, or the name of the exception."""
+        """The data of each response, or the name of the exception."""
         found: list[dict[str, Any] | str] = []
         for future in self.futures:
             failure = future.exception(60)
@@ -75,13 +75,13 @@ class Group:
 
 
 @pytest.fixture
-def desk(database_url: str) -> Iterator[Counter]:
-    with open_counter(database_url, PROFILE) as opened:
+def intake(database_url: str) -> Iterator[IntakeSetup]:
+    with open_intake(database_url, PROFILE) as opened:
         yield opened
 
 
 @contextmanager
-def group_of(desk: Counter) -> Iterator[Group]:
+def group_of(intake: IntakeSetup) -> Iterator[Group]:
     """What is added within the block is one group, which is stored at its end."""
     go_on, entered = threading.Event(), threading.Event()
 
@@ -89,9 +89,9 @@ def group_of(desk: Counter) -> Iterator[Group]:
         entered.set()
         assert go_on.wait(60)
 
-    desk.writer.submit(PROFILE.id, hold)
+    intake.writer.submit(PROFILE.id, hold)
     assert entered.wait(60)
-    group = Group(desk)
+    group = Group(intake)
     try:
         yield group
     finally:
@@ -99,9 +99,9 @@ def group_of(desk: Counter) -> Iterator[Group]:
     wait(group.futures, 60)
 
 
-def counts(desk: Counter) -> dict[str, int]:
+def counts(intake: IntakeSetup) -> dict[str, int]:
     """How many rows each table has."""
-    with create_engine(parsed_url(desk.url)).connect() as connection:
+    with create_engine(parsed_url(intake.url)).connect() as connection:
         return {
             table.name: connection.execute(select(func.count()).select_from(table)).scalar_one() for table in TABLES
         }
@@ -117,26 +117,26 @@ def fail() -> None:
 
 
 @pytest.mark.requirement("durable-before-answer")
-def test_a_job_that_fails_after_it_stored_something_leaves_the_others_stored_once(desk: Counter) -> None:
-    with group_of(desk) as group:
+def test_a_job_that_fails_after_it_stored_something_leaves_the_others_stored_once(intake: IntakeSetup) -> None:
+    with group_of(intake) as group:
         for number in range(5):
             after = fail if number == 2 else lambda: None
             group.take(a_lead(idempotency_key=f"key-{number}"), after)
     answers = group.answers()
     assert answers.pop(2) == "SampleFailureError"
     assert len({id_of(answer) for answer in answers}) == 4
-    assert {lead.lead_id for lead in read(desk.store, PROFILE.id, list_leads, 10)} == {
+    assert {lead.lead_id for lead in read(intake.store, PROFILE.id, list_leads, 10)} == {
         id_of(answer) for answer in answers
     }
     # A contact and its sender; one consent, delivery and answer.
-    assert counts(desk) == {"leads": 4, "lead_contacts": 8, "consent_events": 4, "outbox": 4, "idempotency": 4}
-    report = read(desk.store, PROFILE.id, verify_chain)
+    assert counts(intake) == {"leads": 4, "lead_contacts": 8, "consent_events": 4, "outbox": 4, "idempotency": 4}
+    report = read(intake.store, PROFILE.id, verify_chain)
     assert (report.rows, report.first_broken) == (4, None)
 
 
 @pytest.mark.requirement("duplicate-same-token")
-def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(desk: Counter) -> None:
-    with group_of(desk) as group:
+def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(intake: IntakeSetup) -> None:
+    with group_of(intake) as group:
         for text in ("Is it there?", "Is it there?", "Call me."):
             group.take(sams(message=text))
         group.take(a_lead())
@@ -149,19 +149,19 @@ def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(desk: Coun
     ]
     first = id_of(answers[0])
     assert [id_of(answer) == first for answer in answers] == [True, True, True, False]
-    kept = read(desk.store, PROFILE.id, get_lead, first)
+    kept = read(intake.store, PROFILE.id, get_lead, first)
     assert kept is not None
     assert [event.changes for event in kept.events] == [b'{"message":"Call me."}']
     assert len(kept.consents) == 1
     # One delivery that is not made yet holds everything.
-    assert [row.kind for row in desk.deliveries() if row.lead_id == first] == ["lead"]
-    assert read(desk.store, PROFILE.id, verify_chain).problem is None
+    assert [row.kind for row in intake.deliveries() if row.lead_id == first] == ["lead"]
+    assert read(intake.store, PROFILE.id, verify_chain).problem is None
 
 
 @pytest.mark.requirement("idempotency-same-payload")
-def test_one_key_twice_in_one_group_makes_one_lead(desk: Counter) -> None:
+def test_one_key_twice_in_one_group_makes_one_lead(intake: IntakeSetup) -> None:
     same = a_lead(idempotency_key="key")
-    with group_of(desk) as group:
+    with group_of(intake) as group:
         group.take(a_lead())
         for payload in (same, same, same | {"message": "another"}):
             group.take(payload)
@@ -169,15 +169,15 @@ def test_one_key_twice_in_one_group_makes_one_lead(desk: Counter) -> None:
     answers = group.answers()
     assert answers[1] == answers[2]
     assert answers[3] == IdempotencyConflict.__name__
-    assert counts(desk) == {"leads": 3, "lead_contacts": 6, "consent_events": 3, "outbox": 3, "idempotency": 1}
+    assert counts(intake) == {"leads": 3, "lead_contacts": 6, "consent_events": 3, "outbox": 3, "idempotency": 1}
 
 
 @pytest.mark.requirement("withdrawal-lasts")
-def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(desk: Counter) -> None:
+def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(intake: IntakeSetup) -> None:
     """The vehicles differ, so each is a lead of its own."""
-    first = id_of(desk.take(sams(), NOW))
+    first = id_of(intake.take(sams(), NOW))
     at = NOW - timedelta(hours=1)
-    with group_of(desk) as group:
+    with group_of(intake) as group:
         group.take(sams(message="before", vehicle_of_interest={"stock": "A"}))
         group.add(lambda tx: record_withdrawal_event(at_time(tx, at), first, ["email"], by="Alex", reason=None))
         group.take(sams(message="after", vehicle_of_interest={"stock": "B"}))
@@ -185,9 +185,9 @@ def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(desk: Counter)
     channels = []
     for answer in (before, after):
         lead_id = msgspec.json.decode(answer.data)["lead_id"]
-        channels.append(read(desk.store, PROFILE.id, allowed_channels, lead_id, NOW))
+        channels.append(read(intake.store, PROFILE.id, allowed_channels, lead_id, NOW))
     assert channels == [{"email", "phone"}, {"phone"}]
-    assert read(desk.store, PROFILE.id, verify_chain).problem is None
+    assert read(intake.store, PROFILE.id, verify_chain).problem is None
 
 
 def test_the_rows_of_a_group_of_new_leads_are_written_together(sqlite_url: str) -> None:
@@ -203,10 +203,10 @@ def test_the_rows_of_a_group_of_new_leads_are_written_together(sqlite_url: str) 
         driver: Any = connection.connection.driver_connection
         driver.set_trace_callback(lambda statement: note(f"{statement} - -"))
 
-    with open_counter(sqlite_url, PROFILE) as desk:
-        desk.take(a_lead(), NOW)
-        event.listen(desk.store._leads, "begin", trace)
-        with group_of(desk) as group:
+    with open_intake(sqlite_url, PROFILE) as intake:
+        intake.take(a_lead(), NOW)
+        event.listen(intake.store._leads, "begin", trace)
+        with group_of(intake) as group:
             for number in range(12):
                 at = f"2026-03-{3 + number // 3:02}T{9 + number % 3 * 2:02}:00:00-06:00"
                 visit = {"appointment_type": "trade_in_appraisal", "appointment_at": at}
@@ -219,9 +219,9 @@ def test_the_rows_of_a_group_of_new_leads_are_written_together(sqlite_url: str) 
 
 
 @pytest.mark.parametrize(("later", "status"), [("12:00", "proposed"), ("12:15", "proposed"), ("12:30", "confirmed")])
-def test_leads_of_one_group_do_not_get_one_place_twice(desk: Counter, later: str, status: str) -> None:
+def test_leads_of_one_group_do_not_get_one_place_twice(intake: IntakeSetup, later: str, status: str) -> None:
     """A visit of half an hour takes the only place at its time, also from a visit that only overlaps with it."""
-    with group_of(desk) as group:
+    with group_of(intake) as group:
         for at in ("12:00", "12:00", later, "15:00"):
             visit = {"appointment_type": "trade_in_appraisal", "appointment_at": f"2026-03-04T{at}:00-06:00"}
             group.take(a_lead(appointment=visit))

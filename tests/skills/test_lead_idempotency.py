@@ -1,4 +1,4 @@
-"""The first answer again: idempotency keys (docs/protocol.md#idempotency). On both databases."""
+"""The first response again: idempotency keys (docs/protocol.md#idempotency). On both databases."""
 
 import copy
 import json
@@ -8,7 +8,17 @@ from itertools import product
 from typing import Any
 
 import pytest
-from tests.skills.shop import BINDINGS, Outcome, Shop, a_lead, ago, consent, customer, open_shop, request_body
+from tests.skills.sample_dealers import (
+    BINDINGS,
+    Outcome,
+    SampleDealer,
+    a_lead,
+    ago,
+    consent,
+    customer,
+    open_sample_dealer,
+    request_body,
+)
 from tests.storage.calls import write_at
 from tests.storage.current import make_current
 
@@ -29,85 +39,89 @@ def a_keyed_lead(**members: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("idempotency-same-payload")
-def test_the_same_key_and_payload_gets_the_first_answer_byte_for_byte_and_stores_nothing_twice(shop: Shop) -> None:
+def test_the_same_key_and_payload_gets_the_first_answer_byte_for_byte_and_stores_nothing_twice(
+    sample_dealer: SampleDealer,
+) -> None:
     for number, binding in enumerate(BINDINGS, 1):
         lead = a_keyed_lead(source_agent=binding)
-        answers = [shop.send(lead, binding) for _ in range(3)]
+        answers = [sample_dealer.send(lead, binding) for _ in range(3)]
         assert len({without_message_id(answer) for answer in answers}) == 1
         assert len({answer.raw for answer in answers}) == 3, "each reply has a messageId of its own"
-        records = shop.list_leads()
+        records = sample_dealer.list_leads()
         assert len(records) == number
-        kept = shop.get_lead(records[0].lead_id)
+        kept = sample_dealer.get_lead(records[0].lead_id)
         assert (len(kept.consents), kept.events) == (1, ())
 
 
 @pytest.mark.requirement("idempotency-same-payload")
 def test_the_first_answer_comes_again_over_the_other_binding_and_after_a_restart(database_url: str) -> None:
     lead = a_keyed_lead(vehicle_of_interest={"make": "Häagen \U0001f697"})
-    with open_shop(database_url) as shop:
-        first = shop.send(lead)
-        other = shop.send(lead, "json-rpc")
-    with open_shop(database_url, stocked=False) as shop:
-        later = shop.send(lead)
+    with open_sample_dealer(database_url) as sample_dealer:
+        first = sample_dealer.send(lead)
+        other = sample_dealer.send(lead, "json-rpc")
+    with open_sample_dealer(database_url, stocked=False) as sample_dealer:
+        later = sample_dealer.send(lead)
     assert first.data == other.data == later.data
     assert first.message == other.message == later.message
     assert without_message_id(first) == without_message_id(later)
 
 
 @pytest.mark.requirement("idempotency-same-payload")
-def test_a_duplicate_with_a_key_is_answered_as_a_duplicate_again(shop: Shop) -> None:
+def test_a_duplicate_with_a_key_is_answered_as_a_duplicate_again(sample_dealer: SampleDealer) -> None:
     first = a_lead()
     again = first | {"idempotency_key": "key-1", "message": "And the price?"}
-    assert (shop.send(first).data or {})["status"] == "received"
-    answers = [shop.send(again) for _ in range(2)]
+    assert (sample_dealer.send(first).data or {})["status"] == "received"
+    answers = [sample_dealer.send(again) for _ in range(2)]
     assert [(answer.data or {})["status"] for answer in answers] == ["duplicate", "duplicate"]
     assert without_message_id(answers[0]) == without_message_id(answers[1])
-    (record,) = shop.list_leads()
-    kept = shop.get_lead(record.lead_id)
+    (record,) = sample_dealer.list_leads()
+    kept = sample_dealer.get_lead(record.lead_id)
     assert (len(kept.consents), len(kept.events)) == (1, 1)
 
 
 @pytest.mark.requirement("idempotency-submitted-at")
-def test_payloads_are_compared_without_submitted_at_as_json_values(shop: Shop) -> None:
+def test_payloads_are_compared_without_submitted_at_as_json_values(sample_dealer: SampleDealer) -> None:
     """2020.0 is the integer 2020, as SDKs send it."""
     lead = a_keyed_lead(vehicle_of_interest={"year": 2020, "price": 30000, "extra": 500})
-    first = shop.send(lead)
+    first = sample_dealer.send(lead)
     for again in (
         lead | {"submitted_at": ago()},
         {name: value for name, value in reversed(lead.items()) if name != "submitted_at"},
         lead | {"vehicle_of_interest": {"extra": 500.0, "price": 3e4, "year": 2020.0}},
     ):
-        assert without_message_id(shop.send(again)) == without_message_id(first)
-    assert len(shop.list_leads()) == 1
+        assert without_message_id(sample_dealer.send(again)) == without_message_id(first)
+    assert len(sample_dealer.list_leads()) == 1
 
 
 @pytest.mark.requirement("idempotency-same-payload", "error-idempotency-conflict", "idempotency-conflict")
-def test_the_same_key_with_another_payload_is_a_conflict(shop: Shop) -> None:
+def test_the_same_key_with_another_payload_is_a_conflict(sample_dealer: SampleDealer) -> None:
     lead = a_keyed_lead()
-    first = shop.send(lead)
+    first = sample_dealer.send(lead)
     others: list[dict[str, Any]] = [
         {"message": "Hello"},
         {"vehicle_of_interest": {}},
         {"consent": lead["consent"] | {"source_agent": "Another"}},
     ]
     for changed, binding in product(others, BINDINGS):
-        refused = shop.send(lead | changed, binding)
+        refused = sample_dealer.send(lead | changed, binding)
         assert (refused.code, refused.status) == ("IDEMPOTENCY_CONFLICT", 409 if binding == "http" else 200)
         assert refused.error is not None
         assert refused.error["retryable"] is False
-    assert without_message_id(shop.send(lead)) == without_message_id(first), "a conflict takes nothing away"
-    assert len(shop.list_leads()) == 1
+    assert without_message_id(sample_dealer.send(lead)) == without_message_id(first), "a conflict takes nothing away"
+    assert len(sample_dealer.list_leads()) == 1
 
 
 @pytest.mark.requirement("idempotency-before-consent")
-def test_a_key_that_was_used_is_a_conflict_whatever_the_consent_of_the_other_payload(sqlite_shop: Shop) -> None:
+def test_a_key_that_was_used_is_a_conflict_whatever_the_consent_of_the_other_payload(
+    sqlite_dealer: SampleDealer,
+) -> None:
     lead = a_keyed_lead(source_agent="Agent of one test")
-    assert sqlite_shop.send(lead).status == 200
-    assert sqlite_shop.send(lead | {"consent": consent(scope=[])}).code == "IDEMPOTENCY_CONFLICT"
+    assert sqlite_dealer.send(lead).status == 200
+    assert sqlite_dealer.send(lead | {"consent": consent(scope=[])}).code == "IDEMPOTENCY_CONFLICT"
 
 
 @pytest.mark.requirement("idempotency-no-errors")
-def test_errors_are_not_stored_so_a_corrected_retry_with_the_same_key_is_taken(shop: Shop) -> None:
+def test_errors_are_not_stored_so_a_corrected_retry_with_the_same_key_is_taken(sample_dealer: SampleDealer) -> None:
     lead = a_keyed_lead()
     drive = {"appointment": {"appointment_type": "test_drive"}, "vehicle_of_interest": {"vin": "WBA00000000000003"}}
     wrong: list[tuple[dict[str, Any], str]] = [
@@ -117,13 +131,15 @@ def test_errors_are_not_stored_so_a_corrected_retry_with_the_same_key_is_taken(s
         (lead | drive, "VEHICLE_NOT_FOUND"),
     ]
     for payload, code in [*wrong, *wrong]:
-        assert shop.send(payload).code == code
-    assert shop.list_leads() == []
-    assert (shop.send(lead).data or {})["status"] == "received"
+        assert sample_dealer.send(payload).code == code
+    assert sample_dealer.list_leads() == []
+    assert (sample_dealer.send(lead).data or {})["status"] == "received"
 
 
 @pytest.mark.requirement("idempotency-owner")
-def test_without_a_token_the_key_belongs_to_the_agents_name_and_the_contact_points_together(shop: Shop) -> None:
+def test_without_a_token_the_key_belongs_to_the_agents_name_and_the_contact_points_together(
+    sample_dealer: SampleDealer,
+) -> None:
     """Nobody who guesses a key and an agent's name uses up the key of another customer."""
     sam, both = {"email": "sam@example.com"}, {"email": "sam@example.com", "phone": "+12025550123"}
     owners: list[tuple[Any, dict[str, str]]] = [
@@ -132,7 +148,7 @@ def test_without_a_token_the_key_belongs_to_the_agents_name_and_the_contact_poin
         ("Agent A", {"phone": both["phone"]}),
         ("Agent A", {"email": "pat@example.com"}),
     ]
-    taken = [shop.send(a_keyed_lead(source_agent=name, customer=customer(**who))) for name, who in owners]
+    taken = [sample_dealer.send(a_keyed_lead(source_agent=name, customer=customer(**who))) for name, who in owners]
     assert [answer.status for answer in taken] == [200] * len(owners)
     assert len({(answer.data or {})["lead_id"] for answer in taken}) == len(owners)
     same_owner: list[tuple[Any, dict[str, str]]] = [
@@ -141,7 +157,7 @@ def test_without_a_token_the_key_belongs_to_the_agents_name_and_the_contact_poin
     ]
     for name, who in same_owner:
         again = a_keyed_lead(source_agent=name, customer=customer(**who), message="Another payload")
-        assert shop.send(again).code == "IDEMPOTENCY_CONFLICT"
+        assert sample_dealer.send(again).code == "IDEMPOTENCY_CONFLICT"
 
 
 @pytest.mark.requirement("idempotency-owner")
@@ -153,44 +169,44 @@ def test_with_a_token_the_key_belongs_to_the_token(database_url: str) -> None:
             secret.text(write_at(datetime.now(UTC), store, "ridgeline", create_token, "buyer", secret.secret_hash))
             for secret in secrets
         ]
-    with open_shop(database_url) as shop:
+    with open_sample_dealer(database_url) as sample_dealer:
         lead = a_keyed_lead()
-        first = shop.send(lead, token=tokens[0])
+        first = sample_dealer.send(lead, token=tokens[0])
         other = copy.deepcopy(lead)
         other["customer"]["email"] = "sam@example.com"
-        taken = [shop.send(other, token=tokens[1]), shop.send(other | {"message": "No token"})]
+        taken = [sample_dealer.send(other, token=tokens[1]), sample_dealer.send(other | {"message": "No token"})]
         assert [answer.status for answer in taken] == [200, 200], "the same key of others"
-        assert without_message_id(shop.send(lead, token=tokens[0])) == without_message_id(first)
-        assert shop.send(lead | {"source_agent": "Renamed"}, token=tokens[0]).code == "IDEMPOTENCY_CONFLICT"
+        assert without_message_id(sample_dealer.send(lead, token=tokens[0])) == without_message_id(first)
+        assert sample_dealer.send(lead | {"source_agent": "Renamed"}, token=tokens[0]).code == "IDEMPOTENCY_CONFLICT"
 
 
 @pytest.mark.requirement("idempotency-same-payload")
-def test_identical_leads_at_once_are_stored_once_and_answered_alike(shop: Shop) -> None:
+def test_identical_leads_at_once_are_stored_once_and_answered_alike(sample_dealer: SampleDealer) -> None:
     for number, binding in enumerate(BINDINGS, 1):
-        answers = shop.send_together([a_keyed_lead(source_agent=binding)] * 25, binding)
+        answers = sample_dealer.send_together([a_keyed_lead(source_agent=binding)] * 25, binding)
         assert len({without_message_id(answer) for answer in answers}) == 1
-        records = shop.list_leads()
+        records = sample_dealer.list_leads()
         assert len(records) == number
-        assert len(shop.get_lead(records[0].lead_id).consents) == 1
+        assert len(sample_dealer.get_lead(records[0].lead_id).consents) == 1
 
 
 @pytest.mark.requirement("duplicate-same-token")
-def test_identical_leads_without_a_key_at_once_are_one_lead_and_its_duplicates(shop: Shop) -> None:
-    answers = shop.send_together([a_lead()] * 25)
+def test_identical_leads_without_a_key_at_once_are_one_lead_and_its_duplicates(sample_dealer: SampleDealer) -> None:
+    answers = sample_dealer.send_together([a_lead()] * 25)
     statuses = sorted((answer.data or {})["status"] for answer in answers)
     assert statuses == ["duplicate"] * 24 + ["received"]
     assert len({(answer.data or {})["lead_id"] for answer in answers}) == 1
-    (record,) = shop.list_leads()
-    assert len(shop.get_lead(record.lead_id).consents) == 1, "the same consent is recorded once"
+    (record,) = sample_dealer.list_leads()
+    assert len(sample_dealer.get_lead(record.lead_id).consents) == 1, "the same consent is recorded once"
 
 
-def test_a_replay_repeats_the_context_of_its_own_request(sqlite_shop: Shop) -> None:
-    """The reply repeats the request's contextId; the answer within is the first one's (docs/protocol.md#envelope)."""
+def test_a_replay_repeats_the_context_of_its_own_request(sqlite_dealer: SampleDealer) -> None:
+    """It repeats the request's contextId; the content is the first one's (docs/protocol.md#envelope)."""
     lead = a_keyed_lead()
     bodies = []
     for context in ("one", "two"):
         body = json.loads(request_body(lead))
         body["message"]["contextId"] = context
-        bodies.append(sqlite_shop.send_raw(json.dumps(body).encode()).json()["message"])
+        bodies.append(sqlite_dealer.send_raw(json.dumps(body).encode()).json()["message"])
     assert [body["contextId"] for body in bodies] == ["one", "two"]
     assert bodies[0]["parts"] == bodies[1]["parts"]

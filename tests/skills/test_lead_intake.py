@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 import structlog
-from tests.skills.counter import Counter
-from tests.skills.shop import a_lead, consent, customer
+from tests.skills.intake_setup import IntakeSetup
+from tests.skills.sample_dealers import a_lead, consent, customer
 from tests.storage.calls import read_at, write_at
 
 from dealer_agent.dealers.profile import DealerRooftop, Policies, Profile
@@ -30,15 +30,15 @@ PROFILE = Profile(
 )
 
 
-def purged(at: Counter, now: datetime) -> Purged:
+def purged(at: IntakeSetup, now: datetime) -> Purged:
     write_at(now, at.store, "ridgeline", confirm_clock)
     before = now - timedelta(days=90)
     return purge(at.store, "ridgeline", refusals_before=before, accesses_before=before, counts_before=before, now=now)
 
 
 @pytest.mark.requirement("idempotency-30-days")
-def test_the_first_answer_to_a_key_is_kept_for_thirty_days(counter: Callable[[Profile], Counter]) -> None:
-    at = counter(PROFILE)
+def test_the_first_answer_to_a_key_is_kept_for_thirty_days(new_intake: Callable[[Profile], IntakeSetup]) -> None:
+    at = new_intake(PROFILE)
     lead = a_lead(idempotency_key="key-1")
     first = at.take(lead, NOW)
     last_moment = NOW + timedelta(days=30)
@@ -54,9 +54,9 @@ def test_the_first_answer_to_a_key_is_kept_for_thirty_days(counter: Callable[[Pr
 
 @pytest.mark.requirement("idempotency-before-consent")
 def test_a_consent_that_expired_meanwhile_does_not_spoil_the_first_answer(
-    counter: Callable[[Profile], Counter],
+    new_intake: Callable[[Profile], IntakeSetup],
 ) -> None:
-    at = counter(PROFILE)
+    at = new_intake(PROFILE)
     expired = NOW + timedelta(hours=1)
     lead = a_lead(idempotency_key="key-1", consent=consent(expires_at=expired.isoformat()))
     first = at.take(lead, NOW)
@@ -69,10 +69,10 @@ def test_a_consent_that_expired_meanwhile_does_not_spoil_the_first_answer(
 @pytest.mark.requirement("timestamp-any-year", "timestamp-leap-second")
 @pytest.mark.parametrize("zone", ["America/Chicago", "Pacific/Guam"])
 def test_a_lead_with_the_last_times_of_the_calendar_is_kept_and_delivered(
-    counter: Callable[[Profile], Counter], zone: str
+    new_intake: Callable[[Profile], IntakeSetup], zone: str
 ) -> None:
     profile = msgspec.structs.replace(PROFILE, rooftops=(DealerRooftop(name="Ridgeline North", timezone=zone),))
-    at = counter(profile)
+    at = new_intake(profile)
     leap = "9999-12-31T23:59:60Z"
     window = {"start": "9999-12-31T23:00:00Z", "end": leap}
     lead = a_lead(
@@ -99,9 +99,9 @@ def test_a_lead_with_the_last_times_of_the_calendar_is_kept_and_delivered(
     ids=["default", "set"],
 )
 def test_a_lead_has_duplicates_within_the_dealers_window_counted_from_the_first(
-    counter: Callable[[Profile], Counter], policies: Policies, window: timedelta
+    new_intake: Callable[[Profile], IntakeSetup], policies: Policies, window: timedelta
 ) -> None:
-    at = counter(msgspec.structs.replace(PROFILE, policies=policies))
+    at = new_intake(msgspec.structs.replace(PROFILE, policies=policies))
     both = {"email": "sam@example.com", "phone": "+12025550123"}
     lead = a_lead(customer=customer(**both))
     by_phone = lead | {"customer": customer(phone=both["phone"])}
@@ -118,37 +118,37 @@ def test_a_lead_has_duplicates_within_the_dealers_window_counted_from_the_first(
 
 @pytest.mark.requirement("duplicate-window")
 def test_a_dealer_without_a_window_knows_no_duplicates_even_of_one_moment(
-    counter: Callable[[Profile], Counter],
+    new_intake: Callable[[Profile], IntakeSetup],
 ) -> None:
-    at = counter(msgspec.structs.replace(PROFILE, policies=Policies(duplicate_window_hours=0)))
+    at = new_intake(msgspec.structs.replace(PROFILE, policies=Policies(duplicate_window_hours=0)))
     lead = a_lead()
     assert [at.take(lead, NOW)["status"] for _ in range(2)] == ["received", "received"]
 
 
 def test_a_refusal_that_cannot_be_stored_is_logged_without_a_word_of_the_lead(
-    counter: Callable[[Profile], Counter],
+    new_intake: Callable[[Profile], IntakeSetup],
 ) -> None:
-    at = counter(PROFILE)
+    at = new_intake(PROFILE)
     at.writer.close()
     with structlog.testing.capture_logs() as lines:
-        at.desk.note_refusal("INVALID_CONSENT", NOW)
+        at.intake.note_refusal("INVALID_CONSENT", NOW)
     lost = {"event": "refusal not stored", "log_level": "error", "code": "INVALID_CONSENT", "error": "StoreClosed"}
     assert lines == [lost]
 
 
-def test_a_refusal_that_the_database_refuses_is_logged_too(counter: Callable[[Profile], Counter]) -> None:
-    at = counter(PROFILE)
+def test_a_refusal_that_the_database_refuses_is_logged_too(new_intake: Callable[[Profile], IntakeSetup]) -> None:
+    at = new_intake(PROFILE)
     with structlog.testing.capture_logs() as lines:
-        at.desk.note_refusal("INVALID_CONSENT", NOW.replace(tzinfo=None))
+        at.intake.note_refusal("INVALID_CONSENT", NOW.replace(tzinfo=None))
         at.writer.close()
     lost = {"event": "refusal not stored", "log_level": "error", "code": "INVALID_CONSENT", "error": "ValueError"}
     assert lines == [lost]
 
 
-def test_a_refusal_that_is_stored_is_not_logged(counter: Callable[[Profile], Counter]) -> None:
-    at = counter(PROFILE)
+def test_a_refusal_that_is_stored_is_not_logged(new_intake: Callable[[Profile], IntakeSetup]) -> None:
+    at = new_intake(PROFILE)
     with structlog.testing.capture_logs() as lines:
-        at.desk.note_refusal("INVALID_CONSENT", NOW)
+        at.intake.note_refusal("INVALID_CONSENT", NOW)
         at.writer.close()
     assert lines == []
     assert purged(at, NOW + timedelta(days=91)).refusals == 1

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.skills.shop import ACCORD, BINDINGS, Shop, a_lead, consent, customer
+from tests.skills.sample_dealers import ACCORD, BINDINGS, SampleDealer, a_lead, consent, customer
 
 EMAIL = "jordan@example.com"
 VISIT = {"appointment_type": "showroom_visit"}
@@ -170,9 +170,9 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str, str]]] = {
     [pytest.param(*case, id=f"{row}-{number}") for row, cases in REFUSED.items() for number, case in enumerate(cases)],
 )
 def test_a_lead_with_a_defect_is_refused_and_the_defect_is_named(
-    sqlite_shop: Shop, members: dict[str, Any], code: str, pointer: str
+    sqlite_dealer: SampleDealer, members: dict[str, Any], code: str, pointer: str
 ) -> None:
-    refused = sqlite_shop.send(a_lead(**members))
+    refused = sqlite_dealer.send(a_lead(**members))
     assert (refused.code, refused.pointer) == (code, pointer)
     assert refused.status == (403 if code == "CONTACT_CONSENT_REQUIRED" else 422)
 
@@ -290,8 +290,8 @@ ACCEPTED: dict[str, list[dict[str, Any]]] = {
     "members",
     [pytest.param(case, id=f"{row}-{number}") for row, cases in ACCEPTED.items() for number, case in enumerate(cases)],
 )
-def test_a_good_lead_is_taken(sqlite_shop: Shop, members: dict[str, Any]) -> None:
-    taken = sqlite_shop.send(a_lead(**members))
+def test_a_good_lead_is_taken(sqlite_dealer: SampleDealer, members: dict[str, Any]) -> None:
+    taken = sqlite_dealer.send(a_lead(**members))
     assert taken.status == 200, taken.error
     assert taken.data is not None
     assert taken.data["status"] in ("received", "duplicate")
@@ -321,25 +321,25 @@ def test_a_good_lead_is_taken(sqlite_shop: Shop, members: dict[str, Any]) -> Non
     ids=["1.0.0", "0.1.0", "no time"],
 )
 def test_either_form_of_appointment_is_answered_on_either_interface(
-    sqlite_shop: Shop, binding: str, appointment: dict[str, Any]
+    sqlite_dealer: SampleDealer, binding: str, appointment: dict[str, Any]
 ) -> None:
-    taken = sqlite_shop.send(a_lead(appointment=appointment, vehicle_of_interest={"vin": ACCORD}), binding)
+    taken = sqlite_dealer.send(a_lead(appointment=appointment, vehicle_of_interest={"vin": ACCORD}), binding)
     assert taken.data is not None
     assert taken.data["appointment"]["status"] == "requested"
     assert taken.data["appointment"]["appointment_id"]
     assert b'"type":"lead.submit.response"' in taken.raw
 
 
-def test_a_lead_without_an_appointment_is_answered_without_one(sqlite_shop: Shop) -> None:
-    taken = sqlite_shop.send(a_lead())
+def test_a_lead_without_an_appointment_is_answered_without_one(sqlite_dealer: SampleDealer) -> None:
+    taken = sqlite_dealer.send(a_lead())
     assert taken.data is not None
     assert "appointment" not in taken.data
 
 
 @pytest.mark.requirement("defects-outside-consent-first", "first-problem-leads")
 @pytest.mark.parametrize("bad_consent", [..., None, consent(scope=...), consent(consent_text="")])
-def test_defects_outside_consent_answer_first_and_alone(sqlite_shop: Shop, bad_consent: Any) -> None:
-    refused = sqlite_shop.send(a_lead(consent=bad_consent, message=7, customer=customer()))
+def test_defects_outside_consent_answer_first_and_alone(sqlite_dealer: SampleDealer, bad_consent: Any) -> None:
+    refused = sqlite_dealer.send(a_lead(consent=bad_consent, message=7, customer=customer()))
     assert refused.code == "SCHEMA_VALIDATION_FAILED"
     assert refused.error is not None
     pointers = [one["instancePath"] for one in refused.error["details"]["errors"]]
@@ -360,9 +360,9 @@ def test_defects_outside_consent_answer_first_and_alone(sqlite_shop: Shop, bad_c
     ],
 )
 def test_a_defect_of_consent_answers_403_with_one_of_the_two_codes(
-    sqlite_shop: Shop, binding: str, bad_consent: Any, code: str, pointer: str
+    sqlite_dealer: SampleDealer, binding: str, bad_consent: Any, code: str, pointer: str
 ) -> None:
-    refused = sqlite_shop.send(
+    refused = sqlite_dealer.send(
         a_lead(consent=bad_consent, customer=customer(email=EMAIL, preferred_contact="email")), binding
     )
     assert (refused.code, refused.pointer) == (code, pointer)
@@ -372,7 +372,7 @@ def test_a_defect_of_consent_answers_403_with_one_of_the_two_codes(
 
 
 @pytest.mark.requirement("idempotency-key-length")
-def test_a_refusal_repeats_nothing_that_the_customer_wrote(sqlite_shop: Shop) -> None:
+def test_a_refusal_repeats_nothing_that_the_customer_wrote(sqlite_dealer: SampleDealer) -> None:
     """Nothing inside customer, consent, message and notes is echoed."""
     secret = "SECRET-0123"
     lead = a_lead(
@@ -381,7 +381,7 @@ def test_a_refusal_repeats_nothing_that_the_customer_wrote(sqlite_shop: Shop) ->
         message=[secret],
         trade_in={"notes": 7},
     )
-    assert secret.encode() not in sqlite_shop.send(lead).raw
-    assert secret.encode() not in sqlite_shop.send(a_lead(consent={"scope": secret, secret: 1})).raw.replace(
+    assert secret.encode() not in sqlite_dealer.send(lead).raw
+    assert secret.encode() not in sqlite_dealer.send(a_lead(consent={"scope": secret, secret: 1})).raw.replace(
         b"/consent/" + secret.encode(), b""
     )

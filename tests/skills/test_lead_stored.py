@@ -8,25 +8,25 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.skills.shop import (
+from tests.skills.sample_dealers import (
     ACCORD,
     BINDINGS,
     SOLD,
     TACOMA,
     UNKNOWN,
-    Shop,
+    SampleDealer,
     a_lead,
     ago,
     consent,
     customer,
     everything_stored,
-    open_shop,
+    open_sample_dealer,
     stored_refusals,
     table_away,
 )
 
 
-def test_the_whole_lead_is_kept_with_its_consent_record(shop: Shop) -> None:
+def test_the_whole_lead_is_kept_with_its_consent_record(sample_dealer: SampleDealer) -> None:
     """Extras are kept in what is stored, the phone number as E.164, the consent with all its members."""
     lead = a_lead(
         customer=customer(email="Jordan@Example.com", phone="+1 (202) 555-0123", preferred_contact="phone"),
@@ -43,10 +43,10 @@ def test_the_whole_lead_is_kept_with_its_consent_record(shop: Shop) -> None:
         },
         message="Is it still there? \0 \U0001f697",
     )
-    answer = shop.send(lead)
+    answer = sample_dealer.send(lead)
     assert answer.data is not None
-    kept = shop.get_lead(answer.data["lead_id"])
-    assert shop.list_leads() == [kept.lead]
+    kept = sample_dealer.get_lead(answer.data["lead_id"])
+    assert sample_dealer.list_leads() == [kept.lead]
     record = kept.lead
     assert (record.source_agent, record.status) == ("Example Agent", "received")
     assert (record.vin, record.stock, record.vehicle_id) == (ACCORD, "N-7", f"vin-{ACCORD}")
@@ -57,9 +57,9 @@ def test_the_whole_lead_is_kept_with_its_consent_record(shop: Shop) -> None:
     assert msgspec.json.decode(record.payload) == lead
     assert record.rooftop == "Ridgeline North"
     assert record.vehicle is not None
-    listing = shop.send({"type": "inventory.vehicle.request", "vin": ACCORD}).data
+    listing = sample_dealer.send({"type": "inventory.vehicle.request", "vin": ACCORD}).data
     assert msgspec.json.decode(record.vehicle) == listing, "as the stock had it"
-    (visit,) = shop.visits_of(record.lead_id)
+    (visit,) = sample_dealer.visits_of(record.lead_id)
     assert visit.request is not None
     assert msgspec.json.decode(visit.request) == lead["appointment"]
     assert msgspec.json.decode(visit.reply) == answer.data["appointment"]
@@ -77,11 +77,13 @@ def test_the_whole_lead_is_kept_with_its_consent_record(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("named", "kept"), [("Consent App", "Consent App"), (..., "Example Agent"), (" \u200b", "Example Agent")]
 )
-def test_the_consent_record_names_the_agent_the_token_and_who_agreed(shop: Shop, named: Any, kept: str) -> None:
+def test_the_consent_record_names_the_agent_the_token_and_who_agreed(
+    sample_dealer: SampleDealer, named: Any, kept: str
+) -> None:
     who = customer(email="jordan@example.com", address={"city": "Springfield"}, preferred_contact="email")
-    answer = shop.send(a_lead(customer=who, consent=consent(source_agent=named)), token=shop.token)
+    answer = sample_dealer.send(a_lead(customer=who, consent=consent(source_agent=named)), token=sample_dealer.token)
     assert answer.data is not None
-    stored = shop.get_lead(answer.data["lead_id"])
+    stored = sample_dealer.get_lead(answer.data["lead_id"])
     (given,) = stored.consents
     assert given.agent == kept
     assert given.token_id == stored.lead.token_id
@@ -91,24 +93,24 @@ def test_the_consent_record_names_the_agent_the_token_and_who_agreed(shop: Shop,
 
 
 @pytest.mark.requirement("durable-before-answer")
-def test_an_answered_lead_is_committed_whichever_way_it_came(shop: Shop) -> None:
-    """Another connection sees it as soon as the answer is there."""
+def test_an_answered_lead_is_committed_whichever_way_it_came(sample_dealer: SampleDealer) -> None:
+    """Another connection sees it as soon as the response is there."""
     for binding in BINDINGS:
-        answer = shop.send(a_lead(), binding)
+        answer = sample_dealer.send(a_lead(), binding)
         assert answer.data is not None
-        assert shop.get_lead(answer.data["lead_id"]).lead.lead_id == answer.data["lead_id"]
-    assert len(shop.list_leads()) == 2
+        assert sample_dealer.get_lead(answer.data["lead_id"]).lead.lead_id == answer.data["lead_id"]
+    assert len(sample_dealer.list_leads()) == 2
 
 
-def test_a_vehicle_that_is_not_in_stock_is_stored_only_encrypted(shop: Shop) -> None:
+def test_a_vehicle_that_is_not_in_stock_is_stored_only_encrypted(sample_dealer: SampleDealer) -> None:
     """It may be the customer's own, which is to be serviced, and its VIN leads to them (16 CFR 314.4(c)(3))."""
     own = {"vin": UNKNOWN, "stock": "SECRETMARK", "make": "SECRETMARK"}
-    taken = shop.send(a_lead(vehicle_of_interest=own, appointment={"appointment_type": "service"}))
+    taken = sample_dealer.send(a_lead(vehicle_of_interest=own, appointment={"appointment_type": "service"}))
     assert taken.data is not None
-    stored = everything_stored(shop.url)
+    stored = everything_stored(sample_dealer.url)
     assert UNKNOWN not in stored
     assert "SECRETMARK" not in stored
-    kept = shop.get_lead(taken.data["lead_id"]).lead
+    kept = sample_dealer.get_lead(taken.data["lead_id"]).lead
     assert kept.payload is not None
     assert msgspec.json.decode(kept.payload)["vehicle_of_interest"] == own
 
@@ -124,7 +126,7 @@ def test_of_a_refused_lead_only_code_and_time_are_stored(database_url: str) -> N
         vehicle_of_interest={"vin": UNKNOWN, mark: mark},
     )
     drive = {"appointment": {"appointment_type": "test_drive", "notes": mark}}
-    with open_shop(database_url) as shop:
+    with open_sample_dealer(database_url) as sample_dealer:
         for refused in (
             lead | {"consent": consent(scope=[mark])},
             lead | {"consent": consent(consent_text=[mark])},
@@ -133,8 +135,8 @@ def test_of_a_refused_lead_only_code_and_time_are_stored(database_url: str) -> N
             lead | drive,
             lead | drive | {"vehicle_of_interest": {"vin": SOLD, mark: mark}},
         ):
-            assert shop.send(refused).error is not None
-        assert shop.list_leads() == []
+            assert sample_dealer.send(refused).error is not None
+        assert sample_dealer.list_leads() == []
     refusals = stored_refusals(database_url)
     assert [code for code, _ in refusals] == [
         "CONTACT_CONSENT_REQUIRED",
@@ -172,10 +174,10 @@ DRIVE = {"appointment": {"appointment_type": "test_drive"}}
     ],
 )
 def test_a_test_drive_needs_a_vehicle_that_is_there(
-    sqlite_shop: Shop, wish: dict[str, str], code: str, status: int, keyed: bool
+    sqlite_dealer: SampleDealer, wish: dict[str, str], code: str, status: int, keyed: bool
 ) -> None:
     key = f"{code} {wish}" if keyed else ...
-    refused = sqlite_shop.send(a_lead(vehicle_of_interest=wish, idempotency_key=key, **DRIVE))
+    refused = sqlite_dealer.send(a_lead(vehicle_of_interest=wish, idempotency_key=key, **DRIVE))
     assert (refused.code, refused.status, refused.pointer) == (code, status, "/vehicle_of_interest")
 
 
@@ -193,9 +195,9 @@ def test_a_test_drive_needs_a_vehicle_that_is_there(
     ],
 )
 def test_a_test_drive_without_a_vehicle_or_with_one_on_the_lot_is_taken(
-    sqlite_shop: Shop, wish: dict[str, Any]
+    sqlite_dealer: SampleDealer, wish: dict[str, Any]
 ) -> None:
-    taken = sqlite_shop.send(a_lead(**wish, **DRIVE))
+    taken = sqlite_dealer.send(a_lead(**wish, **DRIVE))
     assert taken.data is not None
     assert taken.data["appointment"]["status"] == "requested"
 
@@ -206,14 +208,14 @@ def test_a_test_drive_without_a_vehicle_or_with_one_on_the_lot_is_taken(
     ("vin", "words"), [(UNKNOWN, "not in our stock"), (SOLD, "no longer available"), (ACCORD, "2024 Honda Accord EX")]
 )
 def test_without_a_test_drive_the_lead_is_taken_and_the_message_says_what_became_of_the_vehicle(
-    sqlite_shop: Shop, vin: str, words: str, visit: dict[str, Any]
+    sqlite_dealer: SampleDealer, vin: str, words: str, visit: dict[str, Any]
 ) -> None:
-    taken = sqlite_shop.send(a_lead(vehicle_of_interest={"vin": vin}, **visit))
+    taken = sqlite_dealer.send(a_lead(vehicle_of_interest={"vin": vin}, **visit))
     assert taken.data is not None
     assert taken.data["status"] == "received"
     assert taken.message is not None
     assert words in taken.message
-    assert sqlite_shop.get_lead(taken.data["lead_id"]).lead.vin == (None if vin == UNKNOWN else vin)
+    assert sqlite_dealer.get_lead(taken.data["lead_id"]).lead.vin == (None if vin == UNKNOWN else vin)
 
 
 @pytest.mark.requirement("lead-reply-dealer", "lead-reply")
@@ -227,9 +229,9 @@ def test_without_a_test_drive_the_lead_is_taken_and_the_message_says_what_became
     ],
 )
 def test_the_reply_names_whom_to_call_at_the_rooftop_that_has_the_vehicle(
-    sqlite_shop: Shop, wish: dict[str, str], dealer: dict[str, str]
+    sqlite_dealer: SampleDealer, wish: dict[str, str], dealer: dict[str, str]
 ) -> None:
-    taken = sqlite_shop.send(a_lead(vehicle_of_interest=wish))
+    taken = sqlite_dealer.send(a_lead(vehicle_of_interest=wish))
     assert taken.data is not None
     assert taken.data["dealer"] == dealer
     assert taken.message
@@ -258,12 +260,12 @@ EMAIL, PHONE = {"email": "sam.{n}@example.com"}, {"phone": "+120255501{n:02}"}
     ],
 )
 def test_the_same_customer_and_vehicle_is_a_duplicate_of_the_first_lead(
-    sqlite_shop: Shop, first: Any, second: Any, duplicate: bool
+    sqlite_dealer: SampleDealer, first: Any, second: Any, duplicate: bool
 ) -> None:
     number = next(_customers)
     one, other = (
-        sqlite_shop.send(
-            a_lead(customer=numbered(who, number), vehicle_of_interest=wish), binding, token=sqlite_shop.token
+        sqlite_dealer.send(
+            a_lead(customer=numbered(who, number), vehicle_of_interest=wish), binding, token=sqlite_dealer.token
         ).data
         or {}
         for (who, wish), binding in zip((first, second), BINDINGS, strict=True)
@@ -271,7 +273,7 @@ def test_the_same_customer_and_vehicle_is_a_duplicate_of_the_first_lead(
     assert one["status"] == "received"
     assert other["status"] == ("duplicate" if duplicate else "received")
     assert (other["lead_id"] == one["lead_id"]) == duplicate
-    assert len(sqlite_shop.get_lead(one["lead_id"]).consents) == (2 if duplicate else 1)
+    assert len(sqlite_dealer.get_lead(one["lead_id"]).consents) == (2 if duplicate else 1)
 
 
 _customers = count(1)
@@ -281,44 +283,44 @@ def numbered(who: dict[str, str], number: int) -> dict[str, Any]:
     return customer(**{name: text.format(n=number) for name, text in who.items()})
 
 
-def test_the_reply_to_a_duplicate_says_so(sqlite_shop: Shop) -> None:
+def test_the_reply_to_a_duplicate_says_so(sqlite_dealer: SampleDealer) -> None:
     lead = a_lead()
-    first, second = (sqlite_shop.send(lead).message or "" for _ in range(2))
+    first, second = (sqlite_dealer.send(lead).message or "" for _ in range(2))
     assert "has your request" in first
     assert "has your earlier request" in second
 
 
 @pytest.mark.requirement("duplicate-same-token")
-def test_who_writes_with_a_number_that_a_duplicate_brought_is_the_same_customer(shop: Shop) -> None:
+def test_who_writes_with_a_number_that_a_duplicate_brought_is_the_same_customer(sample_dealer: SampleDealer) -> None:
     ids = [
-        (shop.send(a_lead(customer=numbered(who, 1)), token=shop.token).data or {})["lead_id"]
+        (sample_dealer.send(a_lead(customer=numbered(who, 1)), token=sample_dealer.token).data or {})["lead_id"]
         for who in (EMAIL, EMAIL | PHONE, PHONE, PHONE)
     ]
     assert len(set(ids)) == 1
-    assert len(shop.get_lead(ids[0]).consents) == 4
+    assert len(sample_dealer.get_lead(ids[0]).consents) == 4
 
 
-def test_what_a_duplicate_says_anew_of_the_customer_is_added_to_the_lead(sqlite_shop: Shop) -> None:
+def test_what_a_duplicate_says_anew_of_the_customer_is_added_to_the_lead(sqlite_dealer: SampleDealer) -> None:
     """A dealer who calls back needs the number that the customer gave last."""
-    first = sqlite_shop.send(a_lead(customer=customer(email="kim@example.com")), token=sqlite_shop.token)
+    first = sqlite_dealer.send(a_lead(customer=customer(email="kim@example.com")), token=sqlite_dealer.token)
     assert first.data is not None
     again = customer(email="kim@example.com", phone="+1 202 555 0177")
     for _ in range(2):
-        sqlite_shop.send(a_lead(customer=again), token=sqlite_shop.token)
-    (event,) = sqlite_shop.get_lead(first.data["lead_id"]).events
+        sqlite_dealer.send(a_lead(customer=again), token=sqlite_dealer.token)
+    (event,) = sqlite_dealer.get_lead(first.data["lead_id"]).events
     assert json.loads(event.changes or b"") == {"customer": again | {"phone": "+12025550177"}}
 
 
 @pytest.mark.requirement("duplicate-adds", "duplicate-same-token")
 def test_a_changed_message_or_appointment_is_added_to_the_first_lead_with_a_consent_record_of_its_own(
-    shop: Shop,
+    sample_dealer: SampleDealer,
 ) -> None:
     morning = {"appointment_type": "sales", "appointment_at": "2026-12-01T10:00:00-06:00"}
     noon = morning | {"appointment_at": "2026-12-01T12:00:00-06:00"}
 
     def again(text: str, **members: Any) -> dict[str, Any]:
         lead = a_lead(customer=customer(email="sam@example.com"), consent=consent(consent_text=text), **members)
-        answer = shop.send(lead, token=shop.token)
+        answer = sample_dealer.send(lead, token=sample_dealer.token)
         assert answer.data is not None
         return answer.data
 
@@ -326,7 +328,7 @@ def test_a_changed_message_or_appointment_is_added_to_the_first_lead_with_a_cons
     same = again("I agree again.", message="Is it there?", appointment=morning)
     assert (same["status"], same["lead_id"]) == ("duplicate", first["lead_id"])
     assert same["appointment"] == first["appointment"], "the visit that stands already"
-    assert shop.get_lead(first["lead_id"]).events == ()
+    assert sample_dealer.get_lead(first["lead_id"]).events == ()
 
     asked = again("Yes.", message="And the price?")
     assert "appointment" not in asked
@@ -336,7 +338,7 @@ def test_a_changed_message_or_appointment_is_added_to_the_first_lead_with_a_cons
     assert again("Same.", message="And the price?", appointment=noon)["appointment"] == moved["appointment"]
     back = again("Back.", message="Is it there?", appointment=morning)
 
-    kept = shop.get_lead(first["lead_id"])
+    kept = sample_dealer.get_lead(first["lead_id"])
     texts = ["I agree.", "I agree again.", "Yes.", "Yes, yes.", "Same.", "Back."]
     assert [given.consent_text for given in kept.consents] == texts
     assert len({given.request_hash for given in kept.consents}) == len(texts)
@@ -348,33 +350,33 @@ def test_a_changed_message_or_appointment_is_added_to_the_first_lead_with_a_cons
     assert json.loads(kept.lead.payload or b"")["message"] == "Is it there?"
 
 
-def test_many_leads_at_once_are_each_stored_once(shop: Shop) -> None:
+def test_many_leads_at_once_are_each_stored_once(sample_dealer: SampleDealer) -> None:
     payloads = [a_lead(message=str(number)) for number in range(60)]
-    answers = shop.send_together(payloads)
+    answers = sample_dealer.send_together(payloads)
     ids = [answer.data["lead_id"] for answer in answers if answer.data]
     assert len(set(ids)) == 60
-    kept = {record.lead_id: json.loads(record.payload or b"")["message"] for record in shop.list_leads()}
+    kept = {record.lead_id: json.loads(record.payload or b"")["message"] for record in sample_dealer.list_leads()}
     assert kept == {lead_id: payload["message"] for lead_id, payload in zip(ids, payloads, strict=True)}
 
 
-def test_a_consent_that_expires_in_the_middle_of_others_spoils_none_of_them(shop: Shop) -> None:
+def test_a_consent_that_expires_in_the_middle_of_others_spoils_none_of_them(sample_dealer: SampleDealer) -> None:
     """Leads are committed in groups: a refused one leaves nothing behind, and the others are kept."""
     good = [a_lead(idempotency_key=f"good {number}") for number in range(10)]
     bad = [a_lead(idempotency_key=f"bad {number}", consent=consent(expires_at=ago(days=1))) for number in range(10)]
-    answers = shop.send_together([lead for pair in zip(good, bad, strict=True) for lead in pair])
+    answers = sample_dealer.send_together([lead for pair in zip(good, bad, strict=True) for lead in pair])
     assert [answer.code for answer in answers] == [None, "INVALID_CONSENT"] * 10
-    assert len(shop.list_leads()) == 10
+    assert len(sample_dealer.list_leads()) == 10
 
 
 @pytest.mark.requirement("error-internal-error")
-def test_a_lead_that_cannot_be_stored_is_an_internal_error_and_may_be_sent_again(shop: Shop) -> None:
+def test_a_lead_that_cannot_be_stored_is_an_internal_error_and_may_be_sent_again(sample_dealer: SampleDealer) -> None:
     lead = a_lead(idempotency_key="key-1", message="SECRETMARK")
-    with table_away(shop.url, "consent_events"):
-        failed = shop.send(lead)
+    with table_away(sample_dealer.url, "consent_events"):
+        failed = sample_dealer.send(lead)
         assert (failed.status, failed.code) == (500, "INTERNAL_ERROR")
         assert failed.error is not None
         assert failed.error["retryable"] is True
         assert not re.search(rb"SECRETMARK|consents|INSERT|\.py", failed.raw), "nothing of the inside leaves"
-        assert shop.list_leads() == [], "no lead without its consent record"
-    assert (shop.send(lead).data or {})["status"] == "received"
-    assert len(shop.list_leads()) == 1
+        assert sample_dealer.list_leads() == [], "no lead without its consent record"
+    assert (sample_dealer.send(lead).data or {})["status"] == "received"
+    assert len(sample_dealer.list_leads()) == 1

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.skills.shop import VAULT
+from tests.skills.sample_dealers import CIPHER
 from tests.storage.calls import read
 
 from dealer_agent.storage.leads import list_leads
@@ -17,10 +17,10 @@ ROOT = Path(__file__).parents[2]
 
 TAKES_A_LEAD_AND_DIES = """
 import os, signal, sys
-from tests.skills.shop import a_lead, open_shop
+from tests.skills.sample_dealers import a_lead, open_sample_dealer
 
-with open_shop(sys.argv[1]) as shop:
-    answers = [shop.send(a_lead()), *shop.send_together([a_lead() for _ in range(20)])]
+with open_sample_dealer(sys.argv[1]) as sample_dealer:
+    answers = [sample_dealer.send(a_lead()), *sample_dealer.send_together([a_lead() for _ in range(20)])]
     for answer in answers:
         print(answer.data["lead_id"])
     sys.stdout.flush()
@@ -42,5 +42,5 @@ def test_what_was_answered_outlives_the_process_that_answered_it(database_url: s
     assert process.returncode == -signal.SIGKILL, process.stderr
     answered = process.stdout.split()
     assert len(answered) == 21
-    with Store.open(database_url, VAULT) as store:
+    with Store.open(database_url, CIPHER) as store:
         assert {lead.lead_id for lead in read(store, "ridgeline", list_leads, 1000)} == set(answered)

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.skills.counter import TOKEN, Counter
-from tests.skills.shop import consent, customer
+from tests.skills.intake_setup import TOKEN, IntakeSetup
+from tests.skills.sample_dealers import consent, customer
 from tests.skills.visiting import LOT, NOW, asking, at, rooftop, visit
 from tests.storage.calls import lock_at, read
 
@@ -18,7 +18,7 @@ from dealer_agent.protocol.errors import AppointmentTimeUnavailable, Idempotency
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import get_lead, list_leads
 
-OpenCounter = Callable[..., Counter]
+OpenIntake = Callable[..., IntakeSetup]
 FULL = Profile(
     id="ridgeline",
     name="Ridgeline Motors",
@@ -37,21 +37,21 @@ def keyed(**members: Any) -> dict[str, Any]:
     return asking(visit(at("09:00")), idempotency_key="key-1", **members)
 
 
-def taken(desk: Counter) -> dict[str, Any]:
+def taken(intake: IntakeSetup) -> dict[str, Any]:
     """Somebody else has the one time."""
-    return desk.take(asking(visit(at("09:00"))), NOW, LOT)
+    return intake.take(asking(visit(at("09:00"))), NOW, LOT)
 
 
 def refused(
-    desk: Counter, lead: dict[str, Any], lot: Catalogue = LOT, *, token: str | None, now: datetime = SOON
+    intake: IntakeSetup, lead: dict[str, Any], lot: Catalogue = LOT, *, token: str | None, now: datetime = SOON
 ) -> AppointmentTimeUnavailable:
     with pytest.raises(AppointmentTimeUnavailable) as caught:
-        desk.take(lead, now, lot, token=token)
+        intake.take(lead, now, lot, token=token)
     return caught.value
 
 
-def stored(desk: Counter, lead_id: str) -> StoredLead:
-    found = read(desk.store, "ridgeline", get_lead, lead_id)
+def stored(intake: IntakeSetup, lead_id: str) -> StoredLead:
+    found = read(intake.store, "ridgeline", get_lead, lead_id)
     assert found is not None
     return found
 
@@ -60,90 +60,92 @@ def stored(desk: Counter, lead_id: str) -> StoredLead:
 @pytest.mark.parametrize("profile", [FULL, NO_WINDOW], ids=["window", "no window"])
 @pytest.mark.requirement("idempotency-unavailable")
 def test_three_retries_of_one_key_make_one_lead_whatever_the_window(
-    counter: OpenCounter, profile: Profile, token: str | None
+    new_intake: OpenIntake, profile: Profile, token: str | None
 ) -> None:
-    desk = counter(profile)
-    first = taken(desk)
+    intake = new_intake(profile)
+    first = taken(intake)
     lead = keyed(message="Hello")
-    errors = [refused(desk, lead, token=token) for _ in range(4)]
+    errors = [refused(intake, lead, token=token) for _ in range(4)]
     assert len({error.message for error in errors}) == 1
     (lead_id,) = {error.details["lead_id"] for error in errors}
-    assert {one.lead_id for one in read(desk.store, "ridgeline", list_leads, 10)} == {first["lead_id"], lead_id}
-    assert [len(stored(desk, lead_id).consents), len(stored(desk, lead_id).events)] == [1, 0], "a retry adds nothing"
-    assert [one.status for one in desk.visits_of(lead_id)] == ["unavailable"]
-    assert [row.kind for row in desk.deliveries() if row.lead_id == lead_id] == ["lead"]
+    assert {one.lead_id for one in read(intake.store, "ridgeline", list_leads, 10)} == {first["lead_id"], lead_id}
+    assert [len(stored(intake, lead_id).consents), len(stored(intake, lead_id).events)] == [1, 0], (
+        "a retry adds nothing"
+    )
+    assert [one.status for one in intake.visits_of(lead_id)] == ["unavailable"]
+    assert [row.kind for row in intake.deliveries() if row.lead_id == lead_id] == ["lead"]
     with pytest.raises(IdempotencyConflict):
-        desk.take(lead | {"message": "Another payload"}, SOON, LOT, token=token)
+        intake.take(lead | {"message": "Another payload"}, SOON, LOT, token=token)
 
 
 @senders
 @pytest.mark.requirement("idempotency-unavailable")
-def test_a_retry_books_a_time_that_became_free_on_the_same_lead(counter: OpenCounter, token: str | None) -> None:
-    desk = counter(NO_WINDOW, confirms_by_mail=True)
-    first = taken(desk)
+def test_a_retry_books_a_time_that_became_free_on_the_same_lead(new_intake: OpenIntake, token: str | None) -> None:
+    intake = new_intake(NO_WINDOW, confirms_by_mail=True)
+    first = taken(intake)
     lead = keyed()
-    lead_id = refused(desk, lead, token=token).details["lead_id"]
-    desk.cancel_visit(first, SOON)
-    desk.all_sent()
-    answer = desk.answer(lead, SOON, LOT, token=token)
+    lead_id = refused(intake, lead, token=token).details["lead_id"]
+    intake.cancel_visit(first, SOON)
+    intake.all_sent()
+    answer = intake.answer(lead, SOON, LOT, token=token)
     data = msgspec.json.decode(answer.data)
     assert (data["lead_id"], data["status"]) == (lead_id, "received")
     assert data["appointment"]["confirmed_at"] == at("09:00")
-    assert [one.status for one in desk.visits_of(lead_id)] == ["replaced", "confirmed"]
-    waiting = [row.kind for row in desk.deliveries() if row.lead_id == lead_id and row.state == "waiting"]
+    assert [one.status for one in intake.visits_of(lead_id)] == ["replaced", "confirmed"]
+    waiting = [row.kind for row in intake.deliveries() if row.lead_id == lead_id and row.state == "waiting"]
     assert sorted(waiting) == ["confirm", "resend"], "the CRM and the customer learn the time"
-    again = desk.answer(lead, SOON + timedelta(days=20), LOT, token=token)
+    again = intake.answer(lead, SOON + timedelta(days=20), LOT, token=token)
     assert again == answer._replace(is_repeated=True), "from now on it is the answer"
-    assert len(stored(desk, lead_id).consents) == 1
+    assert len(stored(intake, lead_id).consents) == 1
 
 
 @pytest.mark.requirement("idempotency-unavailable")
-def test_a_retry_does_not_check_the_consent_again_and_sends_no_mail_after_it_expired(counter: OpenCounter) -> None:
+def test_a_retry_does_not_check_the_consent_again_and_sends_no_mail_after_it_expired(new_intake: OpenIntake) -> None:
     """The lead was taken with a valid consent. Its end takes the channels away, and not the visit."""
-    desk = counter(FULL, confirms_by_mail=True)
-    first = taken(desk)
+    intake = new_intake(FULL, confirms_by_mail=True)
+    first = taken(intake)
     lead = keyed(consent=consent(expires_at=(NOW + timedelta(minutes=1)).isoformat()))
-    lead_id = refused(desk, lead, token=None, now=NOW).details["lead_id"]
-    desk.cancel_visit(first, SOON)
-    desk.all_sent()
-    answer = desk.take(lead, SOON, LOT, token=None)
+    lead_id = refused(intake, lead, token=None, now=NOW).details["lead_id"]
+    intake.cancel_visit(first, SOON)
+    intake.all_sent()
+    answer = intake.take(lead, SOON, LOT, token=None)
     assert (answer["lead_id"], answer["appointment"]["status"]) == (lead_id, "confirmed")
-    assert [row.kind for row in desk.deliveries() if row.state == "waiting"] == ["resend"]
+    assert [row.kind for row in intake.deliveries() if row.state == "waiting"] == ["resend"]
 
 
 @senders
 @pytest.mark.requirement("idempotency-unavailable")
-def test_a_retry_books_no_drive_of_a_vehicle_that_is_gone(counter: OpenCounter, token: str | None) -> None:
-    desk = counter(FULL)
-    first = taken(desk)
+def test_a_retry_books_no_drive_of_a_vehicle_that_is_gone(new_intake: OpenIntake, token: str | None) -> None:
+    intake = new_intake(FULL)
+    first = taken(intake)
     lead = keyed()
-    lead_id = refused(desk, lead, token=token).details["lead_id"]
-    desk.cancel_visit(first, SOON)
-    error = refused(desk, lead, Catalogue.build([]), token=token)
+    lead_id = refused(intake, lead, token=token).details["lead_id"]
+    intake.cancel_visit(first, SOON)
+    error = refused(intake, lead, Catalogue.build([]), token=token)
     assert error.details["lead_id"] == lead_id
     assert "The vehicle you asked about is not in our stock" in error.message
-    assert [one.status for one in desk.visits_of(lead_id)] == ["unavailable"]
+    assert [one.status for one in intake.visits_of(lead_id)] == ["unavailable"]
 
 
 @pytest.mark.requirement("idempotency-unavailable")
-def test_a_retry_does_not_move_the_visit_of_a_later_request(counter: OpenCounter) -> None:
-    desk = counter(FULL)
-    first = taken(desk)
+def test_a_retry_does_not_move_the_visit_of_a_later_request(new_intake: OpenIntake) -> None:
+    intake = new_intake(FULL)
+    first = taken(intake)
     lead = keyed()
-    lead_id = refused(desk, lead, token=TOKEN).details["lead_id"]
-    desk.cancel_visit(first, SOON)
+    lead_id = refused(intake, lead, token=TOKEN).details["lead_id"]
+    intake.cancel_visit(first, SOON)
     later = lead | {"idempotency_key": "key-2", "appointment": visit(at("09:00"), duration_minutes=60)}
-    assert desk.take(later, SOON, LOT)["appointment"]["confirmed_at"] == at("09:00")
-    assert refused(desk, lead, token=TOKEN).details["lead_id"] == lead_id
-    standing = [one for one in desk.visits_of(lead_id) if one.is_active]
+    assert intake.take(later, SOON, LOT)["appointment"]["confirmed_at"] == at("09:00")
+    assert refused(intake, lead, token=TOKEN).details["lead_id"] == lead_id
+    standing = [one for one in intake.visits_of(lead_id) if one.is_active]
     assert [(one.status, one.starts_at) for one in standing] == [("confirmed", datetime.fromisoformat(at("09:00")))]
 
 
 @pytest.mark.requirement("idempotency-unavailable")
-def test_a_retry_after_an_erasure_is_a_lead_of_its_own(counter: OpenCounter) -> None:
-    desk = counter(FULL)
-    taken(desk)
+def test_a_retry_after_an_erasure_is_a_lead_of_its_own(new_intake: OpenIntake) -> None:
+    intake = new_intake(FULL)
+    taken(intake)
     lead = keyed(customer=customer(email="sam@example.com"))
-    lead_id = refused(desk, lead, token=None).details["lead_id"]
-    lock_at(SOON, desk.store, "ridgeline", erase_lead, lead_id)
-    assert refused(desk, lead, token=None).details["lead_id"] != lead_id
+    lead_id = refused(intake, lead, token=None).details["lead_id"]
+    lock_at(SOON, intake.store, "ridgeline", erase_lead, lead_id)
+    assert refused(intake, lead, token=None).details["lead_id"] != lead_id

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 from sqlalchemy import text
-from tests.skills.counter import EMPTY_LOT, TOKEN, Counter
-from tests.skills.shop import VAULT, a_lead, customer
+from tests.skills.intake_setup import EMPTY_LOT, TOKEN, IntakeSetup
+from tests.skills.sample_dealers import CIPHER, a_lead, customer
 from tests.skills.visiting import NOW, PROFILE, visit
 from tests.storage.calls import read
 
@@ -28,7 +28,7 @@ from dealer_agent.storage.outbox import count_mails_before, list_deliveries
 from dealer_agent.storage.schema import metadata
 from dealer_agent.storage.transaction import Transaction
 
-OpenCounter = Callable[..., Counter]
+OpenIntake = Callable[..., IntakeSetup]
 MANY = 20_000
 WHO = {"email": "sam@example.com", "phone": "+12025550123"}
 SOON = NOW + timedelta(minutes=5)
@@ -38,7 +38,7 @@ TEXT = {"sqlite": "printf('%s%026d', {0}, i)", "postgresql": "{0} || lpad(i::tex
 
 
 def cost(tx: Transaction, work: Callable[[Transaction], object]) -> int:
-    """What the database does for `work`; a refusal is an answer, too."""
+    """What the database does for `work`; a refusal is a response, too."""
     if tx.connection.dialect.name == "sqlite":
         steps = [0]
         raw: Any = tx.connection.connection.driver_connection
@@ -62,16 +62,16 @@ def cost(tx: Transaction, work: Callable[[Transaction], object]) -> int:
     return int(tx.connection.execute(read).scalar_one() - before)
 
 
-def job_of(at: Counter, lead: dict[str, Any], token: str | None) -> Job[Any]:
+def job_of(at: IntakeSetup, lead: dict[str, Any], token: str | None) -> Job[Any]:
     plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
     typed = msgspec.convert(plain, LeadSubmitRequest)
-    return at.desk.lead_job(PreparedLead.of(typed, plain, token, b""), EMPTY_LOT, SOON)
+    return at.intake.lead_job(PreparedLead.of(typed, plain, token, b""), EMPTY_LOT, SOON)
 
 
-def fill(at: Counter, found_by: list[str], token: str | None) -> None:
+def fill(at: IntakeSetup, found_by: list[str], token: str | None) -> None:
     """Leads that have all of `found_by` in common, each with a consent, a withdrawal, a visit and a mail."""
     hashes = {
-        f"hash_{number}": VAULT.hash(each, "lead_contacts", "contact_hash", "ridgeline")
+        f"hash_{number}": CIPHER.hash(each, "lead_contacts", "contact_hash", "ridgeline")
         for number, each in enumerate(found_by)
     }
     values = {"at": microseconds(NOW), "token": token, "words": b"[]", **hashes}
@@ -112,9 +112,9 @@ def fill(at: Counter, found_by: list[str], token: str | None) -> None:
     ],
 )
 def test_the_next_lead_costs_the_same_after_20_000_leads_of_the_same_contact(
-    counter: OpenCounter, token: str | None, appointment: str | None
+    new_intake: OpenIntake, token: str | None, appointment: str | None
 ) -> None:
-    at = counter(PROFILE)
+    at = new_intake(PROFILE)
     lead = a_lead(customer=customer(**WHO))
     if appointment:
         lead["appointment"] = visit(appointment_type=appointment)
@@ -134,8 +134,8 @@ def test_the_next_lead_costs_the_same_after_20_000_leads_of_the_same_contact(
     assert min(costs[2:]) < 2 * max(costs[:2]) + 500, costs
 
 
-def test_the_mails_to_an_address_are_counted_at_the_same_cost(counter: OpenCounter) -> None:
-    at = counter(PROFILE, confirms_by_mail=True)
+def test_the_mails_to_an_address_are_counted_at_the_same_cost(new_intake: OpenIntake) -> None:
+    at = new_intake(PROFILE, confirms_by_mail=True)
     lead = a_lead(customer=customer(email=WHO["email"]))
     typed = msgspec.convert(lead, LeadSubmitRequest)
     at.take(lead, NOW, token=None)
@@ -151,8 +151,8 @@ def test_the_mails_to_an_address_are_counted_at_the_same_cost(counter: OpenCount
         assert cost(tx, work) < 20_000, "one step a lead would be as many"
 
 
-def test_the_same_consent_is_recorded_once(counter: OpenCounter) -> None:
-    at = counter(PROFILE)
+def test_the_same_consent_is_recorded_once(new_intake: OpenIntake) -> None:
+    at = new_intake(PROFILE)
     lead = a_lead(customer=customer(**WHO))
     first = at.take(lead, NOW, token=None)["lead_id"]
     for minute in range(1, 4):
@@ -164,9 +164,9 @@ def test_the_same_consent_is_recorded_once(counter: OpenCounter) -> None:
 
 
 @pytest.mark.requirement("repeated-leads-bounded")
-def test_a_lead_collects_a_bounded_number_of_consents(counter: OpenCounter) -> None:
+def test_a_lead_collects_a_bounded_number_of_consents(new_intake: OpenIntake) -> None:
     """Each later request of the sender is a new lead."""
-    at = counter(PROFILE)
+    at = new_intake(PROFILE)
     ids = []
     for number in range(MOST_ADDITIONS + 2):
         lead = a_lead(customer=customer(**WHO))

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from tests.skills.shop import ACCORD, BINDINGS, SOLD, TACOMA, UNKNOWN, Shop
+from tests.skills.sample_dealers import ACCORD, BINDINGS, SOLD, TACOMA, UNKNOWN, SampleDealer
 
 
-def ask(shop: Shop, thing: str, binding: str = "http", **members: Any) -> dict[str, Any]:
-    answer = shop.send({"type": f"{thing}.request", **members}, binding)
+def ask(sample_dealer: SampleDealer, thing: str, binding: str = "http", **members: Any) -> dict[str, Any]:
+    answer = sample_dealer.send({"type": f"{thing}.request", **members}, binding)
     assert answer.data is not None, answer.error
     assert f'"type":"{thing}.response"'.encode() in answer.raw
     return answer.data
@@ -15,16 +15,16 @@ def ask(shop: Shop, thing: str, binding: str = "http", **members: Any) -> dict[s
 
 @pytest.mark.requirement("types-dealer-information", "dealer-name", "dealer-rooftops")
 @pytest.mark.parametrize("binding", BINDINGS)
-def test_dealer_information_lists_the_rooftops(sqlite_shop: Shop, binding: str) -> None:
-    about = ask(sqlite_shop, "dealer.information", binding)
+def test_dealer_information_lists_the_rooftops(sqlite_dealer: SampleDealer, binding: str) -> None:
+    about = ask(sqlite_dealer, "dealer.information", binding)
     assert about["name"] == "Ridgeline Motors"
     assert [rooftop["name"] for rooftop in about["rooftops"]] == ["Ridgeline North", "Ridgeline South"]
 
 
 @pytest.mark.requirement("types-inventory-search")
 @pytest.mark.parametrize("binding", BINDINGS)
-def test_search_finds_what_is_on_the_lot_and_nothing_that_is_sold(sqlite_shop: Shop, binding: str) -> None:
-    page = ask(sqlite_shop, "inventory.search", binding, sort={"field": "year", "order": "asc"})
+def test_search_finds_what_is_on_the_lot_and_nothing_that_is_sold(sqlite_dealer: SampleDealer, binding: str) -> None:
+    page = ask(sqlite_dealer, "inventory.search", binding, sort={"field": "year", "order": "asc"})
     assert (page["total"], page["skip"], page["limit"]) == (3, 0, 20)
     assert [vehicle["year"] for vehicle in page["vehicles"]] == [2020, 2024, 2027]
     assert SOLD not in str(page)
@@ -46,18 +46,18 @@ def test_search_finds_what_is_on_the_lot_and_nothing_that_is_sold(sqlite_shop: S
     ],
 )
 def test_a_page_echoes_what_was_applied(
-    sqlite_shop: Shop, pagination: dict[str, Any], echo: tuple[int, int], found: int
+    sqlite_dealer: SampleDealer, pagination: dict[str, Any], echo: tuple[int, int], found: int
 ) -> None:
     """Default page 0/20, the cap is 100, and `total` is true on every page."""
-    page = ask(sqlite_shop, "inventory.search", pagination=pagination)
+    page = ask(sqlite_dealer, "inventory.search", pagination=pagination)
     assert (page["skip"], page["limit"]) == echo
     assert (page["total"], len(page["vehicles"])) == (3, found)
 
 
 @pytest.mark.requirement("types-inventory-facets")
 @pytest.mark.parametrize("binding", BINDINGS)
-def test_facets_count_the_matching_set(sqlite_shop: Shop, binding: str) -> None:
-    facets = ask(sqlite_shop, "inventory.facets", binding, filters={"condition": ["used"]})
+def test_facets_count_the_matching_set(sqlite_dealer: SampleDealer, binding: str) -> None:
+    facets = ask(sqlite_dealer, "inventory.facets", binding, filters={"condition": ["used"]})
     assert facets["makes"] == [{"value": "Big Tex", "count": 1}, {"value": "Honda", "count": 1}]
     assert facets["price_range"] == {"min": 3100, "max": 28500}
 
@@ -83,11 +83,11 @@ def test_facets_count_the_matching_set(sqlite_shop: Shop, binding: str) -> None:
     ],
 )
 def test_a_vehicle_is_found_by_the_first_identifier_that_matches(
-    sqlite_shop: Shop, binding: str, identifiers: dict[str, str], found: str
+    sqlite_dealer: SampleDealer, binding: str, identifiers: dict[str, str], found: str
 ) -> None:
-    vehicle = ask(sqlite_shop, "inventory.vehicle", binding, **identifiers)
+    vehicle = ask(sqlite_dealer, "inventory.vehicle", binding, **identifiers)
     assert vehicle["vehicle_id"] == found
-    listed = ask(sqlite_shop, "inventory.search", binding)["vehicles"]
+    listed = ask(sqlite_dealer, "inventory.search", binding)["vehicles"]
     assert vehicle in listed
 
 
@@ -109,9 +109,9 @@ def test_a_vehicle_is_found_by_the_first_identifier_that_matches(
     ],
 )
 def test_a_vehicle_that_is_not_there_says_why(
-    sqlite_shop: Shop, identifiers: dict[str, str], code: str, status: int
+    sqlite_dealer: SampleDealer, identifiers: dict[str, str], code: str, status: int
 ) -> None:
-    refused = sqlite_shop.send({"type": "inventory.vehicle.request", **identifiers})
+    refused = sqlite_dealer.send({"type": "inventory.vehicle.request", **identifiers})
     assert (refused.code, refused.status) == (code, status)
 
 
@@ -121,11 +121,11 @@ def test_a_vehicle_that_is_not_there_says_why(
     [(ACCORD, "37203", 28000), (ACCORD, "90210", None), (TACOMA, "37203", None), (ACCORD, "3", None)],
 )
 def test_with_a_zip_the_reply_repeats_it_and_carries_the_areas_offer(
-    sqlite_shop: Shop, vin: str, zip_code: str, offered: int | None
+    sqlite_dealer: SampleDealer, vin: str, zip_code: str, offered: int | None
 ) -> None:
-    vehicle = ask(sqlite_shop, "inventory.vehicle", vin=vin, zip=zip_code)
+    vehicle = ask(sqlite_dealer, "inventory.vehicle", vin=vin, zip=zip_code)
     assert (vehicle["zip"], vehicle.get("offered_price")) == (zip_code, offered)
-    plain = ask(sqlite_shop, "inventory.vehicle", vin=vin)
+    plain = ask(sqlite_dealer, "inventory.vehicle", vin=vin)
     assert vehicle == plain | {"zip": zip_code} | ({"offered_price": offered} if offered else {})
 
 
@@ -142,15 +142,17 @@ def test_with_a_zip_the_reply_repeats_it_and_carries_the_areas_offer(
         ({"color": "red"}, "/color"),
     ],
 )
-def test_a_malformed_vehicle_request_is_refused(sqlite_shop: Shop, members: dict[str, Any], pointer: str) -> None:
-    refused = sqlite_shop.send({"type": "inventory.vehicle.request", "vin": ACCORD, **members})
+def test_a_malformed_vehicle_request_is_refused(
+    sqlite_dealer: SampleDealer, members: dict[str, Any], pointer: str
+) -> None:
+    refused = sqlite_dealer.send({"type": "inventory.vehicle.request", "vin": ACCORD, **members})
     assert (refused.status, refused.code, refused.pointer) == (422, "SCHEMA_VALIDATION_FAILED", pointer)
 
 
-def test_a_dealers_own_member_never_takes_the_place_of_one_that_the_reply_adds(sqlite_shop: Shop) -> None:
-    """`zip` and `offered_price` are the reply's own."""
-    answer = sqlite_shop.send({"type": "inventory.vehicle.request", "vin": ACCORD, "zip": "37203"})
+def test_a_dealers_own_member_never_takes_the_place_of_one_that_the_reply_adds(sqlite_dealer: SampleDealer) -> None:
+    """`zip` and `offered_price` are the response's own."""
+    answer = sqlite_dealer.send({"type": "inventory.vehicle.request", "vin": ACCORD, "zip": "37203"})
     assert answer.raw.count(b'"zip":') == 1
-    plain = ask(sqlite_shop, "inventory.vehicle", vin=ACCORD)
+    plain = ask(sqlite_dealer, "inventory.vehicle", vin=ACCORD)
     assert plain["lot_row"] == "B"
     assert "zip" not in plain

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.skills.counter import Counter
-from tests.skills.shop import Shop, a_lead
+from tests.skills.intake_setup import IntakeSetup
+from tests.skills.sample_dealers import SampleDealer, a_lead
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit
 from tests.storage.calls import read
 
@@ -13,7 +13,7 @@ from dealer_agent.leads.lead_answer import NAME_LENGTH
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
 from dealer_agent.storage.leads import get_lead
 
-OpenCounter = Callable[..., Counter]
+OpenIntake = Callable[..., IntakeSetup]
 
 
 @pytest.mark.requirement("visit-rooftop")
@@ -34,17 +34,17 @@ OpenCounter = Callable[..., Counter]
     ],
 )
 def test_the_unit_decides_then_the_buyer_then_what_the_rooftops_offer(
-    counter: OpenCounter, wish: dict[str, Any], kind: str | None, place: str, status: str | None
+    new_intake: OpenIntake, wish: dict[str, Any], kind: str | None, place: str, status: str | None
 ) -> None:
-    desk = counter(PROFILE)
+    intake = new_intake(PROFILE)
     lead = a_lead(vehicle_of_interest=wish) | ({} if kind is None else {"appointment": visit(at("10:00"), kind)})
-    answer = desk.take(lead, NOW, LOT)
+    answer = intake.take(lead, NOW, LOT)
     assert answer["dealer"]["name"] == place
     assert answer.get("appointment", {}).get("status") == status
-    stored = read(desk.store, "ridgeline", get_lead, answer["lead_id"])
+    stored = read(intake.store, "ridgeline", get_lead, answer["lead_id"])
     assert stored is not None
     assert stored.lead.rooftop == place, "its CRM gets the lead"
-    assert [one.rooftop for one in desk.visits_of(answer["lead_id"])] == ([] if kind is None else [place])
+    assert [one.rooftop for one in intake.visits_of(answer["lead_id"])] == ([] if kind is None else [place])
 
 
 @pytest.mark.requirement("unknown-rooftop", "lead-reply-message")
@@ -62,9 +62,9 @@ def test_the_unit_decides_then_the_buyer_then_what_the_rooftops_offer(
 )
 @pytest.mark.parametrize("members", [{}, {"appointment": visit(at("10:00"))}], ids=["no visit", "a visit"])
 def test_the_message_names_an_unknown_rooftop(
-    counter: OpenCounter, wish: dict[str, Any], told: str | None, members: dict[str, Any]
+    new_intake: OpenIntake, wish: dict[str, Any], told: str | None, members: dict[str, Any]
 ) -> None:
-    message = counter(PROFILE).answer(a_lead(vehicle_of_interest=wish, **members), NOW, LOT).message
+    message = new_intake(PROFILE).answer(a_lead(vehicle_of_interest=wish, **members), NOW, LOT).message
     assert message is not None
     assert len(message) <= MESSAGE_LENGTH
     assert ("no location" in message) == (told is not None)
@@ -72,20 +72,22 @@ def test_the_message_names_an_unknown_rooftop(
 
 
 @pytest.mark.requirement("visit-rooftop")
-def test_an_appraisal_is_no_part_of_a_test_drive_at_another_rooftop_than_the_buyer_names(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
+def test_an_appraisal_is_no_part_of_a_test_drive_at_another_rooftop_than_the_buyer_names(
+    new_intake: OpenIntake,
+) -> None:
+    intake = new_intake(PROFILE)
     sam = a_lead()["customer"]
-    desk.take(asking(visit(at("10:00")), "S1", customer=sam), NOW, LOT)
+    intake.take(asking(visit(at("10:00")), "S1", customer=sam), NOW, LOT)
     wish = {"vehicle_of_interest": {"rooftop": "Ridgeline West"}}
     appraisal = asking(visit(at("10:00"), "trade_in"), None, customer=sam) | wish
-    answer = desk.take(appraisal, NOW, LOT)
-    (kept,) = desk.visits_of(answer["lead_id"])
+    answer = intake.take(appraisal, NOW, LOT)
+    (kept,) = intake.visits_of(answer["lead_id"])
     assert (kept.rooftop, kept.shares) == ("Ridgeline West", None)
 
 
 @pytest.mark.requirement("visit-rooftop")
-def test_a_rooftop_is_a_text(sqlite_shop: Shop) -> None:
-    refused = sqlite_shop.send(a_lead(vehicle_of_interest={"rooftop": 7}))
+def test_a_rooftop_is_a_text(sqlite_dealer: SampleDealer) -> None:
+    refused = sqlite_dealer.send(a_lead(vehicle_of_interest={"rooftop": 7}))
     assert (refused.code, refused.pointer) == ("SCHEMA_VALIDATION_FAILED", "/vehicle_of_interest/rooftop")
-    refused = sqlite_shop.send(a_lead(vehicle_of_interest={"rooftop": "x" * 2001}))
+    refused = sqlite_dealer.send(a_lead(vehicle_of_interest={"rooftop": "x" * 2001}))
     assert (refused.code, refused.pointer) == ("SCHEMA_VALIDATION_FAILED", "/vehicle_of_interest/rooftop")

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.leads.lead_views import confirmation_of
-from tests.skills.counter import TOKEN, Counter
-from tests.skills.shop import a_lead, customer
+from tests.skills.intake_setup import TOKEN, IntakeSetup
+from tests.skills.sample_dealers import a_lead, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, at, rooftop, visit, windows
 from tests.soak import SOAK
 from tests.storage.calls import read, read_at
@@ -31,7 +31,7 @@ from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.outbox import list_deliveries
 
-OpenCounter = Callable[..., Counter]
+OpenIntake = Callable[..., IntakeSetup]
 ROOM: Mapping[VisitKind, VisitRules] = {
     "test_drive": VisitRules(places=50),
     "trade_in": VisitRules(places=50, duration_minutes=30),
@@ -102,15 +102,15 @@ leads_sent = st.builds(
 )
 
 
-def story(at_desk: Counter, dealer_id: str, sequence: Sequence[Sent | None], teller: object) -> list[str]:
+def story(at_desk: IntakeSetup, dealer_id: str, sequence: Sequence[Sent | None], teller: object) -> list[str]:
     """What the sender `teller` is answered, and all that the dealer sees of its leads and sends because of them.
 
     None in the sequence is a lead that is left out. Ids are numbered in the order in which they appear.
     """
     profile = msgspec.structs.replace(PLENTY, id=dealer_id)
     at_desk.store.check_keys(dealer_id)
-    desk = LeadIntake(profile, at_desk.writer, confirms_by_mail=True)
-    counter = Counter(at_desk.url, desk, at_desk.store, at_desk.writer)
+    intake = LeadIntake(profile, at_desk.writer, confirms_by_mail=True)
+    new_intake = IntakeSetup(at_desk.url, intake, at_desk.store, at_desk.writer)
     told: list[object] = []
     own: list[str] = []
     for number, sent in enumerate(sequence):
@@ -118,7 +118,7 @@ def story(at_desk: Counter, dealer_id: str, sequence: Sequence[Sent | None], tel
             continue
         now = NOW + timedelta(minutes=number)
         try:
-            answer = counter.answer(sent.payload(), now, LOT, token=sent.token)
+            answer = new_intake.answer(sent.payload(), now, LOT, token=sent.token)
         except ProtocolError as refusal:
             if sent.sender == teller:
                 told.append((type(refusal), str(refusal)))
@@ -144,8 +144,8 @@ def story(at_desk: Counter, dealer_id: str, sequence: Sequence[Sent | None], tel
 
 
 @pytest.mark.requirement("duplicate-stranger")
-def test_a_senders_leads_are_the_same_with_and_without_those_of_others(counter: OpenCounter) -> None:
-    desk = counter(PLENTY)
+def test_a_senders_leads_are_the_same_with_and_without_those_of_others(new_intake: OpenIntake) -> None:
+    intake = new_intake(PLENTY)
 
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), deadline=None)
     @given(st.lists(leads_sent, min_size=2, max_size=6), st.integers(0, 5))
@@ -154,7 +154,7 @@ def test_a_senders_leads_are_the_same_with_and_without_those_of_others(counter: 
         alone = [sent if sent.sender == teller else None for sent in sequence]
         among = [sent if sent.sender == teller else sent.with_other_vehicle() for sent in sequence]
         number = next(_dealers)
-        among_others = story(desk, f"among-{number}", among, teller)
-        assert among_others == story(desk, f"alone-{number}", alone, teller)
+        among_others = story(intake, f"among-{number}", among, teller)
+        assert among_others == story(intake, f"alone-{number}", alone, teller)
 
     check()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, select
-from tests.skills.counter import Counter
-from tests.skills.shop import customer
-from tests.skills.test_cancellation import OpenCounter, id_of
+from tests.skills.intake_setup import IntakeSetup
+from tests.skills.sample_dealers import customer
+from tests.skills.test_cancellation import OpenIntake, id_of
 from tests.skills.test_customer_actions import cancel, move, see
 from tests.skills.visiting import LOT, NOW, asking, at, listing, rooftop, visit, windows
 from tests.soak import examples
@@ -26,10 +26,10 @@ from dealer_agent.lead_intake.visit_changes import ChangeRefused, ChosenTime
 from dealer_agent.leads.visit_times import Slot, quarters_of
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.storage.appointments import VEHICLE
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.schema import appointments, places
+from dealer_agent.storage.visits import VEHICLE
 
 pytestmark = pytest.mark.requirement("one-vehicle-one-buyer")
 
@@ -52,13 +52,13 @@ TWO_PLACES = Profile(
 
 
 @pytest.fixture
-def desk(counter: OpenCounter) -> Counter:
-    return counter(TWO_PLACES)
+def intake(new_intake: OpenIntake) -> IntakeSetup:
+    return new_intake(TWO_PLACES)
 
 
-def book(desk: Counter, clock: str, stock: str = "N1", lot: Catalogue = LOT, **members: Any) -> dict[str, Any]:
-    """The answer to a new customer who wants to drive a vehicle."""
-    return desk.take(asking(visit(at(clock)), stock, **members), NOW, lot)
+def book(intake: IntakeSetup, clock: str, stock: str = "N1", lot: Catalogue = LOT, **members: Any) -> dict[str, Any]:
+    """The response to a new customer who wants to drive a vehicle."""
+    return intake.take(asking(visit(at(clock)), stock, **members), NOW, lot)
 
 
 def status(answer: dict[str, Any]) -> str:
@@ -66,62 +66,62 @@ def status(answer: dict[str, Any]) -> str:
     return found
 
 
-def vehicle_times(desk: Counter) -> dict[str, set[datetime]]:
+def vehicle_times(intake: IntakeSetup) -> dict[str, set[datetime]]:
     """The quarters of an hour in which each vehicle is taken."""
     taken = defaultdict(set)
-    with create_engine(parsed_url(desk.url)).connect() as connection:
+    with create_engine(parsed_url(intake.url)).connect() as connection:
         of_vehicles = select(places.c.rooftop, places.c.quarter).where(places.c.kind == VEHICLE)
         for vehicle_id, quarter in connection.execute(of_vehicles):
             taken[vehicle_id].add(quarter)
     return taken
 
 
-def test_two_buyers_do_not_get_one_vehicle_at_overlapping_times(desk: Counter) -> None:
+def test_two_buyers_do_not_get_one_vehicle_at_overlapping_times(intake: IntakeSetup) -> None:
     """The times that are proposed are free for the vehicle too. Another vehicle has a place at that time."""
-    assert status(book(desk, "10:00")) == "confirmed"
-    late = book(desk, "10:30")
+    assert status(book(intake, "10:00")) == "confirmed"
+    late = book(intake, "10:30")
     assert late["appointment"]["proposed_times"] == [at("09:00"), at("11:00"), at("11:30")]
-    by_window = desk.take(asking(windows((at("09:30"), at("11:00")))), NOW, LOT)
+    by_window = intake.take(asking(windows((at("09:30"), at("11:00")))), NOW, LOT)
     assert [slot["start"] for slot in by_window["appointment"]["proposed_slots"]] == [
         at("09:00"),
         at("11:00"),
         at("11:30"),
     ]
     for clock, stock in (("10:00", "N2"), ("11:00", "N1"), ("09:00", "N1")):
-        assert status(book(desk, clock, stock)) == "confirmed"
+        assert status(book(intake, clock, stock)) == "confirmed"
 
 
-def test_another_kind_of_visit_and_a_drive_without_a_vehicle_take_none(desk: Counter) -> None:
+def test_another_kind_of_visit_and_a_drive_without_a_vehicle_take_none(intake: IntakeSetup) -> None:
     taken = asking(visit(at("10:00"), "sales")), asking(visit(at("10:00")), None), asking(visit(at("10:00")), None)
     for lead in taken:
-        assert status(desk.take(lead, NOW, LOT)) == "confirmed"
-    assert vehicle_times(desk) == {}
-    assert status(book(desk, "10:00")) == "confirmed"
+        assert status(intake.take(lead, NOW, LOT)) == "confirmed"
+    assert vehicle_times(intake) == {}
+    assert status(book(intake, "10:00")) == "confirmed"
 
 
-def test_a_vehicle_without_a_free_time_is_no_time_at_all(counter: OpenCounter) -> None:
+def test_a_vehicle_without_a_free_time_is_no_time_at_all(new_intake: OpenIntake) -> None:
     """The lead is kept, as for a rooftop without a free place."""
     long: dict[VisitKind, VisitRules] = {"test_drive": VisitRules(duration_minutes=480, horizon_days=7, places=3)}
-    desk = counter(msgspec.structs.replace(TWO_PLACES, rooftops=(rooftop("Ridgeline North", long, "crm"),)))
+    intake = new_intake(msgspec.structs.replace(TWO_PLACES, rooftops=(rooftop("Ridgeline North", long, "crm"),)))
     lot = Catalogue.build([listing("N1", "Ridgeline North")])
     whole_week = windows((at("09:00", 2), at("23:00", 9)))
     for _ in range(7):
-        assert status(desk.take(asking(whole_week), NOW, lot)) == "confirmed"
+        assert status(intake.take(asking(whole_week), NOW, lot)) == "confirmed"
     with pytest.raises(AppointmentTimeUnavailable):
-        desk.take(asking(whole_week), NOW, lot)
+        intake.take(asking(whole_week), NOW, lot)
 
 
 @pytest.mark.requirement("vehicle-in-demand")
-def test_many_strangers_do_not_take_a_vehicle_for_weeks(desk: Counter) -> None:
+def test_many_strangers_do_not_take_a_vehicle_for_weeks(intake: IntakeSetup) -> None:
     """Staff arrange what is over the bound. Other vehicles are not affected, and a confirmed drive can be moved."""
     whole_week = windows((at("09:00", 2), at("23:00", 9)))
-    taken = [desk.take(asking(whole_week), NOW, LOT) for _ in range(63)]
+    taken = [intake.take(asking(whole_week), NOW, LOT) for _ in range(63)]
     assert [status(answer) for answer in taken] == ["confirmed"] * MOST_DRIVES + ["requested"] * (63 - MOST_DRIVES)
-    assert [len(quarters) for quarters in vehicle_times(desk).values()] == [4 * MOST_DRIVES]
-    assert status(book(desk, "10:00", "N2")) == "confirmed"
-    move(desk, taken[0], at("16:00", 6))
-    cancel(desk, taken[1])
-    assert [status(desk.take(asking(whole_week), NOW, LOT)) for _ in range(2)] == ["confirmed", "requested"]
+    assert [len(quarters) for quarters in vehicle_times(intake).values()] == [4 * MOST_DRIVES]
+    assert status(book(intake, "10:00", "N2")) == "confirmed"
+    move(intake, taken[0], at("16:00", 6))
+    cancel(intake, taken[1])
+    assert [status(intake.take(asking(whole_week), NOW, LOT)) for _ in range(2)] == ["confirmed", "requested"]
 
 
 @pytest.mark.parametrize(
@@ -129,60 +129,60 @@ def test_many_strangers_do_not_take_a_vehicle_for_weeks(desk: Counter) -> None:
     [{"vin": "1HGCY2F5XRA000001"}, {"stock": "N9"}, {"vehicle_id": "unit-9"}],
     ids=["VIN", "stock number", "vehicle_id"],
 )
-def test_a_vehicle_is_one_whatever_names_it_and_wherever_it_is(desk: Counter, named: dict[str, str]) -> None:
+def test_a_vehicle_is_one_whatever_names_it_and_wherever_it_is(intake: IntakeSetup, named: dict[str, str]) -> None:
     """It moved to the other rooftop between the two requests."""
     here, there = (
         Catalogue.build([listing("N9", place, vehicle_id="unit-9", vin="1HGCY2F5XRA000001")])
         for place in ("Ridgeline North", "Ridgeline South")
     )
-    assert status(book(desk, "10:00", "N9", here)) == "confirmed"
-    second = desk.take(asking(visit(at("10:00")), None, vehicle_of_interest=named), NOW, there)
+    assert status(book(intake, "10:00", "N9", here)) == "confirmed"
+    second = intake.take(asking(visit(at("10:00")), None, vehicle_of_interest=named), NOW, there)
     assert (status(second), second["dealer"]["name"]) == ("proposed", "Ridgeline South")
 
 
-def test_a_customer_moves_the_own_drive_to_an_overlapping_time_and_not_to_that_of_another(desk: Counter) -> None:
-    mine, other = book(desk, "10:00"), book(desk, "12:00")
-    free = {slot.start.strftime("%H:%M") for slot in see(desk, mine).free if slot.start.day == 3}
+def test_a_customer_moves_the_own_drive_to_an_overlapping_time_and_not_to_that_of_another(intake: IntakeSetup) -> None:
+    mine, other = book(intake, "10:00"), book(intake, "12:00")
+    free = {slot.start.strftime("%H:%M") for slot in see(intake, mine).free if slot.start.day == 3}
     assert {"09:30", "10:30", "11:00", "13:00"} <= free
     assert free.isdisjoint({"11:30", "12:00", "12:30"})
     with pytest.raises(TimeNotFree):
-        move(desk, mine, at("11:30"))
-    move(desk, mine, at("10:30"))
+        move(intake, mine, at("11:30"))
+    move(intake, mine, at("10:30"))
     with pytest.raises(TimeNotFree):
-        move(desk, other, at("11:00"))
-    assert status(book(desk, "09:30")) == "confirmed", "the first half hour is free again"
+        move(intake, other, at("11:00"))
+    assert status(book(intake, "09:30")) == "confirmed", "the first half hour is free again"
 
 
-def test_a_buyer_asks_again_for_an_overlapping_time(desk: Counter) -> None:
+def test_a_buyer_asks_again_for_an_overlapping_time(intake: IntakeSetup) -> None:
     sam = customer(email="sam@example.com")
-    first, second = (book(desk, clock, customer=sam) for clock in ("10:00", "10:30"))
+    first, second = (book(intake, clock, customer=sam) for clock in ("10:00", "10:30"))
     assert (first["lead_id"], status(second)) == (second["lead_id"], "confirmed")
-    assert vehicle_times(desk)["stock-N1"] == {
+    assert vehicle_times(intake)["stock-N1"] == {
         NOW.replace(day=3, hour=16, minute=30) + quarter * timedelta(minutes=15) for quarter in range(4)
     }
 
 
-def test_no_force_lets_staff_give_a_vehicle_away_twice(desk: Counter) -> None:
-    first, second = book(desk, "10:00"), book(desk, "12:00")
+def test_no_force_lets_staff_give_a_vehicle_away_twice(intake: IntakeSetup) -> None:
+    first, second = book(intake, "10:00"), book(intake, "12:00")
     onto = ChosenTime(start=datetime.fromisoformat(at("10:40")), forced=True)
     with pytest.raises(ChangeRefused, match=f"visit {id_of(first)}. Choose another time, or move or cancel that visit"):
-        desk.desk.change_visit(lambda staff: staff.move(id_of(second), onto), notify=True, now=SOON)
+        intake.intake.change_visit(lambda staff: staff.move(id_of(second), onto), notify=True, now=SOON)
     own = ChosenTime(start=datetime.fromisoformat(at("12:10")))
-    desk.desk.change_visit(lambda staff: staff.move(id_of(second), own), notify=True, now=SOON)
-    assert status(book(desk, "13:00")) == "proposed", "staff took the vehicle until ten past one"
-    desk.cancel_visit(first, SOON)
-    desk.desk.change_visit(
+    intake.intake.change_visit(lambda staff: staff.move(id_of(second), own), notify=True, now=SOON)
+    assert status(book(intake, "13:00")) == "proposed", "staff took the vehicle until ten past one"
+    intake.cancel_visit(first, SOON)
+    intake.intake.change_visit(
         lambda staff: staff.arrange(first["lead_id"], "test_drive", ChosenTime(start=onto.start)), notify=True, now=SOON
     )
-    assert status(book(desk, "10:00")) == "proposed"
+    assert status(book(intake, "10:00")) == "proposed"
 
 
-def test_a_cancelled_drive_and_an_erased_customer_free_the_vehicle(desk: Counter) -> None:
-    cancelled, erased = book(desk, "10:00"), book(desk, "12:00")
-    cancel(desk, cancelled)
-    lock_at(SOON, desk.store, "ridgeline", erase_lead, erased["lead_id"])
-    assert vehicle_times(desk) == {}
-    assert [status(book(desk, clock)) for clock in ("10:00", "12:00")] == ["confirmed", "confirmed"]
+def test_a_cancelled_drive_and_an_erased_customer_free_the_vehicle(intake: IntakeSetup) -> None:
+    cancelled, erased = book(intake, "10:00"), book(intake, "12:00")
+    cancel(intake, cancelled)
+    lock_at(SOON, intake.store, "ridgeline", erase_lead, erased["lead_id"])
+    assert vehicle_times(intake) == {}
+    assert [status(book(intake, clock)) for clock in ("10:00", "12:00")] == ["confirmed", "confirmed"]
 
 
 clocks = st.sampled_from([f"{hour:02}:{minute}" for hour in range(9, 13) for minute in ("00", "15", "30")])
@@ -195,16 +195,16 @@ steps = st.one_of(
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(steps, min_size=4, max_size=14))
 def test_whatever_buyers_customers_and_staff_do_no_vehicle_has_two_visits_at_once(
-    desk: Counter, steps: list[tuple[str, str, Any, int]]
+    intake: IntakeSetup, steps: list[tuple[str, str, Any, int]]
 ) -> None:
     """A vehicle is taken exactly while it has a confirmed test drive."""
     answers: list[dict[str, Any]] = []
     for what, clock, which, minutes in steps:
         if what == "book":
-            answers.append(desk.take(asking(visit(at(clock), duration_minutes=minutes), which), NOW, LOT))
+            answers.append(intake.take(asking(visit(at(clock), duration_minutes=minutes), which), NOW, LOT))
         elif answers:
-            _change(desk, what, clock, answers[which % len(answers)])
-    with create_engine(parsed_url(desk.url)).connect() as connection:
+            _change(intake, what, clock, answers[which % len(answers)])
+    with create_engine(parsed_url(intake.url)).connect() as connection:
         drives = connection.execute(
             select(appointments.c.vehicle_id, appointments.c.starts_at, appointments.c.ends_at)
             .where(appointments.c.status == "confirmed")
@@ -216,24 +216,24 @@ def test_whatever_buyers_customers_and_staff_do_no_vehicle_has_two_visits_at_onc
         assert all(one.ends_at <= other.starts_at for one, other in pairwise(of_vehicle))
         for drive in of_vehicle:
             taken[vehicle_id].update(quarters_of(Slot(drive.starts_at, drive.ends_at)))
-    assert vehicle_times(desk) == {vehicle_id: quarters for vehicle_id, quarters in taken.items() if quarters}
+    assert vehicle_times(intake) == {vehicle_id: quarters for vehicle_id, quarters in taken.items() if quarters}
 
 
-def _change(desk: Counter, what: str, clock: str, answer: dict[str, Any]) -> None:
+def _change(intake: IntakeSetup, what: str, clock: str, answer: dict[str, Any]) -> None:
     """Does something with the newest visit of an answered lead, unless it is refused."""
-    newest = desk.visits_of(answer["lead_id"])[-1]
+    newest = intake.visits_of(answer["lead_id"])[-1]
     link = answer | {"appointment": {"appointment_id": newest.appointment_id}}
     time = ChosenTime(start=datetime.fromisoformat(at(clock)), forced=True)
     try:
         if what == "move":
-            move(desk, link, at(clock))
+            move(intake, link, at(clock))
         elif what == "cancel":
-            cancel(desk, link)
+            cancel(intake, link)
         elif what == "erase":
-            lock_at(SOON, desk.store, "ridgeline", erase_lead, answer["lead_id"])
+            lock_at(SOON, intake.store, "ridgeline", erase_lead, answer["lead_id"])
         else:
             again = "move" if newest.status == "confirmed" else "confirm"
-            desk.desk.change_visit(
+            intake.intake.change_visit(
                 lambda staff: getattr(staff, again)(newest.appointment_id, time), notify=False, now=SOON
             )
     except (TimeNotFree, VisitEnded, ChangeRefused):

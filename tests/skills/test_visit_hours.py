@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.skills.counter import Counter
+from tests.skills.intake_setup import IntakeSetup
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit
 
 from dealer_agent.dealers.opening import Holidays, SpecialDay, WeekHours
 from dealer_agent.dealers.profile import VisitRules
 
-OpenCounter = Callable[..., Counter]
+OpenIntake = Callable[..., IntakeSetup]
 
 LATE = replace(
     PROFILE.rooftops[0],
@@ -29,8 +29,8 @@ LATE_PROFILE = replace(PROFILE, rooftops=(LATE, *PROFILE.rooftops[1:]))
 
 
 @pytest.mark.requirement("confirm-in-hours")
-def test_a_visit_lies_inside_one_stretch_of_the_hours_of_its_day(counter: OpenCounter) -> None:
-    desk = counter(LATE_PROFILE)
+def test_a_visit_lies_inside_one_stretch_of_the_hours_of_its_day(new_intake: OpenIntake) -> None:
+    intake = new_intake(LATE_PROFILE)
     asked = {
         at("11:00"): "confirmed",
         at("11:30"): "proposed",
@@ -55,16 +55,18 @@ def test_a_visit_lies_inside_one_stretch_of_the_hours_of_its_day(counter: OpenCo
         "2026-04-02T17:00:00-05:00": "confirmed",
         "2026-04-03T10:00:00-05:00": "proposed",
     }
-    given = {time: desk.take(asking(visit(time)), NOW, LOT)["appointment"]["status"] for time in asked}
+    given = {time: intake.take(asking(visit(time)), NOW, LOT)["appointment"]["status"] for time in asked}
     assert given == asked
 
 
-def test_the_message_names_the_closing_time_after_midnight_and_the_opening_after_a_break(counter: OpenCounter) -> None:
-    desk = counter(LATE_PROFILE)
+def test_the_message_names_the_closing_time_after_midnight_and_the_opening_after_a_break(
+    new_intake: OpenIntake,
+) -> None:
+    intake = new_intake(LATE_PROFILE)
     told = {}
     for hours_later in (3.5, 12, 16, 48):
         now = NOW + timedelta(hours=hours_later)
-        message = desk.answer(asking(visit(kind="service")), now, LOT).message
+        message = intake.answer(asking(visit(kind="service")), now, LOT).message
         assert message is not None
         told[hours_later] = message.split("service visit. ")[1]
     assert told == {

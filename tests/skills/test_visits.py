@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.skills.counter import Counter
-from tests.skills.shop import BINDINGS, Shop, a_lead, consent, customer, open_shop
+from tests.skills.intake_setup import IntakeSetup
+from tests.skills.sample_dealers import BINDINGS, SampleDealer, a_lead, consent, customer, open_sample_dealer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, rooftop, visit, windows
 from tests.storage.calls import read
 
@@ -15,7 +15,7 @@ from dealer_agent.dealers.profile import Deliver, Profile, VisitRules
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 from dealer_agent.storage.leads import get_lead
 
-OpenCounter = Callable[..., Counter]
+OpenIntake = Callable[..., IntakeSetup]
 
 
 @pytest.mark.requirement("confirmed-at", "confirmed-window")
@@ -43,15 +43,15 @@ OpenCounter = Callable[..., Counter]
     ],
 )
 def test_a_free_time_is_confirmed_in_the_form_in_which_it_was_asked(
-    counter: OpenCounter, appointment: dict[str, Any], told: dict[str, Any], starts: float
+    new_intake: OpenIntake, appointment: dict[str, Any], told: dict[str, Any], starts: float
 ) -> None:
-    desk = counter(PROFILE)
+    intake = new_intake(PROFILE)
     lead = asking(appointment)
-    answer = desk.take(lead, NOW, LOT)
+    answer = intake.take(lead, NOW, LOT)
     assert answer["status"] == "received"
     reply = answer["appointment"]
     assert reply == {"appointment_id": reply["appointment_id"], "status": "confirmed"} | told
-    (kept,) = desk.visits_of(answer["lead_id"])
+    (kept,) = intake.visits_of(answer["lead_id"])
     assert (kept.appointment_id, kept.status, kept.kind) == (reply["appointment_id"], "confirmed", "test_drive")
     assert kept.rooftop == answer["dealer"]["name"] == "Ridgeline North"
     assert kept.starts_at == NOW.replace(day=3, hour=0) + timedelta(hours=starts)
@@ -66,25 +66,25 @@ def test_a_free_time_is_confirmed_in_the_form_in_which_it_was_asked(
     "confirmed-at",
     "confirmed-window",
 )
-def test_a_taken_time_is_not_given_again_and_three_near_ones_are_proposed(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    assert desk.take(asking(visit(at("12:00"))), NOW, LOT)["appointment"]["status"] == "confirmed"
-    late = desk.take(asking(visit(at("12:30")), stock="N2"), NOW, LOT)
+def test_a_taken_time_is_not_given_again_and_three_near_ones_are_proposed(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    assert intake.take(asking(visit(at("12:00"))), NOW, LOT)["appointment"]["status"] == "confirmed"
+    late = intake.take(asking(visit(at("12:30")), stock="N2"), NOW, LOT)
     assert late["status"] == "received"
     assert late["appointment"]["status"] == "proposed"
     assert late["appointment"]["proposed_times"] == [at("11:00"), at("13:00"), at("13:30")]
-    by_window = desk.take(asking(windows((at("12:00"), at("13:00")))), NOW, LOT)
+    by_window = intake.take(asking(windows((at("12:00"), at("13:00")))), NOW, LOT)
     assert by_window["appointment"]["proposed_slots"] == [
         {"start": at("10:30"), "end": at("11:30")},
         {"start": at("11:00"), "end": at("12:00")},
         {"start": at("13:00"), "end": at("14:00")},
     ]
     for lead in (late, by_window):
-        (kept,) = desk.visits_of(lead["lead_id"])
+        (kept,) = intake.visits_of(lead["lead_id"])
         assert (kept.status, kept.starts_at) == ("proposed", None)
     for time in ("11:00", "13:00"):
         # What was only proposed is nobody's.
-        assert desk.take(asking(visit(at(time))), NOW, LOT)["appointment"]["status"] == "confirmed"
+        assert intake.take(asking(visit(at(time))), NOW, LOT)["appointment"]["status"] == "confirmed"
 
 
 @pytest.mark.requirement("confirm-notice", "confirm-in-hours")
@@ -98,9 +98,9 @@ def test_a_taken_time_is_not_given_again_and_three_near_ones_are_proposed(counte
     ],
 )
 def test_nothing_is_confirmed_before_the_notice_or_outside_the_hours(
-    counter: OpenCounter, time: str, proposed: list[str]
+    new_intake: OpenIntake, time: str, proposed: list[str]
 ) -> None:
-    reply = counter(PROFILE).take(asking(visit(time)), NOW, LOT)["appointment"]
+    reply = new_intake(PROFILE).take(asking(visit(time)), NOW, LOT)["appointment"]
     assert (reply["status"], reply["proposed_times"]) == ("proposed", proposed)
 
 
@@ -119,15 +119,15 @@ def test_nothing_is_confirmed_before_the_notice_or_outside_the_hours(
     ],
 )
 def test_the_vehicles_rooftop_is_visited_else_the_first_that_books_such_visits(
-    counter: OpenCounter, stock: str | None, kind: str, place: str, status: str
+    new_intake: OpenIntake, stock: str | None, kind: str, place: str, status: str
 ) -> None:
     """A kind of visit that the rooftop does not book is arranged by people: `requested`."""
-    desk = counter(PROFILE)
-    answer = desk.take(asking(visit(at("10:00"), kind), stock), NOW, LOT)
+    intake = new_intake(PROFILE)
+    answer = intake.take(asking(visit(at("10:00"), kind), stock), NOW, LOT)
     assert (answer["dealer"]["name"], answer["appointment"]["status"]) == (place, status)
-    (kept,) = desk.visits_of(answer["lead_id"])
+    (kept,) = intake.visits_of(answer["lead_id"])
     assert (kept.rooftop, kept.status) == (place, status)
-    found = read(desk.store, "ridgeline", get_lead, answer["lead_id"])
+    found = read(intake.store, "ridgeline", get_lead, answer["lead_id"])
     assert found is not None
     assert found.lead.rooftop == place, "its CRM gets the lead"
 
@@ -151,24 +151,24 @@ def test_the_vehicles_rooftop_is_visited_else_the_first_that_books_such_visits(
         {"appointment_type": "test_drive", "requested_windows": [{"start": at("17:30")}] * 1000},
     ],
 )
-def test_whatever_time_is_asked_for_there_is_an_answer(counter: OpenCounter, appointment: dict[str, Any]) -> None:
+def test_whatever_time_is_asked_for_there_is_an_answer(new_intake: OpenIntake, appointment: dict[str, Any]) -> None:
     """A time in the past is no error, nor is any other (docs/protocol.md#appointments)."""
-    reply = counter(PROFILE).take(asking(appointment), NOW, LOT)["appointment"]
+    reply = new_intake(PROFILE).take(asking(appointment), NOW, LOT)["appointment"]
     assert (reply["status"], len(reply.get("proposed_times") or reply["proposed_slots"])) == ("proposed", 3)
 
 
-def test_every_moment_between_now_and_the_end_of_time_is_the_earliest_that_is_free(counter: OpenCounter) -> None:
+def test_every_moment_between_now_and_the_end_of_time_is_the_earliest_that_is_free(new_intake: OpenIntake) -> None:
     wide = windows(("0002-01-01T00:00:00Z", "9998-12-31T23:59:59Z"))
-    reply = counter(PROFILE).take(asking(wide), NOW, LOT)["appointment"]
+    reply = new_intake(PROFILE).take(asking(wide), NOW, LOT)["appointment"]
     assert reply["confirmed_window"] == {"start": at("11:00", 2), "end": at("12:00", 2)}
 
 
 @pytest.mark.requirement("no-time-requested")
-def test_a_visit_without_a_time_takes_no_place(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    reply = desk.take(asking(visit()), NOW, LOT)["appointment"]
+def test_a_visit_without_a_time_takes_no_place(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    reply = intake.take(asking(visit()), NOW, LOT)["appointment"]
     assert reply == {"appointment_id": reply["appointment_id"], "status": "requested"}
-    assert desk.take(asking(visit(at("10:00"))), NOW, LOT)["appointment"]["status"] == "confirmed"
+    assert intake.take(asking(visit(at("10:00"))), NOW, LOT)["appointment"]["status"] == "confirmed"
 
 
 FULL = Profile(
@@ -181,32 +181,32 @@ FULL = Profile(
 
 
 @pytest.mark.requirement("error-appointment-time-unavailable", "no-time-available")
-def test_where_no_time_is_left_the_lead_is_kept_and_delivered_and_the_error_names_it(counter: OpenCounter) -> None:
-    desk = counter(FULL)
-    first = desk.take(asking(visit(at("09:00"))), NOW, LOT)
+def test_where_no_time_is_left_the_lead_is_kept_and_delivered_and_the_error_names_it(new_intake: OpenIntake) -> None:
+    intake = new_intake(FULL)
+    first = intake.take(asking(visit(at("09:00"))), NOW, LOT)
     assert first["appointment"]["status"] == "confirmed"
     lead = asking(visit(at("09:00")), message="Hello")
     with pytest.raises(AppointmentTimeUnavailable) as refused:
-        desk.take(lead, NOW, LOT)
+        intake.take(lead, NOW, LOT)
     lead_id = refused.value.details["lead_id"]
     assert refused.value.message.startswith("Ridgeline North has your request. No time can be booked at present.")
-    (kept,) = desk.visits_of(lead_id)
+    (kept,) = intake.visits_of(lead_id)
     assert (kept.status, kept.starts_at) == ("unavailable", None)
-    stored = read(desk.store, "ridgeline", get_lead, lead_id)
+    stored = read(intake.store, "ridgeline", get_lead, lead_id)
     assert stored is not None
     assert [len(stored.consents), len(stored.events)] == [1, 0]
-    sent = [(row.kind, row.channel) for row in desk.deliveries() if row.lead_id == lead_id]
+    sent = [(row.kind, row.channel) for row in intake.deliveries() if row.lead_id == lead_id]
     assert sent == [("lead", "north")]
     with pytest.raises(AppointmentTimeUnavailable) as again:
-        desk.take(lead, NOW, LOT)
+        intake.take(lead, NOW, LOT)
     assert again.value.details["lead_id"] == lead_id, "sent again, it is the same lead"
     assert "has your earlier request" in again.value.message
 
-    desk.cancel_visit(first, NOW)
-    answer = desk.take(lead, NOW, LOT)
+    intake.cancel_visit(first, NOW)
+    answer = intake.take(lead, NOW, LOT)
     assert (answer["lead_id"], answer["status"]) == (lead_id, "duplicate")
     assert answer["appointment"]["confirmed_at"] == at("09:00")
-    assert [one.status for one in desk.visits_of(lead_id)] == ["replaced", "confirmed"]
+    assert [one.status for one in intake.visits_of(lead_id)] == ["replaced", "confirmed"]
 
 
 @pytest.mark.parametrize("confirms", [True, False])
@@ -227,37 +227,39 @@ def test_where_no_time_is_left_the_lead_is_kept_and_delivered_and_the_error_name
     ],
 )
 def test_a_lead_goes_to_its_rooftops_channels_its_people_and_where_agreed_to_the_customer(
-    counter: OpenCounter, confirms: bool, members: dict[str, Any], mailed: bool
+    new_intake: OpenIntake, confirms: bool, members: dict[str, Any], mailed: bool
 ) -> None:
     north = msgspec.structs.replace(
         PROFILE.rooftops[0],
         deliver=Deliver(directory=PROFILE.rooftops[0].deliver.directory, notify=("sales@example.com",)),
     )
-    desk = counter(msgspec.structs.replace(PROFILE, rooftops=(north, *PROFILE.rooftops[1:])), confirms_by_mail=confirms)
+    intake = new_intake(
+        msgspec.structs.replace(PROFILE, rooftops=(north, *PROFILE.rooftops[1:])), confirms_by_mail=confirms
+    )
     lead = a_lead(**({"appointment": visit(at("10:00")), "vehicle_of_interest": {"stock": "N1"}} | members))
-    answer = desk.take(lead, NOW, LOT)
-    sent = {(row.lead_id, row.rooftop, row.kind, row.channel, row.event_id) for row in desk.deliveries()}
+    answer = intake.take(lead, NOW, LOT)
+    sent = {(row.lead_id, row.rooftop, row.kind, row.channel, row.event_id) for row in intake.deliveries()}
     expected = [("lead", "north", None), ("notify", "notify", None)]
     if mailed and confirms:
         expected.append(("confirm", "customer", answer["appointment"]["appointment_id"]))
     assert sent == {(answer["lead_id"], "Ridgeline North", *row) for row in expected}
-    assert len(desk.deliveries()) == len(expected)
+    assert len(intake.deliveries()) == len(expected)
 
 
-def test_the_message_has_the_time_on_the_rooftops_clock(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
+def test_the_message_has_the_time_on_the_rooftops_clock(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
     lead = asking(visit("2026-03-03T16:00:00Z"), trade_in={"make": "Ford"})
-    assert desk.answer(lead, NOW, LOT).message == (
+    assert intake.answer(lead, NOW, LOT).message == (
         "Your test drive of the 2024 Honda Civic is confirmed for Tuesday, March 3 at 10:00 AM (Central time) "
         "at Ridgeline North. Your trade-in will be appraised during the same visit."
     )
-    assert desk.answer(asking(visit(at("10:00"))), NOW, LOT).message == (
+    assert intake.answer(asking(visit(at("10:00"))), NOW, LOT).message == (
         "Ridgeline North has your request. "
         "Your test drive of the 2024 Honda Civic cannot be booked for the time you asked for. "
         "You could come on Tuesday, March 3 at 9:00 AM, Tuesday, March 3 at 11:00 AM, or "
         "Tuesday, March 3 at 11:30 AM (Central time). Nothing is booked until you ask for one of these times."
     )
-    assert desk.answer(a_lead(), NOW.replace(hour=4), LOT).message == (
+    assert intake.answer(a_lead(), NOW.replace(hour=4), LOT).message == (
         "Ridgeline North has your request. Someone will contact you. "
         "We open again on Monday, March 2 at 9:00 AM (Central time)."
     )
@@ -270,10 +272,10 @@ def a_customer() -> dict[str, Any]:
     return {"customer": customer(email="sam@example.com")}
 
 
-def test_a_trade_in_beside_a_test_drive_is_part_of_the_visit(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    answer = desk.take(asking(visit(at("10:00")), "S1", trade_in={"make": "Ford"}), NOW, LOT)
-    assert [kept.kind for kept in desk.visits_of(answer["lead_id"])] == ["test_drive"]
+def test_a_trade_in_beside_a_test_drive_is_part_of_the_visit(new_intake: OpenIntake) -> None:
+    intake = new_intake(PROFILE)
+    answer = intake.take(asking(visit(at("10:00")), "S1", trade_in={"make": "Ford"}), NOW, LOT)
+    assert [kept.kind for kept in intake.visits_of(answer["lead_id"])] == ["test_drive"]
 
 
 @pytest.mark.parametrize(
@@ -303,20 +305,20 @@ def test_a_trade_in_beside_a_test_drive_is_part_of_the_visit(counter: OpenCounte
 )
 @pytest.mark.parametrize("stock", [None, "S1"])
 def test_a_later_appraisal_whose_time_lies_in_the_customers_test_drive_shares_its_visit(
-    counter: OpenCounter, appointment: dict[str, Any], told: dict[str, Any], shared: bool, stock: str | None
+    new_intake: OpenIntake, appointment: dict[str, Any], told: dict[str, Any], shared: bool, stock: str | None
 ) -> None:
     """With the same lead (one vehicle) or with another of theirs (none): it takes no place of its own."""
-    desk = counter(PROFILE)
-    drive = desk.take(asking(visit(at("10:00")), "S1", **a_customer()), NOW, LOT)
-    answer = desk.take(asking(appointment, stock, **a_customer()), NOW + timedelta(minutes=1), LOT)
+    intake = new_intake(PROFILE)
+    drive = intake.take(asking(visit(at("10:00")), "S1", **a_customer()), NOW, LOT)
+    answer = intake.take(asking(appointment, stock, **a_customer()), NOW + timedelta(minutes=1), LOT)
     assert (answer["lead_id"] == drive["lead_id"]) == (stock == "S1")
     reply = answer["appointment"]
     assert reply == {"appointment_id": reply["appointment_id"], "status": "confirmed"} | told
-    kept = next(one for one in desk.visits_of(answer["lead_id"]) if one.kind == "trade_in")
+    kept = next(one for one in intake.visits_of(answer["lead_id"]) if one.kind == "trade_in")
     assert kept.rooftop == "Ridgeline South"
     assert kept.shares == (drive["appointment"]["appointment_id"] if shared else None)
-    assert desk.places("trade_in") == (0 if shared else 2), "quarters of an hour"
-    assert [one.status for one in desk.visits_of(drive["lead_id"]) if one.kind == "test_drive"] == ["confirmed"]
+    assert intake.places("trade_in") == (0 if shared else 2), "quarters of an hour"
+    assert [one.status for one in intake.visits_of(drive["lead_id"]) if one.kind == "test_drive"] == ["confirmed"]
 
 
 @pytest.mark.parametrize(
@@ -328,13 +330,13 @@ def test_a_later_appraisal_whose_time_lies_in_the_customers_test_drive_shares_it
     ],
 )
 def test_an_appraisal_is_no_part_of_a_test_drive_where_none_are_booked_or_elsewhere(
-    counter: OpenCounter, drive: str, stock: str | None, place: str, status: str
+    new_intake: OpenIntake, drive: str, stock: str | None, place: str, status: str
 ) -> None:
-    desk = counter(PROFILE)
-    desk.take(asking(visit(at("10:00")), drive, **a_customer()), NOW, LOT)
-    appraisal = desk.take(asking(visit(at("10:00"), TRADE), stock, **a_customer()), NOW, LOT)
+    intake = new_intake(PROFILE)
+    intake.take(asking(visit(at("10:00")), drive, **a_customer()), NOW, LOT)
+    appraisal = intake.take(asking(visit(at("10:00"), TRADE), stock, **a_customer()), NOW, LOT)
     assert (appraisal["dealer"]["name"], appraisal["appointment"]["status"]) == (place, status)
-    assert [one.shares for one in desk.visits_of(appraisal["lead_id"]) if one.kind == "trade_in"] == [None]
+    assert [one.shares for one in intake.visits_of(appraisal["lead_id"]) if one.kind == "trade_in"] == [None]
 
 
 BOOKS = """
@@ -353,27 +355,27 @@ horizon_days = 2
 
 
 @pytest.fixture
-def booked_shop(database_url: str) -> Any:
+def booked_dealer(database_url: str) -> Any:
     """The dealer on the air, one of whose rooftops books one test drive a day, for two days."""
-    with open_shop(database_url, rooftop_settings=BOOKS) as shop:
-        yield shop
+    with open_sample_dealer(database_url, rooftop_settings=BOOKS) as sample_dealer:
+        yield sample_dealer
 
 
 @pytest.mark.requirement("error-appointment-time-unavailable", "no-time-available")
 @pytest.mark.parametrize("binding", BINDINGS)
-def test_both_bindings_say_that_no_time_is_to_be_had(booked_shop: Shop, binding: str) -> None:
+def test_both_bindings_say_that_no_time_is_to_be_had(booked_dealer: SampleDealer, binding: str) -> None:
     anytime = {"appointment_type": "test_drive", "appointment_at": "2020-01-01T12:00:00Z"}
     for _ in range(10):
-        answer = booked_shop.send(a_lead(appointment=anytime), binding)
+        answer = booked_dealer.send(a_lead(appointment=anytime), binding)
         if answer.data is None:
             break
         nearest = answer.data["appointment"]["proposed_times"][0]
         asked = {"appointment_type": "test_drive", "appointment_at": nearest}
-        booked = (booked_shop.send(a_lead(appointment=asked), binding).data or {})["appointment"]
+        booked = (booked_dealer.send(a_lead(appointment=asked), binding).data or {})["appointment"]
         assert (booked["status"], booked["confirmed_at"]) == ("confirmed", nearest)
     assert (answer.status, answer.code) == (409 if binding == "http" else 200, "APPOINTMENT_TIME_UNAVAILABLE")
     assert answer.error is not None
     assert (answer.error["retryable"], answer.pointer) == (False, "/appointment")
-    kept = booked_shop.get_lead(answer.error["details"]["lead_id"])
+    kept = booked_dealer.get_lead(answer.error["details"]["lead_id"])
     assert kept.lead.status == "received"
-    assert [one.status for one in booked_shop.visits_of(kept.lead.lead_id)] == ["unavailable"]
+    assert [one.status for one in booked_dealer.visits_of(kept.lead.lead_id)] == ["unavailable"]

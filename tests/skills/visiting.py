@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import UNSET, UnsetType
-from tests.skills.shop import a_lead
+from tests.skills.sample_dealers import a_lead
 
 from dealer_agent.dealers.opening import WeekHours
 from dealer_agent.dealers.profile import (
     DealerRooftop,
     Deliver,
-    DirectoryChannel,
+    FolderChannel,
     Profile,
     VisitRules,
 )
@@ -31,7 +31,7 @@ def rooftop(name: str, visits: Mapping[VisitKind, VisitRules], channel: str) -> 
         timezone="America/Chicago",
         hours={"sales": DAILY},
         visits=dict(visits),
-        deliver=Deliver(directory=(DirectoryChannel(name=channel, path="leads"),)),
+        deliver=Deliver(directory=(FolderChannel(name=channel, path="leads"),)),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.storage.current import make_current
-from tests.storage.samples import VAULT
+from tests.storage.samples import CIPHER
 
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
@@ -13,7 +13,7 @@ from dealer_agent.storage.store import Store
 @pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
     make_current(database_url)
-    with Store.open(database_url, VAULT) as opened:
+    with Store.open(database_url, CIPHER) as opened:
         yield opened
 
 

@@ -8,7 +8,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 from tests.storage.calls import at_time, read
-from tests.storage.samples import DEALER, MONDAY, VAULT, first_answer, import_rows, row, storing
+from tests.storage.samples import CIPHER, DEALER, MONDAY, first_answer, import_rows, row, storing
 from ulid import ULID
 
 from dealer_agent.storage.idempotency import find_idempotent
@@ -23,7 +23,7 @@ SIZES = (400, 600)
 
 
 def submit_once(name: str, key: str | None, contact: str) -> Callable[[Transaction], str]:
-    """A job as lead.submit makes it: the answer to a key, else the first lead of this customer, else a new lead."""
+    """A job as lead.submit makes it: the response to a key, else the first lead of this customer, else a new lead."""
 
     def job(tx: Transaction) -> str:
         if key is not None:
@@ -46,7 +46,7 @@ def race(url: str, racer: str, start: Barrier, rounds: int, answers: Any) -> Non
     """
     start.wait(240)
     answers.put(("migrated", migrate(url)))
-    with Store.open(url, VAULT) as store:
+    with Store.open(url, CIPHER) as store:
         writer = store.lead_writer()
         for turn in range(rounds):
             one_key = turn % 2 == 0
@@ -59,7 +59,7 @@ def race(url: str, racer: str, start: Barrier, rounds: int, answers: Any) -> Non
 
 def work_for_ever(url: str) -> None:
     """Imports one file after the other, and submits leads from several threads. Says what is stored once it is."""
-    with Store.open(url, VAULT) as store:
+    with Store.open(url, CIPHER) as store:
         writer = store.lead_writer()
 
         def submit() -> None:

@@ -22,8 +22,8 @@ from dealer_agent.storage.transaction import Transaction
 
 DEALER = "ridgeline"
 MONDAY = datetime(2026, 3, 2, 9, 30, 0, 123456, tzinfo=UTC)
-KEYRING = Keyring((("k-first", bytes(range(32))),), lasting=bytes(range(64, 96)))
-VAULT = Cipher(KEYRING)
+KEYRING = Keyring((("k-first", bytes(range(32))),), permanent=bytes(range(64, 96)))
+CIPHER = Cipher(KEYRING)
 NO_NOTICES = Profile(
     id=DEALER,
     name="Ridgeline Motors",

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.operators import eq
 from sqlalchemy.sql.visitors import iterate, replacement_traverse
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, KEYRING, VAULT, import_rows, row, storing
+from tests.storage.samples import CIPHER, DEALER, KEYRING, import_rows, row, storing
 
 import dealer_agent.storage
 from dealer_agent.encryption import Cipher, Keyring
@@ -71,11 +71,11 @@ def statements_made_on_the_way(url: str) -> dict[str, Statement]:
     make_current(url)
     known = list(statements_of_modules().values())
     made: dict[str, Statement] = {}
-    with Store.open(url, VAULT) as store:
+    with Store.open(url, CIPHER) as store:
         import_rows(store, [row("V1")])
         with store.lock(DEALER) as tx:
             storing("L1")(tx)
-    renewed = Cipher(Keyring((("k-second", bytes(32)), *KEYRING.keys), lasting=KEYRING.lasting))
+    renewed = Cipher(Keyring((("k-second", bytes(32)), *KEYRING.keys), permanent=KEYRING.permanent))
     with Store.open(url, renewed) as store:
 
         @event.listens_for(store._reader, "before_execute")

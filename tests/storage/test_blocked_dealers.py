@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import event
 from tests.storage.calls import read
 from tests.storage.current import make_current
-from tests.storage.samples import VAULT, storing
-from tests.storage.test_lead_writer import Gate
+from tests.storage.samples import CIPHER, storing
+from tests.storage.test_lead_writer import Guard
 
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.errors import DatabaseUnreachable, DealerBlocked
@@ -30,7 +30,7 @@ LOCK_ROW = f"SELECT 1 FROM dealers WHERE dealer_id = '{BLOCKED}' FOR UPDATE"
 @pytest.fixture
 def store(postgresql_url: str) -> Iterator[Store]:
     make_current(postgresql_url)
-    with Store.open(postgresql_url, VAULT) as opened:
+    with Store.open(postgresql_url, CIPHER) as opened:
         yield opened
 
 
@@ -136,7 +136,7 @@ def test_many_blocked_dealers_need_one_thread_and_one_connection_and_hold_up_no_
 
 def test_the_lead_writer_has_a_connection_when_all_others_wait(postgresql_url: str) -> None:
     make_current(postgresql_url)
-    with Store.open(postgresql_url, VAULT, most_connections=2) as store:
+    with Store.open(postgresql_url, CIPHER, most_connections=2) as store:
         writer = store.lead_writer()
         known(store, BLOCKED)
         with store.write("other"):
@@ -146,9 +146,9 @@ def test_the_lead_writer_has_a_connection_when_all_others_wait(postgresql_url: s
 
 def test_a_dealer_without_a_row_is_added_beside_others(store: Store) -> None:
     writer = store.lead_writer()
-    gate = Gate(writer, "gate")
+    guard = Guard(writer, "guard")
     futures = [writer.submit(dealer_id, storing("L1")) for dealer_id in ("new", "newer", "new")]
-    gate.open()
+    guard.open()
     assert [future.result(PATIENCE) for future in futures[:2]] == ["L1", "L1"]
     writer.close()
 
@@ -183,7 +183,7 @@ def idle_limit(tx: Transaction) -> Any:
 
 def test_connections_find_a_lost_server_and_options_of_the_url_come_first(postgresql_url: str) -> None:
     make_current(postgresql_url)
-    with Store.open(f"{postgresql_url}&keepalives_idle=7", VAULT) as store, store.read("a") as tx:
+    with Store.open(f"{postgresql_url}&keepalives_idle=7", CIPHER) as store, store.read("a") as tx:
         driver: Any = tx.connection.connection.driver_connection
         chosen = driver.info.get_parameters()
     assert (chosen["keepalives_idle"], chosen["keepalives_count"], chosen["tcp_user_timeout"]) == ("7", "3", "8000")

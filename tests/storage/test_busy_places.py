@@ -1,4 +1,4 @@
-"""The places that are taken, as the lead desk reads them: what is looked at and its surroundings, not the horizon."""
+"""The places that are taken, as the lead intake reads them: what is looked at and its surroundings, not the horizon."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.storage.samples import DEALER, MONDAY, storing
 
 from dealer_agent.lead_intake.visit_booking import Availability, OtherVisits
-from dealer_agent.leads.records import AppointmentRecord
-from dealer_agent.storage.appointments import busy_quarters, occupy_places, record_appointment
+from dealer_agent.leads.records import VisitRecord
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import busy_quarters, occupy_places, record_visit
 
 QUARTER = timedelta(minutes=15)
 NINE = MONDAY.replace(hour=9, minute=0, second=0, microsecond=0)
@@ -30,8 +30,8 @@ def at(number: int) -> datetime:
     return NINE + number * QUARTER
 
 
-def visit(number: int, start: datetime) -> AppointmentRecord:
-    return AppointmentRecord(
+def visit(number: int, start: datetime) -> VisitRecord:
+    return VisitRecord(
         appointment_id=f"A{number}",
         lead_id="L1",
         rooftop="Ridgeline North",
@@ -45,11 +45,11 @@ def visit(number: int, start: datetime) -> AppointmentRecord:
     )
 
 
-def book(tx: Transaction, starts: Sequence[int]) -> list[AppointmentRecord]:
+def book(tx: Transaction, starts: Sequence[int]) -> list[VisitRecord]:
     visits = [visit(number, at(start)) for number, start in enumerate(starts)]
     for each in visits:
         assert each.starts_at is not None
-        record_appointment(tx, each)
+        record_visit(tx, each)
         occupy_places(tx, each, [each.starts_at, each.starts_at + QUARTER], None)
     return visits
 

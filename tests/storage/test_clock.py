@@ -78,7 +78,7 @@ def test_rows_that_are_stored_while_the_clock_is_wrong_do_not_make_it_plausible(
 
 
 def test_a_person_who_confirms_the_clock_lets_disposal_go_on(filled: Store) -> None:
-    """A shop that was closed for two years is not stuck."""
+    """A sample dealer that was closed for two years is not stuck."""
     write_at(MONDAY, filled, DEALER, trust_clock)
     write_at(AHEAD, filled, DEALER, confirm_clock)
     dispose_at(filled, AHEAD)

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine, make_url
 from tests.servers.pgbouncer import SERVER_CONNECTIONS, PgBouncer
 from tests.storage.calls import read
-from tests.storage.samples import DEALER, VAULT, import_rows, row
+from tests.storage.samples import CIPHER, DEALER, import_rows, row
 
 from dealer_agent.storage import connections
 from dealer_agent.storage.database_url import database_url
@@ -36,7 +36,7 @@ SESSION = """
 @pytest.fixture
 def pooled(pgbouncer_server: PgBouncer) -> Iterator[Store]:
     migrate(pgbouncer_server.url)
-    with Store.open(pgbouncer_server.url, VAULT) as store:
+    with Store.open(pgbouncer_server.url, CIPHER) as store:
         yield store
 
 
@@ -115,7 +115,7 @@ def test_readers_and_writers_share_one_bounded_pool(postgresql_url: str) -> None
         with store.installation():
             pass
 
-    with Store.open(named(postgresql_url, "bounded"), VAULT, most_connections=MOST) as store:
+    with Store.open(named(postgresql_url, "bounded"), CIPHER, most_connections=MOST) as store:
         with ThreadPoolExecutor(4 * MOST) as threads:
             list(threads.map(lambda number: work(store, number), range(4 * (MOST - connections.LEAD_CONNECTIONS))))
         with closing(store.lead_writer()) as writer:
@@ -127,7 +127,7 @@ def test_readers_and_writers_share_one_bounded_pool(postgresql_url: str) -> None
 def test_a_full_pool_is_a_busy_database(postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     migrate(postgresql_url)
     monkeypatch.setattr(connections, "POOL_SECONDS", 0.1)
-    with Store.open(postgresql_url, VAULT, most_connections=MOST) as store:
+    with Store.open(postgresql_url, CIPHER, most_connections=MOST) as store:
         with ExitStack() as stack:
             for _ in range(MOST - connections.LEAD_CONNECTIONS):
                 stack.enter_context(store.read(DEALER))
@@ -191,7 +191,7 @@ def first_announcements(store: Store, count: int, change: threading.Event) -> li
 def test_an_import_is_announced(postgresql_url: str) -> None:
     migrate(postgresql_url)
     listens = threading.Event()
-    with Store.open(postgresql_url, VAULT) as store, ThreadPoolExecutor() as threads:
+    with Store.open(postgresql_url, CIPHER) as store, ThreadPoolExecutor() as threads:
         found = threads.submit(first_announcements, store, 2, listens)
         assert listens.wait(120)
         import_rows(store, [row("V1")])
@@ -200,7 +200,7 @@ def test_an_import_is_announced(postgresql_url: str) -> None:
 
 def test_a_pooler_and_sqlite_announce_nothing(pooled: Store, sqlite_url: str) -> None:
     migrate(sqlite_url)
-    with Store.open(sqlite_url, VAULT) as on_sqlite:
+    with Store.open(sqlite_url, CIPHER) as on_sqlite:
         for store in (pooled, on_sqlite):
             assert first_announcements(store, 1, threading.Event()) == []
 
@@ -208,7 +208,7 @@ def test_a_pooler_and_sqlite_announce_nothing(pooled: Store, sqlite_url: str) ->
 def test_a_broken_listener_is_reported(postgresql_url: str) -> None:
     migrate(postgresql_url)
     listens = threading.Event()
-    with Store.open(named(postgresql_url, "breaks"), VAULT) as store, ThreadPoolExecutor() as threads:
+    with Store.open(named(postgresql_url, "breaks"), CIPHER) as store, ThreadPoolExecutor() as threads:
         # Tests in other schemas of this database make announcements, too.
         found = threads.submit(first_announcements, store, 10**6, listens)
         assert listens.wait(120)

@@ -9,7 +9,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 from tests.storage.calls import at_time, lock_at, read, with_cipher
-from tests.storage.samples import DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, VAULT, WEDNESDAY, consent, lead, storing
+from tests.storage.samples import (
+    CIPHER,
+    DEALER,
+    KEYRING,
+    MONDAY,
+    NO_NOTICES,
+    TUESDAY,
+    WEDNESDAY,
+    consent,
+    lead,
+    storing,
+)
 from ulid import ULID
 
 from dealer_agent.encryption import Cipher, Keyring
@@ -213,7 +224,7 @@ def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, cip
 def test_what_only_the_seal_prevents_is_possible_with_the_key(chained: Store) -> None:
     """So it is the key that makes the difference in the test above."""
     with chained.write(DEALER) as tx:
-        rewritten(tx, VAULT)
+        rewritten(tx, CIPHER)
     assert read(chained, DEALER, verify_chain).problem is None
 
 
@@ -424,7 +435,7 @@ def test_any_change_of_any_value_shows(store: Store, data: st.DataObject) -> Non
 
 def test_a_dealers_events_are_numbered_without_gaps_in_two_stores(database_url: str, store: Store) -> None:
     """The second store's connection remembers no end of the chain, or an old one: the lock shows the new one."""
-    with Store.open(database_url, VAULT) as other:
+    with Store.open(database_url, CIPHER) as other:
         for turn in range(3):
             for each in (store, other):
                 with each.lock(DEALER) as tx:

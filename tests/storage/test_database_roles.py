@@ -7,14 +7,14 @@ import pytest
 from psycopg import sql
 from tests.storage.calls import read
 from tests.storage.databases import fresh_schema
-from tests.storage.samples import DEALER, VAULT, import_rows, row
+from tests.storage.samples import CIPHER, DEALER, import_rows, row
 from tests.storage.service_role import as_role, drop_roles, roles_of
 
 from dealer_agent.storage import migrate as migrating
 from dealer_agent.storage.database_roles import Passwords, prepare_database
 from dealer_agent.storage.errors import BadDatabaseUrl, SchemaOutdated, StorageError
 from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.schema import SCHEMA_REVISION
+from dealer_agent.storage.schema import SCHEMA_VERSION
 from dealer_agent.storage.stock import read_revision
 from dealer_agent.storage.store import Store
 
@@ -35,8 +35,8 @@ def test_the_service_role_is_isolated_and_can_do_its_work(url: str) -> None:
     roles = roles_of(url)
     assert prepare_database(url, roles) is None
     service = as_role(url, roles.service)
-    assert migrate(service) == SCHEMA_REVISION
-    with Store.open(service, VAULT) as store:
+    assert migrate(service) == SCHEMA_VERSION
+    with Store.open(service, CIPHER) as store:
         assert store.isolation_problem() is None
         import_rows(store, [row("V1")])
         assert read(store, DEALER, read_revision).stock == 1
@@ -45,19 +45,19 @@ def test_the_service_role_is_isolated_and_can_do_its_work(url: str) -> None:
 def test_a_prepared_database_is_prepared_again_without_a_change(url: str) -> None:
     roles = roles_of(url)
     prepare_database(url, roles)
-    with Store.open(as_role(url, roles.service), VAULT) as store:
+    with Store.open(as_role(url, roles.service), CIPHER) as store:
         import_rows(store, [row("V1")])
-        assert prepare_database(url, roles) == SCHEMA_REVISION
+        assert prepare_database(url, roles) == SCHEMA_VERSION
         assert read(store, DEALER, read_revision).stock == 1
 
 
 def test_the_tables_of_an_earlier_owner_get_the_new_one(url: str) -> None:
     migrate(url)
-    with Store.open(url, VAULT) as store:
+    with Store.open(url, CIPHER) as store:
         import_rows(store, [row("V1")])
     roles = roles_of(url)
-    assert prepare_database(url, roles) == SCHEMA_REVISION
-    with Store.open(as_role(url, roles.service), VAULT) as store:
+    assert prepare_database(url, roles) == SCHEMA_VERSION
+    with Store.open(as_role(url, roles.service), CIPHER) as store:
         assert store.isolation_problem() is None
         assert read(store, DEALER, read_revision).stock == 1
 
@@ -74,7 +74,7 @@ def test_the_service_role_cannot_change_the_tables(url: str) -> None:
 def test_a_service_role_is_told_how_the_schema_is_upgraded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     roles = roles_of(url)
     prepare_database(url, roles)
-    monkeypatch.setattr(migrating, "SCHEMA_REVISION", "9000")
+    monkeypatch.setattr(migrating, "SCHEMA_VERSION", "9000")
     with pytest.raises(SchemaOutdated, match="may not change it: type dealer-agent database prepare"):
         migrate(as_role(url, roles.service))
 

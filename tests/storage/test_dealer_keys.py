@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from tests.storage.calls import read
 from tests.storage.current import make_current
-from tests.storage.samples import KEYRING, MONDAY, VAULT, storing
+from tests.storage.samples import CIPHER, KEYRING, MONDAY, storing
 
 from dealer_agent.encryption import Cipher, DecryptionFailed, Keyring, UnknownKey, new_key
 from dealer_agent.storage.dealer_keys import change_keyring, create_keys
@@ -29,7 +29,7 @@ NORTH, SOUTH = "north-motors", "south-motors"
 def store(database_url: str) -> Iterator[Store]:
     """The store of an installation with two dealers, each with the lead L1."""
     make_current(database_url)
-    with Store.open(database_url, VAULT, many_dealers=True) as opened:
+    with Store.open(database_url, CIPHER, many_dealers=True) as opened:
         for dealer_id in (NORTH, SOUTH):
             with opened.registration(dealer_id) as tx:
                 add_dealer(tx, b'name = "Any Motors"', actor="test")
@@ -46,7 +46,7 @@ def keyring_of(store: Store, dealer_id: str) -> Keyring:
 def test_two_dealers_have_different_keys(store: Store) -> None:
     north, south = keyring_of(store, NORTH), keyring_of(store, SOUTH)
     assert len({north.keys[0], south.keys[0], KEYRING.keys[0]}) == 3
-    assert len({north.lasting, south.lasting, KEYRING.lasting}) == 3
+    assert len({north.permanent, south.permanent, KEYRING.permanent}) == 3
     assert read(store, NORTH, keys_in_use).keys() == {north.active}
     assert read(store, SOUTH, keys_in_use).keys() == {south.active}
     assert read(store, NORTH, get_lead, "L1") is not None
@@ -64,7 +64,7 @@ def test_a_dealer_has_its_cipher_while_another_thread_forgets_it(store: Store, m
 def test_the_keys_of_another_dealer_and_of_the_installation_read_nothing(store: Store) -> None:
     north = Cipher(keyring_of(store, NORTH))
     plain = north.encrypt(b"a name", "leads", "customer", NORTH, "L1")
-    for other in (Cipher(keyring_of(store, SOUTH)), VAULT):
+    for other in (Cipher(keyring_of(store, SOUTH)), CIPHER):
         with pytest.raises(UnknownKey):
             other.decrypt(plain, "leads", "customer", NORTH, "L1")
         renamed = Cipher(Keyring(((north.keyring.active, other.keyring.keys[0][1]),)))
@@ -84,7 +84,7 @@ def test_a_key_of_one_dealer_does_not_work_in_the_row_of_another(store: Store) -
 def test_without_the_keys_of_one_dealer_the_other_is_readable_and_takes_leads(database_url: str, store: Store) -> None:
     with store.write(ALL_DEALERS) as tx:
         tx.connection.execute(text("DELETE FROM dealer_keys WHERE dealer_id = :north"), {"north": NORTH})
-    with Store.open(database_url, VAULT, many_dealers=True) as opened, closing(opened.lead_writer()) as writer:
+    with Store.open(database_url, CIPHER, many_dealers=True) as opened, closing(opened.lead_writer()) as writer:
         assert read(opened, SOUTH, get_lead, "L1") is not None
         with pytest.raises(KeyMissing):
             read(opened, NORTH, get_lead, "L1")
@@ -102,7 +102,7 @@ def test_a_dealer_whose_keys_cannot_be_decrypted_stops_no_lead_of_another(databa
             text("UPDATE dealer_keys SET wrapped = :changed WHERE dealer_id = :north"),
             {"changed": b"changed", "north": NORTH},
         )
-    with Store.open(database_url, VAULT, many_dealers=True) as opened, closing(opened.lead_writer()) as writer:
+    with Store.open(database_url, CIPHER, many_dealers=True) as opened, closing(opened.lead_writer()) as writer:
         done = [writer.submit(dealer_id, storing("L2")) for dealer_id in (NORTH, SOUTH, NORTH)]
         assert done[1].result(60) == "L2"
         for each in (done[0], done[2]):
@@ -113,8 +113,12 @@ def test_a_dealer_whose_keys_cannot_be_decrypted_stops_no_lead_of_another(databa
 @pytest.mark.parametrize(
     ("keyring", "failure", "words"),
     [
-        pytest.param(Keyring((new_key(),), KEYRING.lasting), KeyMissing, "installation's key k-first", id="a lost key"),
-        pytest.param(Keyring((("k-first", bytes(32)),), KEYRING.lasting), WrongKey, "is another one", id="a wrong key"),
+        pytest.param(
+            Keyring((new_key(),), KEYRING.permanent), KeyMissing, "installation's key k-first", id="a lost key"
+        ),
+        pytest.param(
+            Keyring((("k-first", bytes(32)),), KEYRING.permanent), WrongKey, "is another one", id="a wrong key"
+        ),
     ],
 )
 def test_a_wrong_key_of_the_installation_is_refused_and_the_error_says_what_to_do(
@@ -137,7 +141,7 @@ def test_processes_that_make_the_keys_of_a_dealer_at_once_get_the_same(database_
         tx.execute(ADD_DEALER, {**new, "added_at": MONDAY, "changed_at": MONDAY})
 
     def make(_: int) -> Keyring:
-        with Store.open(database_url, VAULT, many_dealers=True) as opened:
+        with Store.open(database_url, CIPHER, many_dealers=True) as opened:
             return keyring_of(opened, "east-motors")
 
     with ThreadPoolExecutor(4) as threads:
@@ -159,7 +163,7 @@ def test_a_process_reads_the_keys_again_when_a_value_names_a_key_that_it_lacks(d
     cipher = store.check_keys(NORTH)
     before = cipher.keyring
     after = replace(before, keys=(new_key(), *before.keys))
-    with Store.open(database_url, VAULT, many_dealers=True) as other:
+    with Store.open(database_url, CIPHER, many_dealers=True) as other:
         with other.write(NORTH) as tx:
             change_keyring(tx, before.ids, after)
         with pytest.raises(KeysChanged, match="try again"), other.write(NORTH) as tx:
@@ -173,7 +177,7 @@ def test_a_process_reads_the_keys_again_when_a_value_names_a_key_that_it_lacks(d
 
 def test_a_removed_dealer_that_is_added_again_has_other_keys(database_url: str, store: Store) -> None:
     before = keyring_of(store, NORTH)
-    with Store.open(database_url, VAULT, many_dealers=True) as other:
+    with Store.open(database_url, CIPHER, many_dealers=True) as other:
         remove_dealer(other, NORTH)
         with other.registration(NORTH) as tx:
             add_dealer(tx, b'name = "North Motors"', actor="test")

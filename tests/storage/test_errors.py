@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from tests.storage.calls import read
-from tests.storage.samples import DEALER, VAULT, lead, storing
+from tests.storage.samples import CIPHER, DEALER, lead, storing
 
 from dealer_agent.storage import connections, errors
 from dealer_agent.storage.connections import open_engines, writer_engine
@@ -68,7 +68,7 @@ def test_a_server_that_is_down_is_unreachable_and_its_password_is_not_told(url: 
 )
 def test_a_url_that_names_no_usable_database_is_refused(url: str) -> None:
     with pytest.raises(BadDatabaseUrl) as failure:
-        Store.open(url, VAULT)
+        Store.open(url, CIPHER)
     assert SECRET not in chain(failure.value)
 
 

@@ -12,8 +12,8 @@ from dealer_agent.storage.feeds import (
     FEED,
     ClaimedFeed,
     FeedFile,
-    FeedRow,
     FeedState,
+    StoredFeed,
     add_file,
     feed_states,
     finish_file,
@@ -31,11 +31,11 @@ from dealer_agent.storage.store import Store
 pytestmark = pytest.mark.outside_protocol("automatic feeds")
 
 HOUR = timedelta(hours=1)
-ROW = FeedRow("main", "url", 48, b"digest")
+ROW = StoredFeed("main", "url", 48, b"digest")
 LATER = MONDAY + LEASE
 
 
-def put(store: Store, *rows: FeedRow, at: datetime = MONDAY) -> None:
+def put(store: Store, *rows: StoredFeed, at: datetime = MONDAY) -> None:
     write_at(at, store, DEALER, put_feeds, rows)
 
 
@@ -98,14 +98,14 @@ def test_changed_settings_make_a_feed_due_and_forget_what_its_source_remembers(s
     assert state(store).next_at == MONDAY + HOUR
     again = claimed(store)
     assert (again.seen, again.imported_hash) == ({"etag": "x"}, b"hash")
-    put(store, ROW._replace(digest=b"other"), FeedRow("second", "folder", 48, b"x"), at=MONDAY + HOUR / 2)
+    put(store, ROW._replace(digest=b"other"), StoredFeed("second", "folder", 48, b"x"), at=MONDAY + HOUR / 2)
     with store.read(DEALER) as tx:
         assert [found.next_at for found in feed_states(tx)] == [MONDAY + HOUR / 2] * 2
     with pytest.raises(LeaseLost):
         write_at(MONDAY, store, DEALER, note_fetch, again, {"etag": "of the older settings"})
     changed = claimed(store)
     assert (changed.seen, changed.imported_hash) == ({}, None)
-    put(store, FeedRow("second", "folder", 48, b"x"))
+    put(store, StoredFeed("second", "folder", 48, b"x"))
     assert state(store).name == "second"
     with pytest.raises(LeaseLost):
         write_at(MONDAY, store, DEALER, note_fetch, changed, {})
@@ -128,12 +128,12 @@ def test_a_file_has_one_row_and_old_rows_are_forgotten(store: Store) -> None:
 
 
 def test_rows_of_a_removed_feed_are_forgotten_with_those_of_another_one(store: Store) -> None:
-    put(store, ROW, FeedRow("second", "folder", 48, b"x"), FeedRow("third", "folder", 48, b"x"))
+    put(store, ROW, StoredFeed("second", "folder", 48, b"x"), StoredFeed("third", "folder", 48, b"x"))
     feed = claimed(store)
     write_at(MONDAY, store, DEALER, finish_file, feed, added(store, feed), "failed", problem="not text")
     write_at(MONDAY, store, DEALER, forget_files, "second", MONDAY + HOUR)
     assert len(read(store, DEALER, list_files, None, 9)) == 1
-    put(store, FeedRow("second", "folder", 48, b"x"))
+    put(store, StoredFeed("second", "folder", 48, b"x"))
     write_at(MONDAY, store, DEALER, forget_files, "second", MONDAY)
     assert len(read(store, DEALER, list_files, None, 9)) == 1
     write_at(MONDAY, store, DEALER, forget_files, "second", MONDAY + HOUR)

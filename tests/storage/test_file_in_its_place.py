@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import URL
 from tests.storage.calls import read
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, VAULT, consent, lead
+from tests.storage.samples import CIPHER, DEALER, consent, lead
 
 from dealer_agent.storage.errors import DatabaseUnreachable
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -25,7 +25,7 @@ def keep(writer: LeadWriter, lead_id: str) -> None:
 
 
 def kept(url: str) -> list[str]:
-    with Store.open(url, VAULT) as store:
+    with Store.open(url, CIPHER) as store:
         return [record.lead_id for record in read(store, DEALER, list_leads, 10)]
 
 
@@ -36,7 +36,7 @@ def file(sqlite_url: str, tmp_path: Path) -> Path:
 
 
 def test_no_lead_is_taken_into_a_file_that_was_moved_away(sqlite_url: str, file: Path) -> None:
-    with Store.open(sqlite_url, VAULT) as store:
+    with Store.open(sqlite_url, CIPHER) as store:
         writer = store.lead_writer()
         keep(writer, "first")
         file.rename(file.with_name("elsewhere.db"))
@@ -54,7 +54,7 @@ def test_no_lead_is_taken_into_a_file_that_was_moved_away(sqlite_url: str, file:
 def test_a_file_put_in_its_place_is_used_from_then_on(sqlite_url: str, file: Path) -> None:
     saved = file.with_name("saved.db")
     shutil.copy(file, saved)
-    with Store.open(sqlite_url, VAULT) as store:
+    with Store.open(sqlite_url, CIPHER) as store:
         writer = store.lead_writer()
         keep(writer, "before")
         for part in file.parent.glob("dealer.db*"):

@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.visitors import iterate
 from tests.storage.current import make_current
-from tests.storage.samples import MONDAY, VAULT, storing
+from tests.storage.samples import CIPHER, MONDAY, storing
 from tests.storage.service_role import prepared_schema, roles_of
 from tests.storage.statements import (
     Statement,
@@ -31,7 +31,7 @@ from tests.storage.statements import (
     tables_without_dealer,
     without_dealer,
 )
-from tests.storage.test_lead_writer import Gate
+from tests.storage.test_lead_writer import Guard
 
 from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.connections import writer_engine
@@ -61,7 +61,7 @@ ABOUT_ALL_DEALERS = {
 """The only statements that are meant for a transaction of the whole installation."""
 
 STATES = {
-    "outbox": ("waiting", "sent", "waiting", "parked"),
+    "outbox": ("waiting", "sent", "waiting", "undeliverable"),
     "vault_key_uses": ("active", "next", "retired", "active"),
 }
 
@@ -304,13 +304,13 @@ def jobs_of(dealer_ids: Iterable[str]) -> Iterator[tuple[str, Callable[[Transact
 
 def test_the_lead_writer_stores_leads_of_many_dealers_in_one_transaction(postgresql_server: str) -> None:
     dealer_ids = [f"dealer-{number % 5}" for number in range(40)]
-    with prepared_schema(postgresql_server) as (_, service), Store.open(service, VAULT) as store:
+    with prepared_schema(postgresql_server) as (_, service), Store.open(service, CIPHER) as store:
         writer = store.lead_writer()
-        gate = Gate(writer, "dealer-0")
+        guard = Guard(writer, "dealer-0")
         stored = [writer.submit(dealer_id, job) for dealer_id, job in jobs_of(dealer_ids)]
         refused = writer.submit("dealer-1", storing("L1", contacts=("again@example.com",)))
         alone = writer.submit("dealer-9", lambda tx: tx.execute(select(leads.c.lead_id)).first())
-        gate.open()
+        guard.open()
         assert [each.result(60) for each in stored] == [f"L{number}" for number in range(40)]
         with pytest.raises(AlreadyStored):
             refused.result(60)

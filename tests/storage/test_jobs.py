@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 from tests.installation.platform import add, make_installation
 from tests.storage.calls import write, write_at
-from tests.storage.samples import DEALER, MONDAY, VAULT
+from tests.storage.samples import CIPHER, DEALER, MONDAY
 from tests.storage.service_role import admin_of, prepared_schema
 
 from dealer_agent.storage.dealer_registry import set_state
@@ -121,7 +121,7 @@ def test_of_processes_that_claim_at_once_one_succeeds(store: Store, database_url
     add_at(MONDAY, store, "main")
 
     def try_it(_: int) -> bool:
-        with Store.open(database_url, VAULT) as own:
+        with Store.open(database_url, CIPHER) as own:
             return claim(own, MONDAY) is not None
 
     with ThreadPoolExecutor(4) as processes:

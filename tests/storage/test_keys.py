@@ -11,12 +11,12 @@ from sqlalchemy import text
 from tests.storage.calls import at_time, lock_at, read, reencrypt_all, with_cipher
 from tests.storage.contents import sealed_values
 from tests.storage.samples import (
+    CIPHER,
     DEALER,
     KEYRING,
     MONDAY,
     NO_NOTICES,
     TUESDAY,
-    VAULT,
     consent,
     first_answer,
     lead,
@@ -26,7 +26,6 @@ from tests.storage.test_erasure import VEHICLES, known
 from ulid import ULID
 
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
-from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.consents import record_consent, verify_chain
 from dealer_agent.storage.erasure import dispose, erase_lead
@@ -37,9 +36,10 @@ from dealer_agent.storage.leads import find_duplicate, find_leads_of, get_lead, 
 from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.reencryption import STEPS, _find_others, _reencrypt, keys_in_use, reencrypt
 from dealer_agent.storage.schema import metadata
-from dealer_agent.storage.stock import Revision, read_revision
+from dealer_agent.storage.stock import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import visits_of
 
 NEW = Cipher(replace(KEYRING, keys=(("k-second", bytes(range(1, 33))), *KEYRING.keys)))
 ONLY_NEW = Cipher(replace(KEYRING, keys=NEW.keyring.keys[:1]))
@@ -70,7 +70,7 @@ def test_without_a_key_what_holds_no_customer_data_works_and_the_rest_says_what_
     database_url: str, filled: Store
 ) -> None:
     with Store.open(database_url) as store:
-        assert read(store, DEALER, read_revision) == Revision(0, 0)
+        assert read(store, DEALER, read_revision) == ChangeCounters(0, 0)
         assert read(store, DEALER, keys_in_use) == {KEYRING.active: VALUES}
         for call in (
             lambda: store.check_keys(DEALER),
@@ -114,13 +114,13 @@ def test_a_wrong_or_lost_key_is_refused_before_anything_is_read_or_written(
 
 
 def test_a_dealers_first_key_is_noted_when_it_is_first_used(database_url: str, store: Store) -> None:
-    assert store.check_keys(DEALER) is VAULT
+    assert store.check_keys(DEALER) is CIPHER
     with Store.open(database_url, IMPOSTOR) as other, pytest.raises(WrongKey):
         other.check_keys(DEALER)
     with Store.open(database_url, NEW) as other:
         other.check_keys(DEALER)
         other.check_keys(DEALER)
-    with Store.open(database_url, VAULT) as other, pytest.raises(KeyMissing, match="k-second"):
+    with Store.open(database_url, CIPHER) as other, pytest.raises(KeyMissing, match="k-second"):
         other.check_keys(DEALER)
 
 
@@ -149,16 +149,16 @@ def test_a_change_of_keys_leaves_nothing_under_the_old_one_and_everything_as_it_
     database_url: str, renewed: Store
 ) -> None:
     before = [read(renewed, DEALER, get_lead, name) for name in ("L1", "L2")]
-    visits = read(renewed, DEALER, appointments_of, "L1")
+    visits = read(renewed, DEALER, visits_of, "L1")
     assert read(renewed, DEALER, keys_in_use) == {"k-first": VALUES}
     assert reencrypt_all(renewed, DEALER, 1000) == VALUES
     assert read(renewed, DEALER, keys_in_use) == {"k-second": VALUES}
     with Store.open(database_url, ONLY_NEW) as store:
         assert [read(store, DEALER, get_lead, name) for name in ("L1", "L2")] == before
-        assert read(store, DEALER, appointments_of, "L1") == visits
+        assert read(store, DEALER, visits_of, "L1") == visits
         assert read(store, DEALER, find_leads_of, ["phone:+12025550101"]) == ["L1"]
         assert read(store, DEALER, verify_chain) == (6, 0, None, None)
-    with Store.open(database_url, VAULT) as store, pytest.raises(KeyMissing):
+    with Store.open(database_url, CIPHER) as store, pytest.raises(KeyMissing):
         store.check_keys(DEALER)
 
 
@@ -206,7 +206,7 @@ def test_a_change_whose_transaction_failed_leaves_nothing_out(renewed: Store) ->
 def test_both_keys_are_needed_until_the_change_is_done(database_url: str, renewed: Store) -> None:
     renewed.check_keys(DEALER)
     next(reencrypt(renewed, DEALER, 3))
-    for cipher, missing in ((VAULT, "k-second"), (ONLY_NEW, "k-first")):
+    for cipher, missing in ((CIPHER, "k-second"), (ONLY_NEW, "k-first")):
         with Store.open(database_url, cipher) as store, pytest.raises(KeyMissing, match=missing):
             store.check_keys(DEALER)
 
@@ -361,7 +361,7 @@ def test_a_process_without_the_key_that_another_uses_does_not_make_the_chain_loo
 
 def test_keys_at_hand_go_on_working_where_a_new_one_cannot_be_read(database_url: str, renewed: Store) -> None:
     def unreadable() -> Keyring:
-        raise InvalidKeys("line 1 is no key", 1)
+        raise InvalidKeys("line 1 is not a key", 1)
 
     with Store.open(database_url, Cipher(KEYRING, unreadable)) as store, closing(store.lead_writer()) as writer:
         assert writer.submit(DEALER, storing("L3")).result(60) == "L3"
@@ -369,7 +369,7 @@ def test_keys_at_hand_go_on_working_where_a_new_one_cannot_be_read(database_url:
 
 def test_a_key_that_cannot_be_read_takes_the_place_of_no_retired_one(database_url: str, renewed: Store) -> None:
     def unreadable() -> Keyring:
-        raise InvalidKeys("line 1 is no key", 1)
+        raise InvalidKeys("line 1 is not a key", 1)
 
     with Store.open(database_url, Cipher(KEYRING, unreadable)) as store, closing(store.lead_writer()) as writer:
         reencrypt_all(renewed, DEALER, 100)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event, text
 from tests.storage.calls import at_time, read
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, MONDAY, VAULT, first_answer, lead, storing
+from tests.storage.samples import CIPHER, DEALER, MONDAY, first_answer, lead, storing
 
 from dealer_agent.storage.errors import AlreadyStored, DatabaseUnreachable, DiskFull, QueueFull, StoreClosed
 from dealer_agent.storage.idempotency import find_idempotent
@@ -26,7 +26,7 @@ class SampleFailureError(Exception):
     """Something that a job raises."""
 
 
-class Gate:
+class Guard:
     """A job that keeps the writer busy, so that what is submitted meanwhile becomes one group."""
 
     def __init__(self, writer: LeadWriter, dealer_id: str = DEALER) -> None:
@@ -55,7 +55,7 @@ def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_ur
     missing: list[str] = []
 
     def client(number: int) -> None:
-        with Store.open(database_url, VAULT) as other:
+        with Store.open(database_url, CIPHER) as other:
             for turn in range(20):
                 lead_id = writer.submit(DEALER, storing(f"L{number}-{turn}")).result(60)
                 if read(other, DEALER, get_lead, lead_id) is None:
@@ -73,7 +73,7 @@ def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_ur
 
 @pytest.mark.requirement("durable-before-answer")
 def test_a_future_is_not_done_before_the_commit_of_its_group(store: Store, writer: LeadWriter) -> None:
-    gate = Gate(writer)
+    guard = Guard(writer)
     first = writer.submit(DEALER, storing("L1"))
     second_runs, go_on = threading.Event(), threading.Event()
 
@@ -82,7 +82,7 @@ def test_a_future_is_not_done_before_the_commit_of_its_group(store: Store, write
         assert go_on.wait(60)
 
     second = writer.submit(DEALER, slow)
-    gate.open()
+    guard.open()
     assert second_runs.wait(60)
     assert not first.done()
     assert read(store, DEALER, get_lead, "L1") is None
@@ -93,7 +93,7 @@ def test_a_future_is_not_done_before_the_commit_of_its_group(store: Store, write
 
 
 def test_what_waits_is_stored_in_one_transaction(store: Store, writer: LeadWriter) -> None:
-    gate = Gate(writer)
+    guard = Guard(writer)
     transaction = {"sqlite": "SELECT 0", "postgresql": "SELECT pg_current_xact_id()::text"}
     seen: list[Any] = []
 
@@ -101,7 +101,7 @@ def test_what_waits_is_stored_in_one_transaction(store: Store, writer: LeadWrite
         seen.append((tx.connection, tx.connection.execute(text(transaction[tx.connection.dialect.name])).scalar()))
 
     futures = [writer.submit(DEALER, note) for _ in range(10)]
-    gate.open()
+    guard.open()
     wait(futures, 60)
     assert len(seen) == 10
     assert len(set(seen)) == 1
@@ -112,7 +112,7 @@ def test_a_failing_job_leaves_nothing_and_does_not_spoil_the_others(store: Store
         storing("HALF")(tx)
         raise SampleFailureError
 
-    gate = Gate(writer)
+    guard = Guard(writer)
     futures: list[Future[Any]] = [
         writer.submit(DEALER, storing("BEFORE")),
         writer.submit(DEALER, half_way),
@@ -120,7 +120,7 @@ def test_a_failing_job_leaves_nothing_and_does_not_spoil_the_others(store: Store
         writer.submit(DEALER, storing("BEFORE")),
         writer.submit(DEALER, storing("AFTER")),
     ]
-    gate.open()
+    guard.open()
     assert futures[0].result(60) == "BEFORE"
     with pytest.raises(SampleFailureError):
         futures[1].result(60)
@@ -137,9 +137,9 @@ def test_jobs_of_one_dealer_see_what_the_one_before_stored(writer: LeadWriter) -
         earlier = find_duplicate(tx, ["sam@example.com"], None, MONDAY)
         return earlier or storing(lead_id)(tx)
 
-    gate = Gate(writer)
+    guard = Guard(writer)
     futures = [writer.submit(DEALER, lambda c, n=n: once(c, f"L{n}")) for n in range(5)]  # type: ignore[misc]
-    gate.open()
+    guard.open()
     assert [future.result(60) for future in futures] == ["L0"] * 5
 
 
@@ -175,7 +175,7 @@ def test_a_job_is_not_run_a_third_time(writer: LeadWriter) -> None:
 def test_no_lead_of_a_group_is_answered_when_the_disk_is_full(sqlite_url: str, tmp_path: Any) -> None:
     """SQLite may roll back the whole transaction then, and with it what earlier jobs of the group stored."""
     make_current(sqlite_url)
-    with Store.open(sqlite_url, VAULT) as store:
+    with Store.open(sqlite_url, CIPHER) as store:
         writer = store.lead_writer()
 
         def fill(tx: Transaction) -> None:
@@ -183,13 +183,13 @@ def test_no_lead_of_a_group_is_answered_when_the_disk_is_full(sqlite_url: str, t
             storing("BIG")(tx)
             tx.connection.exec_driver_sql("UPDATE leads SET payload = zeroblob(100000000)")
 
-        gate = Gate(writer)
+        guard = Guard(writer)
         futures: list[Future[Any]] = [
             writer.submit(DEALER, storing("BEFORE")),
             writer.submit(DEALER, fill),
             writer.submit(DEALER, storing("AFTER")),
         ]
-        gate.open()
+        guard.open()
         for future in futures:
             with pytest.raises(DiskFull):
                 future.result(60)
@@ -206,9 +206,9 @@ def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_
     postgresql_url: str,
 ) -> None:
     make_current(postgresql_url)
-    with Store.open(postgresql_url, VAULT) as store:
+    with Store.open(postgresql_url, CIPHER) as store:
         writer = store.lead_writer()
-        gate = Gate(writer)
+        guard = Guard(writer)
         futures: list[Future[Any]] = [
             writer.submit(DEALER, storing("BEFORE")),
             writer.submit(
@@ -216,7 +216,7 @@ def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_
             ),
             writer.submit(DEALER, storing("AFTER")),
         ]
-        gate.open()
+        guard.open()
         for future in futures:
             with pytest.raises(DatabaseUnreachable):
                 future.result(60)
@@ -228,10 +228,10 @@ def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_
 def test_groups_of_two_processes_with_the_same_dealers_never_wait_for_each_other_in_a_ring(
     database_url: str, store: Store
 ) -> None:
-    with Store.open(database_url, VAULT) as other:
+    with Store.open(database_url, CIPHER) as other:
         writers = (store.lead_writer(), other.lead_writer())
-        gates = [
-            Gate(writers[0], "gate")
+        guards = [
+            Guard(writers[0], "guard")
         ]  # On SQLite there is one transaction at a time: the other group waits for it.
         orders = (["a", "b"], ["b", "a"])
 
@@ -240,12 +240,12 @@ def test_groups_of_two_processes_with_the_same_dealers_never_wait_for_each_other
             return "stored"
 
         if store._writer.dialect.name == "postgresql":
-            gates.append(Gate(writers[1], "another gate"))
+            guards.append(Guard(writers[1], "another guard"))
         futures = [
             writer.submit(dealer, slow) for writer, order in zip(writers, orders, strict=True) for dealer in order
         ]
-        for gate in gates:
-            gate.open()
+        for guard in guards:
+            guard.open()
         assert [future.result(60) for future in futures] == ["stored"] * 4
         for writer in writers:
             writer.close()
@@ -253,11 +253,11 @@ def test_groups_of_two_processes_with_the_same_dealers_never_wait_for_each_other
 
 def test_closing_stores_what_was_submitted_and_then_takes_nothing_more(store: Store) -> None:
     writer = store.lead_writer()
-    gate = Gate(writer)
+    guard = Guard(writer)
     futures = [writer.submit(DEALER, storing(f"L{n}")) for n in range(200)]
     closer = threading.Thread(target=writer.close)
     closer.start()
-    gate.open()
+    guard.open()
     closer.join(60)
     assert not closer.is_alive()
     assert [future.result(0) for future in futures] == [f"L{n}" for n in range(200)]
@@ -268,11 +268,11 @@ def test_closing_stores_what_was_submitted_and_then_takes_nothing_more(store: St
 
 
 def test_a_cancelled_lead_is_not_stored(store: Store, writer: LeadWriter) -> None:
-    gate = Gate(writer)
+    guard = Guard(writer)
     cancelled = writer.submit(DEALER, storing("CANCELLED"))
     kept = writer.submit(DEALER, storing("KEPT"))
     assert cancelled.cancel()
-    gate.open()
+    guard.open()
     assert kept.result(60) == "KEPT"
     assert read(store, DEALER, list_leads, 10) == [lead("KEPT")]
 
@@ -280,18 +280,18 @@ def test_a_cancelled_lead_is_not_stored(store: Store, writer: LeadWriter) -> Non
 def test_an_import_under_way_holds_up_no_lead_on_postgresql(postgresql_url: str) -> None:
     """Leads and stock are locked apart. (SQLite has one writer: there a lead waits for the import's transaction.)"""
     make_current(postgresql_url)
-    with Store.open(postgresql_url, VAULT) as store, Store.open(postgresql_url, VAULT) as other:
+    with Store.open(postgresql_url, CIPHER) as store, Store.open(postgresql_url, CIPHER) as other:
         writer, importing = store.lead_writer(), other.lead_writer()
-        gate = threading.Event()
+        guard = threading.Event()
 
         def hold_stock(tx: Transaction) -> None:
             tx.connection.execute(NEXT_REVISION, {"dealer_id": DEALER})
-            assert gate.wait(60)
+            assert guard.wait(60)
 
         held = importing.submit("another dealer", hold_stock)
         assert writer.submit(DEALER, storing("L1")).result(60) == "L1"
         assert not held.done()
-        gate.set()
+        guard.set()
         held.result(60)
         writer.close()
         importing.close()
@@ -302,15 +302,15 @@ def test_a_lead_can_be_cancelled_while_the_writer_waits_for_the_lock(
     database_url: str, store: Store, writer: LeadWriter
 ) -> None:
     writer.submit(DEALER, storing("FIRST")).result(60)
-    with Store.open(database_url, VAULT) as other:
+    with Store.open(database_url, CIPHER) as other:
         holder = other.lead_writer()
-        gate = Gate(holder)
+        guard = Guard(holder)
         cancelled, kept = writer.submit(DEALER, storing("CANCELLED")), writer.submit(DEALER, storing("KEPT"))
         while not writer._queue._blocked and store._leads.dialect.name == "postgresql":
             time.sleep(0.01)
         # On PostgreSQL, the writer has found the other's lock. On SQLite, it waits for it.
         assert cancelled.cancel()
-        gate.open()
+        guard.open()
         assert kept.result(60) == "KEPT"
         holder.close()
     assert {each.lead_id for each in read(store, DEALER, list_leads, 10)} == {"FIRST", "KEPT"}
@@ -334,7 +334,7 @@ def test_a_probe_waits_for_the_locks_of_a_lead_and_after_a_failure_writes(store:
 def test_a_dealer_has_half_of_the_queue_alone_and_a_smaller_share_beside_others(
     store: Store, writer: LeadWriter
 ) -> None:
-    gate = Gate(writer, "gate")
+    guard = Guard(writer, "guard")
 
     def fill(dealer_id: str) -> int:
         before = len(futures)
@@ -345,6 +345,6 @@ def test_a_dealer_has_half_of_the_queue_alone_and_a_smaller_share_beside_others(
     futures: list[Future[Any]] = []
     assert [fill(dealer) for dealer in "abcd"] == [MOST_WAITING // share for share in (2, 4, 8, 16)]
     assert fill("a") == 0
-    gate.open()
+    guard.open()
     wait(futures, 60)
     assert writer.submit("a", lambda _: "taken").result(60) == "taken"

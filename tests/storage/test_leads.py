@@ -13,7 +13,7 @@ from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.records import StoredLead
 from dealer_agent.storage.consents import record_consent, verify_chain
 from dealer_agent.storage.errors import AlreadyStored
-from dealer_agent.storage.idempotency import StoredReply, find_idempotent, record_idempotency
+from dealer_agent.storage.idempotency import StoredResponse, find_idempotent, record_idempotency
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import (
     append_to_lead,
@@ -230,7 +230,7 @@ def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: Le
     def look(now: Any, dealer: str = DEALER, scope: str = "token", key: str = "k") -> Any:
         return stored(writer, lambda tx: find_idempotent(at_time(of_dealer(tx, dealer), now), scope, key))[0]
 
-    assert look(MONDAY) == StoredReply(sha256(b"payload").digest(), reply, MONDAY)
+    assert look(MONDAY) == StoredResponse(sha256(b"payload").digest(), reply, MONDAY)
     assert look(MONDAY + timedelta(days=30)) is not None
     assert look(MONDAY + timedelta(days=30) + MOMENT) is None
     assert look(MONDAY, scope="other token") is None

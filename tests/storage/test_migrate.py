@@ -11,7 +11,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Dialect, Engine, MetaData, inspect, text
 from tests.storage.calls import read
-from tests.storage.samples import DEALER, MONDAY, VAULT, import_rows, row, stock_of
+from tests.storage.samples import CIPHER, DEALER, MONDAY, import_rows, row, stock_of
 
 import dealer_agent.storage
 from dealer_agent.storage import migrate as migrate_module
@@ -19,8 +19,8 @@ from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_url import database_url as parse
 from dealer_agent.storage.errors import SchemaOutdated, SchemaTooNew, StorageError
 from dealer_agent.storage.migrate import migrate, prepare_file
-from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
-from dealer_agent.storage.stock import Revision, read_revision
+from dealer_agent.storage.schema import SCHEMA_VERSION, metadata
+from dealer_agent.storage.stock import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 
 
@@ -31,15 +31,15 @@ def engine(database_url: str) -> Engine:
 
 def test_a_fresh_database_is_brought_to_the_newest_schema(database_url: str) -> None:
     assert migrate(database_url) is None
-    with Store.open(database_url, VAULT) as store:
-        assert read(store, DEALER, read_revision) == Revision(0, 0)
+    with Store.open(database_url, CIPHER) as store:
+        assert read(store, DEALER, read_revision) == ChangeCounters(0, 0)
 
 
 def test_a_current_database_stays_as_it_is(database_url: str) -> None:
     migrate(database_url)
-    with Store.open(database_url, VAULT) as store:
+    with Store.open(database_url, CIPHER) as store:
         import_rows(store, [row("V1")])
-        assert migrate(database_url) == SCHEMA_REVISION
+        assert migrate(database_url) == SCHEMA_VERSION
         assert len(stock_of(store, DEALER, remember_days=1, now=MONDAY).live) == 1
 
 
@@ -61,14 +61,14 @@ def test_a_database_of_a_newer_program_is_refused_in_plain_words(database_url: s
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     engine.dispose()
     with pytest.raises(SchemaTooNew, match="schema 9999, written by a newer version"):
-        Store.open(database_url, VAULT)
+        Store.open(database_url, CIPHER)
     with pytest.raises(SchemaTooNew, match="upgrade the program"):
         migrate(database_url)
 
 
 def test_an_empty_database_is_not_opened(postgresql_url: str) -> None:
     with pytest.raises(SchemaOutdated, match="empty"):
-        Store.open(postgresql_url, VAULT)
+        Store.open(postgresql_url, CIPHER)
 
 
 def test_a_migration_that_fails_leaves_nothing(database_url: str, engine: Engine) -> None:
@@ -116,12 +116,12 @@ def migrations() -> Config:
 
 
 def test_the_newest_migration_is_the_one_the_program_needs() -> None:
-    assert ScriptDirectory.from_config(migrations()).get_current_head() == SCHEMA_REVISION
+    assert ScriptDirectory.from_config(migrations()).get_current_head() == SCHEMA_VERSION
 
 
 NEXT_MIGRATION = """
 from alembic import op
-revision, down_revision = "9000", SCHEMA_REVISION
+revision, down_revision = "9000", SCHEMA_VERSION
 def upgrade():
     op.execute("ALTER TABLE imports ADD COLUMN note VARCHAR")
 """
@@ -132,9 +132,9 @@ def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The migrations of the next version of the program, which has one more. Returns its file."""
     folder = shutil.copytree(migrate_module._MIGRATIONS, tmp_path / "migrations")
     added = folder / "versions" / "r9000_next.py"
-    added.write_text(NEXT_MIGRATION.replace("SCHEMA_REVISION", repr(SCHEMA_REVISION)))
+    added.write_text(NEXT_MIGRATION.replace("SCHEMA_VERSION", repr(SCHEMA_VERSION)))
     monkeypatch.setattr(migrate_module, "_MIGRATIONS", folder)
-    monkeypatch.setattr(migrate_module, "SCHEMA_REVISION", "9000")
+    monkeypatch.setattr(migrate_module, "SCHEMA_VERSION", "9000")
     return added
 
 
@@ -143,12 +143,12 @@ def test_an_older_database_is_upgraded_by_the_migrations_that_it_lacks(
 ) -> None:
     """Its rows stay. The version before then refuses it."""
     migrate(database_url)
-    with Store.open(database_url, VAULT) as store:
+    with Store.open(database_url, CIPHER) as store:
         import_rows(store, [row("V1")])
         request.getfixturevalue("next_version")
-        with pytest.raises(SchemaOutdated, match=f"has schema {SCHEMA_REVISION}, this program needs 9000"):
-            Store.open(database_url, VAULT)
-        assert migrate(database_url) == SCHEMA_REVISION
+        with pytest.raises(SchemaOutdated, match=f"has schema {SCHEMA_VERSION}, this program needs 9000"):
+            Store.open(database_url, CIPHER)
+        assert migrate(database_url) == SCHEMA_VERSION
         assert migrate(database_url) == "9000"
         assert len(stock_of(store, DEALER, remember_days=1, now=MONDAY).live) == 1
     with engine.connect() as connection:
@@ -168,7 +168,7 @@ def test_an_upgrade_that_fails_changes_nothing(
     with pytest.raises(StorageError):
         migrate(database_url)
     monkeypatch.undo()
-    assert migrate(database_url) == SCHEMA_REVISION
+    assert migrate(database_url) == SCHEMA_VERSION
 
 
 def test_every_table_leads_with_the_dealer_in_its_key_and_its_indexes(database_url: str, engine: Engine) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import insert, update
 from tests.storage import other_sender
 from tests.storage.calls import at_time, of_dealer
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT
+from tests.storage.samples import CIPHER, DEALER, MONDAY, TUESDAY
 
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.storage import outbox
@@ -46,7 +46,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         with self.engine.begin() as connection:
-            yield Transaction(connection, DEALER, MONDAY, OneCipher(VAULT))
+            yield Transaction(connection, DEALER, MONDAY, OneCipher(CIPHER))
 
     def enqueue(self, *rows: NewDelivery) -> list[str]:
         with self.writing() as tx:
@@ -127,7 +127,7 @@ def test_the_longest_due_comes_first_and_no_more_than_asked_for(database: Databa
     ids = database.enqueue(*[NewDelivery("lead", *CRM)] * 3)
     (late,) = [delivery for delivery in database.claim() if delivery.delivery_id == ids[0]]
     with database.writing() as tx:
-        assert outbox.reschedule(tx, late, TUESDAY, "no answer within 20 s")
+        assert outbox.reschedule(tx, late, TUESDAY, "no response within 20 s")
     later = TUESDAY + LEASE
     assert [delivery.delivery_id for delivery in database.claim(later, limit=2)] == sorted(ids[1:])
     assert [delivery.delivery_id for delivery in database.claim(later, limit=2)] == [ids[0]]
@@ -144,7 +144,7 @@ def test_a_failed_row_comes_back_when_it_is_due_again(database: Database) -> Non
     assert [delivery.attempts for delivery in database.claim(TUESDAY)] == [2]
 
 
-@pytest.mark.parametrize(("settle", "state"), [(outbox.park, "parked"), (outbox.drop, "dropped")])
+@pytest.mark.parametrize(("settle", "state"), [(outbox.give_up, "undeliverable"), (outbox.drop, "dropped")])
 def test_what_was_given_up_is_not_claimed_again(database: Database, settle: object, state: str) -> None:
     (crm,) = database.enqueue(BOTH[0])
     (claimed,) = database.claim()
@@ -172,14 +172,14 @@ def test_who_has_lost_the_lease_can_neither_put_off_nor_give_up(database: Databa
     (held,) = database.claim(MONDAY + LEASE)
     with database.writing() as tx:
         assert not outbox.reschedule(tx, lost, TUESDAY, "too late")
-        assert not outbox.park(at_time(tx, TUESDAY), lost, "too late")
+        assert not outbox.give_up(at_time(tx, TUESDAY), lost, "too late")
         assert not outbox.drop(at_time(tx, TUESDAY), lost, "too late")
         outbox.release(tx, lost)
     shown = database.shown(crm)
     assert (shown.state, shown.problem, shown.attempts) == ("waiting", None, 2)
     assert shown.leased_until == MONDAY + 2 * LEASE
     with database.writing() as tx:
-        assert outbox.park(at_time(tx, TUESDAY), held, "in time")
+        assert outbox.give_up(at_time(tx, TUESDAY), held, "in time")
 
 
 def test_a_lease_is_renewed_by_its_holder_only(database: Database) -> None:
@@ -215,13 +215,13 @@ def test_a_released_row_is_due_at_once_and_was_not_tried(database: Database) -> 
 
 
 @pytest.mark.parametrize("chosen", [{"delivery_id": "first"}, {"channel": "crm"}, {}])
-def test_a_retry_makes_what_waits_or_is_parked_due_now_and_as_if_new(
+def test_a_retry_makes_what_waits_or_is_undeliverable_due_now_and_as_if_new(
     database: Database, chosen: dict[str, str]
 ) -> None:
     first, sent, hook = database.enqueue(NewDelivery("lead", *CRM), NewDelivery("lead", *CRM), BOTH[1])
     claimed = {delivery.delivery_id: delivery for delivery in [*database.claim(), *database.claim(receiver=HOOK)]}
     with database.writing() as tx:
-        outbox.park(at_time(tx, MONDAY), claimed[first], "answered 500")
+        outbox.give_up(at_time(tx, MONDAY), claimed[first], "answered 500")
         outbox.settle_sent(at_time(tx, MONDAY), claimed[sent])
         outbox.reschedule(tx, claimed[hook], TUESDAY + LEASE, "answered 500")
         named = {"delivery_id": first} if "delivery_id" in chosen else chosen

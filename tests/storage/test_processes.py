@@ -13,11 +13,11 @@ import pytest
 from sqlalchemy import text
 from tests.storage import other_process
 from tests.storage.calls import read
-from tests.storage.samples import DEALER, MONDAY, VAULT, stock_of
+from tests.storage.samples import CIPHER, DEALER, MONDAY, stock_of
 
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.leads import list_leads
-from dealer_agent.storage.schema import SCHEMA_REVISION
+from dealer_agent.storage.schema import SCHEMA_VERSION
 from dealer_agent.storage.stock import list_imports
 from dealer_agent.storage.store import Store
 
@@ -39,13 +39,13 @@ def test_two_processes_that_start_at_once_migrate_once_and_never_are_both_first(
     for racer in racers:
         racer.join(120)
         assert racer.exitcode == 0
-    assert Counter(told)["migrated", None] == Counter(told)["migrated", SCHEMA_REVISION] == 1
+    assert Counter(told)["migrated", None] == Counter(told)["migrated", SCHEMA_VERSION] == 1
     for turn in range(ROUNDS):
         answered = sorted(words for number, words in told if number == turn)
         (first,) = [words.split()[1] for words in answered if words.startswith("first ")]
         other = "repeated" if turn % 2 == 0 else "duplicate"
         assert answered == sorted([f"first {first}", f"{other} {first}"])
-    with Store.open(database_url, VAULT) as store:
+    with Store.open(database_url, CIPHER) as store:
         assert len(read(store, DEALER, list_leads, 1000)) == ROUNDS
 
 

@@ -90,12 +90,12 @@ def test_the_proof_is_deleted_by_age(erased: Store) -> None:
 
 
 def test_the_proof_outlives_a_change_of_keys(database_url: str, erased: Store) -> None:
-    newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
+    newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.permanent))
     with Store.open(database_url, newer) as store:
         store.check_keys(DEALER)
         reencrypt_all(store, DEALER, 100)
         assert set(read(store, DEALER, keys_in_use)) == {"k-second"}
-    with Store.open(database_url, Cipher(Keyring(newer.keyring.keys[:1], KEYRING.lasting))) as store:
+    with Store.open(database_url, Cipher(Keyring(newer.keyring.keys[:1], KEYRING.permanent))) as store:
         assert read(store, DEALER, proven_leads, SAM[1]) == ["L1"]
         assert read(store, DEALER, proven_events, ["L1"])[0].consent_text == TEXT
         assert read(store, DEALER, verify_chain).problem is None

@@ -9,7 +9,7 @@ from threading import Event, Thread
 import pytest
 from tests.storage.calls import read, write
 from tests.storage.current import make_current
-from tests.storage.samples import VAULT, import_rows, row, storing
+from tests.storage.samples import CIPHER, import_rows, row, storing
 
 from dealer_agent.open_installation import delete_files_of_removed
 from dealer_agent.server.counting import Counting, DayTally
@@ -33,7 +33,7 @@ DAY = date(2026, 3, 2)
 def store(database_url: str) -> Iterator[Store]:
     """An installation with two dealers."""
     make_current(database_url)
-    with Store.open(database_url, VAULT, many_dealers=True) as opened:
+    with Store.open(database_url, CIPHER, many_dealers=True) as opened:
         for dealer_id in (DEALER, OTHER):
             add(opened, dealer_id)
         yield opened
@@ -185,7 +185,7 @@ def test_a_removal_does_not_touch_a_dealer_that_was_added_again(store: Store, mo
 
 def test_a_dealer_that_was_never_in_the_installation_cannot_be_removed(store: Store, database_url: str) -> None:
     """The dealer of a folder of its own may share the database."""
-    with Store.open(database_url, VAULT) as of_folder:
+    with Store.open(database_url, CIPHER) as of_folder:
         import_rows(of_folder, [row("V1")], dealer="alone")
     with pytest.raises(DealerUnknown):
         registry.remove_dealer(store, "alone")

@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 from tests.storage.calls import read, write
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, KEYRING, MONDAY, VAULT, import_rows, row, stock_of
+from tests.storage.samples import CIPHER, DEALER, KEYRING, MONDAY, import_rows, row, stock_of
 
-from dealer_agent.encryption import Cipher, Keyring, new_key, new_lasting_secret
+from dealer_agent.encryption import Cipher, Keyring, new_key, new_permanent_secret
 from dealer_agent.storage.errors import KeyMissing, WrongKey
 from dealer_agent.storage.keys import key_uses
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token, list_tokens, revoke_token
 
-SECOND = Cipher(Keyring((new_key(),), lasting=new_lasting_secret()))
+SECOND = Cipher(Keyring((new_key(),), permanent=new_permanent_secret()))
 ROTATED = Cipher(replace(KEYRING, keys=(new_key(),)))
-"""The keys of the first folder after all old ones were destroyed: the lasting secret stays."""
+"""The keys of the first folder after all old ones were destroyed: the permanent secret stays."""
 
 WRITES: dict[str, Callable[[Store], object]] = {
     "an import": lambda store: import_rows(store, [row("V2")]),
@@ -30,7 +30,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
 def first(database_url: str) -> str:
     """The URL of a database with the stock of a dealer, whose service never ran."""
     make_current(database_url)
-    with Store.open(database_url, VAULT) as store:
+    with Store.open(database_url, CIPHER) as store:
         import_rows(store, [row("V1")])
     return database_url
 
@@ -55,7 +55,7 @@ def test_a_second_folder_without_keys_is_refused_on_postgresql(
     postgresql_url: str, write_something: Callable[[Store], object]
 ) -> None:
     make_current(postgresql_url)
-    with Store.open(postgresql_url, VAULT) as store:
+    with Store.open(postgresql_url, CIPHER) as store:
         import_rows(store, [row("V1")])
     with Store.open(postgresql_url) as store, pytest.raises(KeyMissing, match="give it another id"):
         write_something(store)
@@ -64,12 +64,12 @@ def test_a_second_folder_without_keys_is_refused_on_postgresql(
 
 def test_a_lost_key_does_not_stop_imports_into_the_sqlite_file_of_the_folder(sqlite_url: str) -> None:
     make_current(sqlite_url)
-    for cipher in (VAULT, None):
+    for cipher in (CIPHER, None):
         with Store.open(sqlite_url, cipher) as store:
             import_rows(store, [row("V1")])
 
 
-@pytest.mark.parametrize("cipher", [VAULT, ROTATED], ids=["the same keys", "newer keys"])
+@pytest.mark.parametrize("cipher", [CIPHER, ROTATED], ids=["the same keys", "newer keys"])
 def test_the_first_folder_continues(first: str, cipher: Cipher) -> None:
     with Store.open(first, cipher) as store:
         assert import_rows(store, [row("V1"), row("V2")]).after == 2

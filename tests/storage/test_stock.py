@@ -7,7 +7,7 @@ import pytest
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of
 
-from dealer_agent.inventory.feeds.checks import Finding
+from dealer_agent.inventory.feeds.checks import FeedFinding
 from dealer_agent.inventory.feeds.counts import FeedShape
 from dealer_agent.inventory.feeds.import_plan import Plan
 from dealer_agent.inventory.listing import Unit
@@ -15,7 +15,7 @@ from dealer_agent.protocol.vehicle import Fee
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock import (
     MOST_REFUSED_IMPORTS,
-    Revision,
+    ChangeCounters,
     list_imports,
     list_refused_imports,
     read_revision,
@@ -37,7 +37,7 @@ def prices(store: Store) -> dict[str, object]:
 def test_a_dealer_without_an_import_has_an_empty_stock_at_revision_zero(store: Store) -> None:
     stock = stock_of(store, DEALER, remember_days=90, now=MONDAY)
     assert (stock.revision, stock.live, stock.gone) == (0, [], [])
-    assert read(store, DEALER, read_revision) == Revision(stock=0, tokens=0)
+    assert read(store, DEALER, read_revision) == ChangeCounters(stock=0, tokens=0)
 
 
 def test_a_unit_comes_back_from_the_database_as_it_went_in(store: Store) -> None:
@@ -170,8 +170,8 @@ def test_a_stock_number_of_another_rooftop_is_another_unit_and_a_vin_is_the_same
     assert import_rows(store, rows, at=TUESDAY, scope=of_rooftops("North")).unchanged == ("id-S1-2", "id-V1")
 
 
-REFUSAL = Finding("units_lost", "refuse", "2 of 3 units that are for sale are not in the file.")
-WARNING = Finding("details_lost", "warn", "trim: 2 of 3 units would lose it.")
+REFUSAL = FeedFinding("units_lost", "refuse", "2 of 3 units that are for sale are not in the file.")
+WARNING = FeedFinding("details_lost", "warn", "trim: 2 of 3 units would lose it.")
 SHAPE = FeedShape({"vin": ("VIN",)}, line_end=True)
 
 
@@ -242,7 +242,7 @@ def test_a_dry_run_finds_the_same_outcome_and_changes_nothing(store: Store) -> N
 
 def test_a_dry_run_for_an_unknown_dealer_leaves_no_trace(store: Store) -> None:
     import_rows(store, [row("V1")], dry_run=True)
-    assert read(store, DEALER, read_revision) == Revision(0, 0)
+    assert read(store, DEALER, read_revision) == ChangeCounters(0, 0)
 
 
 @pytest.mark.requirement("vehicle-id")

@@ -11,11 +11,11 @@ from tests.storage.samples import DEALER, MONDAY, storing
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.lead_intake.visit_calendar import FUTURE, MOST_VISITS, PAST, subscribed_calendar
-from dealer_agent.storage.appointments import list_calendar
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.schema import appointments
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
+from dealer_agent.storage.visits import list_calendar
 
 SECRET = b"\x02" * 32
 PROFILE = Profile(
@@ -47,9 +47,9 @@ def fill(store: Store, count: int, *, first: datetime, every: timedelta, status:
 
 
 @pytest.fixture
-def shop(store: Store, writer: LeadWriter) -> Store:
+def sample_dealer(store: Store, writer: LeadWriter) -> Store:
     writer.submit(DEALER, storing("L1")).result(60)
-    write_at(MONDAY, store, DEALER, create_token, "desk", SECRET, "calendar")
+    write_at(MONDAY, store, DEALER, create_token, "calendar", SECRET, "calendar")
     return store
 
 
@@ -63,18 +63,18 @@ MANY = 100_000 if SOAK else 10_000
 
 
 @pytest.mark.requirement("calendar-bounded")
-def test_a_calendar_of_many_visits_stays_small_and_cheap(shop: Store) -> None:
+def test_a_calendar_of_many_visits_stays_small_and_cheap(sample_dealer: Store) -> None:
     minute = timedelta(minutes=1)
-    fill(shop, MOST_VISITS, first=MONDAY, every=minute, status="confirmed", name="A")
+    fill(sample_dealer, MOST_VISITS, first=MONDAY, every=minute, status="confirmed", name="A")
     began = time.process_time()
-    small = calendar(shop)
+    small = calendar(sample_dealer)
     once = time.process_time() - began
-    fill(shop, MANY // 2, first=MONDAY + minute, every=minute, status="confirmed", name="B")
-    fill(shop, MANY // 4, first=MONDAY + minute, every=minute, status="cancelled", name="C")
-    fill(shop, MANY // 4, first=MONDAY - PAST, every=minute, status="confirmed", name="D")
-    read = rows_read(shop._reader)
+    fill(sample_dealer, MANY // 2, first=MONDAY + minute, every=minute, status="confirmed", name="B")
+    fill(sample_dealer, MANY // 4, first=MONDAY + minute, every=minute, status="cancelled", name="C")
+    fill(sample_dealer, MANY // 4, first=MONDAY - PAST, every=minute, status="confirmed", name="D")
+    read = rows_read(sample_dealer._reader)
     began = time.process_time()
-    large = calendar(shop)
+    large = calendar(sample_dealer)
     assert time.process_time() - began < 5 * once + 0.5
     assert large.count(b"BEGIN:VEVENT") == small.count(b"BEGIN:VEVENT") == MOST_VISITS
     assert len(large) < 1024 * MOST_VISITS
@@ -93,26 +93,26 @@ def rows_read(engine: Engine) -> list[str]:
     return asked
 
 
-def test_confirmed_visits_to_come_are_shown_before_all_others(shop: Store) -> None:
+def test_confirmed_visits_to_come_are_shown_before_all_others(sample_dealer: Store) -> None:
     """Nobody can push a visit out of the calendar by booking and calling off others."""
     day = timedelta(days=1)
-    fill(shop, 2 * MOST_VISITS, first=MONDAY, every=timedelta(minutes=1), status="replaced", name="R")
-    fill(shop, 40, first=MONDAY - PAST - 10 * day, every=day, status="confirmed", name="P")
-    fill(shop, 30, first=MONDAY + 350 * day, every=day, status="confirmed", name="F")
-    made = calendar(shop)
+    fill(sample_dealer, 2 * MOST_VISITS, first=MONDAY, every=timedelta(minutes=1), status="replaced", name="R")
+    fill(sample_dealer, 40, first=MONDAY - PAST - 10 * day, every=day, status="confirmed", name="P")
+    fill(sample_dealer, 30, first=MONDAY + 350 * day, every=day, status="confirmed", name="F")
+    made = calendar(sample_dealer)
     assert made.count(b"BEGIN:VEVENT") == MOST_VISITS
     assert made.count(b"UID:F") == 16, "those within the horizon"
     assert made.count(b"UID:P") == 0
     assert made.count(b"UID:R") == MOST_VISITS - 16
 
 
-def test_past_visits_fill_the_rest_of_the_calendar_latest_first(shop: Store) -> None:
+def test_past_visits_fill_the_rest_of_the_calendar_latest_first(sample_dealer: Store) -> None:
     day = timedelta(days=1)
-    fill(shop, 3, first=MONDAY, every=day, status="confirmed", name="F")
-    fill(shop, 40, first=MONDAY - PAST - 10 * day, every=day, status="confirmed", name="P")
-    made = calendar(shop)
+    fill(sample_dealer, 3, first=MONDAY, every=day, status="confirmed", name="F")
+    fill(sample_dealer, 40, first=MONDAY - PAST - 10 * day, every=day, status="confirmed", name="P")
+    made = calendar(sample_dealer)
     assert (made.count(b"UID:F"), made.count(b"UID:P")) == (3, 30)
-    found = read_at(MONDAY, shop, DEALER, list_calendar, since=MONDAY - PAST, until=MONDAY + FUTURE, most=8)
+    found = read_at(MONDAY, sample_dealer, DEALER, list_calendar, since=MONDAY - PAST, until=MONDAY + FUTURE, most=8)
     assert [each.appointment.appointment_id for each in found] == [f"P{n:06}" for n in range(35, 40)] + [
         f"F{n:06}" for n in range(3)
     ]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import text
 from tests.storage.calls import at_time, lock_at, read, read_at, write_at
-from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, TUESDAY, VAULT, WEDNESDAY, consent, storing
+from tests.storage.samples import CIPHER, DEALER, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, consent, storing
 
 from dealer_agent.storage.accesses import list_accesses, log_access, verify_accesses
 from dealer_agent.storage.clock import confirm_clock
@@ -110,7 +110,7 @@ def tampered(store: Store, chain: str, *statements: str, **values: Any) -> Broke
     with store._writer.connect() as connection:
         for statement in statements:
             connection.execute(text(statement), values)
-        found = verify(Transaction(connection, DEALER, LATER, OneCipher(VAULT)), recorded)
+        found = verify(Transaction(connection, DEALER, LATER, OneCipher(CIPHER)), recorded)
         connection.rollback()
     return Broken(found.first_broken, found.problem)
 

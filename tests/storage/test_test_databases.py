@@ -11,13 +11,13 @@ from sqlalchemy import inspect, text
 from tests.storage.calls import read
 from tests.storage.current import Schemas, make_current
 from tests.storage.databases import obstacle, url_of, with_system_folders
-from tests.storage.samples import DEALER, VAULT, import_rows, row
+from tests.storage.samples import CIPHER, DEALER, import_rows, row
 
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_url import database_url as parsed
 from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
-from dealer_agent.storage.stock import Revision, read_revision
+from dealer_agent.storage.schema import SCHEMA_VERSION, metadata
+from dealer_agent.storage.stock import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_the_message_says_what_to_do_without_useradd_and_without_the_servers_use
 
 def test_a_database_of_the_tests_is_what_the_migrations_make(database_url: str) -> None:
     make_current(database_url)
-    assert migrate(database_url) == SCHEMA_REVISION
+    assert migrate(database_url) == SCHEMA_VERSION
 
 
 @pytest.mark.parametrize("change", [None, "ALTER TABLE units ADD COLUMN a INT", "DROP INDEX ix_units_dealer_id_vin"])
@@ -69,9 +69,9 @@ def test_a_schema_is_used_again_only_where_its_tables_are_unchanged_and_empty(
     with closing(Schemas(postgresql_server)) as schemas:
         with schemas.lend(first, "test_first"):
             make_current(first)
-            with Store.open(first, VAULT) as store:
+            with Store.open(first, CIPHER) as store:
                 import_rows(store, [row("V1")])
-                assert read(store, DEALER, read_revision) != Revision()
+                assert read(store, DEALER, read_revision) != ChangeCounters()
             if change is not None:
                 engine = writer_engine(parsed(first))
                 with engine.begin() as connection:
@@ -81,6 +81,6 @@ def test_a_schema_is_used_again_only_where_its_tables_are_unchanged_and_empty(
         with schemas.lend(second, "test_second"):
             make_current(second)
             assert schemas.spare == []
-            with Store.open(second, VAULT) as store:
-                assert read(store, DEALER, read_revision) == Revision(0, 0)
+            with Store.open(second, CIPHER) as store:
+                assert read(store, DEALER, read_revision) == ChangeCounters(0, 0)
                 assert len(inspect(store._writer).get_columns("units")) == len(metadata.tables["units"].columns)

@@ -5,7 +5,7 @@ from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, import_rows, row
 
 from dealer_agent.storage.errors import AlreadyStored
-from dealer_agent.storage.stock import Revision, read_revision
+from dealer_agent.storage.stock import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token, find_token, list_active_tokens, list_tokens, revoke_token
 
@@ -28,11 +28,11 @@ def test_a_token_opens_the_door_until_it_is_revoked(store: Store) -> None:
 def test_every_token_made_or_revoked_moves_the_token_revision_and_no_other(store: Store) -> None:
     import_rows(store, [row("V1")])
     token = write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
-    assert read(store, DEALER, read_revision) == Revision(1, 1)
+    assert read(store, DEALER, read_revision) == ChangeCounters(1, 1)
     write_at(TUESDAY, store, DEALER, revoke_token, token)
-    assert read(store, DEALER, read_revision) == Revision(1, 2)
+    assert read(store, DEALER, read_revision) == ChangeCounters(1, 2)
     import_rows(store, [row("V1")])
-    assert read(store, DEALER, read_revision) == Revision(2, 2)
+    assert read(store, DEALER, read_revision) == ChangeCounters(2, 2)
 
 
 def test_revoking_twice_or_what_is_not_there_changes_nothing(store: Store) -> None:

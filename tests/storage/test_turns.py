@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.storage.current import make_current
-from tests.storage.samples import VAULT
+from tests.storage.samples import CIPHER
 
 from dealer_agent.storage.store import Store
 
@@ -26,7 +26,7 @@ def test_a_writer_waits_for_the_transaction_under_way_and_for_hardly_another(tmp
                 time.sleep(0.05)
             written += 1
 
-    with Store.open(url, VAULT) as busy, Store.open(url, VAULT) as other:
+    with Store.open(url, CIPHER) as busy, Store.open(url, CIPHER) as other:
         thread = threading.Thread(target=write_and_write, args=(busy,), daemon=True)
         thread.start()
         overtaken = []

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 from tests.storage.calls import lock_at, read, reencrypt_all, with_cipher
 from tests.storage.contents import everything
-from tests.storage.samples import DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, VAULT, WEDNESDAY, storing
+from tests.storage.samples import CIPHER, DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, storing
 
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.storage.erasure import erase_lead
@@ -34,7 +34,7 @@ def withdrawn(store: Store, writer: LeadWriter) -> Store:
 
 
 def found(
-    store: Store, *contacts: str, cipher: Cipher = VAULT, dealer_id: str = DEALER, at: timedelta = timedelta()
+    store: Store, *contacts: str, cipher: Cipher = CIPHER, dealer_id: str = DEALER, at: timedelta = timedelta()
 ) -> set[str]:
     with store.read(dealer_id) as tx:
         return set(withdrawn_since(with_cipher(tx, cipher), contacts, TUESDAY + at))
@@ -60,10 +60,10 @@ def test_a_withdrawal_outlives_erasure_and_changes_of_keys(
     database_url: str, withdrawn: Store, consent_too: bool
 ) -> None:
     lock_at(WEDNESDAY, withdrawn, DEALER, erase_lead, "L1", consent_too=consent_too)
-    newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
+    newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.permanent))
     with Store.open(database_url, newer) as store:
         reencrypt_all(store, DEALER, 100)
-    only_new = Cipher(Keyring(newer.keyring.keys[:1], KEYRING.lasting))
+    only_new = Cipher(Keyring(newer.keyring.keys[:1], KEYRING.permanent))
     with Store.open(database_url, only_new) as store:
         assert read(store, DEALER, find_leads_of, [SAM]) == []
         assert found(store, SAM, cipher=only_new) == {"phone", "sms"}
@@ -81,7 +81,7 @@ def test_nothing_else_is_in_it(withdrawn: Store) -> None:
     assert b"sam@example.com" not in everything(withdrawn)
 
 
-def test_without_the_lasting_secret_nobody_finds_out_whose_withdrawal_it_is(withdrawn: Store) -> None:
+def test_without_the_permanent_secret_nobody_finds_out_whose_withdrawal_it_is(withdrawn: Store) -> None:
     """The keys of customer data do not help, and no hash is made without a key."""
     other = Cipher(Keyring(KEYRING.keys, bytes(32)))
     assert found(withdrawn, SAM, PHONE, cipher=other) == set()
@@ -94,7 +94,7 @@ def test_without_the_lasting_secret_nobody_finds_out_whose_withdrawal_it_is(with
 
 
 @pytest.mark.requirement("withdrawal-lasts")
-def test_the_lasting_secret_is_needed_after_everybody_is_erased(database_url: str, withdrawn: Store) -> None:
+def test_the_permanent_secret_is_needed_after_everybody_is_erased(database_url: str, withdrawn: Store) -> None:
     """Another one would forget every withdrawal."""
     withdrawn.check_keys(DEALER)
     for lead_id in ("L1", "L2"):
@@ -102,5 +102,5 @@ def test_the_lasting_secret_is_needed_after_everybody_is_erased(database_url: st
     assert read(withdrawn, DEALER, keys_in_use), "`keys create` makes no key file in the place of a lost one"
     lock_at(WEDNESDAY, withdrawn, DEALER, delete_unused_keys)
     other = Cipher(Keyring(KEYRING.keys, bytes(32)))
-    with Store.open(database_url, other) as store, pytest.raises(WrongKey, match="lasting secret"):
+    with Store.open(database_url, other) as store, pytest.raises(WrongKey, match="permanent secret"):
         store.check_keys(DEALER)

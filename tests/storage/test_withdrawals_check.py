@@ -91,10 +91,10 @@ def test_each_change_of_the_table_is_found_and_the_chain_restores_it(filled: Sto
 
 
 def test_the_table_agrees_with_the_chain_after_a_key_rotation(database_url: str, filled: Store) -> None:
-    newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
+    newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.permanent))
     with Store.open(database_url, newer) as store:
         reencrypt_all(store, DEALER, 100)
-    with Store.open(database_url, Cipher(Keyring(newer.keyring.keys[:1], KEYRING.lasting))) as store:
+    with Store.open(database_url, Cipher(Keyring(newer.keyring.keys[:1], KEYRING.permanent))) as store:
         assert words(store) is None
 
 

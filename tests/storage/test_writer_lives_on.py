@@ -3,14 +3,14 @@
 import pytest
 from sqlalchemy import Connection, event
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, VAULT
+from tests.storage.samples import CIPHER, DEALER
 
 from dealer_agent.storage.store import Store
 
 
 def test_a_fault_outside_the_jobs_is_told_to_those_who_wait_and_the_next_lead_is_taken(sqlite_url: str) -> None:
     make_current(sqlite_url)
-    with Store.open(sqlite_url, VAULT) as store:
+    with Store.open(sqlite_url, CIPHER) as store:
         writer = store.lead_writer()
 
         def fail(_: Connection) -> None:

@@ -80,13 +80,13 @@ CONDITIONS: dict[str, Condition] = {
             unit=("delivery", "deliveries"),
         ),
         Condition(
-            "deliveries_parked",
-            "Parked for {subject}: {amount}, the first since {since}. The service does not send them any more.",
-            "Nothing is parked for {subject} any more.",
+            "deliveries_undeliverable",
+            "Undeliverable for {subject}: {amount}, the first since {since}. The service does not send them any more.",
+            "Nothing is undeliverable for {subject} any more.",
             "Contact these customers, or repair the channel and send again: dealer-agent deliveries list --state "
-            "parked, then dealer-agent deliveries retry --all",
-            "A delivery of the channel is parked, for example after `park_after_hours` of failures.",
-            "No delivery of the channel is parked.",
+            "undeliverable, then dealer-agent deliveries retry --all",
+            "A delivery of the channel is undeliverable, for example after `give_up_after_hours` of failures.",
+            "No delivery of the channel is undeliverable.",
             unit=("delivery", "deliveries"),
         ),
         Condition(

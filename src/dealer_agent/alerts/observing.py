@@ -54,7 +54,7 @@ def observe_dealer(tx: Transaction, settings: AlertSettings, record: CheckRecord
     return {
         **_observe_feeds(tx, settings),
         "deliveries_failing": [_of_channel(each) for each in unsent if each.state == "waiting"],
-        "deliveries_parked": [_of_channel(each) for each in unsent if each.state == "parked"],
+        "deliveries_undeliverable": [_of_channel(each) for each in unsent if each.state == "undeliverable"],
         "lead_failed": [Observation(amount=record.failed_leads, since=failed_at)] if failed else [],
     }
 

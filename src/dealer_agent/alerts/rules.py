@@ -43,7 +43,7 @@ class AlertMessage(NamedTuple):
     open: tuple[AlertState, ...] = ()
 
 
-class Result(NamedTuple):
+class AlertChanges(NamedTuple):
     """What to store, what to forget and what to send after a check."""
 
     stored: list[AlertState]
@@ -82,7 +82,7 @@ def check(
     digest_at: datetime | None,
     changes_today: int,
     off: Iterable[str] = (),
-) -> Result:
+) -> AlertChanges:
     """The result of a check. `seen` has the observations by condition. A condition that is not in it is unknown now.
 
     `digest_at` is the time of the last digest. `changes_today` counts the messages about starts and ends of the last 24
@@ -140,7 +140,7 @@ def check(
     kept = {key: state for key, state in states.items() if _is_needed(state, now)}
     forgotten += [state for key, state in old.items() if key in states and key not in kept]
     stored = [state for key, state in kept.items() if old.get(key) != state]
-    return Result(stored, forgotten, messages, digest_at)
+    return AlertChanges(stored, forgotten, messages, digest_at)
 
 
 def _digest_is_due(states: Iterable[AlertState], now: datetime, digest_at: datetime | None) -> bool:

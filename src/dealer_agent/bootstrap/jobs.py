@@ -18,9 +18,9 @@ from dealer_agent.feed_collection.collector import FeedJobs
 from dealer_agent.jobs.loop import JobLoop, Kind, Next
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.installation_keys import InstallationKeys
-from dealer_agent.server.upkeep import Upkeep
+from dealer_agent.server.maintenance import Maintenance
 from dealer_agent.storage.alerts import ALERT_CHECK
-from dealer_agent.storage.feeds import FeedRow, put_feeds
+from dealer_agent.storage.feeds import StoredFeed, put_feeds
 from dealer_agent.storage.jobs import SETTINGS, Job, begin_jobs
 from dealer_agent.storage.store import Store
 
@@ -42,7 +42,7 @@ def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKey
         return watch if owner == opened.owner else watch_of_dealer(opened.settings_of(owner))
 
     feeds = FeedJobs(opened)
-    kinds = [feeds.kind, *Upkeep(opened).kinds, monthly_reports(opened, os.environ)]
+    kinds = [feeds.kind, *Maintenance(opened).kinds, monthly_reports(opened, os.environ)]
     if only is not None:
         rows = feed_rows(only)
         if watch is not None:
@@ -74,7 +74,7 @@ def _begin_checks(opened: OpenInstallation) -> None:
         begin_jobs(tx, [ALERT_CHECK])
 
 
-def _store_jobs(store: Store, dealer_id: str, rows: list[FeedRow], kinds: Iterable[Kind]) -> None:
+def _store_jobs(store: Store, dealer_id: str, rows: list[StoredFeed], kinds: Iterable[Kind]) -> None:
     with store.write(dealer_id) as tx:
         put_feeds(tx, rows)
         begin_jobs(tx, [kind.name for kind in kinds if kind.is_lasting])

@@ -11,7 +11,7 @@ from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.jobs.loop import Kind, Next
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.reports.monthly_mail import MonthlyMail
-from dealer_agent.server.upkeep import upkeep_period
+from dealer_agent.server.maintenance import maintenance_period
 from dealer_agent.storage.jobs import Job
 
 log = structlog.get_logger()
@@ -26,7 +26,7 @@ def monthly_reports(opened: OpenInstallation, secrets: Mapping[str, str]) -> Kin
     async def send(job: Job) -> Next:
         settings = await asyncio.to_thread(opened.settings_of, job.dealer_id)
         reports, mail = settings.reports, settings.mail
-        later = Next(job.now + upkeep_period(opened.count()))
+        later = Next(job.now + maintenance_period(opened.count()))
         if not reports.monthly or not mail.host:
             return later
         server = MailServer(mail, settings.dealer.name, secrets.get(mail.user_env), secrets.get(mail.password_env))

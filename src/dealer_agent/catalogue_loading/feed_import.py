@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from dealer_agent.catalogue_loading.snapshots import listing_policy
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, FeedChecks, Finding, Judge
+from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, CheckRun, FeedChecks, FeedFinding
 from dealer_agent.inventory.feeds.counts import Comparison, FileCounts, StockChange, check_feed, shape_of
-from dealer_agent.inventory.feeds.feed import MOST_REPORTED, Feed, FeedError, Remark
+from dealer_agent.inventory.feeds.feed import MOST_REPORTED, FeedError, ParsedFeed, RowProblem
 from dealer_agent.inventory.feeds.import_plan import Plan
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.errors import FeedRefused
@@ -40,7 +40,7 @@ class ImportResult:
     """The result of an import. `without_rooftop` units named no rooftop of the dealer and went to `default_rooftop`.
 
     `unknown_rooftops` are the first ids and names that those units gave. `outside` units are at rooftops outside the
-    scope of the import, so they were not imported. `outside_remarks` has the first of them.
+    scope of the import, so they were not imported. `outside_row_problems` has the first of them.
     """
 
     outcome: ImportOutcome
@@ -48,13 +48,13 @@ class ImportResult:
     without_rooftop: int
     unknown_rooftops: tuple[str, ...]
     outside: int
-    outside_remarks: tuple[Remark, ...]
+    outside_row_problems: tuple[RowProblem, ...]
 
 
 def import_feed(
     store: Store,
     profile: Profile,
-    feed: Feed,
+    feed: ParsedFeed,
     *,
     source: str,
     at: datetime,
@@ -72,7 +72,7 @@ def import_feed(
     history then, unless `dry_run`. `on_commit` is that of `apply_import`. `feed_name` is in the history.
     """
     rows = _Rows(feed, listing_policy(profile), tuple(dict.fromkeys(rooftops)), at, on_progress)
-    judge = Judge(checks_of(profile, checks or FeedChecks()), accept)
+    check_run = CheckRun(checks_of(profile, checks or FeedChecks()), accept)
     try:
         outcome = apply_import(
             store,
@@ -85,7 +85,7 @@ def import_feed(
             dry_run=dry_run,
             remember_days=profile.policies.remember_sold_days,
             scope=Scope(rows.rooftops, rows.covers) if rooftops else None,
-            review=lambda plan, before: rows.review(judge, plan, before),
+            review=lambda plan, before: rows.review(check_run, plan, before),
             feed=feed_name,
             on_commit=on_commit,
         )
@@ -109,7 +109,7 @@ def import_feed(
         rows.without_rooftop,
         tuple(rows.unknown)[:MOST_UNKNOWN_ROOFTOPS],
         rows.outside,
-        tuple(rows.outside_remarks),
+        tuple(rows.outside_row_problems),
     )
 
 
@@ -124,7 +124,7 @@ def record_unreadable(
     feed_name: str | None = None,
 ) -> None:
     """Adds a file that cannot be read to the history of imports. Raises StorageError."""
-    findings = [Finding(UNREADABLE, "refuse", str(error))]
+    findings = [FeedFinding(UNREADABLE, "refuse", str(error))]
     record_refused_import(
         store, profile.id, findings, at=at, source=source, layout=None, rooftops=rooftops, feed=feed_name
     )
@@ -149,14 +149,14 @@ def _sample(items: Sequence[_Item], most: int) -> tuple[Sequence[_Item], int]:
 class _Rows:
     """The rows of a feed that are in the scope of an import."""
 
-    feed: Feed
+    feed: ParsedFeed
     policy: ListingPolicy
     rooftops: tuple[str, ...]
     at: datetime
     on_progress: Callable[[int, int], None] | None
     without_rooftop: int = 0
     outside: int = 0
-    outside_remarks: list[Remark] = field(default_factory=list)
+    outside_row_problems: list[RowProblem] = field(default_factory=list)
     unknown: dict[str, None] = field(default_factory=dict)
     by_rooftop: Counter[str] = field(default_factory=Counter)
     _unknown_rooftops: int = 0
@@ -186,7 +186,7 @@ class _Rows:
                 self.outside += 1
                 if self.outside <= MOST_REPORTED:
                     identifier = unit.vin or unit.stock or None
-                    self.outside_remarks.append(Remark(line, identifier, f"The unit is at {rooftop.name}."))
+                    self.outside_row_problems.append(RowProblem(line, identifier, f"The unit is at {rooftop.name}."))
                 continue
             self._numbers.append(number)
             placed = self._placed(unit)
@@ -199,7 +199,7 @@ class _Rows:
         """The unit of a row in the scope."""
         return self._placed(self.feed.units[self._numbers[position]].unit)
 
-    def review(self, judge: Judge, plan: Plan, stock: StockBefore) -> Review:
+    def review(self, check_run: CheckRun, plan: Plan, stock: StockBefore) -> Review:
         """Checks the feed against the stock. Reads the stored units that the import changes or marks as sold."""
         comparison = Comparison()
         before = self.by_rooftop.copy()
@@ -225,7 +225,7 @@ class _Rows:
             rooftops_after=self.by_rooftop,
         )
         findings = check_feed(
-            judge,
+            check_run,
             self.feed,
             self._counts(),
             change,

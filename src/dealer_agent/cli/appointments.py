@@ -13,15 +13,15 @@ from dealer_agent.cli.customer_data import OutOption, name_of, private_file, rec
 from dealer_agent.cli.open_dealer import OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import Cell, counted, err, fail, minute, out, plain
-from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
 from dealer_agent.leads.wording import vehicle_name
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.timestamps import zone_abbreviation
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
-from dealer_agent.storage.appointments import ListedAppointment, list_booked, list_waiting
 from dealer_agent.storage.tokens import create_token
+from dealer_agent.storage.visits import ListedVisit, list_booked, list_waiting
 
 if TYPE_CHECKING:
     from dealer_agent.lead_intake.intake import LeadIntake
@@ -196,7 +196,7 @@ def _subscribe(dealer: OpenDealer) -> None:
         err.print("Put the address of your service in front of it: public_url is not set.")
 
 
-def _row(dealer: OpenDealer, listed: ListedAppointment) -> tuple[Cell, ...]:
+def _row(dealer: OpenDealer, listed: ListedVisit) -> tuple[Cell, ...]:
     visit = listed.appointment
     when = dealer.local(visit.starts_at, visit.rooftop)
     customer = None if listed.customer is None else name_of(listed.customer)
@@ -205,7 +205,7 @@ def _row(dealer: OpenDealer, listed: ListedAppointment) -> tuple[Cell, ...]:
     return visit.appointment_id, visit.lead_id, when, kind, visit.rooftop, visit.status, customer, vehicle
 
 
-def _customers(visits: Iterable[ListedAppointment]) -> int:
+def _customers(visits: Iterable[ListedVisit]) -> int:
     return len({listed.appointment.lead_id for listed in visits if listed.customer is not None})
 
 
@@ -260,7 +260,7 @@ def _change(
     }
 
 
-def _facts(dealer: OpenDealer, visit: AppointmentRecord) -> dict[str, Any]:
+def _facts(dealer: OpenDealer, visit: VisitRecord) -> dict[str, Any]:
     return {
         "id": visit.appointment_id,
         "lead_id": visit.lead_id,
@@ -276,7 +276,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _show_notices(visits: Iterable[AppointmentRecord], mailed: Collection[str], *, notify: bool) -> None:
+def _show_notices(visits: Iterable[VisitRecord], mailed: Collection[str], *, notify: bool) -> None:
     if not notify:
         out.print("Nobody is notified: you must do it.")
         return

@@ -90,10 +90,10 @@ def retry(
     delivery_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="The id, from `deliveries list`.", show_default=False)
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All deliveries that wait or are parked.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All deliveries that wait or are undeliverable.")] = False,
     channel: ChannelOption = None,
 ) -> dict[str, int]:
-    """Try parked and waiting deliveries again at once. The running service sends them with the same id and bytes."""
+    """Try waiting and undeliverable deliveries again at once. The service sends them with the same id and bytes."""
     if (delivery_id is None) != everything:
         raise typer.BadParameter("name one delivery, or give --all (with --channel NAME for those of one channel)")
     if delivery_id is not None and channel is not None:
@@ -102,7 +102,7 @@ def retry(
         record = None if delivery_id is None else _delivery(tx, delivery_id)
         if record is not None and record.state in ("sent", "dropped"):
             again = "; dealer-agent deliveries send-again sends it again" if record.state == "sent" else ""
-            fail(f"Delivery {delivery_id} was {record.state}: only one that waits or is parked is tried again{again}")
+            fail(f"Delivery {delivery_id} was {record.state}, so it is not tried again{again}")
         count = retry_deliveries(tx, delivery_id=delivery_id, channel=channel)
         if channel is not None and not count:
             _check_channel(dealer, channel)
@@ -134,7 +134,7 @@ def send_again(
         if not new_ids:
             fail(
                 f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it. "
-                "dealer-agent deliveries retry sends what waits or is parked"
+                "dealer-agent deliveries retry sends what waits or is undeliverable"
             )
     for delivery_id in new_ids:
         out.print(f"Delivery {delivery_id} is sent as soon as the service runs.")

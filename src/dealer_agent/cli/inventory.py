@@ -20,8 +20,8 @@ from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import cell_text, fail, limited, out, plain, progress
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, EVERY_CHECK, Finding, refusals
-from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, FeedError, Remark, Repeat
+from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, EVERY_CHECK, FeedFinding, refusals
+from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, FeedError, ParsedFeed, Repeat, RowProblem
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
@@ -34,7 +34,7 @@ app = typer.Typer(no_args_is_help=True)
 
 _COUNTED = ("Added", "Changed", "Unchanged", "Sold", "Back")
 _SHRINKING = ("units_lost", "rooftop_lost")
-REMARKS_SHOWN = 20
+ROW_PROBLEMS_SHOWN = 20
 COLUMNS_SHOWN = 50
 LINES_SHOWN = 10
 AT_OTHER_ROOFTOPS = "At other rooftops"
@@ -263,7 +263,7 @@ def history(
     return Table("Imports", columns, rows, empty="Nothing was imported yet.", notes=notes, only_json=("Findings",))
 
 
-def _refusal_text(findings: Sequence[Finding], command: Sequence[str], accepted: Sequence[str]) -> str:
+def _refusal_text(findings: Sequence[FeedFinding], command: Sequence[str], accepted: Sequence[str]) -> str:
     """Why a file is refused, and which command imports it nevertheless."""
     refused = refusals(findings)
     checks = (*accepted, *(finding.check for finding in refused))
@@ -277,7 +277,7 @@ def _refusal_text(findings: Sequence[Finding], command: Sequence[str], accepted:
     )
 
 
-def _show_warnings(findings: Sequence[Finding]) -> None:
+def _show_warnings(findings: Sequence[FeedFinding]) -> None:
     warnings = [finding for finding in findings if finding.action == "warn"]
     if warnings:
         out.print("\nWarnings", style="bold")
@@ -285,7 +285,7 @@ def _show_warnings(findings: Sequence[Finding]) -> None:
         out.print(f"  {finding.check}: {plain(finding.sentence)}")
 
 
-def _show_feed(feed: Feed) -> None:
+def _show_feed(feed: ParsedFeed) -> None:
     separator = {",": "comma", "\t": "TAB", ";": "semicolon", "|": "bar"}.get(feed.delimiter or "", feed.delimiter)
     out.print(
         f"Layout [bold]{feed.layout}[/], {feed.encoding}{f', {separator}-separated' if separator else ''}", markup=True
@@ -294,9 +294,9 @@ def _show_feed(feed: Feed) -> None:
         out.print(f"Columns not understood: {_some(feed.columns_not_understood, COLUMNS_SHOWN)}")
     if feed.columns_withheld:
         out.print(f"Columns never read (cost and the like): {_some(feed.columns_withheld, COLUMNS_SHOWN)}")
-    _show_remarks("Refused rows", feed.refused, feed.counts.refused)
-    _show_remarks("Repeated rows", tuple(map(_remark, feed.repeated_vins)), feed.counts.repeated_vins)
-    _show_remarks("Worth a look", feed.warnings, feed.counts.warnings)
+    _show_row_problems("Refused rows", feed.refused, feed.counts.refused)
+    _show_row_problems("Repeated rows", tuple(map(_repeated_row, feed.repeated_vins)), feed.counts.repeated_vins)
+    _show_row_problems("Worth a look", feed.warnings, feed.counts.warnings)
 
 
 def _some(texts: tuple[str, ...] | list[str], most: int) -> str:
@@ -304,24 +304,27 @@ def _some(texts: tuple[str, ...] | list[str], most: int) -> str:
     return plain(", ".join(texts[:most])) + more
 
 
-def _show_remarks(title: str, remarks: tuple[Remark, ...], count: int) -> None:
-    if not remarks:
+def _show_row_problems(title: str, row_problems: tuple[RowProblem, ...], count: int) -> None:
+    if not row_problems:
         return
-    rows = [(str(remark.line), remark.identifier, remark.text) for remark in remarks[:REMARKS_SHOWN]]
+    rows = [
+        (str(row_problem.line), row_problem.identifier, row_problem.text)
+        for row_problem in row_problems[:ROW_PROBLEMS_SHOWN]
+    ]
     Table(f"\n{title}", ("Line", "VIN or stock", "What"), rows).show()
-    if count > REMARKS_SHOWN:
-        out.print(f"... and {count - REMARKS_SHOWN:,} more")
+    if count > ROW_PROBLEMS_SHOWN:
+        out.print(f"... and {count - ROW_PROBLEMS_SHOWN:,} more")
 
 
-def _remark(repeat: Repeat) -> Remark:
+def _repeated_row(repeat: Repeat) -> RowProblem:
     *earlier, last = map(str, repeat.lines)
     text = f"also on line {_some(earlier, LINES_SHOWN)}; line {last} counts"
-    return Remark(repeat.lines[-1], repeat.identifier, text)
+    return RowProblem(repeat.lines[-1], repeat.identifier, text)
 
 
-def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run: bool) -> None:
+def _show_outcome(feed: ParsedFeed, done: "ImportResult", dealer: Profile, *, dry_run: bool) -> None:
     counts = _counts(feed, done)
-    _show_remarks("Not imported: at other rooftops", done.outside_remarks, done.outside)
+    _show_row_problems("Not imported: at other rooftops", done.outside_row_problems, done.outside)
     _show_warnings(done.outcome.findings)
     title = "\nWhat would happen" if dry_run else "\nImported"
     rows = [(name, count) for name, count in counts.items() if count or name != AT_OTHER_ROOFTOPS]
@@ -348,7 +351,7 @@ def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run:
         out.print("\nNothing was changed (--dry-run).")
 
 
-def _counts(feed: Feed, done: "ImportResult") -> dict[str, int]:
+def _counts(feed: ParsedFeed, done: "ImportResult") -> dict[str, int]:
     """What happens to how many units."""
     outcome = done.outcome
     return {

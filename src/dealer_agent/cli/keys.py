@@ -14,7 +14,7 @@ from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, out, progress
 from dealer_agent.config.installation import installation_of, is_installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
-from dealer_agent.encryption import InvalidKeys, Keyring, new_key, new_lasting_secret, render
+from dealer_agent.encryption import InvalidKeys, Keyring, new_key, new_permanent_secret, render
 from dealer_agent.operations.key_changes import (
     KeyChange,
     change_key,
@@ -40,14 +40,14 @@ def create(
     show: Annotated[
         bool,
         typer.Option(
-            "--print", help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret if it has none. Write no file."
+            "--print", help=f"Show a new key for {KEYS_VARIABLE}, and a permanent secret if it has none. Write no file."
         ),
     ] = False,
 ) -> dict[str, str]:
     """Create the key file of a dealer or an installation that has none. `init` creates it too."""
     if show:
-        lasting = None if _has_lasting_secret(os.environ) else new_lasting_secret()
-        value = ",".join(render(Keyring((new_key(),), lasting)).split())
+        permanent = None if _has_permanent_secret(os.environ) else new_permanent_secret()
+        value = ",".join(render(Keyring((new_key(),), permanent)).split())
         out.print(value, soft_wrap=True)
         return {"variable": KEYS_VARIABLE, "value": value}
     if is_installation(folder.path):
@@ -171,8 +171,8 @@ def _show_values(values: int, active: str) -> None:
         out.print(f"All customer data is encrypted with the key {active} already.")
 
 
-def _has_lasting_secret(env: Mapping[str, str]) -> bool:
+def _has_permanent_secret(env: Mapping[str, str]) -> bool:
     try:
-        return Keyring.parse(env.get(KEYS_VARIABLE, "")).lasting is not None
+        return Keyring.parse(env.get(KEYS_VARIABLE, "")).permanent is not None
     except InvalidKeys:
         return False

@@ -102,7 +102,7 @@ class Table:
         out.print(shown, width=table_width([group.width for group in groups]), soft_wrap=False)
 
 
-class Group(NamedTuple):
+class ColumnGroup(NamedTuple):
     """The cells of the columns with these numbers are one below the other. `wraps`: its text is wrapped, never cut."""
 
     members: tuple[int, ...]
@@ -110,13 +110,13 @@ class Group(NamedTuple):
     wraps: bool
 
 
-def lay_out(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[Group]:
+def lay_out(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[ColumnGroup]:
     """The columns of a table that is at most `width` characters wide. With None, every column has its natural width."""
     natural = [max(map(cell_len, (title, *cells))) for title, *cells in zip(titles, *rows, strict=True)]
     ids = [title.endswith("Id") for title in titles]
     long = [any(map(_is_sentence, cells)) for cells in zip(*rows, strict=True)] or [False] * len(titles)
     if width is None:
-        return [Group((number,), size, wraps=False) for number, size in enumerate(natural)]
+        return [ColumnGroup((number,), size, wraps=False) for number, size in enumerate(natural)]
     for stacked in range(1, MOST_STACKED + 1):
         groups = list(_groups(long, stacked))
         sizes = [max(natural[number] for number in members) for members in groups]
@@ -127,7 +127,7 @@ def lay_out(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int | N
         whole = [max((natural[each] for each in members if ids[each]), default=NARROWEST) for members in groups]
         least = [min(size, narrow) for size, narrow in zip(least, whole, strict=True)]
     sizes = _shrunk([min(size, width) for size in sizes], least, width)
-    return [Group(members, size, long[members[0]]) for members, size in zip(groups, sizes, strict=True)]
+    return [ColumnGroup(members, size, long[members[0]]) for members, size in zip(groups, sizes, strict=True)]
 
 
 def table_width(sizes: Sequence[int]) -> int:

@@ -35,7 +35,7 @@ def listen(host: str, port: int, advice: str = "Choose another with --host and -
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except UnicodeError:
-        fail(f"Cannot listen on {host}:{port}: {host} is no host name. {advice}")
+        fail(f"Cannot listen on {host}:{port}: {host} is not a host name. {advice}")
     except OSError as problem:
         why = "the host name is unknown" if isinstance(problem, socket.gaierror) else os.strerror(problem.errno or 0)
         fail(f"Cannot listen on {host}:{port}: {why}. {advice}")
@@ -65,7 +65,7 @@ class _Supervisor(Multiprocess):
         if self.should_exit.is_set():
             return
         # Only the worker keeps its end of the pipe open, so that it closes when the worker dies. Otherwise the
-        # supervisor would wait WORKER_START_SECONDS for a worker that dies before its first answer.
+        # supervisor would wait WORKER_START_SECONDS for a worker that dies before its first response.
         for process in self.processes:
             process.child_conn.close()
         self._has_served = self._has_served or any(process.is_ready() for process in self.processes)

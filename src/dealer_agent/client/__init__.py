@@ -8,7 +8,16 @@ from dealer_agent.client import errors
 from dealer_agent.client.agent import DealerAgent
 from dealer_agent.client.card import Card
 from dealer_agent.client.errors import DealerAgentError
-from dealer_agent.client.replies import Reply, SubmittedLead
-from dealer_agent.client.transport import Exchange, Retries
+from dealer_agent.client.replies import SkillResponse, SubmittedLead
+from dealer_agent.client.transport import HttpExchange, Retries
 
-__all__ = ["Card", "DealerAgent", "DealerAgentError", "Exchange", "Reply", "Retries", "SubmittedLead", "errors"]
+__all__ = [
+    "Card",
+    "DealerAgent",
+    "DealerAgentError",
+    "HttpExchange",
+    "Retries",
+    "SkillResponse",
+    "SubmittedLead",
+    "errors",
+]

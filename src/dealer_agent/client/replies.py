@@ -1,4 +1,4 @@
-"""Requests as bytes, and replies as data or errors, for both bindings and every version of the protocol. Pure.
+"""Requests as bytes, and responses as data or errors, for both bindings and every version of the protocol. Pure.
 
 A lead has another form in each version, too.
 
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from dealer_agent.client.card import Card
-from dealer_agent.client.errors import REFUSALS, MalformedReply, Problem, Refused, Unreachable
+from dealer_agent.client.errors import REFUSALS, MalformedResponse, Refused, ReportedProblem, Unreachable
 from dealer_agent.client.lenient_types import decode_lenient
 from dealer_agent.client.transport import Received
 from dealer_agent.protocol.errors import ERRORS
@@ -45,18 +45,20 @@ LONGEST_NAME = 200
 MOST_PROBLEMS = 1_000
 
 
-class Reply(Struct, frozen=True):
-    """The answer of a skill: `data` as received, and an optional sentence for people."""
+class SkillResponse(Struct, frozen=True):
+    """The response of a skill: `data` as received, and an optional sentence for people."""
 
     data: dict[str, Any]
     message: str | None = None
 
     def typed(self, kind: type[Answer]) -> Answer:
-        """The data as a type of the protocol. Raises MalformedReply."""
+        """The data as a type of the protocol. Raises MalformedResponse."""
         try:
             return decode_lenient(self.data, kind)
         except (msgspec.ValidationError, RecursionError) as error:
-            raise MalformedReply(f"The reply has another form than {kind.__name__}: {error}", http_status=200) from None
+            raise MalformedResponse(
+                f"The response has another form than {kind.__name__}: {error}", http_status=200
+            ) from None
 
 
 class SubmittedLead(LeadReceipt, frozen=True, kw_only=True):
@@ -66,7 +68,7 @@ class SubmittedLead(LeadReceipt, frozen=True, kw_only=True):
     idempotency_key: str = ""
 
     def sent_with(self, message: str | None, key: str) -> Self:
-        """The same answer with what is not in its data."""
+        """The same response with what is not in its data."""
         return msgspec.structs.replace(self, message=message, idempotency_key=key)
 
 
@@ -100,8 +102,8 @@ def request_body(card: Card, skill: Skill, members: Mapping[str, Any], message_i
     return msgspec.json.encode(request)
 
 
-def read_reply(card: Card, skill: Skill, received: Received, message_id: str) -> Reply:
-    """The answer in a reply. Raises Refused, Unreachable for a gateway, or MalformedReply."""
+def read_reply(card: Card, skill: Skill, received: Received, message_id: str) -> SkillResponse:
+    """The data and the message of a response. Raises Refused, Unreachable for a gateway, or MalformedResponse."""
     try:
         body = msgspec.json.decode(received.body)
     except (msgspec.MsgspecError, RecursionError, ValueError):
@@ -110,7 +112,7 @@ def read_reply(card: Card, skill: Skill, received: Received, message_id: str) ->
     if received.status != 200 or error is not None:
         raise refusal(error if error is not None else body, received)
     if not isinstance(body, dict):
-        raise _malformed("is no JSON object", received)
+        raise _malformed("is not a JSON object", received)
     if card.binding == "JSONRPC":
         if body.get("id") != message_id:
             raise _malformed("answers another call: its id is wrong", received)
@@ -122,19 +124,19 @@ def read_reply(card: Card, skill: Skill, received: Received, message_id: str) ->
     if len(answers) != 1 or not _has_object(answers[0], "data"):
         raise _malformed(f"has no {skill.response_type}", received)
     text = answers[0].get("message")
-    return Reply(answers[0]["data"], text if isinstance(text, str) else None)
+    return SkillResponse(answers[0]["data"], text if isinstance(text, str) else None)
 
 
 def _has_object(value: object, name: str) -> bool:
     return isinstance(value, dict) and isinstance(value.get(name), dict)
 
 
-def _malformed(what: str, received: Received) -> MalformedReply:
-    return MalformedReply(f"The reply of {received.url} {what}.", http_status=received.status, body=received.body)
+def _malformed(what: str, received: Received) -> MalformedResponse:
+    return MalformedResponse(f"The response of {received.url} {what}.", http_status=received.status, body=received.body)
 
 
-def refusal(error: Any, received: Received) -> Refused | Unreachable | MalformedReply:
-    """The error of a reply. `error` is the JSON value of its `error`, or of the whole body if it has none."""
+def refusal(error: Any, received: Received) -> Refused | Unreachable | MalformedResponse:
+    """The error of a response. `error` is the JSON value of its `error`, or of the whole body if it has none."""
     nodes = list(_nodes(error))
     payload = next((node for node in nodes if isinstance(node.get("code"), str)), {})
     info = next((node for node in nodes if isinstance(node.get("reason"), str)), {})
@@ -183,7 +185,7 @@ def _nodes(error: Any) -> Iterator[dict[str, Any]]:
                 yield entry
 
 
-def _problems(details: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[Problem]:
+def _problems(details: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[ReportedProblem]:
     entries = details.get("errors")
     if not isinstance(entries, list):
         entries = next((node["fieldViolations"] for node in nodes if isinstance(node.get("fieldViolations"), list)), [])
@@ -192,7 +194,7 @@ def _problems(details: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[
             pointer = _first_text(entry, "instancePath", "instanceLocation", "field")
             message = _first_text(entry, "message", "error", "description")
             keyword = _first_text(entry, "keyword")
-            yield Problem(pointer[:LONGEST_MESSAGE], message[:LONGEST_MESSAGE], keyword[:LONGEST_NAME])
+            yield ReportedProblem(pointer[:LONGEST_MESSAGE], message[:LONGEST_MESSAGE], keyword[:LONGEST_NAME])
 
 
 def _first_text(entry: dict[str, Any], *names: str) -> str:

@@ -30,7 +30,7 @@ async def verified(pool: Transport, received: Received) -> bytes:
         card = msgspec.json.decode(received.body, type=dict[str, Any])
         texts = signed_texts(card)
     except (ValueError, RecursionError) as error:
-        raise CardNotVerified(f"{received.url} is no card that can be verified: {str(error)[:200]}") from None
+        raise CardNotVerified(f"{received.url} is not a card that can be verified: {str(error)[:200]}") from None
     signatures = card.get("signatures")
     if not isinstance(signatures, list) or not signatures:
         raise CardNotVerified(f"The card at {received.url} is not signed.")

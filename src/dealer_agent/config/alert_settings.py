@@ -24,7 +24,7 @@ ConditionId = Literal[
     "feed_refused",
     "feed_failing",
     "deliveries_failing",
-    "deliveries_parked",
+    "deliveries_undeliverable",
     "lead_failed",
     "disk_low",
     "disk_full",

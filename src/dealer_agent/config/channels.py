@@ -41,18 +41,18 @@ def _problems(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
         here: Path = ("rooftops", index, "deliver")
         if not settings.mail.host:
             advice = "needs the server that sends: write host and from_address under [mail]"
-            for place in range(len(rooftop.deliver.smtp)):
-                yield Problem((*here, "smtp", place), advice)
+            for position in range(len(rooftop.deliver.smtp)):
+                yield Problem((*here, "smtp", position), advice)
             if rooftop.deliver.notify:
                 yield Problem((*here, "notify"), advice)
-        for place, http in enumerate(rooftop.deliver.http):
-            yield from _of_http(settings, http, (*here, "http", place), env)
-        for place, folder in enumerate(rooftop.deliver.directory):
+        for position, http in enumerate(rooftop.deliver.http):
+            yield from _of_http(settings, http, (*here, "http", position), env)
+        for position, folder in enumerate(rooftop.deliver.directory):
             path = settings.directory / folder.path
             standing = next(parent for parent in (path, *path.parents) if parent.exists())
             if not standing.is_dir() or not os.access(standing, os.W_OK | os.X_OK):
-                message = f"'{path}' is no folder that this user may write to; make it, or name another"
-                yield Problem((*here, "directory", place, "path"), message)
+                message = f"'{path}' is not a folder that this user may write to; make it, or name another"
+                yield Problem((*here, "directory", position, "path"), message)
 
 
 def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:

@@ -188,7 +188,7 @@ def feeds_name_rooftops(file: dict[str, Any]) -> Iterator[Problem]:
     known = [table["name"] for table in tables if isinstance(table, dict) and isinstance(table.get("name"), str)]
     for index, feed in enumerate(feeds if isinstance(feeds, list) else []):
         named = feed.get("rooftops", []) if isinstance(feed, dict) else []
-        for place, name in enumerate(named if isinstance(named, list) else []):
+        for position, name in enumerate(named if isinstance(named, list) else []):
             if isinstance(name, str) and name not in known:
                 message = f"'{name}' is no rooftop; name one of {', '.join(known)}" + did_you_mean(name, known)
-                yield Problem(("feeds", index, "rooftops", place), message)
+                yield Problem(("feeds", index, "rooftops", position), message)

@@ -260,13 +260,13 @@ def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
     prefix = variable_prefix(file.id)
     for number, rooftop in enumerate(file.rooftops):
         here = ("rooftops", number, "deliver")
-        for place, channel in enumerate(rooftop.deliver.http):
+        for position, channel in enumerate(rooftop.deliver.http):
             for key, name in (("secret_env", channel.secret_env), ("authorization_env", channel.authorization_env)):
                 if name is not UNSET and name.rpartition("__")[0] != prefix:
-                    yield Problem((*here, "http", place, key), f"'{name}' must be a name such as {prefix}__SECRET")
-        for place, folder in enumerate(rooftop.deliver.directory):
+                    yield Problem((*here, "http", position, key), f"'{name}' must be a name such as {prefix}__SECRET")
+        for position, folder in enumerate(rooftop.deliver.directory):
             if problem := _problem_of_folder(folder.path):
-                yield Problem((*here, "directory", place, "path"), problem)
+                yield Problem((*here, "directory", position, "path"), problem)
     yield from _problems_of_feeds(file, prefix)
     heads = file.privacy.heads_file
     if Path(heads).name != heads:

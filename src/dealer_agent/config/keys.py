@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
+from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_permanent_secret, render
 from dealer_agent.encryption.file_permissions import advice, is_open_to_others
 
 KEYS_VARIABLE = "DEALER_AGENT_KEYS"
 KEY_FILE_NAME = "dealer-agent.keys"
 
-_LASTING_IS_MISSING = (
-    "has no lasting secret: add the entry that begins with lasting: and that `dealer-agent keys create --print` shows; "
+_PERMANENT_IS_MISSING = (
+    "has no permanent secret: add the entry `lasting:...` that `dealer-agent keys create --print` shows; "
     "every machine with the same database needs the same one"
 )
 
@@ -70,15 +70,15 @@ class KeyFile:
 def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
     """The cipher with the keys of `DEALER_AGENT_KEYS`, else of the directory's key file; None without keys.
 
-    A key file without a lasting secret gets one. Raises SettingsError, which never contains a key.
+    A key file without a permanent secret gets one. Raises SettingsError, which never contains a key.
     """
     if from_environment(env):
         try:
             keyring = Keyring.parse(env[KEYS_VARIABLE])
         except InvalidKeys as error:
             raise SettingsError(f"{KEYS_VARIABLE}: {error}") from None
-        if keyring.lasting is None:
-            raise SettingsError(f"{KEYS_VARIABLE}: {_LASTING_IS_MISSING}")
+        if keyring.permanent is None:
+            raise SettingsError(f"{KEYS_VARIABLE}: {_PERMANENT_IS_MISSING}")
         return Cipher(keyring)
     path = directory / KEY_FILE_NAME
     # `exists` would hide a broken link and a folder without access, which are faults.
@@ -86,17 +86,17 @@ def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
         return None
     file = KeyFile(path)
     try:
-        if file.read().lasting is None:
+        if file.read().permanent is None:
             with changing(path, wait=True):
                 found = file.read()
-                if found.lasting is None:
-                    replace_key_file(path, replace(found, lasting=new_lasting_secret()))
+                if found.permanent is None:
+                    replace_key_file(path, replace(found, permanent=new_permanent_secret()))
         return Cipher(file.read(), file.read)
     except InvalidKeys as error:
-        place = f"{KEY_FILE_NAME}, line {error.line}" if error.line else KEY_FILE_NAME
-        raise SettingsError(f"{place}: {error}") from None
+        position = f"{KEY_FILE_NAME}, line {error.line}" if error.line else KEY_FILE_NAME
+        raise SettingsError(f"{position}: {error}") from None
     except OSError:
-        raise SettingsError(f"{KEY_FILE_NAME}: {_LASTING_IS_MISSING}") from None
+        raise SettingsError(f"{KEY_FILE_NAME}: {_PERMANENT_IS_MISSING}") from None
 
 
 def from_environment(env: Mapping[str, str]) -> bool:
@@ -110,7 +110,7 @@ def create_key_file(directory: Path, keyring: Keyring | None = None) -> Path:
     Raises FileExistsError and OSError.
     """
     path = directory / KEY_FILE_NAME
-    with changing(path), _written_beside(path, keyring or Keyring((new_key(),), new_lasting_secret())) as made:
+    with changing(path), _written_beside(path, keyring or Keyring((new_key(),), new_permanent_secret())) as made:
         # A link, because a rename would replace an existing file.
         os.link(made, path)
     return path
@@ -154,14 +154,14 @@ def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
             file.flush()
             os.fsync(file.fileno())
         yield made
-        sync_directory(path.parent)
+        sync_folder(path.parent)
     finally:
         made.unlink(missing_ok=True)
 
 
-def sync_directory(directory: Path) -> None:
-    """Makes a rename or a new file in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def sync_folder(folder: Path) -> None:
+    """Makes a rename or a new file in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

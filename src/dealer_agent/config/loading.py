@@ -113,7 +113,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         problem = f"there is none in {path.parent}; name its folder with --dir, or make one with `dealer-agent init`"
     except NotADirectoryError:
-        problem = f"{path.parent} is no folder; name the folder of {name} with --dir"
+        problem = f"{path.parent} is not a folder; name the folder of {name} with --dir"
     except IsADirectoryError:
         problem = f"{path} is a folder and must be a file"
     except PermissionError:
@@ -128,8 +128,8 @@ def read_text(path: Path) -> str:
 
 def _not_toml(file: str, text: str, message: str) -> SettingsError:
     """The error for a text that `tomllib` cannot read. `message` is the message of `tomllib`, which names the line."""
-    place = re.search(r" \(at line (\d+), column \d+\)$| \(at end of document\)$", message)
-    if place is None:
+    position = re.search(r" \(at line (\d+), column \d+\)$| \(at end of document\)$", message)
+    if position is None:
         return SettingsError(f"{file}: is not TOML: {message}")
-    line = int(place[1]) if place[1] else len(text.splitlines())
-    return SettingsError(f"{file}, line {line}: is not TOML: {message[: place.start()]}")
+    line = int(position[1]) if position[1] else len(text.splitlines())
+    return SettingsError(f"{file}, line {line}: is not TOML: {message[: position.start()]}")

@@ -340,7 +340,7 @@ class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     first_retry_seconds: Annotated[int, Meta(ge=1, le=3600)] = 15
     longest_retry_minutes: Annotated[int, Meta(ge=1, le=1440)] = 60
-    park_after_hours: Annotated[int, Meta(ge=1, le=720)] = 72
+    give_up_after_hours: Annotated[int, Meta(ge=1, le=720)] = 72
     breaker_failures: Annotated[int, Meta(ge=1, le=1000)] = 5
     breaker_seconds: Annotated[int, Meta(ge=1, le=3600)] = 60
     lease_seconds: Annotated[int, Meta(ge=10, le=LONGEST_LEASE_SECONDS)] = 300

@@ -23,7 +23,7 @@ class Geo(Struct, frozen=True, forbid_unknown_fields=True):
     longitude: Annotated[float, Meta(ge=-180, le=180)]
 
 
-class Address(Struct, frozen=True, forbid_unknown_fields=True):
+class RooftopAddress(Struct, frozen=True, forbid_unknown_fields=True):
     """A rooftop's postal address."""
 
     address_line_1: Text
@@ -82,7 +82,7 @@ class HttpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True
     timeout_seconds: Annotated[int, Meta(ge=1, le=120)] = 20
 
 
-class DirectoryChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FolderChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A folder that gets one file for each lead. A relative path starts at the folder of `dealer.toml`."""
 
     path: Text
@@ -94,7 +94,7 @@ class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     smtp: Annotated[tuple[SmtpChannel, ...], Meta(max_length=MOST_CHANNELS)] = ()
     http: Annotated[tuple[HttpChannel, ...], Meta(max_length=MOST_CHANNELS)] = ()
-    directory: Annotated[tuple[DirectoryChannel, ...], Meta(max_length=MOST_CHANNELS)] = ()
+    directory: Annotated[tuple[FolderChannel, ...], Meta(max_length=MOST_CHANNELS)] = ()
     notify: Annotated[tuple[Annotated[str, read_by(checks.read_email)], ...], Meta(max_length=100)] = ()
 
     @property
@@ -117,7 +117,7 @@ class DealerRooftop(Opening, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     website: Annotated[str, read_by(checks.read_web_address)] | UnsetType = UNSET
     notes: Text | UnsetType = UNSET
     capabilities: tuple[Text, ...] = ()
-    address: Annotated[Address, must_satisfy(checks.zip_fits_country)] | UnsetType = UNSET
+    address: Annotated[RooftopAddress, must_satisfy(checks.zip_fits_country)] | UnsetType = UNSET
     geo: Geo | UnsetType = UNSET
     phones: dict[str, Annotated[str, read_by(checks.read_phone)]] = field(default_factory=dict)
     emails: dict[str, Annotated[str, read_by(checks.read_email)]] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Policies(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_shrink: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
 
 
-class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PrivacySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long data is stored, in days: leads after their last use, consents after their last event.
 
     The defaults of these two are US law: 16 CFR 314.4(c)(6) (at most two years), 16 CFR 310.5 (five years). A key to
@@ -180,7 +180,7 @@ class Profile(Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields
     ]
     area_offers: Annotated[tuple[AreaOffer, ...], Meta(max_length=MOST_AREA_OFFERS)] = ()
     policies: Policies = Policies()
-    privacy: Privacy = Privacy()
+    privacy: PrivacySettings = PrivacySettings()
 
     @property
     def timezone(self) -> str:
@@ -188,7 +188,7 @@ class Profile(Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields
         return self.rooftops[0].timezone
 
 
-def erase_before(kept: Privacy, now: datetime) -> dict[str, datetime]:
+def erase_before(kept: PrivacySettings, now: datetime) -> dict[str, datetime]:
     """The limits for `storage.erasure.dispose`."""
     return {
         "leads_unused_since": now - timedelta(days=kept.keep_leads_days),
@@ -196,7 +196,7 @@ def erase_before(kept: Privacy, now: datetime) -> dict[str, datetime]:
     }
 
 
-def purge_before(kept: Privacy, now: datetime) -> dict[str, datetime]:
+def purge_before(kept: PrivacySettings, now: datetime) -> dict[str, datetime]:
     """The limits for `storage.erasure.purge`.
 
     The limit of the access log is a midnight, so that its hourly deletion, which adds an entry, deletes once a day.

@@ -206,7 +206,7 @@ def _shown(value: str) -> str:
 def read_file_path(value: str) -> str:
     """The path of a file."""
     if value.rpartition("/")[2] in ("", ".", ".."):
-        raise ValueError(f"{_shown(value)} is no file; write a file's name or path, such as 'consent-heads.log'")
+        raise ValueError(f"{_shown(value)} is not a file; write a file's name or path, such as 'consent-heads.log'")
     return value
 
 
@@ -219,7 +219,7 @@ def read_host(value: str) -> str:
         if re.search(r"[\s:/@%]", value) is None:
             return value
     advice = "write it alone, without a port or a login, such as 'smtp.example.com'"
-    raise ValueError(f"{_shown(value)} is no host name; {advice}")
+    raise ValueError(f"{_shown(value)} is not a host name; {advice}")
 
 
 def read_date(value: str) -> date:
@@ -227,7 +227,7 @@ def read_date(value: str) -> date:
     with suppress(ValueError):
         if re.fullmatch(r"2[01][0-9]{2}-[0-9]{2}-[0-9]{2}", value):
             return date.fromisoformat(value)
-    raise ValueError(f"'{value}' is no date from 2000 to 2199; write it in quotes as '2026-12-25'")
+    raise ValueError(f"'{value}' is not a date from 2000 to 2199; write it in quotes as '2026-12-25'")
 
 
 def read_environment_name(value: str) -> str:
@@ -250,7 +250,7 @@ def durations_are_multiples_of_15(rules: dict[str, Any]) -> Iterator[Problem]:
     allowed = rules.get("durations_allowed", [])
     asked: list[tuple[Path, object]] = [(("duration_minutes",), rules.get("duration_minutes"))]
     if isinstance(allowed, list):
-        asked += [(("durations_allowed", place), value) for place, value in enumerate(allowed)]
+        asked += [(("durations_allowed", position), value) for position, value in enumerate(allowed)]
     for path, value in asked:
         if isinstance(value, int) and value % 15:
             yield Problem(path, f"{value} must be a multiple of 15 minutes")
@@ -264,12 +264,12 @@ def channel_names_are_unique(deliver: dict[str, Any]) -> Iterator[Problem]:
     """Channel names are unique within a rooftop, because commands select deliveries by channel."""
     seen: set[str] = set()
     for kind, channels in deliver.items():
-        for place, channel in enumerate(channels if isinstance(channels, list) else []):
+        for position, channel in enumerate(channels if isinstance(channels, list) else []):
             match channel:
                 case {"name": str(name)}:
                     if name in seen or name in RESERVED_CHANNELS:
                         message = f"'{name}' is the name of another channel; give each its own"
-                        yield Problem((kind, place, "name"), message)
+                        yield Problem((kind, position, "name"), message)
                     seen.add(name)
 
 
@@ -300,10 +300,10 @@ def rooftop_names_are_unique(rooftops: list[Any]) -> Iterator[Problem]:
     for index, rooftop in tables:
         match rooftop.get("feed_ids"):
             case list(feed_ids):
-                for place, feed_id in enumerate(feed_ids):
+                for position, feed_id in enumerate(feed_ids):
                     if isinstance(feed_id, str) and owners.setdefault(feed_id.casefold(), index) != index:
                         message = f"'{feed_id}' is the name or a feed id of another rooftop"
-                        yield Problem((index, "feed_ids", place), message)
+                        yield Problem((index, "feed_ids", position), message)
 
 
 def zip_fits_country(address: dict[str, Any]) -> Iterator[Problem]:
@@ -324,7 +324,8 @@ _PORT = re.compile(r":[0-9]{1,5}$")
 def canonical_host(host: str) -> str:
     """A host name in lower case, with IDNA labels, without a port and without a dot at its end.
 
-    Raises ValueError, with a sentence for people, for an IP address, a wildcard and anything else that is no host name.
+    Raises ValueError with a sentence for people: for an IP address, a wildcard, or another text that is not a host
+    name.
     """
     name = _PORT.sub("", host.strip()).removesuffix(".")
     if "*" in name:
@@ -334,12 +335,12 @@ def canonical_host(host: str) -> str:
     try:
         ascii_name = name.encode("idna").decode("ascii").lower()
     except UnicodeError:
-        raise ValueError(f"{host!r} is no host name") from None
+        raise ValueError(f"{host!r} is not a host name") from None
     labels = ascii_name.split(".")
     if _NUMBER.fullmatch(labels[-1]):
         raise ValueError(f"{host!r} is an IP address: a dealer needs a host name")
     if len(ascii_name) > MOST_CHARACTERS or not all(map(_LABEL.fullmatch, labels)):
-        raise ValueError(f"{host!r} is no host name")
+        raise ValueError(f"{host!r} is not a host name")
     return ascii_name
 
 

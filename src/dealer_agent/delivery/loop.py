@@ -88,8 +88,8 @@ class DeliveryLoop:
 
     `find_due_dealers` returns the dealers that may have due deliveries, the longest waiting first. `find_outlets`
     raises StorageError and SettingsError for a dealer that can send nothing now. Both run in a thread. `on_result` gets
-    each attempt with its result: sent, failed, parked or dropped. `begin_span` begins the span of an attempt of a
-    dealer, if traces are on.
+    each attempt with its result: sent, failed, undeliverable or dropped. `begin_span` begins the span of an attempt of
+    a dealer, if traces are on.
     """
 
     store: Store
@@ -267,7 +267,7 @@ class DeliveryLoop:
                     capacity = self._capacity(breaker, at_receiver[dealer_id, receiver])
                     group.setdefault(dealer_id, {})[receiver] = capacity
                 else:
-                    # They are parked, which needs no slot.
+                    # They become undeliverable, which needs no slot.
                     shares[dealer_id][receiver] = CONCURRENCY
         granted = share_slots(healthy, used, total=PROCESS_CONCURRENCY, of_dealer=CONCURRENCY)
         left = PROCESS_CONCURRENCY - used.total() - _count(granted)
@@ -382,7 +382,7 @@ class DeliveryLoop:
             )
 
     async def _record_failure(self, sending: Sending, failure: NotDelivered) -> None:
-        """Schedules a retry, or parks the delivery.
+        """Schedules a retry, or gives up the delivery.
 
         CRMs report permanent failures that are not permanent, so these are retried. A customer's mailbox is not tried
         again: after repeated attempts, mail providers could treat the dealer's mail as spam.
@@ -390,11 +390,11 @@ class DeliveryLoop:
         now = datetime.now(UTC)
         delivery, settings = sending.delivery, sending.dealer.settings
         problem, may_have_arrived = failure.problem, failure.may_have_arrived
-        too_old = now - delivery.tried_since >= timedelta(hours=settings.park_after_hours)
+        too_old = now - delivery.tried_since >= timedelta(hours=settings.give_up_after_hours)
         if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
-            self._note(sending, "parked")
-            log.error("delivery parked", **sending.named(), problem=problem)
-            await self._record(sending, outbox.park, problem, may_have_arrived=may_have_arrived)
+            self._note(sending, "undeliverable")
+            log.error("delivery undeliverable", **sending.named(), problem=problem)
+            await self._record(sending, outbox.give_up, problem, may_have_arrived=may_have_arrived)
             return
         self._note(sending, "failed")
         wait = retry_wait(settings, delivery.attempts, random.random())  # noqa: S311 - not a secret
@@ -435,7 +435,7 @@ class DeliveryLoop:
         self.on_result(sending, result)
         span = current_span.get()
         if span is not None:
-            span.end({"dealer_agent.result": result}, failed=result in ("failed", "parked"))
+            span.end({"dealer_agent.result": result}, failed=result in ("failed", "undeliverable"))
 
     def _breaker(self, dealer: DealerOutlets, receiver: Receiver) -> Breaker:
         full = dealer.profile.id, receiver
@@ -462,5 +462,5 @@ def _lease(tx: Transaction, dealer: DealerOutlets, limits: Mapping[Receiver, int
             if receiver in dealer.outlets:
                 leased.append(delivery)
             else:
-                outbox.park(tx, delivery, WRONG_CHANNEL)
+                outbox.give_up(tx, delivery, WRONG_CHANNEL)
     return leased

@@ -2,7 +2,7 @@
 
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.encryption.errors import DecryptionFailed, EncryptionError, InvalidKeys, UnknownKey
-from dealer_agent.encryption.keyring import Keyring, new_key, new_lasting_secret, render
+from dealer_agent.encryption.keyring import Keyring, new_key, new_permanent_secret, render
 
 __all__ = [
     "Cipher",
@@ -12,6 +12,6 @@ __all__ = [
     "Keyring",
     "UnknownKey",
     "new_key",
-    "new_lasting_secret",
+    "new_permanent_secret",
     "render",
 ]

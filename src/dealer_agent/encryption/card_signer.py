@@ -1,4 +1,4 @@
-"""Signs a dealer's agent cards with a key that is derived from its lasting secret (docs/protocol.md#card-signatures).
+"""Signs a dealer's agent cards with a key that is derived from its permanent secret (docs/protocol.md#card-signatures).
 
 Every worker and every machine with the dealer's keys derives the same key. Signatures are deterministic (RFC 6979), so
 all of them serve the same bytes.

@@ -49,13 +49,13 @@ def _derived(key: bytes, use: bytes) -> bytes:
 
 
 class _Keys:
-    """The keys of a keyring by id, and the keys derived from its lasting secret."""
+    """The keys of a keyring by id, and the keys derived from its permanent secret."""
 
     def __init__(self, keyring: Keyring) -> None:
         self.keyring = keyring
         self.by_id = {key_id: _Key(key_id, key) for key_id, key in keyring.keys}
         self.active = self.by_id[keyring.active]
-        self.lasting: dict[str, bytes] = {}
+        self.permanent: dict[str, bytes] = {}
 
 
 class Cipher:
@@ -87,8 +87,8 @@ class Cipher:
         found = self._reload()
         if found == self._keys.keyring:
             return False
-        if self.keyring.lasting is not None and found.lasting != self.keyring.lasting:
-            raise InvalidKeys("has another lasting secret, or none: put the right one back from your backup")
+        if self.keyring.permanent is not None and found.permanent != self.keyring.permanent:
+            raise InvalidKeys("has another permanent secret, or none: put the right one back from your backup")
         self._keys = _Keys(found)
         return True
 
@@ -158,19 +158,19 @@ class Cipher:
         key = self._key(self.key_of(mac))
         return hmac.compare_digest(mac, key.header + _authenticated(key.mac, data, context))
 
-    def lasting_key(self, purpose: str) -> bytes:
-        """32 bytes for one purpose, derived from the lasting secret. A key rotation does not change them.
+    def permanent_key(self, purpose: str) -> bytes:
+        """32 bytes for one purpose, derived from the permanent secret. A key rotation does not change them.
 
         Data under this key stays readable after an erasure. So use it only for what holds no readable customer data:
-        keyed hashes and signatures. Raises InvalidKeys if the keyring has no lasting secret; the cipher of a running
+        keyed hashes and signatures. Raises InvalidKeys if the keyring has no permanent secret; the cipher of a running
         service has one (`config.keys.load_cipher`).
         """
         keys = self._keys
-        if keys.keyring.lasting is None:
-            raise InvalidKeys("has no lasting secret")
-        if purpose not in keys.lasting:
-            keys.lasting[purpose] = _derived(keys.keyring.lasting, b"lasting: " + purpose.encode())
-        return keys.lasting[purpose]
+        if keys.keyring.permanent is None:
+            raise InvalidKeys("has no permanent secret")
+        if purpose not in keys.permanent:
+            keys.permanent[purpose] = _derived(keys.keyring.permanent, b"lasting: " + purpose.encode())
+        return keys.permanent[purpose]
 
     def _key(self, key_id: str) -> _Key:
         """Raises UnknownKey. Another process may just have made the key, so the source of the keys is read once."""

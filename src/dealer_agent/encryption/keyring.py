@@ -7,7 +7,7 @@ A file and an environment variable have the same text. Commas separate entries l
     k-0m4x8c1v5t:9bX...
     lasting:Qw8...
 
-The entry `lasting` is not a key of customer data. It is the secret that a key rotation never replaces.
+The entry `lasting` is the permanent secret. It is not a key of customer data, and a key rotation never replaces it.
 """
 
 import re
@@ -21,8 +21,8 @@ from dealer_agent.encryption.errors import InvalidKeys
 from dealer_agent.protocol.ids import new_ulid
 
 KEY_BYTES = 32
-LASTING = "lasting"
-"""The name of the lasting secret's entry: no key has this id."""
+PERMANENT = "lasting"
+"""The name of the permanent secret's entry: no key has this id."""
 
 # An id is shorter than the text of a key. So a key in the place of an id is never accepted as an id, and never shown.
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
@@ -33,12 +33,12 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{43}=?")
 class Keyring:
     """Key ids, each with its 32 bytes. The first is the active key, which encrypts; the others only decrypt.
 
-    `lasting` are the 32 bytes of the lasting secret; None if the text has none.
+    `permanent` are the 32 bytes of the permanent secret; None if the text has none.
     """
 
     # A trace may show a keyring, but never its keys.
     keys: tuple[tuple[str, bytes], ...] = field(repr=False)
-    lasting: bytes | None = field(default=None, repr=False)
+    permanent: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Raises InvalidKeys without a key, and ValueError for ids and keys that the text form cannot contain."""
@@ -48,10 +48,12 @@ class Keyring:
         if len(set(ids)) < len(ids) or len(set(keys)) < len(keys):
             raise ValueError("a key or its id is in the keyring twice")
         for key_id, key in self.keys:
-            if not is_key_id(key_id) or key_id == LASTING or len(key) != KEY_BYTES:
+            if not is_key_id(key_id) or key_id == PERMANENT or len(key) != KEY_BYTES:
                 raise ValueError("a key has 32 bytes, and an id of 1 to 32 letters, digits and -._")
-        if self.lasting is not None and (len(self.lasting) != KEY_BYTES or self.lasting in dict(self.keys).values()):
-            raise ValueError("the lasting secret has 32 bytes, and no key has the same")
+        if self.permanent is not None and (
+            len(self.permanent) != KEY_BYTES or self.permanent in dict(self.keys).values()
+        ):
+            raise ValueError("the permanent secret has 32 bytes, and no key has the same")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -63,21 +65,23 @@ class Keyring:
         for line, entry in _entries(text):
             key_id, colon, key_text = (part.strip() for part in entry.partition(":"))
             if not colon:
-                raise InvalidKeys("is no key: write its id, a colon and the key, like `dealer-agent keys create`", line)
+                raise InvalidKeys(
+                    "is not a key: write its id, a colon and the key, like `dealer-agent keys create`", line
+                )
             if not is_key_id(key_id):
                 raise InvalidKeys("the id before the colon must be 1 to 32 letters, digits and -._", line)
             if _KEY.fullmatch(key_text) is None:
                 raise InvalidKeys("what follows the colon must be 43 characters of base64url, which are 32 bytes", line)
             key = urlsafe_b64decode(key_text.removesuffix("=") + "=")
             if key_id in keys:
-                if key_id == LASTING:
-                    raise InvalidKeys("has a second lasting secret: keep the older one, and remove the new one", line)
+                if key_id == PERMANENT:
+                    raise InvalidKeys("has a second permanent secret: keep the older one, and remove the new one", line)
                 raise InvalidKeys("has an id that was there before", line)
             if key in keys.values():
                 raise InvalidKeys("has a key that was there before under another id", line)
             keys[key_id] = key
-        lasting = keys.pop(LASTING, None)
-        return cls(tuple(keys.items()), lasting)
+        permanent = keys.pop(PERMANENT, None)
+        return cls(tuple(keys.items()), permanent)
 
     @property
     def active(self) -> str:
@@ -91,7 +95,7 @@ class Keyring:
 
 
 def is_key_id(text: str) -> bool:
-    """Whether a key may have this id. `LASTING` is not the id of a key, but is read like one."""
+    """Whether a key may have this id. `PERMANENT` is not the id of a key, but is read like one."""
     return _ID.fullmatch(text) is not None
 
 
@@ -100,14 +104,14 @@ def new_key() -> tuple[str, bytes]:
     return f"k-{new_ulid()[-10:].lower()}", secrets.token_bytes(KEY_BYTES)
 
 
-def new_lasting_secret() -> bytes:
-    """A fresh lasting secret."""
+def new_permanent_secret() -> bytes:
+    """A fresh permanent secret."""
     return secrets.token_bytes(KEY_BYTES)
 
 
 def render(keyring: Keyring) -> str:
     """The text of a keyring, one entry a line, for `Keyring.parse`."""
-    entries = keyring.keys if keyring.lasting is None else (*keyring.keys, (LASTING, keyring.lasting))
+    entries = keyring.keys if keyring.permanent is None else (*keyring.keys, (PERMANENT, keyring.permanent))
     return "".join(f"{name}:{urlsafe_b64encode(key).decode().rstrip('=')}\n" for name, key in entries)
 
 

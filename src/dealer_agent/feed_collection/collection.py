@@ -45,7 +45,7 @@ from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.feeds import (
     ClaimedFeed,
     FeedFile,
-    FeedRow,
+    StoredFeed,
     add_file,
     count_attempt,
     find_file,
@@ -115,9 +115,9 @@ def digest_of(feed: FeedSettings) -> bytes:
     return hashlib.blake2b(msgspec.json.encode(feed), digest_size=16).digest()
 
 
-def feed_rows(settings: Settings) -> list[FeedRow]:
+def feed_rows(settings: Settings) -> list[StoredFeed]:
     """The rows of the dealer's feeds, for `put_feeds`."""
-    return [FeedRow(feed.name, feed.source, feed.late_after_hours, digest_of(feed)) for feed in settings.feeds]
+    return [StoredFeed(feed.name, feed.source, feed.late_after_hours, digest_of(feed)) for feed in settings.feeds]
 
 
 def zone_of(feed: FeedSettings, settings: Settings) -> ZoneInfo:
@@ -233,7 +233,7 @@ class _Work:
             self.collected.problem = words
             await self.write(note_fetch_problem, self.claimed, words)
         else:
-            # Nobody is asked for uploads, so a look that finds none is no answer.
+            # Nobody is asked for uploads, so a look that finds none shows nothing.
             if fetched.files or self.feed.upload is UNSET:
                 await self.write(note_fetch, self.claimed, fetched.seen)
 

@@ -208,9 +208,9 @@ def _kept_files(folder: Path) -> Iterator[_KeptFile]:
 def _within(found: list[_KeptFile], most_bytes: int, most_files: int) -> list[_KeptFile]:
     """Deletes the first files until the rest is within bounds. Returns the rest."""
     total = sum(each.size for each in found)
-    for place, each in enumerate(found):
-        if total <= most_bytes and len(found) - place <= most_files:
-            return found[place:]
+    for position, each in enumerate(found):
+        if total <= most_bytes and len(found) - position <= most_files:
+            return found[position:]
         each.path.unlink(missing_ok=True)
         total -= each.size
     return []

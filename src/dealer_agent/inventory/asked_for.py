@@ -10,9 +10,9 @@ from typing import NamedTuple
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
+from dealer_agent.inventory.canonical_words.query import canonical_terms
+from dealer_agent.inventory.canonical_words.tables import known, known_model
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.inventory.vocabulary.query import canonical_terms
-from dealer_agent.inventory.vocabulary.tables import known, known_model
 from dealer_agent.protocol.requests import Filters
 
 OTHER = "other"

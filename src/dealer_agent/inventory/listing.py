@@ -14,7 +14,7 @@ from operator import attrgetter
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from dealer_agent.inventory.vocabulary.text import fold
+from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.protocol.skill import VehicleDetail
 from dealer_agent.protocol.vehicle import (
     FIELDS,

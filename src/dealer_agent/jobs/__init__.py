@@ -15,7 +15,7 @@ A kind is a function and its rule for another attempt (`loop.Kind`):
 
 - `settings`: stores the feeds and the other jobs of a dealer, after its settings have changed (`bootstrap.jobs`);
 - `feed`: collects a feed (`feed_collection.collector`);
-- `disposal`, `heads`, `report`, `keys`: the upkeep of a dealer (`server.upkeep`, `bootstrap.monthly_mail`,
+- `disposal`, `heads`, `report`, `keys`: the maintenance of a dealer (`server.maintenance`, `bootstrap.monthly_mail`,
   `server.installation_keys`);
 - `alert check`, `alert mail`, `alert webhook`: conditions, and messages about them (`alerts.jobs`).
 

@@ -22,13 +22,12 @@ from dealer_agent.leads.consent_events import EVEN_EXPIRED, channels_allowed
 from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, VisitTime, rooftop_view
 from dealer_agent.leads.received_lead import EMAIL_PREFIX
-from dealer_agent.leads.records import AppointmentRecord, StoredLead, vehicle_driven
+from dealer_agent.leads.records import StoredLead, VisitRecord, vehicle_driven
 from dealer_agent.leads.statuses import VisitState
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
 from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.appointments import appointments_of, busy_quarters, vehicle_quarters
 from dealer_agent.storage.consents import allowed_channels
 from dealer_agent.storage.lead_job import Buyer, Job
 from dealer_agent.storage.lead_record import lead_details
@@ -37,6 +36,7 @@ from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.notices import withdraw as withdraw_consent
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import busy_quarters, vehicle_quarters, visits_of
 
 MOVE_DAYS = 14
 """A visit can be moved to free times within this many days from the first bookable time."""
@@ -162,7 +162,7 @@ class CustomerActions:
         )
 
     def _free_times(
-        self, lead: StoredLead, visit: AppointmentRecord, request: Appointment, now: datetime
+        self, lead: StoredLead, visit: VisitRecord, request: Appointment, now: datetime
     ) -> tuple[Slot, ...]:
         timetable = self._context.timetable
         rooftop = timetable.rooftop(visit.rooftop)
@@ -199,9 +199,9 @@ class CustomerActions:
         moved = VisitChanges(tx, self._context).store(decision, target.lead_id, request).visit
         return moved.appointment_id, decision.confirmed.end
 
-    def _changeable(self, tx: Transaction, target: LinkTarget) -> tuple[StoredLead, AppointmentRecord]:
+    def _changeable(self, tx: Transaction, target: LinkTarget) -> tuple[StoredLead, VisitRecord]:
         lead = self._lead(tx, target)
-        visit = _visit_of(target, appointments_of(tx, target.lead_id))
+        visit = _visit_of(target, visits_of(tx, target.lead_id))
         ended = "gone" if visit is None else _end_reason(lead, visit, tx.now)
         if visit is None or ended is not None:
             raise VisitEnded(ended or "gone")
@@ -225,11 +225,11 @@ class CustomerActions:
         return result
 
 
-def _visit_of(target: LinkTarget, visits: Collection[AppointmentRecord]) -> AppointmentRecord | None:
+def _visit_of(target: LinkTarget, visits: Collection[VisitRecord]) -> VisitRecord | None:
     return next((visit for visit in visits if visit.appointment_id == target.appointment_id), None)
 
 
-def _end_reason(lead: StoredLead, visit: AppointmentRecord, now: datetime) -> EndReason | None:
+def _end_reason(lead: StoredLead, visit: VisitRecord, now: datetime) -> EndReason | None:
     if lead.lead.customer is None or visit.request is None:
         return "gone"
     ends: dict[VisitState, EndReason | None] = {"ahead": None, "cancelled": "cancelled", "replaced": "moved"}

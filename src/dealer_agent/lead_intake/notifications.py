@@ -10,7 +10,7 @@ from msgspec import UNSET
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import CustomerKind, deliveries_of, mail_to_customer
 from dealer_agent.leads.consent import EMAIL, channels_of
-from dealer_agent.leads.records import Addition, AppointmentRecord, LeadContent, RequestedVisit, StoredLead
+from dealer_agent.leads.records import Addition, LeadContent, RequestedVisit, StoredLead, VisitRecord
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.storage.leads import append_to_lead, get_lead
 from dealer_agent.storage.outbox import enqueue, waiting
@@ -54,7 +54,7 @@ class Notifications:
         """Sends a mail to the customer, who consents to e-mail."""
         enqueue(self.tx, lead_id, [mail_to_customer(kind, rooftop, appointment_id)], waiting(self.tx, lead_id))
 
-    def notify(self, kind: CustomerKind | None, visit: AppointmentRecord, event_id: str) -> bool:
+    def notify(self, kind: CustomerKind | None, visit: VisitRecord, event_id: str) -> bool:
         """Sends a visit's lead again to its rooftop and that of the visit, and a mail to the customer.
 
         With `kind` None, only the channels to CRMs get it: neither the staff nor the customer. Returns whether the
@@ -74,7 +74,7 @@ class Notifications:
         self.mail(kind, visit.lead_id, rooftop, visit.appointment_id)
         return True
 
-    def add_moved_visit(self, visit: AppointmentRecord, *, notify: bool = True) -> bool:
+    def add_moved_visit(self, visit: VisitRecord, *, notify: bool = True) -> bool:
         """Adds a newly confirmed visit to its lead, and notifies about it. Returns whether the customer gets a mail."""
         request = visit.read_request()
         assert request is not None, "it was read with its request"

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from dealer_agent.dealers.profile import DealerRooftop
-from dealer_agent.leads.records import AppointmentRecord, VisitDecision
+from dealer_agent.leads.records import VisitDecision, VisitRecord
 from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, REJECTED, REPLACED, REQUESTED, UNAVAILABLE
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.leads.visit_times import (
@@ -34,7 +34,7 @@ from dealer_agent.leads.visit_times import (
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
-from dealer_agent.storage import appointments
+from dealer_agent.storage import visits
 from dealer_agent.storage.transaction import Transaction
 
 FIRST_REACH = timedelta(hours=1)
@@ -87,7 +87,7 @@ class OtherVisits:
         rooftop: str,
         places: int,
         drives: "Mapping[datetime, str] | Availability[str]",
-        own: Sequence[AppointmentRecord] = (),
+        own: Sequence[VisitRecord] = (),
     ) -> None:
         self._busy, self._drives, self._places = busy, drives, places
         self._not_others = {None, *(visit.appointment_id for visit in own)}
@@ -112,10 +112,10 @@ class VisitBooking:
         self,
         request: Appointment,
         home: DealerRooftop | None,
-        earlier: Sequence[AppointmentRecord] = (),
+        earlier: Sequence[VisitRecord] = (),
         *,
         vehicle_id: str | None = None,
-        test_drives: Callable[[], Iterable[appointments.Booked]] = tuple,
+        test_drives: Callable[[], Iterable[visits.Booked]] = tuple,
     ) -> VisitDecision:
         """Decides about a requested visit of a lead that has the `earlier` visits.
 
@@ -140,10 +140,10 @@ class VisitBooking:
             decision = VisitDecision(kind=kind, rooftop=rooftop, status=REQUESTED, reply=reply, vehicle_id=vehicle_id)
             return self._without_booking(decision, alike)
         span = bookable_span(asked, plan, self.tx.now)
-        of_rooftop = Availability(partial(appointments.busy_quarters, self.tx, rooftop.name, kind), span)
+        of_rooftop = Availability(partial(visits.busy_quarters, self.tx, rooftop.name, kind), span)
         drives: Mapping[datetime, str] | Availability[str] = {}
         if vehicle_id is not None:
-            drives = Availability(partial(appointments.vehicle_quarters, self.tx, vehicle_id), span)
+            drives = Availability(partial(visits.vehicle_quarters, self.tx, vehicle_id), span)
         busy = OtherVisits(of_rooftop, rooftop.name, plan.places, drives)
         if same is not None and same.status == PROPOSED and self._all_free(same, asked, plan, busy):
             return self._repeat(same, rooftop, alike)
@@ -174,11 +174,11 @@ class VisitBooking:
         return VisitDecision(kind=kind, rooftop=self._rooftop(home, kind), status=UNAVAILABLE, reply=reply)
 
     def request_without_token(
-        self, request: Appointment, home: DealerRooftop | None, earlier: Sequence[AppointmentRecord]
+        self, request: Appointment, home: DealerRooftop | None, earlier: Sequence[VisitRecord]
     ) -> VisitDecision:
         """A visit that a sender without a token adds to a lead with the `earlier` visits. It is only `requested`.
 
-        It changes no booked visit, and the answer discloses none. A repeated request is stored once.
+        It changes no booked visit, and the response discloses none. A repeated request is stored once.
         """
         kind = VISIT_KIND_OF[request.appointment_type]
         same = [record for record in earlier if record.kind == kind and record.read_request() == request]
@@ -193,7 +193,7 @@ class VisitBooking:
             answered_before=any(record.is_active for record in same),
         )
 
-    def store(self, decision: VisitDecision, lead_id: str, request: Appointment) -> list[AppointmentRecord]:
+    def store(self, decision: VisitDecision, lead_id: str, request: Appointment) -> list[VisitRecord]:
         """Stores the visit, occupies its places and its vehicle, and ends the visits that it replaces.
 
         Returns the appraisals that were part of a replaced visit. Each moves with it, as a new visit, because calendars
@@ -202,10 +202,10 @@ class VisitBooking:
         if decision.existing is not None:
             return []
         replaced = [record.appointment_id for record in decision.replaced]
-        moved = self._moved_parts(decision, appointments.sharing_places_of(self.tx, replaced))
-        appointments.end_appointments(self.tx, replaced, REPLACED)
+        moved = self._moved_parts(decision, visits.sharing_places_of(self.tx, replaced))
+        visits.end_visits(self.tx, replaced, REPLACED)
         slot = decision.confirmed
-        record = AppointmentRecord(
+        record = VisitRecord(
             appointment_id=decision.reply.appointment_id,
             lead_id=lead_id,
             rooftop=decision.rooftop.name,
@@ -220,19 +220,17 @@ class VisitBooking:
             shares=decision.shares,
             vehicle_id=decision.vehicle_id,
         )
-        appointments.record_appointment(self.tx, record)
+        visits.record_visit(self.tx, record)
         if slot is not None and decision.shares is None:
-            appointments.occupy_places(self.tx, record, quarters_of(slot), decision.places)
+            visits.occupy_places(self.tx, record, quarters_of(slot), decision.places)
         for appraisal in moved:
-            appointments.record_appointment(self.tx, appraisal)
+            visits.record_visit(self.tx, appraisal)
         return moved
 
     def _rooftop(self, home: DealerRooftop | None, kind: VisitKind) -> DealerRooftop:
         return home or self.timetable.booking(kind) or self.timetable.first
 
-    def _repeat(
-        self, record: AppointmentRecord, rooftop: DealerRooftop, alike: Sequence[AppointmentRecord]
-    ) -> VisitDecision:
+    def _repeat(self, record: VisitRecord, rooftop: DealerRooftop, alike: Sequence[VisitRecord]) -> VisitDecision:
         assert record.status in (REQUESTED, PROPOSED, CONFIRMED, UNAVAILABLE), "it is active"
         place = self.timetable.rooftop(record.rooftop) or rooftop
         spans = [(slot.start, slot.end)] if (slot := record.slot) else record.proposed_times()
@@ -247,31 +245,29 @@ class VisitBooking:
             kept=None if record.status == CONFIRMED else self._booked(alike),
         )
 
-    def _without_booking(self, decision: VisitDecision, alike: Sequence[AppointmentRecord]) -> VisitDecision:
+    def _without_booking(self, decision: VisitDecision, alike: Sequence[VisitRecord]) -> VisitDecision:
         ends = tuple(record for record in alike if record.status != CONFIRMED)
         return replace(decision, kept=self._booked(alike), replaced=ends)
 
-    def _booked(self, alike: Sequence[AppointmentRecord]) -> Slot | None:
+    def _booked(self, alike: Sequence[VisitRecord]) -> Slot | None:
         return next((record.slot for record in reversed(alike) if self._is_ahead(record)), None)
 
-    def _replaced(self, alike: Sequence[AppointmentRecord]) -> tuple[AppointmentRecord, ...]:
+    def _replaced(self, alike: Sequence[VisitRecord]) -> tuple[VisitRecord, ...]:
         """The visits that a confirmed visit replaces: all but those that took place."""
         return tuple(record for record in alike if record.status != CONFIRMED or self._is_ahead(record))
 
-    def _is_ahead(self, record: AppointmentRecord) -> bool:
+    def _is_ahead(self, record: VisitRecord) -> bool:
         return record.state_at(self.tx.now) == "ahead"
 
     def _is_in_demand(self, vehicle_id: str | None) -> bool:
-        return vehicle_id is not None and appointments.count_drives(self.tx, vehicle_id) >= MOST_DRIVES
+        return vehicle_id is not None and visits.count_drives(self.tx, vehicle_id) >= MOST_DRIVES
 
-    def _all_free(
-        self, proposal: AppointmentRecord, asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters
-    ) -> bool:
+    def _all_free(self, proposal: VisitRecord, asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters) -> bool:
         times = (RequestedTimes((), start, asked.duration) for start, _ in proposal.proposed_times())
         return all(choose_time(time, plan, busy, self.tx.now).confirmed for time in times)
 
     def _part_of_drive(
-        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[appointments.Booked]
+        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[visits.Booked]
     ) -> VisitDecision | None:
         for drive in drives:
             rooftop = self.timetable.rooftop(drive.rooftop)
@@ -295,7 +291,7 @@ class VisitBooking:
                 )
         return None
 
-    def _moved_parts(self, decision: VisitDecision, parts: Iterable[AppointmentRecord]) -> list[AppointmentRecord]:
+    def _moved_parts(self, decision: VisitDecision, parts: Iterable[VisitRecord]) -> list[VisitRecord]:
         slot = decision.confirmed
         if slot is None:
             return []
@@ -323,7 +319,7 @@ class VisitBooking:
         return moved
 
 
-def find_unavailable(records: Iterable[AppointmentRecord], request: Appointment) -> AppointmentRecord | None:
+def find_unavailable(records: Iterable[VisitRecord], request: Appointment) -> VisitRecord | None:
     """The visit of this request that has no time and was not replaced."""
     unavailable = (record for record in records if record.status == UNAVAILABLE)
     return next((record for record in unavailable if record.read_request() == request), None)

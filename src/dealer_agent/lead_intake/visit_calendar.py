@@ -15,9 +15,9 @@ from dealer_agent.leads.wording import vehicle_name, visit_name
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.accesses import log_access
-from dealer_agent.storage.appointments import ListedAppointment, list_calendar
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import find_token
+from dealer_agent.storage.visits import ListedVisit, list_calendar
 
 PAST = timedelta(days=30)
 """The age at which visits leave the calendar."""
@@ -50,12 +50,12 @@ def subscribed_calendar(store: Store, profile: Profile, secret_hash: bytes, now:
     return visit_calendar(profile, visits)
 
 
-def visit_calendar(profile: Profile, visits: Iterable[ListedAppointment]) -> bytes:
+def visit_calendar(profile: Profile, visits: Iterable[ListedVisit]) -> bytes:
     """An iCalendar file of visits with a time. Cancelled and replaced visits are cancelled events."""
     return calendar_file(f"{profile.name}: visits", (_event(profile, listed) for listed in visits))
 
 
-def _event(profile: Profile, listed: ListedAppointment) -> CalendarVisit:
+def _event(profile: Profile, listed: ListedVisit) -> CalendarVisit:
     visit = listed.appointment
     assert visit.starts_at is not None, "a visit in the calendar has a time"
     return CalendarVisit(
@@ -70,7 +70,7 @@ def _event(profile: Profile, listed: ListedAppointment) -> CalendarVisit:
     )
 
 
-def _title(listed: ListedAppointment) -> str:
+def _title(listed: ListedVisit) -> str:
     """`Test drive: 2024 Honda Civic, Jordan E.`"""
     about = []
     if listed.vehicle is not None:

@@ -20,7 +20,7 @@ from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
 from dealer_agent.lead_intake.visit_booking import OtherVisits, VisitBooking
 from dealer_agent.leads.local_time import instant_of, open_spans, read_instant, with_offset
-from dealer_agent.leads.records import AppointmentRecord, StoredLead, VisitDecision, vehicle_driven
+from dealer_agent.leads.records import StoredLead, VisitDecision, VisitRecord, vehicle_driven
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, POSSIBLE, ClosedStatus, VisitAction, VisitState
 from dealer_agent.leads.visit_times import (
     QUARTER,
@@ -34,7 +34,7 @@ from dealer_agent.leads.visit_times import (
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, AppointmentType, VisitKind
-from dealer_agent.storage import appointments
+from dealer_agent.storage import visits
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.transaction import Transaction
 
@@ -61,8 +61,8 @@ class VisitChange(NamedTuple):
     was forced. `mailed` are the ids of the visits whose customers get a mail.
     """
 
-    visit: AppointmentRecord
-    parts: tuple[AppointmentRecord, ...] = ()
+    visit: VisitRecord
+    parts: tuple[VisitRecord, ...] = ()
     replaced: str | None = None
     beyond: tuple[str, ...] = ()
     mailed: frozenset[str] = frozenset()
@@ -94,7 +94,7 @@ class VisitChanges:
     ) -> VisitChange:
         """Books a visit for a lead that has no open visit of this kind, by default at the rooftop of the lead."""
         lead = self._lead(lead_id)
-        for visit in appointments.appointments_of(self.tx, lead_id):
+        for visit in visits.visits_of(self.tx, lead_id):
             if visit.kind == VISIT_KIND_OF[kind] and visit.state_at(self.tx.now) in ("open", "ahead"):
                 advice = "move" if visit.status == CONFIRMED else "confirm"
                 raise ChangeRefused(
@@ -135,15 +135,15 @@ class VisitChanges:
         visit = self._changeable(appointment_id, "close")
         if visit.status == how:
             raise ChangeRefused(f"Visit {appointment_id} is closed so already")
-        changed = [visit, *appointments.sharing_places_of(self.tx, [appointment_id])]
-        appointments.close_appointments(self.tx, [each.appointment_id for each in changed], how)
+        changed = [visit, *visits.sharing_places_of(self.tx, [appointment_id])]
+        visits.close_visits(self.tx, [each.appointment_id for each in changed], how)
         return self._ended(changed, None)
 
     def cancel(self, appointment_id: str) -> VisitChange:
         """Ends a visit that is not over, and the visits that are part of it, and frees their places."""
         visit = self._changeable(appointment_id, "cancel")
-        changed = [visit, *appointments.sharing_places_of(self.tx, [appointment_id])]
-        appointments.end_appointments(self.tx, [appointment_id], CANCELLED)
+        changed = [visit, *visits.sharing_places_of(self.tx, [appointment_id])]
+        visits.end_visits(self.tx, [appointment_id], CANCELLED)
         return self._ended(changed, "cancel")
 
     def store(
@@ -160,7 +160,7 @@ class VisitChanges:
         replaced = decision.replaced[-1].appointment_id if decision.replaced else None
         return VisitChange(visit, tuple(parts), replaced, beyond, mailed)
 
-    def _ended(self, changed: Sequence[AppointmentRecord], mail: CustomerKind | None) -> VisitChange:
+    def _ended(self, changed: Sequence[VisitRecord], mail: CustomerKind | None) -> VisitChange:
         """The visits after a change that ended them. With `mail` None, only the channels to CRMs are notified."""
         visit, *parts = (self._visit(each.appointment_id) for each in changed)
         mailed = frozenset(
@@ -176,7 +176,7 @@ class VisitChanges:
         request: Appointment,
         rooftop: DealerRooftop,
         time: ChosenTime,
-        before: AppointmentRecord | None = None,
+        before: VisitRecord | None = None,
     ) -> VisitChange:
         """Stores a confirmed visit in place of the visit `before`, and notifies about it and its parts."""
         lead_id, kind = lead.lead.lead_id, VISIT_KIND_OF[request.appointment_type]
@@ -211,9 +211,9 @@ class VisitChanges:
         )
         return self.store(decision, lead_id, request, beyond)
 
-    def _refuse_taken_vehicle(self, slot: Slot, vehicle_id: str, before: AppointmentRecord | None) -> None:
+    def _refuse_taken_vehicle(self, slot: Slot, vehicle_id: str, before: VisitRecord | None) -> None:
         """Raises ChangeRefused if another visit has the vehicle. Force does not help: there is only one."""
-        drives = appointments.vehicle_quarters(self.tx, vehicle_id, slot.start - QUARTER, slot.end)
+        drives = visits.vehicle_quarters(self.tx, vehicle_id, slot.start - QUARTER, slot.end)
         own = None if before is None else before.appointment_id
         others = [drives[quarter] for quarter in quarters_of(slot) if drives.get(quarter, own) != own]
         if others:
@@ -223,7 +223,7 @@ class VisitChanges:
             )
 
     def _problems(
-        self, slot: Slot, rooftop: DealerRooftop, kind: VisitKind, own: Sequence[AppointmentRecord]
+        self, slot: Slot, rooftop: DealerRooftop, kind: VisitKind, own: Sequence[VisitRecord]
     ) -> Iterator[str]:
         """The rules that a visit at this time would break. The places of its `own` earlier visits are free for it."""
         timetable, zone = self.context.timetable, ZoneInfo(rooftop.timezone)
@@ -236,7 +236,7 @@ class VisitChanges:
         plan = timetable.plan(rooftop, kind)
         if plan is None:
             return
-        busy = appointments.busy_quarters(self.tx, rooftop.name, kind, slot.start - QUARTER, slot.end)
+        busy = visits.busy_quarters(self.tx, rooftop.name, kind, slot.start - QUARTER, slot.end)
         others = OtherVisits(busy, rooftop.name, plan.places, {}, own)
         if any(others.get(quarter, 0) >= plan.places for quarter in quarters_of(slot)):
             places = "The only place" if plan.places == 1 else f"All {plan.places} places"
@@ -250,23 +250,21 @@ class VisitChanges:
         minutes = request.duration_minutes
         return USUAL_LENGTH if minutes is UNSET else timedelta(minutes=min(minutes, MOST_MINUTES))
 
-    def _open_visit(
-        self, appointment_id: str, action: VisitAction
-    ) -> tuple[AppointmentRecord, StoredLead, Appointment]:
+    def _open_visit(self, appointment_id: str, action: VisitAction) -> tuple[VisitRecord, StoredLead, Appointment]:
         visit = self._changeable(appointment_id, action)
         lead, request = self._lead(visit.lead_id), visit.read_request()
         assert request is not None, "it is erased only with its customer"
         return visit, lead, request
 
-    def _changeable(self, appointment_id: str, action: VisitAction) -> AppointmentRecord:
+    def _changeable(self, appointment_id: str, action: VisitAction) -> VisitRecord:
         visit = self._visit(appointment_id)
         state = visit.state_at(self.tx.now)
         if state not in POSSIBLE[action]:
             raise ChangeRefused(f"Visit {appointment_id} {_why_not(visit, state, action)}")
         return visit
 
-    def _visit(self, appointment_id: str) -> AppointmentRecord:
-        visit = appointments.find_appointment(self.tx, appointment_id)
+    def _visit(self, appointment_id: str) -> VisitRecord:
+        visit = visits.find_visit(self.tx, appointment_id)
         if visit is None:
             raise ChangeRefused(f"There is no visit {appointment_id}: {SEE_LIST}")
         return visit
@@ -295,7 +293,7 @@ def _instant(time: ChosenTime, rooftop: DealerRooftop) -> datetime:
     return instant_of(time.start, ZoneInfo(rooftop.timezone))
 
 
-def _why_not(visit: AppointmentRecord, state: VisitState, action: VisitAction) -> str:
+def _why_not(visit: VisitRecord, state: VisitState, action: VisitAction) -> str:
     """Why a visit in this state cannot be changed so, and what to do instead."""
     match action, state:
         case "close", "ahead":

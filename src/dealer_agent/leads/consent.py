@@ -120,7 +120,7 @@ class Grant:
     expires_at: datetime | None
 
 
-def judge_consent(consent: object, customer: Customer, now: datetime, version: PublishedVersion | None = None) -> Grant:
+def check_consent(consent: object, customer: Customer, now: datetime, version: PublishedVersion | None = None) -> Grant:
     """The grant in a request's `consent`, by the rules of the root or of a published version.
 
     Raises ContactConsentRequired and InvalidConsent, which list all defects and repeat nothing of the consent.

@@ -1,4 +1,4 @@
-"""The `message` of the answer to a lead: what happens next, when, and with whom. Pure.
+"""The `message` of the response to a lead: what happens next, when, and with whom. Pure.
 
 The rules are in docs/protocol.md#lead-submit.
 """
@@ -31,8 +31,8 @@ _OF_THE_VEHICLE: tuple[VisitKind, ...] = ("test_drive", "handover")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeadAnswer:
-    """The facts for the text of the reply to the buyer. `unknown_rooftop` is a name from the buyer that no rooftop has.
+class LeadResponse:
+    """The facts for the text of the response. `unknown_rooftop` is a name from the buyer that no rooftop has.
 
     The text names no channel. A missing channel would disclose to any sender that the customer withdrew consent.
     """
@@ -57,7 +57,7 @@ class LeadAnswer:
         return short(vehicle_name(self.found), NAME_LENGTH) if isinstance(self.found, Vehicle) else ""
 
 
-def answer_message(answer: LeadAnswer) -> str:
+def answer_message(answer: LeadResponse) -> str:
     """The text. It has at most `responses.MESSAGE_LENGTH` characters, because each name in it is bounded."""
     visit = answer.visit
     if visit is None:
@@ -72,7 +72,7 @@ def answer_message(answer: LeadAnswer) -> str:
     return " ".join(filter(None, [*sentences, _missing_vehicle(answer), _unknown_rooftop(answer)]))
 
 
-def _confirmed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
+def _confirmed(answer: LeadResponse, visit: VisitDecision) -> list[str]:
     where = f"{'with' if visit.kind in CALLS else 'at'} {answer.rooftop}"
     sentences = [f"Your {_visit(answer, visit)} is confirmed for {_times(answer, visit)} {where}."]
     if visit.moved_from is not None:
@@ -86,7 +86,7 @@ def _confirmed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
     return sentences
 
 
-def _proposed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
+def _proposed(answer: LeadResponse, visit: VisitDecision) -> list[str]:
     free = "Free times are" if visit.kind in CALLS else "You could come on"
     sentences = [
         _thanks(answer),
@@ -98,7 +98,7 @@ def _proposed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
     return [*sentences, f"Until you ask for one of these times, {_time(answer, visit.kept)} stays booked for you."]
 
 
-def _to_be_arranged(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
+def _to_be_arranged(answer: LeadResponse, visit: VisitDecision) -> list[str]:
     return [
         _thanks(answer),
         "No time can be booked at present." if visit.status == UNAVAILABLE else "",
@@ -108,20 +108,20 @@ def _to_be_arranged(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
     ]
 
 
-def _thanks(answer: LeadAnswer) -> str:
+def _thanks(answer: LeadResponse) -> str:
     if answer.repeated:
         return f"{answer.rooftop} has your earlier request and added this one to it."
     return f"{answer.rooftop} has your request."
 
 
-def _visit(answer: LeadAnswer, visit: VisitDecision) -> str:
+def _visit(answer: LeadResponse, visit: VisitDecision) -> str:
     name = _SHORT_NAMES.get(visit.kind) or VISITS[visit.kind]
     if visit.kind in OWN_VEHICLE_VISITS or not answer.vehicle:
         return name
     return f"{name} {'of' if visit.kind in _OF_THE_VEHICLE else 'about'} the {answer.vehicle}"
 
 
-def _missing_vehicle(answer: LeadAnswer) -> str:
+def _missing_vehicle(answer: LeadResponse) -> str:
     if isinstance(answer.found, RemovedUnit):
         return "The vehicle you asked about is no longer available; you will hear about others."
     if answer.found is None and names_a_vehicle(answer.interest):
@@ -129,21 +129,21 @@ def _missing_vehicle(answer: LeadAnswer) -> str:
     return ""
 
 
-def _unknown_rooftop(answer: LeadAnswer) -> str:
+def _unknown_rooftop(answer: LeadResponse) -> str:
     name = short(answer.unknown_rooftop or "", NAME_LENGTH).replace('"', "'")
     return f'We have no location named "{name}".' if name else ""
 
 
-def _times(answer: LeadAnswer, visit: VisitDecision) -> str:
+def _times(answer: LeadResponse, visit: VisitDecision) -> str:
     times = join_words([_time(answer, slot) for slot in visit.times], "or")
     return f"{times} ({zone_name(answer.department.zone, visit.times[0].start)})"
 
 
-def _time(answer: LeadAnswer, slot: Slot) -> str:
+def _time(answer: LeadResponse, slot: Slot) -> str:
     return day_and_time(slot.start, answer.department.zone, answer.now)
 
 
-def _opening(answer: LeadAnswer) -> str:
+def _opening(answer: LeadResponse) -> str:
     if answer.department.hours is None:
         return ""
     zone, now, (opens, closes) = answer.department.zone, answer.now, answer.department.hours

@@ -16,7 +16,7 @@ from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.consent import usable_channels, with_allowed_contact_points
 from dealer_agent.leads.received_lead import source_agent
-from dealer_agent.leads.records import AppointmentRecord, LeadContent, LeadDetails
+from dealer_agent.leads.records import LeadContent, LeadDetails, VisitRecord
 from dealer_agent.leads.statuses import CANCELLED, ENDED, PROPOSED, REPLACED, UNAVAILABLE, VisitStatus
 from dealer_agent.protocol.requests import (
     Appointment,
@@ -228,7 +228,7 @@ def erased_lead(lead: LeadDetails, profile: Profile, rooftop: str) -> ErasedLead
     return ErasedLead(lead_id=record.lead_id, rooftop=rooftop_view(profile, rooftop), erased_at=record.erased_at)
 
 
-def cancelled_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisit:
+def cancelled_visit(visit: VisitRecord, profile: Profile) -> CancelledVisit:
     """What the receivers at a rooftop get about a visit that an erasure cancelled."""
     assert visit.starts_at is not None, "a confirmed visit has a time"
     return CancelledVisit(
@@ -241,7 +241,7 @@ def cancelled_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisi
     )
 
 
-def _visit_view(visit: AppointmentRecord, profile: Profile, of_lead: Sequence[AppointmentRecord]) -> VisitView:
+def _visit_view(visit: VisitRecord, profile: Profile, of_lead: Sequence[VisitRecord]) -> VisitView:
     request = visit.read_request()
     assert request is not None, "a visit is shown only with its request"
     return VisitView(
@@ -259,13 +259,13 @@ def _visit_view(visit: AppointmentRecord, profile: Profile, of_lead: Sequence[Ap
     )
 
 
-def _was_replaced_by(earlier: AppointmentRecord, visit: AppointmentRecord) -> bool:
+def _was_replaced_by(earlier: VisitRecord, visit: VisitRecord) -> bool:
     if visit.starts_at is None or earlier.starts_at is None or earlier.created_at >= visit.created_at:
         return False
     return (earlier.status, earlier.kind, earlier.cancelled_at) == (REPLACED, visit.kind, visit.created_at)
 
 
-def _times(visit: AppointmentRecord) -> tuple[VisitTime, ...]:
+def _times(visit: VisitRecord) -> tuple[VisitTime, ...]:
     if visit.starts_at is not None:
         return (VisitTime(visit.starts_at, visit.ends_at),)
     if visit.status != PROPOSED:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.inventory.listing import Listing, RemovedUnit
-from dealer_agent.leads.consent import PURPOSE, Grant, judge_consent
+from dealer_agent.leads.consent import PURPOSE, Grant, check_consent
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
 from dealer_agent.leads.statuses import RECEIVED
@@ -132,7 +132,7 @@ class Acceptance(NamedTuple):
 def accept_lead(prepared: "PreparedLead", catalogue: "Catalogue", now: datetime) -> Acceptance:
     """Checks consent and vehicle. Raises ProtocolError."""
     lead = prepared.request
-    grant = judge_consent(lead.consent, lead.customer, now, prepared.version)
+    grant = check_consent(lead.consent, lead.customer, now, prepared.version)
     found, listing = find_vehicle(lead, catalogue)
     if cannot_be_driven(lead, found):
         place = {"in": "payload", "instancePath": "/vehicle_of_interest"}

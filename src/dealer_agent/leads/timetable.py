@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from dealer_agent.dealers.opening import DepartmentHours, department_hours
 from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules
 from dealer_agent.dealers.profile_checks import read_date, read_phone
-from dealer_agent.inventory.vocabulary.text import fold
+from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.leads.local_time import Hours, Span, current_or_next_span
 from dealer_agent.leads.visit_times import VisitPlan
 from dealer_agent.protocol.requests import VisitKind

@@ -11,7 +11,7 @@ from pathlib import Path
 from dealer_agent import __version__
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.installation import Installation
-from dealer_agent.config.keys import sync_directory
+from dealer_agent.config.keys import sync_folder
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.operations import OperationError
 from dealer_agent.operations.backup_file import (
@@ -123,7 +123,7 @@ def make_backup(
         written = folder / "backup.tar"
         manifest = write_backup(written, empty, files, served.cipher, on_write)
         written.rename(target)
-        sync_directory(target.parent)
+        sync_folder(target.parent)
     return manifest
 
 

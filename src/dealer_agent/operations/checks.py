@@ -22,7 +22,7 @@ CHECK_SECONDS = 60.0
 Status = Literal["ok", "warning", "problem", "skipped"]
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     """What a check found: `says` is the state, `advice` what to do."""
 
     status: Status
@@ -81,21 +81,21 @@ class Examined:
         return self.settings
 
 
-class Check(NamedTuple):
+class DoctorCheck(NamedTuple):
     """A check. `run` blocks. Its own errors have advice, so StorageError and SettingsError become problems."""
 
     name: str
-    run: Callable[[], Iterable[Finding]]
+    run: Callable[[], Iterable[DoctorFinding]]
 
 
-def run_checks(checks: Sequence[Check], seconds: float) -> list[CheckResult]:
+def run_checks(checks: Sequence[DoctorCheck], seconds: float) -> list[CheckResult]:
     """Runs all checks at once, and returns their findings in the order of the checks.
 
     A check that takes longer continues in its thread, which does not keep the process alive.
     """
-    found: dict[int, list[Finding]] = {}
+    found: dict[int, list[DoctorFinding]] = {}
 
-    def run(number: int, check: Check) -> None:
+    def run(number: int, check: DoctorCheck) -> None:
         found[number] = _findings(check)
 
     threads = [
@@ -107,26 +107,28 @@ def run_checks(checks: Sequence[Check], seconds: float) -> list[CheckResult]:
     ends = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, ends - time.monotonic()))
-    late = [Finding("problem", f"no result within {seconds:g} s", "run the command again; see what it waits for")]
+    late = [DoctorFinding("problem", f"no result within {seconds:g} s", "run the command again; see what it waits for")]
     return [
         CheckResult(check.name, *finding) for number, check in enumerate(checks) for finding in found.get(number, late)
     ]
 
 
-def _findings(check: Check) -> list[Finding]:
+def _findings(check: DoctorCheck) -> list[DoctorFinding]:
     try:
         return list(check.run())
     except NoDatabase:
-        return [Finding("skipped", "the database does not answer")]
+        return [DoctorFinding("skipped", "the database does not answer")]
     except SettingsError as error:
-        return [Finding("problem", line, "correct it, and restart the service") for line in str(error).splitlines()]
+        return [
+            DoctorFinding("problem", line, "correct it, and restart the service") for line in str(error).splitlines()
+        ]
     except (StorageError, EncryptionError) as error:
-        return [Finding("problem", *parts_of(str(error)))]
+        return [DoctorFinding("problem", *parts_of(str(error)))]
     except OSError as error:
-        return [Finding("problem", f"{error.filename or 'the system'}: {error.strerror or type(error).__name__}")]
+        return [DoctorFinding("problem", f"{error.filename or 'the system'}: {error.strerror or type(error).__name__}")]
     except Exception as error:  # noqa: BLE001 - the boundary: one check must not hide the findings of others.
         # The message of another package's exception may contain a secret.
-        return [Finding("problem", f"the check failed ({type(error).__qualname__})", "report this fault")]
+        return [DoctorFinding("problem", f"the check failed ({type(error).__qualname__})", "report this fault")]
 
 
 def parts_of(message: str) -> tuple[str, str]:
@@ -135,13 +137,13 @@ def parts_of(message: str) -> tuple[str, str]:
     return said, "".join(advice)
 
 
-def settings_check(error: Exception) -> Check:
+def settings_check(error: Exception) -> DoctorCheck:
     """The check that reports why the settings cannot be loaded."""
 
-    def run() -> Iterable[Finding]:
+    def run() -> Iterable[DoctorFinding]:
         raise error
 
-    return Check("settings", run)
+    return DoctorCheck("settings", run)
 
 
 def local(at: datetime, zone: str) -> str:

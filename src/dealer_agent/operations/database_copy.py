@@ -27,7 +27,7 @@ from dealer_agent.storage.database_roles import ADMIN_VARIABLE, inserting_only, 
 from dealer_agent.storage.database_url import database_url, is_sqlite
 from dealer_agent.storage.errors import BadDatabaseUrl, translating
 from dealer_agent.storage.migrate import REVISION_TABLE, known_revisions, migrate_connection, prepare_file
-from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, metadata
+from dealer_agent.storage.schema import FIRST_SCHEMA_VERSION, SCHEMA_VERSION, metadata
 
 LOGIN_ADVICE = f"set {ADMIN_VARIABLE} to the address that `dealer-agent database prepare` shows for commands"
 
@@ -66,8 +66,8 @@ def _copy(connection: Connection, folder: Path, on_progress: Progress) -> tuple[
     if revision not in known_revisions():
         # Columns that this version does not know would be missing in the backup.
         raise OperationError(
-            f"the database has schema {revision}, and this version knows {FIRST_REVISION} to {SCHEMA_REVISION}: make "
-            "the backup with the version of the service"
+            f"the database has schema {revision}, and this version knows {FIRST_SCHEMA_VERSION} to {SCHEMA_VERSION}: "
+            "make the backup with the version of the service"
         )
     there = set(found.get_table_names())
     # An older database lacks some tables and columns. Those of other programs are not copied.

@@ -11,7 +11,15 @@ from dealer_agent.config import SettingsError
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.operations.checks import CHECK_SECONDS, Check, CheckResult, Examined, Finding, local, run_checks
+from dealer_agent.operations.checks import (
+    CHECK_SECONDS,
+    CheckResult,
+    DoctorCheck,
+    DoctorFinding,
+    Examined,
+    local,
+    run_checks,
+)
 from dealer_agent.operations.inside_checks import (
     check_clock,
     check_database,
@@ -52,7 +60,7 @@ class Row(NamedTuple):
 
     name: str
     of: Literal["dealer", "installation", "both"]
-    run: Callable[[Examined], Iterable[Finding]]
+    run: Callable[[Examined], Iterable[DoctorFinding]]
 
 
 def examine(examined: Examined) -> list[CheckResult]:
@@ -60,24 +68,26 @@ def examine(examined: Examined) -> list[CheckResult]:
     installation = examined.installation
     with ExitStack() as closing:
 
-        def open_store() -> Iterator[Finding]:
+        def open_store() -> Iterator[DoctorFinding]:
             url, many = installation.database_url, installation.only is None
             if is_sqlite(url) and not Path(str(database_url(url).database)).exists():
-                yield Finding("problem", "there is no database yet", "dealer-agent inventory import FILE makes it")
+                yield DoctorFinding(
+                    "problem", "there is no database yet", "dealer-agent inventory import FILE makes it"
+                )
                 return
             examined.opened = Store.open(url, installation.cipher, many_dealers=many)
             closing.callback(examined.opened.close)
             yield from check_database(examined.opened, many_dealers=many)
 
-        found = run_checks([Check("database", open_store)], CHECK_SECONDS)
+        found = run_checks([DoctorCheck("database", open_store)], CHECK_SECONDS)
         if found[0].status == "problem":
             examined.opened = None
         kinds = ("both", "installation" if examined.settings is None else "dealer")
-        checks = [Check(row.name, partial(row.run, examined)) for row in CHECKS if row.of in kinds]
+        checks = [DoctorCheck(row.name, partial(row.run, examined)) for row in CHECKS if row.of in kinds]
         return found + run_checks(checks, CHECK_SECONDS)
 
 
-def _check_dealers(of: Examined) -> Iterator[Finding]:
+def _check_dealers(of: Examined) -> Iterator[DoctorFinding]:
     """The settings, feeds and deliveries of the first MOST_DEALERS enabled dealers, in one line for each problem."""
     with of.store.installation() as tx:
         enabled = [dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled]
@@ -87,17 +97,19 @@ def _check_dealers(of: Examined) -> Iterator[Finding]:
         if problem is not None:
             wrong[dealer_id] = problem
     for dealer_id, problem in list(wrong.items())[:MOST_NAMED]:
-        yield Finding("problem", f"{dealer_id}: {problem}"[:300], f"dealer-agent doctor --dealer {dealer_id}")
+        yield DoctorFinding("problem", f"{dealer_id}: {problem}"[:300], f"dealer-agent doctor --dealer {dealer_id}")
     if len(wrong) > MOST_NAMED:
-        yield Finding("problem", f"{len(wrong) - MOST_NAMED:,} more dealers have problems", "correct these first")
+        yield DoctorFinding("problem", f"{len(wrong) - MOST_NAMED:,} more dealers have problems", "correct these first")
     checked = min(len(enabled), MOST_DEALERS)
     if not enabled:
-        yield Finding("warning", "no dealer is enabled", "dealer-agent dealers add FILE")
+        yield DoctorFinding("warning", "no dealer is enabled", "dealer-agent dealers add FILE")
     elif len(enabled) > MOST_DEALERS:
         advice = "check the others with --dealer"
-        yield Finding("warning", f"only the first {MOST_DEALERS:,} of {len(enabled):,} dealers were checked", advice)
+        yield DoctorFinding(
+            "warning", f"only the first {MOST_DEALERS:,} of {len(enabled):,} dealers were checked", advice
+        )
     elif not wrong:
-        yield Finding("ok", f"{checked:,} enabled: settings, feeds and deliveries are in order")
+        yield DoctorFinding("ok", f"{checked:,} enabled: settings, feeds and deliveries are in order")
 
 
 def _problem_of(of: Examined, dealer_id: str) -> str | None:
@@ -105,14 +117,14 @@ def _problem_of(of: Examined, dealer_id: str) -> str | None:
         settings = OpenInstallation(of.installation, of.store).settings_of(dealer_id)
         channel_secrets(settings, of.env)
         with of.store.read(dealer_id, of.now) as tx:
-            newest, parked = list_imports(tx, 1), list_deliveries(tx, 1, state="parked")
+            newest, undeliverable = list_imports(tx, 1), list_deliveries(tx, 1, state="undeliverable")
     except (SettingsError, StorageError, EncryptionError) as error:
         return str(error)
     if not newest:
         return "no stock was ever imported"
     if of.now - newest[0].at > timedelta(hours=settings.alerts.feed_late_hours):
         return f"the newest import is of {local(newest[0].at, settings.dealer.rooftops[0].timezone)}"
-    return "deliveries are parked" if parked else None
+    return "deliveries are undeliverable" if undeliverable else None
 
 
 CHECKS = (

@@ -18,7 +18,7 @@ from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.keys import KEY_FILE_NAME
 from dealer_agent.encryption.file_permissions import is_open_to_others
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.operations.checks import Examined, Finding, Status, age_words, local, parts_of
+from dealer_agent.operations.checks import DoctorFinding, Examined, Status, age_words, local, parts_of
 from dealer_agent.server.replica_record import SEEN_WITHIN, settings_hash
 from dealer_agent.storage.alerts import confirmed_copies
 from dealer_agent.storage.clock import clock_problem, server_clock
@@ -27,7 +27,7 @@ from dealer_agent.storage.isolation import isolation_problem
 from dealer_agent.storage.keys import check_keys, key_uses
 from dealer_agent.storage.outbox import list_deliveries
 from dealer_agent.storage.replicas import list_replicas
-from dealer_agent.storage.schema import SCHEMA_REVISION
+from dealer_agent.storage.schema import SCHEMA_VERSION
 from dealer_agent.storage.stock import list_imports, read_stock
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.withdrawals import RESTORE_COMMAND, compare_withdrawals
@@ -36,42 +36,42 @@ ZONE_DAYS = 400
 """How far ahead the rules of a time zone are compared."""
 
 
-def check_settings(of: Examined) -> Iterator[Finding]:
+def check_settings(of: Examined) -> Iterator[DoctorFinding]:
     """The channels have what they need, and leads have a receiver."""
     settings, dealer = of.dealer, of.dealer.dealer
     channel_secrets(settings, of.env)
     watch_of_dealer(settings, of.env)
     if settings.installation is None and not settings.alerts.has_receivers:
-        yield Finding("warning", "nobody gets alerts", "write mail or webhook_url under [alerts]")
+        yield DoctorFinding("warning", "nobody gets alerts", "write mail or webhook_url under [alerts]")
     without = [
         rooftop.name for rooftop in dealer.rooftops if not rooftop.deliver.channels and not rooftop.deliver.notify
     ]
     if without:
-        yield Finding(
+        yield DoctorFinding(
             "warning",
             f"nobody receives the leads of {without[0]}{f' and {len(without) - 1} more' if len(without) > 1 else ''}",
             "add a channel or notify under [rooftops.deliver]",
         )
     else:
-        yield Finding("ok", f"{dealer.id}: the settings of {_counted(dealer.rooftops, 'rooftop')} are valid")
+        yield DoctorFinding("ok", f"{dealer.id}: the settings of {_counted(dealer.rooftops, 'rooftop')} are valid")
 
 
 def _counted(things: Collection[object], name: str) -> str:
     return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
-def check_time_zones(of: Examined) -> Iterator[Finding]:
+def check_time_zones(of: Examined) -> Iterator[DoctorFinding]:
     """The zones of the rooftops have the same rules in the system's database and in the package `tzdata`."""
     zones = sorted({rooftop.timezone for rooftop in of.dealer.dealer.rooftops})
     different = [zone for zone in zones if not _rules_agree(zone, of.now)]
     for zone in different:
-        yield Finding(
+        yield DoctorFinding(
             "warning",
             f"{zone}: this system and the Python package tzdata have different rules",
             "update the system's package tzdata, so that visits have the right time",
         )
     if not different:
-        yield Finding("ok", ", ".join(f"{zone} (now {local(of.now, zone)})" for zone in zones[:5]))
+        yield DoctorFinding("ok", ", ".join(f"{zone} (now {local(of.now, zone)})" for zone in zones[:5]))
 
 
 def _rules_agree(zone: str, now: datetime) -> bool:
@@ -92,53 +92,55 @@ def _packaged_zone(zone: str) -> ZoneInfo | None:
         return ZoneInfo.from_file(file, zone)
 
 
-def check_folder(of: Examined) -> Iterator[Finding]:
+def check_folder(of: Examined) -> Iterator[DoctorFinding]:
     """Only the user of the service has access to the folder, and can write. Folders for leads are private, too."""
     directory = of.directory
     state = directory.stat()
     if is_open_to_others(state.st_mode):
-        yield Finding("problem", f"other users have access to {directory}", f"chmod 700 {directory}")
+        yield DoctorFinding("problem", f"other users have access to {directory}", f"chmod 700 {directory}")
     elif not os.access(directory, os.W_OK | os.X_OK):
-        yield Finding("problem", f"this user may not write to {directory}", "run the service as the folder's owner")
+        yield DoctorFinding(
+            "problem", f"this user may not write to {directory}", "run the service as the folder's owner"
+        )
     elif os.geteuid() not in (0, state.st_uid):
-        yield Finding("warning", f"{directory} belongs to another user", "run this command as the service's user")
+        yield DoctorFinding("warning", f"{directory} belongs to another user", "run this command as the service's user")
     else:
-        yield Finding("ok", f"{directory} is private ({stat.S_IMODE(state.st_mode):o})")
+        yield DoctorFinding("ok", f"{directory} is private ({stat.S_IMODE(state.st_mode):o})")
     rooftops = () if of.settings is None else of.settings.dealer.rooftops
     channels = [channel for rooftop in rooftops for channel in rooftop.deliver.directory]
     for name, path in {each.name: directory / each.path for each in channels}.items():
         if path.is_dir() and is_open_to_others(path.stat().st_mode):
-            yield Finding(
+            yield DoctorFinding(
                 "warning",
                 f"other users have access to the folder of channel {name}",
                 f"chmod 700 {path}, if the CRM's program runs as the same user",
             )
 
 
-def check_disk(of: Examined) -> Iterator[Finding]:
+def check_disk(of: Examined) -> Iterator[DoctorFinding]:
     """The disk has as much space as `disk_free_mib`. A tenth of it is a problem."""
     usage, least = shutil.disk_usage(of.directory), of.alerts.disk_free_mib * 2**20
     free = f"{usage.free / 2**30:,.1f} GiB free of {usage.total / 2**30:,.1f} GiB"
     if usage.free < least // 10:
-        yield Finding("problem", free, "make room: without it no lead can be stored")
+        yield DoctorFinding("problem", free, "make room: without it no lead can be stored")
     elif usage.free < least:
-        yield Finding("warning", free, "make room on the disk of this folder")
+        yield DoctorFinding("warning", free, "make room on the disk of this folder")
     else:
-        yield Finding("ok", free)
+        yield DoctorFinding("ok", free)
 
 
 SLOW_SECONDS = 0.1
 """A database whose median answer takes longer gets a warning."""
 CLOCK_PROBLEM = timedelta(minutes=5)
 OLD_FEED = timedelta(days=7)
-MOST_PARKED = 1000
-"""Parked deliveries are counted up to this number."""
+MOST_UNDELIVERABLE = 1000
+"""Undeliverable deliveries are counted up to this number."""
 
 MOST_NAMED = 10
 """The most machines that are named."""
 
 
-def check_database(store: Store, *, many_dealers: bool) -> Iterator[Finding]:
+def check_database(store: Store, *, many_dealers: bool) -> Iterator[DoctorFinding]:
     """The database answers fast, and isolates dealers. `Store.open` has checked the schema."""
     seconds = []
     with store.installation() as tx:
@@ -148,17 +150,17 @@ def check_database(store: Store, *, many_dealers: bool) -> Iterator[Finding]:
             seconds.append(time.perf_counter() - begun)
         kind = tx.connection.dialect.name
         problem = isolation_problem(tx.connection)
-    answers = f"{kind}, schema {SCHEMA_REVISION}, answers in {1000 * median(seconds):.1f} ms"
+    answers = f"{kind}, schema {SCHEMA_VERSION}, answers in {1000 * median(seconds):.1f} ms"
     if median(seconds) > SLOW_SECONDS:
-        yield Finding("warning", answers, "look at the load of the database server and at the network to it")
+        yield DoctorFinding("warning", answers, "look at the load of the database server and at the network to it")
     else:
-        yield Finding("ok", answers)
+        yield DoctorFinding("ok", answers)
     if problem is not None:
         said, advice = parts_of(problem)
-        yield Finding("problem" if many_dealers else "warning", said, advice)
+        yield DoctorFinding("problem" if many_dealers else "warning", said, advice)
 
 
-def check_the_keys(of: Examined) -> Iterator[Finding]:
+def check_the_keys(of: Examined) -> Iterator[DoctorFinding]:
     """The keys are there, belong to the database, are replaced in time, and a copy is known.
 
     The keys of a dealer of an installation have no copy of their own: they are in the database.
@@ -169,64 +171,66 @@ def check_the_keys(of: Examined) -> Iterator[Finding]:
     else:
         rotate_days, has_copy = of.settings.dealer.privacy.rotate_keys_days, of.settings.installation is None
     if cipher is None:
-        yield Finding("problem", "there are no keys: the service does not start", "dealer-agent keys create")
+        yield DoctorFinding("problem", "there are no keys: the service does not start", "dealer-agent keys create")
         return
     file = directory / KEY_FILE_NAME
     if file.exists() and is_open_to_others(file.stat().st_mode):
-        yield Finding("problem", f"other users may read {file}", f"chmod 600 {file}")
+        yield DoctorFinding("problem", f"other users may read {file}", f"chmod 600 {file}")
     with store.read(of.dealer_id, of.now) as tx:
         if tx.given_cipher is None:
-            yield Finding("skipped", "the dealer has no keys yet: they are made when it is first served")
+            yield DoctorFinding("skipped", "the dealer has no keys yet: they are made when it is first served")
             return
         check_keys(tx)
         uses, copies = key_uses(tx), confirmed_copies(tx)
     active = [(key_id, use.since) for key_id, use in uses.items() if use.state == "active"]
     missing = [(key_id, use.missing_on) for key_id, use in uses.items() if use.missing_on]
     for key_id, machine in missing:
-        yield Finding("problem", f"{machine} lacks the next key {key_id}", "give all machines the same keys")
+        yield DoctorFinding("problem", f"{machine} lacks the next key {key_id}", "give all machines the same keys")
     if not active:
-        yield Finding("ok", f"{cipher.keyring.active} is ready. It has encrypted nothing yet")
+        yield DoctorFinding("ok", f"{cipher.keyring.active} is ready. It has encrypted nothing yet")
         return
     key_id, since = active[-1]
     if has_copy and key_id not in copies:
-        yield Finding("warning", f"no copy of {key_id} is known", "keep a copy, then dealer-agent keys confirm-copy")
+        yield DoctorFinding(
+            "warning", f"no copy of {key_id} is known", "keep a copy, then dealer-agent keys confirm-copy"
+        )
     age = of.now - since
     says = f"{key_id} encrypts since {local(since, of.zone)}"
     if rotate_days and age > timedelta(days=rotate_days + 2):
         advice = "dealer-agent keys rotate --forget-old, and read the log for `key not rotated`"
-        yield Finding("warning", f"{says}: it is older than rotate_keys_days", advice)
+        yield DoctorFinding("warning", f"{says}: it is older than rotate_keys_days", advice)
     else:
-        yield Finding("ok", says)
+        yield DoctorFinding("ok", says)
 
 
-def check_clock(of: Examined) -> Iterator[Finding]:
+def check_clock(of: Examined) -> Iterator[DoctorFinding]:
     """The clock agrees with the one of the database server, and with the last time that the service ran."""
     with of.store.read(of.dealer_id, of.now) as tx:
         problem = clock_problem(tx)
         if problem is not None:
             said, advice = parts_of(problem)
-            yield Finding("problem", said, advice)
+            yield DoctorFinding("problem", said, advice)
             return
         begun = datetime.now(of.now.tzinfo)
         server = server_clock(tx)
         between = begun + (datetime.now(of.now.tzinfo) - begun) / 2
     if server is None:
-        yield Finding("ok", "the clock agrees with the last time that the service ran")
+        yield DoctorFinding("ok", "the clock agrees with the last time that the service ran")
     else:
         yield clock_finding(abs(server - between), "the database server", of.alerts)
 
 
-def clock_finding(difference: timedelta, other: str, alerts: AlertSettings) -> Finding:
+def clock_finding(difference: timedelta, other: str, alerts: AlertSettings) -> DoctorFinding:
     """The finding about a difference of two clocks. It is allowed up to `clock_seconds`."""
     says = f"this machine and {other} differ by {difference.total_seconds():.1f} s"
     if difference > CLOCK_PROBLEM:
-        return Finding("problem", says, "synchronise the clocks with NTP")
+        return DoctorFinding("problem", says, "synchronise the clocks with NTP")
     if difference > timedelta(seconds=alerts.clock_seconds):
-        return Finding("warning", says, "synchronise the clocks with NTP")
-    return Finding("ok", says)
+        return DoctorFinding("warning", says, "synchronise the clocks with NTP")
+    return DoctorFinding("ok", says)
 
 
-def check_feeds(of: Examined) -> Iterator[Finding]:
+def check_feeds(of: Examined) -> Iterator[DoctorFinding]:
     """Automatic feeds arrive and are imported. Each rooftop's stock was confirmed by a recent import."""
     settings, now = of.dealer, of.now
     rooftops, names = settings.dealer.rooftops, [feed.name for feed in settings.feeds]
@@ -240,9 +244,9 @@ def check_feeds(of: Examined) -> Iterator[Finding]:
         arrived = "no file has arrived" if state.new_at is None else _newest(state.new_at, rooftops[0].timezone)
         says = f"{state.name}: {state.problem or arrived}"
         status: Status = "problem" if state.problem is not None else "warning"
-        yield Finding(status, says, f"dealer-agent feeds show {state.name}")
+        yield DoctorFinding(status, says, f"dealer-agent feeds show {state.name}")
     if not newest:
-        yield Finding("problem", "no stock was ever imported", "dealer-agent inventory import FILE")
+        yield DoctorFinding("problem", "no stock was ever imported", "dealer-agent inventory import FILE")
         return
     found = bool(wrong)
     for rooftop in rooftops:
@@ -252,14 +256,14 @@ def check_feeds(of: Examined) -> Iterator[Finding]:
             continue
         found = True
         since = "never" if at is None else f"last {local(at, rooftop.timezone)}"
-        yield Finding(
+        yield DoctorFinding(
             "problem" if age is None or age > OLD_FEED else "warning",
             f"{rooftop.name}: its whole stock was {since} confirmed by a feed",
             "import a current file: dealer-agent inventory import FILE; see dealer-agent inventory history",
         )
     if not found:
         age = now - newest[0].at
-        yield Finding(
+        yield DoctorFinding(
             "ok", f"imported {local(newest[0].at, rooftops[0].timezone)}, {age_words(age.total_seconds())} ago"
         )
 
@@ -268,18 +272,18 @@ def _newest(at: datetime, zone: str) -> str:
     return f"the newest file is of {local(at, zone)}"
 
 
-def check_replicas(of: Examined) -> Iterator[Finding]:
+def check_replicas(of: Examined) -> Iterator[DoctorFinding]:
     """The machines that serve now have the same settings and version, which are those of this folder."""
     served = OpenInstallation(of.installation, of.store)
     with of.store.read(served.owner, of.now) as tx:
         running = [replica for replica in list_replicas(tx) if of.now - replica.seen_at <= SEEN_WITHIN]
     if not running:
-        yield Finding("skipped", "no machine serves now: dealer-agent serve")
+        yield DoctorFinding("skipped", "no machine serves now: dealer-agent serve")
         return
     expected = settings_hash(of.installation)
     different = [replica for replica in running if replica.settings != expected]
     for replica in different[:MOST_NAMED]:
-        yield Finding(
+        yield DoctorFinding(
             "warning",
             f"{replica.machine} runs with other settings than those in this folder",
             "restart it; if it is another machine, give it the same settings file",
@@ -287,39 +291,41 @@ def check_replicas(of: Examined) -> Iterator[Finding]:
     versions = {replica.version for replica in running} | {__version__}
     if len(versions) > 1:
         shown = ", ".join(sorted(versions)[:MOST_NAMED])
-        yield Finding("warning", f"several versions are in use: {shown}", "finish the upgrade on all machines")
+        yield DoctorFinding("warning", f"several versions are in use: {shown}", "finish the upgrade on all machines")
     if not different and len(versions) == 1:
         words = "1 machine serves" if len(running) == 1 else f"{len(running)} machines serve"
-        yield Finding("ok", f"{words} with these settings and version {__version__}")
+        yield DoctorFinding("ok", f"{words} with these settings and version {__version__}")
 
 
-def check_deliveries(of: Examined) -> Iterator[Finding]:
-    """No delivery is parked or waits for long."""
+def check_deliveries(of: Examined) -> Iterator[DoctorFinding]:
+    """No delivery is undeliverable or waits for long."""
     with of.store.read(of.dealer_id, of.now) as tx:
-        parked = len(list_deliveries(tx, MOST_PARKED, state="parked"))
-        waiting = list_deliveries(tx, MOST_PARKED, state="waiting")
+        undeliverable = len(list_deliveries(tx, MOST_UNDELIVERABLE, state="undeliverable"))
+        waiting = list_deliveries(tx, MOST_UNDELIVERABLE, state="waiting")
     oldest = min((each.created_at for each in waiting), default=of.now)
-    if parked:
-        many = f"{parked:,}{' or more' if parked == MOST_PARKED else ''}"
-        yield Finding("problem", f"{many} deliveries are parked", "dealer-agent deliveries list --state parked")
+    if undeliverable:
+        many = f"{undeliverable:,}{' or more' if undeliverable == MOST_UNDELIVERABLE else ''}"
+        yield DoctorFinding(
+            "problem", f"{many} deliveries are undeliverable", "dealer-agent deliveries list --state undeliverable"
+        )
     if of.now - oldest > timedelta(minutes=of.alerts.deliveries_waiting_minutes):
-        yield Finding(
+        yield DoctorFinding(
             "warning",
             f"a delivery waits since {local(oldest, of.zone)}",
             "dealer-agent deliveries list --state waiting",
         )
-    elif not parked:
-        yield Finding("ok", f"{len(waiting):,} waiting, none is parked")
+    elif not undeliverable:
+        yield DoctorFinding("ok", f"{len(waiting):,} waiting, none is undeliverable")
 
 
-def check_withdrawals(of: Examined) -> Iterator[Finding]:
+def check_withdrawals(of: Examined) -> Iterator[DoctorFinding]:
     """The table of withdrawals, which decides about new leads, agrees with the consent record."""
     with of.store.read(of.dealer_id, of.now) as tx:
         if tx.given_cipher is None:
-            yield Finding("skipped", "there are no keys yet")
+            yield DoctorFinding("skipped", "there are no keys yet")
             return
         different = compare_withdrawals(tx).words
     if different is None:
-        yield Finding("ok", "the table agrees with the consent record")
+        yield DoctorFinding("ok", "the table agrees with the consent record")
     else:
-        yield Finding("problem", different, RESTORE_COMMAND)
+        yield DoctorFinding("problem", different, RESTORE_COMMAND)

@@ -25,7 +25,7 @@ from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.leads.lead_view import LeadView, rooftop_view
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.operations.checks import Examined, Finding, local
+from dealer_agent.operations.checks import DoctorFinding, Examined, local
 from dealer_agent.operations.inside_checks import clock_finding
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import connect, http_client, trusted
@@ -42,11 +42,13 @@ CONNECT_SECONDS = 10.0
 _PROXY_ADVICE = "check the service, the proxy and the name in DNS; dealer-agent serve shows what it listens on"
 
 
-def check_address(of: Examined) -> Iterator[Finding]:
+def check_address(of: Examined) -> Iterator[DoctorFinding]:
     """The public address of a dealer answers with a card that has the URLs of the settings."""
     url, base = of.dealer.card_url, of.dealer.base_url("")
     if not url:
-        yield Finding("warning", "public_url is not set: only this machine can use the card", "set it under [service]")
+        yield DoctorFinding(
+            "warning", "public_url is not set: only this machine can use the card", "set it under [service]"
+        )
         return
     body = yield from _fetched(url, of)
     if body is None:
@@ -59,27 +61,29 @@ def check_address(of: Examined) -> Iterator[Finding]:
     )
     if named != expected:
         shown = ", ".join(sorted(map(str, named)))[:200] or "no URL"
-        yield Finding("problem", f"the card at {url} names {shown}", f"it must name {base}: restart the service")
+        yield DoctorFinding("problem", f"the card at {url} names {shown}", f"it must name {base}: restart the service")
     elif card.get("version") != __version__:
-        yield Finding(
+        yield DoctorFinding(
             "warning",
             f"the service at {url} runs version {str(card.get('version'))[:20]}, and {__version__} is installed here",
             "restart the service",
         )
     else:
-        yield Finding("ok", f"the card at {url} has the URLs of the settings")
+        yield DoctorFinding("ok", f"the card at {url} has the URLs of the settings")
 
 
-def check_installation_address(of: Examined) -> Iterator[Finding]:
+def check_installation_address(of: Examined) -> Iterator[DoctorFinding]:
     """The public address of an installation answers with its list of dealers."""
     url = of.installation.public_url + ARD_PATH
     body = yield from _fetched(url, of)
     if body is None:
         return
     if "entries" in _members(body):
-        yield Finding("ok", f"{url} lists the dealers")
+        yield DoctorFinding("ok", f"{url} lists the dealers")
     else:
-        yield Finding("problem", f"{url} is not the list of dealers", "let the proxy forward all paths to the service")
+        yield DoctorFinding(
+            "problem", f"{url} is not the list of dealers", "let the proxy forward all paths to the service"
+        )
 
 
 def _members(body: bytes) -> dict[str, Any]:
@@ -90,7 +94,7 @@ def _members(body: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _fetched(url: str, of: Examined) -> Generator[Finding, None, bytes | None]:
+def _fetched(url: str, of: Examined) -> Generator[DoctorFinding, None, bytes | None]:
     """Findings about the connection. Returns the body of the response, or None."""
     parts = urlsplit(url)
     begun, ends = datetime.now(UTC), time.monotonic() + ADDRESS_SECONDS
@@ -109,22 +113,22 @@ def _fetched(url: str, of: Examined) -> Generator[Finding, None, bytes | None]:
                 if len(body) > MOST_BYTES or time.monotonic() > ends:
                     break
     except httpx.HTTPError as error:
-        yield Finding("problem", f"{url}: {_words_of(error)}", _PROXY_ADVICE)
+        yield DoctorFinding("problem", f"{url}: {_words_of(error)}", _PROXY_ADVICE)
         return None
     if response.status_code != 200 or len(body) > MOST_BYTES:
-        yield Finding("problem", f"{url} answers {response.status_code} with {len(body):,} bytes", _PROXY_ADVICE)
+        yield DoctorFinding("problem", f"{url} answers {response.status_code} with {len(body):,} bytes", _PROXY_ADVICE)
         return None
     if parts.scheme == "http" and not is_this_machine(parts.hostname or ""):
-        yield Finding("problem", f"{url} is not encrypted", "use https: see the guide to production")
+        yield DoctorFinding("problem", f"{url} is not encrypted", "use https: see the guide to production")
     if expires_at is not None:
         left, when = (
             expires_at - of.now,
             f"the certificate of {parts.hostname} is valid until {local(expires_at, of.zone)}",
         )
         if left < timedelta(days=of.alerts.certificate_days):
-            yield Finding("warning", when, "renew it; most proxies do so by themselves, so read the proxy's log")
+            yield DoctorFinding("warning", when, "renew it; most proxies do so by themselves, so read the proxy's log")
         else:
-            yield Finding("ok", when)
+            yield DoctorFinding("ok", when)
     said = response.headers.get("Date")
     if said is not None:
         try:
@@ -149,27 +153,29 @@ def _words_of(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate is not valid ({cause.verify_message})"
         cause = cause.__cause__ or cause.__context__
-    return "no answer in time" if isinstance(error, httpx.TimeoutException) else "it cannot be reached"
+    return "no response in time" if isinstance(error, httpx.TimeoutException) else "it cannot be reached"
 
 
-def check_mail(of: Examined) -> Iterator[Finding]:
+def check_mail(of: Examined) -> Iterator[DoctorFinding]:
     """The mail server accepts a connection, TLS and the login. No mail is sent."""
     mail, env = (of.settings or of.installation.file).mail, of.env
     if not mail.host:
-        yield Finding("skipped", "no mail server is set under [mail]")
+        yield DoctorFinding("skipped", "no mail server is set under [mail]")
         return
     user, password = env.get(mail.user_env), env.get(mail.password_env)
     server = MailServer(mail, "", user or None, password or None)
     try:
         asyncio.run(server.check())
     except NotDelivered as problem:
-        yield Finding("problem", f"{mail.host}:{mail.port}: {problem}", "check [mail], and the user and the password")
+        yield DoctorFinding(
+            "problem", f"{mail.host}:{mail.port}: {problem}", "check [mail], and the user and the password"
+        )
     else:
         login = f"the login of {mail.user_env} works" if user else "without a login"
-        yield Finding("ok", f"{mail.host}:{mail.port} accepts mail ({mail.security}), {login}")
+        yield DoctorFinding("ok", f"{mail.host}:{mail.port} accepts mail ({mail.security}), {login}")
 
 
-def check_channels(of: Examined) -> Iterator[Finding]:
+def check_channels(of: Examined) -> Iterator[DoctorFinding]:
     """The servers of HTTP channels accept connections, and folders can be written. With `send`, each gets a lead."""
     settings, found = of.dealer, False
     if of.send:
@@ -182,12 +188,12 @@ def check_channels(of: Examined) -> Iterator[Finding]:
             if isinstance(channel, HttpChannel):
                 yield _connection_to(channel.url, where, settings.address_rule)
             else:
-                yield Finding("ok", f"{where}: its settings are complete; --send delivers a test lead")
+                yield DoctorFinding("ok", f"{where}: its settings are complete; --send delivers a test lead")
     if not found:
-        yield Finding("skipped", "there are no channels")
+        yield DoctorFinding("skipped", "there are no channels")
 
 
-def _connection_to(url: str, where: str, rule: AddressRule) -> Finding:
+def _connection_to(url: str, where: str, rule: AddressRule) -> DoctorFinding:
     parts = urlsplit(url)
     address = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
@@ -202,20 +208,22 @@ def _connection_to(url: str, where: str, rule: AddressRule) -> Finding:
                 with trusted().wrap_socket(plain, server_hostname=address[0]):
                     pass
     except AddressRefused as refused:
-        return Finding("problem", f"{where}: no lead is sent", str(refused))
+        return DoctorFinding("problem", f"{where}: no lead is sent", str(refused))
     except ssl.SSLError:
-        return Finding("problem", f"{where}: no safe connection to {address[0]}", "ask the CRM for its certificate")
+        return DoctorFinding(
+            "problem", f"{where}: no safe connection to {address[0]}", "ask the CRM for its certificate"
+        )
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else "it cannot be reached"
-        return Finding("problem", f"{where}: {address[0]}:{address[1]}: {why}", "check url of the channel")
-    return Finding("ok", f"{where}: {address[0]} accepts connections; --send delivers a test lead")
+        return DoctorFinding("problem", f"{where}: {address[0]}:{address[1]}: {why}", "check url of the channel")
+    return DoctorFinding("ok", f"{where}: {address[0]} accepts connections; --send delivers a test lead")
 
 
-def check_limit_store(of: Examined) -> Iterator[Finding]:
+def check_limit_store(of: Examined) -> Iterator[DoctorFinding]:
     """The store of the rate limits that machines share answers."""
     url = of.installation.rate_limit_url
     if not url:
-        yield Finding("skipped", "RATE_LIMIT_URL is not set: each machine has its own limits")
+        yield DoctorFinding("skipped", "RATE_LIMIT_URL is not set: each machine has its own limits")
         return
     # Imported here: the client takes 0.2 s, and most services have no store.
     from valkey import Valkey, ValkeyError
@@ -227,18 +235,18 @@ def check_limit_store(of: Examined) -> Iterator[Finding]:
         client.ping()
     except (ValkeyError, OSError) as error:
         advice = "check RATE_LIMIT_URL and the store; until then limits hold for each machine"
-        yield Finding("problem", f"the store does not answer ({type(error).__name__})", advice)
+        yield DoctorFinding("problem", f"the store does not answer ({type(error).__name__})", advice)
     else:
-        yield Finding("ok", f"the store answers in {1000 * (time.perf_counter() - begun):.1f} ms")
+        yield DoctorFinding("ok", f"the store answers in {1000 * (time.perf_counter() - begun):.1f} ms")
     finally:
         client.connection_pool.disconnect()
 
 
-def check_sftp_server(of: Examined) -> Iterator[Finding]:
+def check_sftp_server(of: Examined) -> Iterator[DoctorFinding]:
     """Our SFTP server, which receives feeds, answers on this machine."""
     sftp = of.installation.file.sftp
     if not sftp.enabled:
-        yield Finding("skipped", "no SFTP server is switched on under [sftp]")
+        yield DoctorFinding("skipped", "no SFTP server is switched on under [sftp]")
         return
     try:
         with socket.create_connection((_address_of(sftp.host), sftp.port), CONNECT_SECONDS) as connection:
@@ -246,16 +254,18 @@ def check_sftp_server(of: Examined) -> Iterator[Finding]:
     except OSError:
         greeting = b""
     if greeting.startswith(b"SSH-2.0-"):
-        yield Finding("ok", f"it answers on port {sftp.port}")
+        yield DoctorFinding("ok", f"it answers on port {sftp.port}")
     else:
-        yield Finding("problem", f"no SFTP server answers on port {sftp.port}", "start the service, and read its log")
+        yield DoctorFinding(
+            "problem", f"no SFTP server answers on port {sftp.port}", "start the service, and read its log"
+        )
 
 
-def check_metrics(of: Examined) -> Iterator[Finding]:
+def check_metrics(of: Examined) -> Iterator[DoctorFinding]:
     """The metrics can be read on this machine."""
     metrics = of.installation.file.metrics
     if not metrics.enabled:
-        yield Finding("skipped", "no metrics are switched on under [metrics]")
+        yield DoctorFinding("skipped", "no metrics are switched on under [metrics]")
         return
     host = _address_of(metrics.host)
     url = f"http://{f'[{host}]' if ':' in host else host}:{metrics.port}/metrics"
@@ -263,12 +273,12 @@ def check_metrics(of: Examined) -> Iterator[Finding]:
         with httpx.Client(timeout=ADDRESS_SECONDS) as client, client.stream("GET", url) as response:
             status = response.status_code
     except httpx.HTTPError as error:
-        yield Finding("problem", f"{url}: {_words_of(error)}", "start the service, and read its log")
+        yield DoctorFinding("problem", f"{url}: {_words_of(error)}", "start the service, and read its log")
         return
     if status == 200:
-        yield Finding("ok", f"{url} answers")
+        yield DoctorFinding("ok", f"{url} answers")
     else:
-        yield Finding("problem", f"{url} answers {status}", "see whether another program uses this port")
+        yield DoctorFinding("problem", f"{url} answers {status}", "see whether another program uses this port")
 
 
 def _address_of(host: str) -> str:
@@ -297,16 +307,16 @@ def marked_lead(dealer: Profile, rooftop: str, lead_id: str, now: datetime) -> L
     )
 
 
-async def _send_all(opened: OpenInstallation, dealer_id: str, now: datetime) -> list[Finding]:
+async def _send_all(opened: OpenInstallation, dealer_id: str, now: datetime) -> list[DoctorFinding]:
     """Sends the leads, and names the channels that accepted one. Customers get no mail. Raises SettingsError."""
     async with http_client(opened.installation.address_rule) as client:
         dealer, outlets, _ = OutletMaker(opened, client).of(dealer_id)
         chosen = {receiver: outlet for receiver, outlet in outlets.items() if receiver[1] != CUSTOMER}
         sending = (_send(dealer, receiver, outlet, now) for receiver, outlet in chosen.items())
-        return list(await asyncio.gather(*sending)) or [Finding("skipped", "there are no channels")]
+        return list(await asyncio.gather(*sending)) or [DoctorFinding("skipped", "there are no channels")]
 
 
-async def _send(dealer: Profile, receiver: Receiver, outlet: Outlet, now: datetime) -> Finding:
+async def _send(dealer: Profile, receiver: Receiver, outlet: Outlet, now: datetime) -> DoctorFinding:
     rooftop, channel = receiver
     where = f"{rooftop}, {channel}"
     lead_id = f"TEST-{new_ulid()}"
@@ -316,11 +326,15 @@ async def _send(dealer: Profile, receiver: Receiver, outlet: Outlet, now: dateti
         async with asyncio.timeout(SEND_SECONDS):
             note = await outlet.send(delivery, document, lease_outside_queue(delivery))
     except NotDelivered as problem:
-        return Finding("problem", f"{where}: {problem}", "correct the channel, then try again")
+        return DoctorFinding("problem", f"{where}: {problem}", "correct the channel, then try again")
     except TimeoutError:
-        return Finding("problem", f"{where}: no answer within {SEND_SECONDS:g} s", "ask the receiver's support")
+        return DoctorFinding("problem", f"{where}: no response within {SEND_SECONDS:g} s", "ask the receiver's support")
     except OSError as error:
-        return Finding("problem", f"{where}: {os.strerror(error.errno or 0)}", "correct the channel, then try again")
+        return DoctorFinding(
+            "problem", f"{where}: {os.strerror(error.errno or 0)}", "correct the channel, then try again"
+        )
     if note is not None:
-        return Finding("warning", f"{where}: the test lead {lead_id} has arrived, but {note}", "correct the addresses")
-    return Finding("ok", f"{where}: the test lead {lead_id} was accepted. Delete it there")
+        return DoctorFinding(
+            "warning", f"{where}: the test lead {lead_id} has arrived, but {note}", "correct the addresses"
+        )
+    return DoctorFinding("ok", f"{where}: the test lead {lead_id} was accepted. Delete it there")

@@ -21,7 +21,7 @@ from dealer_agent.config.keys import (
     create_key_file,
     from_environment,
     load_cipher,
-    sync_directory,
+    sync_folder,
 )
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME
 from dealer_agent.config.settings_problems import SettingsError
@@ -33,7 +33,7 @@ from dealer_agent.operations.database_copy import restore_database
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 from dealer_agent.storage.migrate import known_revisions, migrate_connection
 from dealer_agent.storage.outbox import hold_deliveries
-from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, outbox
+from dealer_agent.storage.schema import FIRST_SCHEMA_VERSION, SCHEMA_VERSION, outbox
 from dealer_agent.storage.transaction import OneCipher, Transaction
 
 UNFINISHED = ".restoring"
@@ -81,7 +81,7 @@ def restore_backup(
 
     It appears when it is complete. The `keyring` (`keyring_for`) decides whether the backup is authentic. Without one,
     nothing is read unless the caller wants it `unverified`. With `write_keys`, the folder gets the keys as its key
-    file. With `hold`, deliveries that wait are parked, and their number
+    file. With `hold`, deliveries that wait become undeliverable, and their number
     is returned. Raises BackupUnreadable, OperationError, OSError and any
     StorageError.
     """
@@ -128,16 +128,16 @@ def _new_folder(target: Path) -> Iterator[Path]:
     folder.mkdir(mode=0o700)
     try:
         yield folder
-        sync_directory(folder)
+        sync_folder(folder)
         if is_there:
             target.chmod(0o700)
             for path in sorted(folder.iterdir(), key=lambda path: path.suffix == ".toml"):
                 path.rename(target / path.name)
             folder.rmdir()
-            sync_directory(target)
+            sync_folder(target)
         else:
             folder.rename(target)
-            sync_directory(target.parent)
+            sync_folder(target.parent)
     except BaseException:
         shutil.rmtree(folder)
         raise
@@ -148,8 +148,8 @@ def _require_possible(manifest: Manifest, target: Path, admin_url: str | None) -
         raise OperationError(f"{target} is not empty: name a new folder")
     if manifest.schema not in known_revisions():
         raise BackupUnreadable(
-            f"the backup has a database with schema {manifest.schema}, and this version knows {FIRST_REVISION} "
-            f"to {SCHEMA_REVISION}: restore it with version {manifest.version} of dealer-agent, which made it"
+            f"the backup has a database with schema {manifest.schema}, and this version knows {FIRST_SCHEMA_VERSION} "
+            f"to {SCHEMA_VERSION}: restore it with version {manifest.version} of dealer-agent, which made it"
         )
     names = {each.name for each in manifest.files}
     needed = {settings_name(manifest), *(table.file for table in manifest.tables)}

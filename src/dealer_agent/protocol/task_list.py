@@ -12,7 +12,7 @@ LARGEST_PAGE = 100
 
 
 class TaskPage(Exception):  # noqa: N818 - no error: it ends the checks of a request that needs no skill
-    """The answer to ListTasks. `body` is a page in JSON."""
+    """The response to ListTasks. `body` is a page in JSON."""
 
     vocabulary = None
 
@@ -24,7 +24,8 @@ class TaskPage(Exception):  # noqa: N818 - no error: it ends the checks of a req
 def task_page(page_size: Any = None, page_token: Any = None) -> TaskPage:
     """The page that a request asks for, with its values as JSON or as the text of a query; None for an absent one.
 
-    Raises SchemaValidationFailed for a size that is no number from 1 to 100, and for a token: no page has a next one.
+    Raises SchemaValidationFailed for a size that is not a number from 1 to 100. It raises the same error for a token,
+    because no page has a next one.
     """
     problems = []
     if isinstance(page_size, str) and re.fullmatch("[0-9]{1,9}", page_size):

@@ -27,10 +27,10 @@ Word = Annotated[str, Meta(max_length=200)]
 LAST: Final = 1_000
 """The position of a row that names none."""
 
-VocabularyName = Literal[
+WordListName = Literal[
     "body", "charge_port", "colour", "condition", "driveline", "fuel", "make", "status", "transmission", "vehicle_type"
 ]  # fmt: skip
-"""The vocabularies of `inventory.vocabulary`. Each has the name of its field, but two fields share `colour`."""
+"""The vocabularies of `inventory.canonical_words`. Each has the name of its field, but two fields share `colour`."""
 
 SearchWeight = Literal["name", "fact", "identifier", "prose"]
 """The score of a free-text hit in the field: `name` the highest, then `fact` and `identifier`, then `prose`.
@@ -55,7 +55,7 @@ class Field(Struct, frozen=True):
 
     label: str
     description: str = ""
-    vocabulary: VocabularyName | None = None
+    vocabulary: WordListName | None = None
     search: SearchWeight | None = None
     sort: bool = False
     absent_means: str | None = None

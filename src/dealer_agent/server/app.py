@@ -32,7 +32,7 @@ from dealer_agent.storage.errors import DealerUnknown
 log = structlog.get_logger()
 
 
-class Target(NamedTuple):
+class RoutedRequest(NamedTuple):
     """What a request is for: the service of a dealer, or None for the installation. The path is below its root."""
 
     service: Service | None
@@ -89,22 +89,22 @@ class DealerApp:
             error = as_protocol_error(fault, request_id)
             await error_response(error, process, wire, request_id)(scope, receive, send)
 
-    async def _find(self, host: str, path: str, scope: Scope) -> Target:
+    async def _find(self, host: str, path: str, scope: Scope) -> RoutedRequest:
         """What a request is for. A request that opens a dealer is counted first, because this is expensive."""
         place = self.dealers.addresses.locate(host, path)
         if place is None:
-            return Target(None, path, None)
+            return RoutedRequest(None, path, None)
         service = self.dealers.opened.get(place.dealer_id)
         if service is None:
             await self.dealers.process.count_request(ADDRESS_RULE, scope)
             try:
                 service = await self.dealers.open(place.dealer_id)
             except DealerUnknown:
-                return Target(None, path, None)
+                return RoutedRequest(None, path, None)
         service.used_at = perf_counter()
-        return Target(service, place.path, bindings_of(service).get(place.path) if place.is_below_root else None)
+        return RoutedRequest(service, place.path, bindings_of(service).get(place.path) if place.is_below_root else None)
 
-    async def _answer(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, target: RoutedRequest, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request. Raises HTTPException and ProtocolError."""
         if target.service is not None and target.binding is not None and scope["method"] == "POST":
             await handle_post(target.binding, target.service, scope, receive, send)

@@ -1,7 +1,7 @@
 """The fast path: a connection answers complete requests of the reading skills itself.
 
 It replaces what uvicorn makes for each request on the path over ASGI: a request-response cycle, an ASGI scope, an event
-and a task. Together they cost more than a search. All other work is shared with that path: the gates and the skills
+and a task. Together they cost more than a search. All other work is shared with that path: the guards and the skills
 (`server.request_pipeline`).
 
 All other requests go over ASGI:
@@ -24,7 +24,7 @@ from dealer_agent.protocol.envelope import LEAD
 from dealer_agent.server.admission import NEVER, Admission
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.client_transport import TURN, ClientTransport
-from dealer_agent.server.gates import IncomingRequest
+from dealer_agent.server.guards import IncomingRequest
 from dealer_agent.server.overload_replies import overload_reply
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_reply
 from dealer_agent.server.served_dealers import ServedDealers

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from dealer_agent.jobs.loop import Kind, Next
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.key_rotation import FIRST_ROTATION_SECONDS, KeyRotation, KeyTable
+from dealer_agent.server.maintenance import MAINTENANCE_SECONDS, maintenance_period
 from dealer_agent.server.repeated_steps import RepeatedSteps
-from dealer_agent.server.upkeep import UPKEEP_SECONDS, upkeep_period
 from dealer_agent.storage.jobs import Job
 
 
@@ -37,11 +37,11 @@ class InstallationKeys:
         async def rotate() -> None:
             await asyncio.to_thread(self.own.run_due_steps, datetime.now(UTC))
 
-        await steps.repeat("key rotation", rotate, UPKEEP_SECONDS, first=FIRST_ROTATION_SECONDS)
+        await steps.repeat("key rotation", rotate, MAINTENANCE_SECONDS, first=FIRST_ROTATION_SECONDS)
 
     async def _rotate(self, job: Job) -> Next:
         await asyncio.to_thread(self._run_due_steps, job)
-        return Next(job.now + upkeep_period(self.opened.count()))
+        return Next(job.now + maintenance_period(self.opened.count()))
 
     def _run_due_steps(self, job: Job) -> None:
         self.of_dealer(job.dealer_id).run_due_steps(job.now)

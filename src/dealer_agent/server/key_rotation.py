@@ -63,7 +63,7 @@ class KeyTable:
             change_keyring(tx, before.ids, keyring)
 
 
-KeyPlace = KeyFile | KeyTable
+KeyLocation = KeyFile | KeyTable
 """Where the keys of a rotation are.
 
 Processes read the keys of a file again within RELOAD_SECONDS, and those of a table when they need them. The owner backs
@@ -86,7 +86,7 @@ class KeyRotation:
     store: Store
     cipher: Cipher
     dealer_id: str
-    place: KeyPlace | None
+    place: KeyLocation | None
     days: int
     machine: str = field(default_factory=socket.gethostname)
     wait: Callable[[float], None] = time.sleep

@@ -58,7 +58,7 @@ ADDRESS_RULE = "address"
 """The rule that counts every request for the address of its client."""
 
 
-class Refusal(NamedTuple):
+class LimitExceeded(NamedTuple):
     """The rule that refuses a request, and after how many whole seconds the client may retry."""
 
     rule: str
@@ -128,7 +128,7 @@ class RateLimits:
         refusal = self.acquire_in_order((rule,), client, cost)
         return None if refusal is None else refusal.wait
 
-    def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> Refusal | None:
+    def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> LimitExceeded | None:
         """Counts a request under each rule until one refuses it, all under one lock."""
         return self.acquire_for(self._rules, rules, client, cost)
 
@@ -136,7 +136,7 @@ class RateLimits:
         """The limits of a dealer of an installation, in the same file."""
         return DealerLimits(self, _rules(dealer_id, rules))
 
-    def acquire_for(self, owner: _Rules, rules: tuple[str, ...], client: str, cost: int) -> Refusal | None:
+    def acquire_for(self, owner: _Rules, rules: tuple[str, ...], client: str, cost: int) -> LimitExceeded | None:
         """`acquire_in_order` with the rules and the counters of an owner."""
         block, counters = self._block_of(owner, rules, client)
         with self._threads:
@@ -147,7 +147,7 @@ class RateLimits:
                 for rule, start, limits in counters:
                     wait = self._acquire_rule(start, limits, now, cost)
                     if wait is not None:
-                        return Refusal(rule, wait)
+                        return LimitExceeded(rule, wait)
                 return None
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, _BLOCK_BYTES, block)
@@ -238,7 +238,7 @@ class DealerLimits:
         refusal = self.acquire_in_order((rule,), client, cost)
         return None if refusal is None else refusal.wait
 
-    def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> Refusal | None:
+    def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> LimitExceeded | None:
         """As `RateLimits.acquire_in_order`, but under two locks if the rule of addresses is one of the rules."""
         if ADDRESS_RULE in rules:
             refusal = self.all_dealers.acquire_in_order((ADDRESS_RULE,), client, cost)

@@ -102,8 +102,8 @@ FAMILIES: dict[str, Family] = {
     ),
     LEADS: Family(
         "counter",
-        "Leads by result: accepted (a new lead), duplicate (added to an earlier lead), repeated (the stored answer of "
-        "an idempotency key), refused, failed (it could not be stored).",
+        "Leads by result: accepted (a new lead), duplicate (added to an earlier lead), repeated (the stored response "
+        "of an idempotency key), refused, failed (it could not be stored).",
         ("dealer", "result"),
     ),
     WRITER_JOBS: Family("gauge", "The jobs that wait for the lead writer."),
@@ -111,12 +111,12 @@ FAMILIES: dict[str, Family] = {
     DELIVERIES: Family(
         "counter",
         "Attempts to deliver a lead or a notice, by kind of channel. result is sent, failed (it is tried again), "
-        "parked or dropped.",
+        "undeliverable or dropped.",
         ("channel", "result"),
     ),
     UNSENT: Family(
         "gauge",
-        "The deliveries that are waiting or parked, by kind of channel.",
+        "The deliveries that are waiting or undeliverable, by kind of channel.",
         ("dealer", "channel", "state"),
         "sum",
         "max",
@@ -144,7 +144,7 @@ OTHER = "other"
 OK = "OK"
 LEAD_RESULTS = ("accepted", "duplicate", "repeated", "refused", "failed")
 CHANNEL_KINDS = ("smtp", "http", "directory", NOTIFY, CUSTOMER)
-DELIVERY_RESULTS = ("sent", "failed", "parked", "dropped")
+DELIVERY_RESULTS = ("sent", "failed", "undeliverable", "dropped")
 UNKNOWN_SKILL = "unknown"
 
 COMBINE: dict[Combine, Callable[[tuple[float, float]], float]] = {"sum": sum, "max": max, "min": min}
@@ -182,13 +182,13 @@ def add_to(readings: Readings, series: Series, values: list[float], combine: Com
 
 
 @dataclass(slots=True)
-class ReplyCounts:
-    """The replies to requests for a dealer, or for all dealers that share a label. The hot path calls `count`."""
+class ResponseCounts:
+    """The responses to requests for a dealer, or for all dealers that share a label. The hot path calls `count`."""
 
     _counted: dict[tuple[str | UnsetType, str | UnsetType], list[float]] = field(default_factory=dict)
 
     def count(self, skill: str | UnsetType, code: str | UnsetType, started: float) -> None:
-        """Counts a reply to a request that began at `started`, by `perf_counter`. `code` is UNSET for a success."""
+        """Counts a response to a request that began at `started`, by `perf_counter`. `code` is UNSET for a success."""
         seconds = perf_counter() - started
         histogram = self._counted.get((skill, code))
         if histogram is None:
@@ -197,7 +197,7 @@ class ReplyCounts:
         histogram[-1] += seconds
 
     def counted(self) -> Iterable[tuple[str, str, list[float]]]:
-        """The skill, the code and the histogram of all replies so far."""
+        """The skill, the code and the histogram of all responses so far."""
         for (skill, code), histogram in self._counted.items():
             yield UNKNOWN_SKILL if skill is UNSET else skill, OK if code is UNSET else code, histogram
 
@@ -208,7 +208,7 @@ class WorkerMetrics:
 
     most_dealers: int
     writer_wait: list[float] = field(default_factory=empty_histogram)
-    _replies: dict[str, ReplyCounts] = field(default_factory=dict)
+    _replies: dict[str, ResponseCounts] = field(default_factory=dict)
     _counters: Readings = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -222,13 +222,13 @@ class WorkerMetrics:
             return ""
         return dealer_id if dealer_id in self._replies else OTHER
 
-    def of_dealer(self, dealer_id: str) -> ReplyCounts:
+    def of_dealer(self, dealer_id: str) -> ResponseCounts:
         """The counts for a dealer that is opened."""
         own = len(self._replies.keys() - {OTHER}) < self.most_dealers
         label = dealer_id if self.most_dealers and own else self.label_of(dealer_id)
         for result in LEAD_RESULTS:
             self._counters.setdefault(Series(LEADS, (label, result)), [0.0])
-        return self._replies.setdefault(label, ReplyCounts())
+        return self._replies.setdefault(label, ResponseCounts())
 
     def count_lead(self, dealer_id: str, result: str) -> None:
         """Counts a lead."""

@@ -34,7 +34,7 @@ from dealer_agent.storage.clock import has_trusted_time, trust_clock
 from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.stock import Revision, read_revision
+from dealer_agent.storage.stock import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import list_active_tokens
 from dealer_agent.storage.transaction import Transaction
@@ -98,7 +98,7 @@ class DealerOpener:
             shared_limits=self._shared_limits(limits, profile.id, rules, cipher),
             settings=settings,
             card=_card_facts(settings, installation.listens_at),
-            mcp_key=cipher.lasting_key("mcp request state"),
+            mcp_key=cipher.permanent_key("mcp request state"),
             signer=card_signer(settings, installation.listens_at, cipher),
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             customers=intake.for_customers(store),
@@ -127,7 +127,7 @@ class DealerOpener:
         if store is None:
             return None
         return SharedLimits(
-            store, machine, dealer_id, rules, cipher.lasting_key("rate limits"), self._limits_of_all_dealers
+            store, machine, dealer_id, rules, cipher.permanent_key("rate limits"), self._limits_of_all_dealers
         )
 
     @cached_property
@@ -136,11 +136,13 @@ class DealerOpener:
         installation, process = self.opened.installation, self.process
         if installation.only is not None or installation.cipher is None or process.limit_store is None:
             return None
-        key, rules = installation.cipher.lasting_key("rate limits"), installation.file.rate_limits.by_rule
+        key, rules = installation.cipher.permanent_key("rate limits"), installation.file.rate_limits.by_rule
         return SharedLimits(process.limit_store, process.limits, ALL_DEALERS, rules, key)
 
 
-def _read(store: Store, dealer_id: str, snapshots: SnapshotLoader) -> tuple[Revision, TokenRegistry, LoadedSnapshot]:
+def _read(
+    store: Store, dealer_id: str, snapshots: SnapshotLoader
+) -> tuple[ChangeCounters, TokenRegistry, LoadedSnapshot]:
     # The revision first: a later change is then loaded by the refresher.
     with store.read(dealer_id) as tx:
         revision = read_revision(tx)
@@ -165,7 +167,7 @@ def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
 def card_signer(settings: Settings, listens_at: str, cipher: Cipher) -> CardSigner:
     """What signs a dealer's cards. A higher `card_key_number` is another key."""
     purpose = f"card signatures of {settings.dealer.id}, key {settings.service.card_key_number}"
-    return CardSigner(cipher.lasting_key(purpose), settings.base_url(listens_at) + KEYS_PATH)
+    return CardSigner(cipher.permanent_key(purpose), settings.base_url(listens_at) + KEYS_PATH)
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:

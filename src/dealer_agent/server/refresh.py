@@ -30,7 +30,7 @@ from dealer_agent.storage.errors import (
     StorageError,
 )
 from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.stock import Revision, read_revision
+from dealer_agent.storage.stock import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction
 
@@ -74,9 +74,9 @@ class Changes:
     opened: OpenInstallation
     _newest: datetime = EPOCH
     _counted: int = -1
-    _seen: dict[str, Revision] = field(default_factory=dict)
+    _seen: dict[str, ChangeCounters] = field(default_factory=dict)
 
-    def read(self) -> dict[str, Revision]:
+    def read(self) -> dict[str, ChangeCounters]:
         """The revisions by dealer. The first call returns those of all dealers. Raises StorageError."""
         only = self.opened.installation.only
         if only is not None:
@@ -93,11 +93,11 @@ class Changes:
         self._counted = count
         return found
 
-    def _read_since(self, tx: InstallationTransaction, since: datetime) -> dict[str, Revision]:
+    def _read_since(self, tx: InstallationTransaction, since: datetime) -> dict[str, ChangeCounters]:
         changes = changed_dealers(tx, since)
         if changes:
             self._newest = changes[-1].changed_at
-        found = {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
+        found = {each.dealer_id: ChangeCounters(each.stock, each.tokens, each.settings) for each in changes}
         self._seen.update(found)
         return found
 
@@ -139,7 +139,7 @@ class Refresher:
     writer: LeadWriter
     dealers: ServedDealers
     on_settings: Callable[[str], None]
-    _known: dict[str, Revision] = field(default_factory=dict)
+    _known: dict[str, ChangeCounters] = field(default_factory=dict)
     _settings: dict[str, int] = field(default_factory=dict)
     _new_stock: MarkedDealers = field(default_factory=MarkedDealers)
     _new_tokens: MarkedDealers = field(default_factory=MarkedDealers)
@@ -206,7 +206,7 @@ class Refresher:
             self._announced.set()
 
     async def _refresh_stock(self) -> None:
-        async def refresh(service: Service, _: Revision) -> None:
+        async def refresh(service: Service, _: ChangeCounters) -> None:
             snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
             replaced = [service.dealer]
             service.dealer = service.dealer.with_stock(snapshot.catalogue, snapshot.at)
@@ -222,7 +222,7 @@ class Refresher:
             await _refresh_each(changed, refresh)
 
     async def _refresh_tokens(self) -> None:
-        async def refresh(service: Service, revision: Revision) -> None:
+        async def refresh(service: Service, revision: ChangeCounters) -> None:
             service.tokens = await asyncio.to_thread(_load_tokens, self.opened.store, service.dealer.profile.id)
             service.loaded = service.loaded._replace(tokens=revision.tokens)
             log.info("tokens refreshed")
@@ -234,7 +234,7 @@ class Refresher:
     async def _refresh_settings(self) -> None:
         """Reads where all dealers answer when the settings of any have changed, and opens changed dealers again."""
 
-        async def open_again(service: Service, revision: Revision) -> None:
+        async def open_again(service: Service, revision: ChangeCounters) -> None:
             dealer_id = service.dealer.profile.id
             await self.dealers.open_again(dealer_id)
             log.info("settings refreshed", dealer=dealer_id, revision=revision.settings)
@@ -256,7 +256,7 @@ class Refresher:
             ]
             await _refresh_each(opened, open_again)
 
-    def _opened(self, dealer_ids: Iterable[str]) -> list[tuple[Service, Revision]]:
+    def _opened(self, dealer_ids: Iterable[str]) -> list[tuple[Service, ChangeCounters]]:
         """Those of the dealers that are opened, with their revisions in the database."""
         opened = self.dealers.opened
         return [(opened[dealer_id], self._known[dealer_id]) for dealer_id in dealer_ids if dealer_id in opened]
@@ -312,7 +312,7 @@ class Refresher:
 
 
 async def _refresh_each(
-    dealers: Iterable[tuple[Service, Revision]], refresh: Callable[[Service, Revision], Awaitable[None]]
+    dealers: Iterable[tuple[Service, ChangeCounters]], refresh: Callable[[Service, ChangeCounters], Awaitable[None]]
 ) -> None:
     """Refreshes a few dealers at a time. One that fails or takes long keeps no other from its refresh.
 
@@ -320,7 +320,7 @@ async def _refresh_each(
     """
     slots = asyncio.Semaphore(MOST_REFRESHING)
 
-    async def refresh_one(service: Service, revision: Revision) -> None:
+    async def refresh_one(service: Service, revision: ChangeCounters) -> None:
         async with slots:
             await refresh(service, revision)
 

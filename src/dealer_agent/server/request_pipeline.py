@@ -1,7 +1,7 @@
-"""One request in, one reply out: what both bindings and both paths share.
+"""One request in, one response out: what both bindings and both paths share.
 
 `answer` is the path over ASGI, which every request can use. `answer_plain` is the fast path (`server.fast_path`), for
-complete and valid requests of the reading skills. Both apply the list of `server.gates`, and then call the skill.
+complete and valid requests of the reading skills. Both apply the list of `server.guards`, and then call the skill.
 """
 
 from collections.abc import Iterable
@@ -22,15 +22,15 @@ from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.cross_origin import HEAD_LINES
 from dealer_agent.server.error_replies import as_protocol_error
-from dealer_agent.server.gates import (
-    BODY_GATES,
-    HEAD_GATES,
-    REQUEST_GATES,
+from dealer_agent.server.guards import (
+    BODY_GUARDS,
+    HEAD_GUARDS,
+    REQUEST_GUARDS,
     IncomingRequest,
     count_malformed_lead,
     named_extensions,
-    pass_all_gates,
-    pass_gates,
+    pass_all_guards,
+    pass_guards,
     share_counts,
 )
 from dealer_agent.server.log import log_request
@@ -43,20 +43,20 @@ PLAIN_TEXT = "text/plain; charset=utf-8"
 _COMMON_HEADERS = "cache-control: no-store\r\nx-content-type-options: nosniff\r\n" + HEAD_LINES
 
 
-class Reply(Struct, frozen=True, gc=False):
-    """A reply: its status, its header lines as bytes, and its body in pieces."""
+class HttpResponse(Struct, frozen=True, gc=False):
+    """A response: its status, its header lines as bytes, and its body in pieces."""
 
     status: int
     head: bytes
     body: list[bytes]
 
 
-async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
-    """The reply to any request. Raises ClientGoneError."""
+async def answer(incoming: IncomingRequest, receive: Receive) -> HttpResponse:
+    """The response to any request. Raises ClientGoneError."""
     service = incoming.service
     settings = service.settings.service
     try:
-        await pass_gates(HEAD_GATES, incoming)
+        await pass_guards(HEAD_GUARDS, incoming)
         incoming.body = await read_body(
             receive,
             settings.body_limit_bytes,
@@ -64,9 +64,9 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
             settings.largest_body_bytes,
             partial(service.process.room_for_unknown_type, incoming.peer, incoming.headers),
         )
-        await pass_gates(BODY_GATES, incoming)
+        await pass_guards(BODY_GUARDS, incoming)
         await service.load.wait_for_turn(service.dealer_id, is_lead=incoming.is_lead)
-        await pass_gates(REQUEST_GATES, incoming)
+        await pass_guards(REQUEST_GUARDS, incoming)
         if incoming.request.skill.is_lead:
             return _success(incoming, await _submit_lead(incoming))
         return _success(incoming, _read(incoming))
@@ -93,17 +93,17 @@ def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
     return True
 
 
-def answer_plain(incoming: IncomingRequest) -> Reply:
-    """The reply to a request for which `decode_plain` was true."""
+def answer_plain(incoming: IncomingRequest) -> HttpResponse:
+    """The response to a request for which `decode_plain` was true."""
     try:
-        pass_all_gates(incoming)
+        pass_all_guards(incoming)
         return _success(incoming, _read(incoming))
     except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
         return _failure(incoming, fault)
 
 
-def log_reply(incoming: IncomingRequest, reply: Reply) -> None:
-    """Counts a request, ends its span and writes its log line, after the reply is sent."""
+def log_reply(incoming: IncomingRequest, reply: HttpResponse) -> None:
+    """Counts a request, ends its span and writes its log line, after the response is sent."""
     if incoming.span is not None:
         incoming.span.end_request(incoming.line, reply.status)
     if incoming.service.replies is not None:
@@ -114,7 +114,7 @@ def log_reply(incoming: IncomingRequest, reply: Reply) -> None:
 
 
 def reply_head(media_type: str, headers: Iterable[tuple[str, str]], length: str, request_id: str) -> bytes:
-    """The header lines of a reply, without those that uvicorn adds to every response."""
+    """The header lines of a response, without those that uvicorn adds to every response."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers) if headers else ""
     return (
         f"content-type: {media_type}\r\n{lines}{_COMMON_HEADERS}"
@@ -168,7 +168,7 @@ async def _submit_lead(incoming: IncomingRequest) -> Answer:
     return result
 
 
-def _success(incoming: IncomingRequest, result: Answer) -> Reply:
+def _success(incoming: IncomingRequest, result: Answer) -> HttpResponse:
     version = incoming.binding.version
     if version is not None:
         data = b"".join((result.data, *result.rest))
@@ -177,7 +177,7 @@ def _success(incoming: IncomingRequest, result: Answer) -> Reply:
     return _reply(incoming, 200, _extensions(incoming), incoming.binding.encode_result(incoming.call_id, pieces))
 
 
-def _failure(incoming: IncomingRequest, fault: Exception) -> Reply:
+def _failure(incoming: IncomingRequest, fault: Exception) -> HttpResponse:
     line = incoming.line
     error, error_id = as_protocol_error(fault, line.request_id), f"err_{line.request_id}"
     line.code, line.error_id = error.code, error_id
@@ -194,9 +194,11 @@ def _failure(incoming: IncomingRequest, fault: Exception) -> Reply:
     return _reply(incoming, status, error.headers, [body])
 
 
-def _reply(incoming: IncomingRequest, status: int, headers: Iterable[tuple[str, str]], body: list[bytes]) -> Reply:
+def _reply(
+    incoming: IncomingRequest, status: int, headers: Iterable[tuple[str, str]], body: list[bytes]
+) -> HttpResponse:
     length = str(sum(map(len, body)))
-    return Reply(status, reply_head(incoming.media_type, headers, length, incoming.line.request_id), body)
+    return HttpResponse(status, reply_head(incoming.media_type, headers, length, incoming.line.request_id), body)
 
 
 def _extensions(incoming: IncomingRequest) -> Iterable[tuple[str, str]]:

@@ -33,7 +33,7 @@ RETRY_SECONDS = 2
 """When a client may retry whose dealer could not be opened now."""
 
 
-class Place(NamedTuple):
+class DealerPath(NamedTuple):
     """A dealer, and the path below its root. `is_below_root`: the requested path began with the root."""
 
     dealer_id: str
@@ -65,7 +65,7 @@ class Addresses:
     listed: Sequence[ListedDealer] = ()
     documents: dict[Any, Any] = field(default_factory=dict, compare=False)
 
-    def locate(self, host: str, path: str) -> Place | None:
+    def locate(self, host: str, path: str) -> DealerPath | None:
         """The dealer at a host and path. None if no enabled dealer answers there.
 
         A host of a dealer never leads to another dealer.
@@ -76,7 +76,7 @@ class Addresses:
         if dealer_id is None and path.startswith(BELOW):
             dealer_id, slash, below = path.removeprefix(BELOW).partition("/")
             path = slash + below or "/"
-        return Place(dealer_id, path) if dealer_id in self.dealers else None
+        return DealerPath(dealer_id, path) if dealer_id in self.dealers else None
 
     def roots(self, dealer_id: str) -> list[tuple[bytes, bytes]]:
         """The host and the path of each root of a dealer. An empty host means all hosts that belong to no dealer."""
@@ -91,12 +91,12 @@ class Addresses:
             found[owner].append(host.encode())
         return found
 
-    def _place_of_only(self, dealer_id: str, path: str) -> Place:
+    def _place_of_only(self, dealer_id: str, path: str) -> DealerPath:
         if path == self.base_path:
-            return Place(dealer_id, "/")
+            return DealerPath(dealer_id, "/")
         # The agent card is at the root of the site, also if everything else is below a base path.
         is_below = path.startswith(self.base_path + "/") and not path.startswith("/.well-known/")
-        return Place(dealer_id, path.removeprefix(self.base_path) if is_below else path, is_below)
+        return DealerPath(dealer_id, path.removeprefix(self.base_path) if is_below else path, is_below)
 
 
 def read_addresses(opened: OpenInstallation) -> Addresses:

@@ -21,14 +21,14 @@ from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address, share_address
 from dealer_agent.server.limits import DealerLimits, RateLimits
-from dealer_agent.server.metrics import ReplyCounts
+from dealer_agent.server.metrics import ResponseCounts
 from dealer_agent.server.open_connections import OpenConnections
 from dealer_agent.server.request_counts import DealerCounts, RequestCounts
 from dealer_agent.server.request_memory import RequestMemory, memory_of
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
-from dealer_agent.storage.stock import Revision
+from dealer_agent.storage.stock import ChangeCounters
 
 if TYPE_CHECKING:
     # Only with the extra `traces`.
@@ -108,14 +108,14 @@ class Service:
     the links in the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant`
     is the only tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that
     were needed, by the function that makes them. `document_bytes` is the size of the cards
-    and pages. `replies` counts the replies, if metrics are on, and `traces` makes spans, if traces are. `stock_bytes`
+    and pages. `replies` counts the responses, if metrics are on, and `traces` makes spans, if traces are. `stock_bytes`
     is the size of the snapshot. `used_at` is the time of the last request, by `perf_counter`. `opened_at` is when the
     process read the settings.
     """
 
     process: Process
     snapshots: SnapshotLoader
-    loaded: Revision
+    loaded: ChangeCounters
     dealer: Dealer
     tokens: TokenRegistry
     vocabularies: Vocabularies
@@ -132,7 +132,7 @@ class Service:
     used_at: float = 0.0
     opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     shared_limits: SharedLimits | None = None
-    replies: ReplyCounts | None = None
+    replies: ResponseCounts | None = None
     traces: "Traces | None" = None
     tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)

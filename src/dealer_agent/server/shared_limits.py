@@ -17,7 +17,7 @@ If the store fails or takes longer than its timeout, this machine counts in its 
 starts empty. One request every `RETRY_SECONDS` then tries the store again, and the others do not wait for it.
 
 A key in the store is `dealer-agent:limits/{dealer}/{rule}/{hash}/{limit}`. The hash is of the client's address or token
-id. It is keyed with a secret that is derived from the dealer's lasting secret, which all machines of the dealer have.
+id. It is keyed with a secret that is derived from the dealer's permanent secret, which all machines of the dealer have.
 So the store contains no address, and nobody who reads it can look one up.
 """
 

@@ -116,7 +116,7 @@ class StoredMetrics:
             waiting = [each.oldest for _, each in unsent if each.state == "waiting"]
             age = max(0.0, (now - min(waiting)).total_seconds()) if waiting else 0.0
             yield Series(OLDEST, (label,)), [age]
-            for state in ("waiting", "parked"):
+            for state in ("waiting", "undeliverable"):
                 yield Series(UNSENT, (label, "", state)), [0.0]
             for kind, each in unsent:
                 yield Series(UNSENT, (label, kind, each.state)), [float(each.number)]

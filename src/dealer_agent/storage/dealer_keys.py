@@ -14,9 +14,9 @@ from threading import Lock
 
 from sqlalchemy import Engine, LargeBinary, bindparam, delete, func, insert, select, tuple_, update
 
-from dealer_agent.encryption import Cipher, Keyring, new_key, new_lasting_secret
+from dealer_agent.encryption import Cipher, Keyring, new_key, new_permanent_secret
 from dealer_agent.encryption.errors import DecryptionFailed, InvalidKeys, UnknownKey
-from dealer_agent.encryption.keyring import LASTING
+from dealer_agent.encryption.keyring import PERMANENT
 from dealer_agent.storage.connections import begin
 from dealer_agent.storage.errors import KeyMissing, KeysChanged, WrongKey, translating
 from dealer_agent.storage.event_chain import lock_dealer
@@ -29,7 +29,7 @@ from dealer_agent.storage.transaction import OneCipher, Transaction
 MOST_CIPHERS = 4096
 """The most ciphers that a process keeps. Each takes a few kilobytes."""
 
-LASTING_POSITION = -1
+PERMANENT_POSITION = -1
 
 FIRST_KEY = ("", "")
 """Less than the ids of a dealer and of its key."""
@@ -71,8 +71,8 @@ SET_WRAPPED = (
     .values(wrapped=bindparam("renewed"))
 )
 
-COUNT_CHANGE = upsert(revisions, "UPDATE SET settings_revision = revisions.settings_revision + 1").values(
-    stock_revision=0, token_revision=0, settings_revision=1
+COUNT_CHANGE = upsert(revisions, "UPDATE SET settings_counter = revisions.settings_counter + 1").values(
+    stock_counter=0, token_counter=0, settings_counter=1
 )
 """Announces to all processes that the settings, hosts, keys or state of a dealer have changed."""
 
@@ -135,8 +135,8 @@ def read_keyring(tx: Transaction, installation: Cipher) -> Keyring | None:
     if not rows:
         return None
     keys = {row.key_id: _decrypted(tx.dealer_id, row.key_id, row.wrapped, installation) for row in rows}
-    lasting = keys.pop(LASTING, None)
-    return Keyring(tuple(keys.items()), lasting)
+    permanent = keys.pop(PERMANENT, None)
+    return Keyring(tuple(keys.items()), permanent)
 
 
 def _decrypted(dealer_id: str, key_id: str, wrapped: bytes, installation: Cipher) -> bytes:
@@ -170,7 +170,7 @@ def create_keys(tx: Transaction) -> None:
             f"the keys of the dealer {tx.dealer_id} are gone from the database: put the rows of the table dealer_keys "
             "back from your backup"
         )
-    keyring = Keyring((new_key(),), new_lasting_secret())
+    keyring = Keyring((new_key(),), new_permanent_secret())
     change_keyring(tx, (), keyring)
     start_use(replace(tx, ciphers=OneCipher(Cipher(keyring))))
 
@@ -182,13 +182,13 @@ def change_keyring(tx: Transaction, before: Sequence[str], keyring: Keyring) -> 
     encrypt.
     """
     installation = _lock_keys(tx)
-    current = [row.key_id for row in READ_KEYS.read(tx, {}) if row.key_id != LASTING]
+    current = [row.key_id for row in READ_KEYS.read(tx, {}) if row.key_id != PERMANENT]
     if current != list(before):
         raise KeysChanged(f"another process has changed the keys of the dealer {tx.dealer_id}: try again")
-    tx.execute(DELETE_OTHER_KEYS, {"kept": [*keyring.ids, LASTING]})
+    tx.execute(DELETE_OTHER_KEYS, {"kept": [*keyring.ids, PERMANENT]})
     added = [(position, *key) for position, key in enumerate(keyring.keys)]
-    if not current and keyring.lasting is not None:
-        added.append((LASTING_POSITION, LASTING, keyring.lasting))
+    if not current and keyring.permanent is not None:
+        added.append((PERMANENT_POSITION, PERMANENT, keyring.permanent))
     for position, key_id, key in added:
         if key_id in current:
             tx.execute(MOVE_KEY, {"of_key": key_id, "place": position})

@@ -1,6 +1,6 @@
 """The dealers of an installation: their settings with history, state and host names.
 
-Every change increments the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
+Every change increments the dealer's `settings_counter`, so that all processes notice it (`changed_dealers`).
 
 A dealer can be copied from a folder into an installation, or the other way. Values stay encrypted as they are, so the
 dealer's keys must be in both places.
@@ -143,15 +143,15 @@ LOCK_HOSTS = text("SELECT pg_advisory_xact_lock(4919150214103306)")
 """Any number works if it never changes. On SQLite the writer's transaction is the lock."""
 
 COUNT_CHANGES = select(
-    func.coalesce(func.sum(revisions.c.stock_revision + revisions.c.token_revision + revisions.c.settings_revision), 0)
+    func.coalesce(func.sum(revisions.c.stock_counter + revisions.c.token_counter + revisions.c.settings_counter), 0)
 )
 
 FIND_CHANGED = (
     select(
         revisions.c.dealer_id,
-        revisions.c.stock_revision,
-        revisions.c.token_revision,
-        revisions.c.settings_revision,
+        revisions.c.stock_counter,
+        revisions.c.token_counter,
+        revisions.c.settings_counter,
         revisions.c.changed_at,
     )
     .where(revisions.c.changed_at >= bindparam("since"))
@@ -242,7 +242,7 @@ def add_host(tx: Transaction, host: str) -> str:
     """Gives a host name to the dealer of the transaction, and returns it in canonical form.
 
     Nothing happens if the dealer has it. Raises HostTaken if another dealer has it, DealerUnknown, and ValueError for
-    what is no host name (`canonical_host`).
+    what is not a host name (`canonical_host`).
     """
     name = canonical_host(host)
     if tx.connection.dialect.name == "postgresql":
@@ -361,10 +361,10 @@ READS = {
 
 ADD_REVISION = upsert(
     revisions,
-    "UPDATE SET stock_revision = revisions.stock_revision + excluded.stock_revision, "
-    "token_revision = revisions.token_revision + excluded.token_revision, "
-    "settings_revision = revisions.settings_revision + 1",
-).values(settings_revision=1)
+    "UPDATE SET stock_counter = revisions.stock_counter + excluded.stock_counter, "
+    "token_counter = revisions.token_counter + excluded.token_counter, "
+    "settings_counter = revisions.settings_counter + 1",
+).values(settings_counter=1)
 
 
 def count_rows(tx: Transaction) -> dict[str, int]:
@@ -415,13 +415,13 @@ def copy_dealer(
                 copied[table.name] += len(values)
                 on_progress(len(values))
     with target.write(dealer_id) as writing:
-        writing.execute(ADD_REVISION, {"stock_revision": revision.stock, "token_revision": revision.tokens})
+        writing.execute(ADD_REVISION, {"stock_counter": revision.stock, "token_counter": revision.tokens})
     return copied
 
 
-def _values(table: Table, row: Row[Any], stock_revision: int) -> Mapping[str, Any]:
+def _values(table: Table, row: Row[Any], stock_counter: int) -> Mapping[str, Any]:
     """The values of a row in the target, whose counter of stock changes may be ahead: a dealer was removed there."""
     values = row._asdict()
     if table in (imports, unit_changes, feed_files) and values["revision"] is not None:
-        values["revision"] += stock_revision
+        values["revision"] += stock_counter
     return values

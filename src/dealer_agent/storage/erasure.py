@@ -18,7 +18,6 @@ from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.leads.consent_events import DISPOSED, ERASED, KEPT_AS_PROOF, ConsentEvent
 from dealer_agent.leads.statuses import ACTIVE
 from dealer_agent.storage.accesses import delete_accesses
-from dealer_agent.storage.appointments import end_appointments, stop_sharing
 from dealer_agent.storage.clock import clock_problem, trust_clock
 from dealer_agent.storage.consents import (
     READ_EVENTS,
@@ -51,7 +50,8 @@ from dealer_agent.storage.schema import (
 )
 from dealer_agent.storage.store import Begin, Store
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals import contact_points_of, lasting_hash
+from dealer_agent.storage.visits import end_visits, stop_sharing
+from dealer_agent.storage.withdrawals import contact_points_of, permanent_hash
 
 PURPOSE = "proofs of consent"
 
@@ -105,7 +105,7 @@ def keep_as_proof(tx: Transaction, lead_id: str) -> bool:
         encrypted = tx.encrypt(body, consent_proofs.c.body, str(number))
         tx.execute(ADD_PROOF, {"number": number, "lead_id": lead_id, "last_at": last_at, "body": encrypted})
     for contact in contacts:
-        tx.execute(ADD_PROOF_CONTACT, {"contact_hash": lasting_hash(tx, PURPOSE, contact), "lead_id": lead_id})
+        tx.execute(ADD_PROOF_CONTACT, {"contact_hash": permanent_hash(tx, PURPOSE, contact), "lead_id": lead_id})
     return True
 
 
@@ -129,7 +129,7 @@ def newest_proof(tx: Transaction, lead_ids: Sequence[str]) -> datetime | None:
 
 def proven_leads(tx: Transaction, contact: str) -> list[str]:
     """The erased leads of a contact point (normalised) whose proof is kept."""
-    return sorted(tx.execute(FIND_PROVEN, {"contact_hash": lasting_hash(tx, PURPOSE, contact)}).scalars())
+    return sorted(tx.execute(FIND_PROVEN, {"contact_hash": permanent_hash(tx, PURPOSE, contact)}).scalars())
 
 
 def proven_events(tx: Transaction, lead_ids: Sequence[str]) -> tuple[ConsentEvent, ...]:
@@ -187,7 +187,7 @@ DELETE_PAST_PLACES = delete(places).where(
 # have sent it: `leased_until` says until when. The notice about the erasure waits until then.
 DROP_DELIVERIES = (
     update(outbox)
-    .where(of_leads(outbox), outbox.c.state.in_(("waiting", "parked")))
+    .where(of_leads(outbox), outbox.c.state.in_(("waiting", "undeliverable")))
     .values(state="dropped", settled_at=bindparam("at"), lease=None, document=None, problem="the customer was erased")
 )
 
@@ -327,7 +327,7 @@ def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
     chosen = {"lead_ids": list(lead_ids)}
     to_come = list(tx.execute(FIND_VISITS_TO_COME, chosen | {"at": tx.now}).scalars())
     stop_sharing(tx, to_come, lead_ids)
-    end_appointments(tx, to_come, "cancelled")
+    end_visits(tx, to_come, "cancelled")
     for statement in (UNLINK, EMPTY_ADDITIONS, EMPTY_VISITS, DELETE_REPLIES):
         tx.execute(statement, chosen)
     tx.execute(DROP_DELIVERIES, chosen | {"at": tx.now})

@@ -24,7 +24,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from dealer_agent.correctable import CorrectableError
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
-from dealer_agent.inventory.feeds.checks import Finding, refusals
+from dealer_agent.inventory.feeds.checks import FeedFinding, refusals
 
 
 class StorageError(CorrectableError):
@@ -134,7 +134,7 @@ class LeaseLost(StorageError):
 class FeedRefused(StorageError):
     """Checks refuse a feed. `findings` has the refusals and the warnings."""
 
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
+    def __init__(self, findings: tuple[FeedFinding, ...]) -> None:
         super().__init__(" ".join(finding.sentence for finding in refusals(findings)))
         self.findings = findings
 
@@ -164,7 +164,7 @@ UNREPLICATED: _Meaning = (
     DatabaseFailure,
     "the data is stored on one database server only, because the wait for its standby was cancelled: check the standby",
 )
-DAMAGED: _Meaning = (DatabaseDamaged, "the database is damaged, or the file is no database")
+DAMAGED: _Meaning = (DatabaseDamaged, "the database is damaged, or the file is not a database")
 TAKEN: _Meaning = (AlreadyStored, "this is already stored")
 OUT_OF_MEMORY: _Meaning = (DatabaseFailure, "the database ran out of memory")
 OTHER: _Meaning = (StorageError, "the database refused a statement")

@@ -25,7 +25,7 @@ FileState = Literal["waiting", "imported", "unchanged", "refused", "failed"]
 `failed`: it cannot be read."""
 
 
-class FeedRow(NamedTuple):
+class StoredFeed(NamedTuple):
     """A feed of the current settings. `digest` changes with its settings."""
 
     name: str
@@ -205,7 +205,7 @@ COUNT_WAITING = (
 _seen = msgspec.json.Decoder(dict[str, str])
 
 
-def put_feeds(tx: Transaction, rows: Sequence[FeedRow]) -> None:
+def put_feeds(tx: Transaction, rows: Sequence[StoredFeed]) -> None:
     """Makes these the feeds of the dealer. A feed with changed settings is due at once, and its source starts anew."""
     names = [row.name for row in rows]
     before = {row.name: row.digest for row in tx.execute(READ_DIGESTS)}

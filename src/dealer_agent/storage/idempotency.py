@@ -33,7 +33,7 @@ class IdempotencyRecord:
     lead_id: str | None = None
 
 
-class StoredReply(NamedTuple):
+class StoredResponse(NamedTuple):
     """The response stored for an idempotency key, and the hash of the payload that it answered."""
 
     payload_hash: bytes
@@ -41,7 +41,7 @@ class StoredReply(NamedTuple):
     at: datetime
 
 
-class ReplyContent(Struct, array_like=True):
+class ResponseContent(Struct, array_like=True):
     """The encrypted part of a stored response. `key_hash` is the unkeyed hash of the idempotency key
     and its scope.
     """
@@ -75,7 +75,7 @@ DELETE_REPLY = Prepared(
 )
 
 
-def find_idempotent(tx: Transaction, scope: str, key: str) -> StoredReply | None:
+def find_idempotent(tx: Transaction, scope: str, key: str) -> StoredResponse | None:
     """The response that was stored for this idempotency key within the last 30 days."""
     key_hash = _key_hash(scope, key)
     since = tx.now - IDEMPOTENCY_KEPT
@@ -84,13 +84,13 @@ def find_idempotent(tx: Transaction, scope: str, key: str) -> StoredReply | None
             content = decrypted_reply(tx, encrypted)
             if content.key_hash != key_hash:
                 raise DecryptionFailed("idempotency", "reply", tx.dealer_id)
-            return StoredReply(content.payload_hash, content.reply, at)
+            return StoredResponse(content.payload_hash, content.reply, at)
     return None
 
 
 def record_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
     """Stores the response for a key. Raises AlreadyStored if the key has one that is younger than 30 days."""
-    content = ReplyContent(record.payload_hash, record.reply, _key_hash(record.scope, record.key))
+    content = ResponseContent(record.payload_hash, record.reply, _key_hash(record.scope, record.key))
     row = reply_row(tx, content, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
     STORE_REPLY.add(tx, row, key=row["fingerprint"], conflict="this idempotency key has an answer")
 
@@ -102,7 +102,7 @@ def replace_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
     record_idempotency(tx, record)
 
 
-def reply_row(tx: Transaction, content: ReplyContent, at: datetime, lead_id: str | None) -> dict[str, Any]:
+def reply_row(tx: Transaction, content: ResponseContent, at: datetime, lead_id: str | None) -> dict[str, Any]:
     """A row of `idempotency`."""
     # Encrypted before it is hashed, like a contact.
     encrypted = tx.encrypt(msgspec.msgpack.encode(content), REPLY)
@@ -114,9 +114,9 @@ def reply_row(tx: Transaction, content: ReplyContent, at: datetime, lead_id: str
     }
 
 
-def decrypted_reply(tx: Transaction, encrypted: bytes) -> ReplyContent:
+def decrypted_reply(tx: Transaction, encrypted: bytes) -> ResponseContent:
     """Decrypts a value of the column `reply`. Its encryption context names no row, because it has `key_hash`."""
-    return msgspec.msgpack.decode(tx.decrypt(encrypted, REPLY), type=ReplyContent)
+    return msgspec.msgpack.decode(tx.decrypt(encrypted, REPLY), type=ResponseContent)
 
 
 def _key_hash(scope: str, key: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from dealer_agent.encryption.errors import DecryptionFailed, InvalidKeys, UnknownKey
-from dealer_agent.encryption.keyring import LASTING
+from dealer_agent.encryption.keyring import PERMANENT
 from dealer_agent.storage.errors import KeyMissing, WrongKey
 from dealer_agent.storage.event_chain import chain_end, key_of_another_process
 from dealer_agent.storage.prepared_statements import Prepared
@@ -82,7 +82,7 @@ def key_uses(tx: Transaction) -> dict[str, KeyUse]:
 
 
 def check_keys(tx: Transaction) -> bool:
-    """Checks the keys of the cipher. Returns whether the active key and the lasting secret are recorded.
+    """Checks the keys of the cipher. Returns whether the active key and the permanent secret are recorded.
 
     Raises KeyMissing if the cipher lacks a key that encrypts data of the dealer, and WrongKey if it has another key
     with that id.
@@ -91,16 +91,16 @@ def check_keys(tx: Transaction) -> bool:
     for key_id, proof in proofs.items():
         _check_proof(tx, key_id, proof)
     keyring = tx.unchecked_cipher.keyring
-    return keyring.active in proofs and (keyring.lasting is None or LASTING in proofs)
+    return keyring.active in proofs and (keyring.permanent is None or PERMANENT in proofs)
 
 
 def check_owner(tx: Transaction) -> bool:
     """Checks that this folder is the one that uses the dealer's id on this database. Returns whether keys are recorded.
 
-    One recorded key, or the lasting secret, is proof enough: an old copy of the keys may import. Without recorded keys
-    any folder may, because nothing distinguishes them. So may a folder without keys on SQLite, whose file is normally
-    in the folder: a lost key does not stop imports. Raises KeyMissing for a folder without keys on PostgreSQL, and
-    WrongKey.
+    One recorded key, or the permanent secret, is proof enough: an old copy of the keys may import. Without recorded
+    keys any folder may, because nothing distinguishes them. So may a folder without keys on SQLite, whose file is
+    normally in the folder: a lost key does not stop imports. Raises KeyMissing for a folder without keys on PostgreSQL,
+    and WrongKey.
     """
     proofs = READ_PROOFS.read(tx, {})
     if proofs and tx.given_cipher is None:
@@ -127,11 +127,11 @@ def claim_dealer(tx: Transaction) -> None:
 def _check_proof(tx: Transaction, key_id: str, proof: bytes) -> None:
     """Raises KeyMissing if the cipher does not have a recorded key, and WrongKey if it has another with that id."""
     cipher = tx.unchecked_cipher
-    if key_id == LASTING:
-        expected = None if cipher.keyring.lasting is None else cipher.lasting_key(_lasting_purpose(tx))
+    if key_id == PERMANENT:
+        expected = None if cipher.keyring.permanent is None else cipher.permanent_key(_permanent_purpose(tx))
         if expected is None or not hmac.compare_digest(expected, proof):
             raise WrongKey(
-                "the lasting secret is not the one that this database was used with: put the right one back from "
+                "the permanent secret is not the one that this database was used with: put the right one back from "
                 "your backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
             )
         return
@@ -161,7 +161,7 @@ def check_keys_to_encrypt(tx: Transaction) -> None:
 
 
 def start_use(tx: Transaction) -> None:
-    """Records that the active key is used from now on, with a proof of it and of the lasting secret.
+    """Records that the active key is used from now on, with a proof of it and of the permanent secret.
 
     A retired or destroyed key stays retired or destroyed. It gets no proof, because then every process would need it.
     """
@@ -169,8 +169,8 @@ def start_use(tx: Transaction) -> None:
     tx.execute(START_USE, {"key_id": keyring.active, "state": "active", "since": tx.now})
     if keyring.active in active_keys(tx):
         proofs = {keyring.active: tx.unchecked_cipher.encrypt(PROOF, *_proof_context(tx, keyring.active))}
-        if keyring.lasting is not None:
-            proofs[LASTING] = tx.unchecked_cipher.lasting_key(_lasting_purpose(tx))
+        if keyring.permanent is not None:
+            proofs[PERMANENT] = tx.unchecked_cipher.permanent_key(_permanent_purpose(tx))
         for name, proof in proofs.items():
             tx.execute(ADD_PROOF, {"key_id": name, "proof": proof})
 
@@ -263,5 +263,6 @@ def _proof_context(tx: Transaction, key_id: str) -> tuple[str, ...]:
     return "vault_keys", "proof", tx.dealer_id, key_id
 
 
-def _lasting_purpose(tx: Transaction) -> str:
+def _permanent_purpose(tx: Transaction) -> str:
+    # Stored proofs are made with this text. It never changes.
     return f"proof of the lasting secret: {tx.dealer_id}"

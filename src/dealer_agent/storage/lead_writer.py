@@ -41,7 +41,7 @@ from dealer_agent.storage.tokens import FIND_ACTIVE_TOKEN
 from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
 
 # It changes nothing: a probe needs a write.
-WRITE = update(revisions).where(of_dealer(revisions)).values(token_revision=revisions.c.token_revision)
+WRITE = update(revisions).where(of_dealer(revisions)).values(token_counter=revisions.c.token_counter)
 
 BLOCKED = (
     "another transaction holds a lock of the dealer for too long: find it in pg_stat_activity, and end it, or the "

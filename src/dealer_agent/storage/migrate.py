@@ -27,7 +27,7 @@ from dealer_agent.storage.errors import (
     SchemaTooNew,
     translating,
 )
-from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION
+from dealer_agent.storage.schema import FIRST_SCHEMA_VERSION, SCHEMA_VERSION
 
 START_SECONDS = 120
 """How long a service that starts waits for its PostgreSQL server."""
@@ -137,7 +137,7 @@ def migrate(url: str) -> str | None:
 
 
 def known_revisions() -> frozenset[str]:
-    """The schema revisions that migrations of this program make."""
+    """The schema versions that migrations of this program make."""
     return frozenset(path.stem[1:5] for path in (_MIGRATIONS / "versions").glob("r*.py"))
 
 
@@ -146,11 +146,11 @@ def migrate_connection(connection: Connection, revision: str = "head") -> str | 
     if connection.dialect.name == "postgresql":
         connection.execute(LOCK_SCHEMA)
     found = _schema_revision(connection)
-    if found is None or FIRST_REVISION <= found < SCHEMA_REVISION:
+    if found is None or FIRST_SCHEMA_VERSION <= found < SCHEMA_VERSION:
         if connection.dialect.name == "postgresql" and not connection.execute(MAY_MIGRATE).scalar():
             raise SchemaOutdated(
                 f"the database has {'no schema' if found is None else f'schema {found}'}, this program needs "
-                f"{SCHEMA_REVISION}, and this role may not change it: type dealer-agent database prepare"
+                f"{SCHEMA_VERSION}, and this role may not change it: type dealer-agent database prepare"
             )
         _upgrade(connection, revision)
     else:
@@ -163,22 +163,22 @@ def check_schema(connection: Connection) -> None:
     found = _schema_revision(connection)
     if found is None:
         raise SchemaOutdated("the database is empty: it has to be migrated before it can be used")
-    if found < FIRST_REVISION:
+    if found < FIRST_SCHEMA_VERSION:
         raise SchemaOutdated(
             f"the database has schema {found}, from before the first release, which this version cannot upgrade: start "
             "with a new database"
         )
-    if found < SCHEMA_REVISION:
-        raise SchemaOutdated(f"the database has schema {found}, this program needs {SCHEMA_REVISION}: migrate it")
-    if found > SCHEMA_REVISION:
+    if found < SCHEMA_VERSION:
+        raise SchemaOutdated(f"the database has schema {found}, this program needs {SCHEMA_VERSION}: migrate it")
+    if found > SCHEMA_VERSION:
         raise SchemaTooNew(
-            f"the database has schema {found}, written by a newer version; this version knows up to {SCHEMA_REVISION}: "
+            f"the database has schema {found}, written by a newer version; this version knows up to {SCHEMA_VERSION}: "
             "upgrade the program"
         )
 
 
 def _schema_revision(connection: Connection) -> str | None:
-    """The schema revision; None for an empty database."""
+    """The schema version; None for an empty database."""
     if not inspect(connection).has_table(REVISION_TABLE):
         return None
     revision: str | None = connection.execute(READ_REVISION).scalar()

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE, channels_allowed
-from dealer_agent.storage.appointments import Booked, booked_visits
 from dealer_agent.storage.consents import (
     REVOKED_BEFORE,
     allowed_channels,
@@ -24,14 +23,15 @@ from dealer_agent.storage.outbox import Receiver, Waiting, enqueue, waiting
 from dealer_agent.storage.sent_deliveries import copies
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import Booked, booked_visits
 from dealer_agent.storage.withdrawals import (
     CONTACT_POINTS,
     PURPOSE,
     Differences,
     Times,
     contact_points_of,
-    lasting_hash,
     leads_meanwhile,
+    permanent_hash,
     restore_withdrawals,
 )
 
@@ -101,7 +101,7 @@ def channels_withdrawn(tx: Transaction, lead_id: str, restored: Times) -> list[s
     def newest_grant(channel: str) -> datetime:
         return max(each.granted_at for each in events if each.granted_at is not None and channel in each.channels)
 
-    hashes = [lasting_hash(tx, PURPOSE, contact) for contact in contact_points_of(tx, lead_id)]
+    hashes = [permanent_hash(tx, PURPOSE, contact) for contact in contact_points_of(tx, lead_id)]
     return sorted(
         channel
         for channel in channels_allowed(events, EVEN_EXPIRED)

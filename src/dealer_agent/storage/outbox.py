@@ -38,7 +38,7 @@ from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import leads, of_dealer, of_lead, of_leads, outbox, same_lead
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
-State = Literal["waiting", "sent", "parked", "dropped"]
+State = Literal["waiting", "sent", "undeliverable", "dropped"]
 
 MOST_LEADS = 200
 """The most leads of one e-mail address that `count_mails_before` looks at: a stranger can send thousands."""
@@ -264,7 +264,7 @@ RESCHEDULE = (
 )
 
 _GIVE_UP = update(outbox).where(HELD).values(_ENDED | {"settled_at": bindparam("at"), "problem": bindparam("words")})
-PARK = _GIVE_UP.values(state="parked")
+GIVE_UP = _GIVE_UP.values(state="undeliverable")
 DROP = _GIVE_UP.values(state="dropped", document=None)
 RELEASE = update(outbox).where(HELD).values(_ENDED | {"attempts": outbox.c.attempts - 1})
 
@@ -275,17 +275,19 @@ FOLLOW_ANOTHER = (
 HOLD = (
     update(outbox)
     .where(of_dealer(outbox), outbox.c.state == "waiting")
-    .values(state="parked", lease=None, leased_until=None, settled_at=bindparam("at"), problem=bindparam("words"))
+    .values(
+        state="undeliverable", lease=None, leased_until=None, settled_at=bindparam("at"), problem=bindparam("words")
+    )
 )
 
-# The age counts from now on. Otherwise the row would be parked again at its first failure.
+# The age counts from now on. Otherwise the row would be undeliverable again at its first failure.
 RETRY = (
     update(outbox)
-    .where(of_dealer(outbox), outbox.c.state.in_(("waiting", "parked")))
+    .where(of_dealer(outbox), outbox.c.state.in_(("waiting", "undeliverable")))
     .values(state="waiting", created_at=bindparam("at"), due_at=bindparam("at"), attempts=0, settled_at=None)
 )
 
-# A parked delivery that waits again comes before the later ones of its lead.
+# An undeliverable delivery that waits again comes before the later ones of its lead.
 PUT_IN_ORDER = (
     update(outbox)
     .where(of_dealer(outbox), outbox.c.state == "waiting")
@@ -419,9 +421,9 @@ def reschedule(
     return _settle(tx, RESCHEDULE, delivery, may_have_arrived, {"next_due": due_at, "words": problem})
 
 
-def park(tx: Transaction, delivery: DueDelivery, problem: str, *, may_have_arrived: bool = False) -> bool:
+def give_up(tx: Transaction, delivery: DueDelivery, problem: str, *, may_have_arrived: bool = False) -> bool:
     """Parks a delivery: nobody sends it until a person asks for a retry. Returns False if the lease was lost."""
-    return _settle(tx, PARK, delivery, may_have_arrived, {"at": tx.now, "words": problem})
+    return _settle(tx, GIVE_UP, delivery, may_have_arrived, {"at": tx.now, "words": problem})
 
 
 def drop(tx: Transaction, delivery: DueDelivery, problem: str) -> bool:
@@ -445,7 +447,7 @@ def release(tx: Transaction, delivery: DueDelivery, *, may_have_arrived: bool = 
 
 
 def retry_deliveries(tx: Transaction, *, delivery_id: str | None = None, channel: str | None = None) -> int:
-    """Makes waiting and parked rows due now: one row, those of one channel, or all. Returns their number.
+    """Makes waiting and undeliverable rows due now: one row, those of one channel, or all. Returns their number.
 
     Their age counts from now on. Each is sent with the same bytes under the same id.
     """

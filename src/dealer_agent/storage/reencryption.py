@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Row, bindparam, delete, func, select, true, update
 
-from dealer_agent.encryption.keyring import LASTING
+from dealer_agent.encryption.keyring import PERMANENT
 from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.dealer_keys import FIRST_KEY, encrypt_keys_again
 from dealer_agent.storage.event_chain import CHAINS, Chain, chain_end, end_is_valid, end_mac
@@ -92,7 +92,7 @@ def reencrypt(store: Store, dealer_id: str, most: int) -> Iterator[int]:
         used = keys_in_use(tx)
     with store.lock(dealer_id) as tx:
         tx.execute(END_USES, {"kept": list(used), "at": tx.now})
-        tx.execute(DELETE_OTHER_PROOFS, {"kept": [*used, *active_keys(tx), LASTING]})
+        tx.execute(DELETE_OTHER_PROOFS, {"kept": [*used, *active_keys(tx), PERMANENT]})
 
 
 def _reencrypt_keys(store: Store, most: int) -> Iterator[int]:
@@ -145,10 +145,10 @@ def keys_in_use(tx: Transaction) -> dict[str, int]:
 def delete_unused_keys(tx: Transaction) -> None:
     """Deletes the records of all keys that encrypt no value, because no data needs them. Needs no key.
 
-    The proof of the lasting secret is deleted with the last of them. The caller holds the dealer's lock.
+    The proof of the permanent secret is deleted with the last of them. The caller holds the dealer's lock.
     """
     used = list(keys_in_use(tx))
-    kept = {"kept": [*used, LASTING] if used else []}
+    kept = {"kept": [*used, PERMANENT] if used else []}
     tx.execute(DELETE_OTHER_PROOFS, kept)
     tx.execute(DELETE_OTHER_USES, kept)
 

@@ -35,7 +35,7 @@ READ_ENABLED = Prepared(select(registered_dealers.c.enabled).where(of_dealer(reg
 
 # The row in `revisions` outlives a removed dealer. Only dealers of an installation have a number of settings there.
 _WAS_REMOVED = (
-    revisions.c.settings_revision > 0,
+    revisions.c.settings_counter > 0,
     revisions.c.dealer_id != ALL_DEALERS,
     ~exists().where(registered_dealers.c.dealer_id == revisions.c.dealer_id),
 )

@@ -39,11 +39,11 @@ from sqlalchemy import (
 
 from dealer_agent.storage.columns import ExternalText, UtcTime, columns, sealed
 
-FIRST_REVISION = "0022"
-"""The schema revision of the first migration. A database with an older one cannot be upgraded."""
+FIRST_SCHEMA_VERSION = "0022"
+"""The schema version of the first migration. A database with an older one cannot be upgraded."""
 
-SCHEMA_REVISION = "0022"
-"""The schema revision of the newest migration. All have four digits, so that they sort by age."""
+SCHEMA_VERSION = "0022"
+"""The schema version of the newest migration. All have four digits, so that they sort by age."""
 
 metadata = MetaData()
 
@@ -123,12 +123,12 @@ vault_key_uses = dealer_table(
 # `trusted_at` is the newest time at which a running service found its clock plausible (`storage.clock`).
 clocks = dealer_table("clocks", columns(UtcTime, "trusted_at"))
 
-# Counters of changes: `settings_revision` counts those of settings, hosts, keys and state. A trigger sets `changed_at`
+# Counters of changes: `settings_counter` counts those of settings, hosts, keys and state. A trigger sets `changed_at`
 # with the database's clock, in every statement that changes a counter. The row outlives a removed dealer, so that other
 # processes notice the removal.
 revisions = dealer_table(
     "revisions",
-    columns(BigInteger, "stock_revision", "token_revision", "settings_revision"),
+    columns(BigInteger, "stock_counter", "token_counter", "settings_counter"),
     columns(UtcTime, "changed_at"),
 )
 
@@ -158,7 +158,7 @@ dealer_settings = dealer_table(
 dealer_hosts = dealer_table("dealer_hosts", columns(String, "host"), columns(UtcTime, "added_at"), key=("host",))
 
 # A dealer's own keys, each encrypted with a key of the installation. The key with position 0 is the active one. The
-# lasting secret has the id "lasting" and the position -1.
+# permanent secret has the id "lasting" and the position -1.
 dealer_keys = dealer_table(
     "dealer_keys",
     columns(String, "key_id"),
@@ -307,9 +307,9 @@ lead_contacts = dealer_table(
     of=leads,
 )
 
-# The channels that were withdrawn for a contact point, and the last time. `contact_hash` is made with a lasting key. A
-# row outlives the customer's leads, so that an old consent that an agent sends again allows nothing. The rows are
-# derived from `consent_events`.
+# The channels that were withdrawn for a contact point, and the last time. `contact_hash` is made with the permanent
+# secret. A row outlives the customer's leads, so that an old consent that an agent sends again allows nothing. The rows
+# are derived from `consent_events`.
 withdrawals = dealer_table(
     "withdrawals",
     columns(LargeBinary, "contact_hash"),
@@ -330,7 +330,7 @@ consent_proofs = dealer_table(
     of=leads,
 )
 
-# The contact points of erased customers, as hashes that are made with a lasting key: they find the proofs.
+# The contact points of erased customers, as hashes that are made with the permanent secret: they find the proofs.
 proof_contacts = dealer_table(
     "proof_contacts",
     columns(LargeBinary, "contact_hash"),
@@ -355,7 +355,7 @@ consent_events = dealer_table(
     of=leads,
 )
 
-# `reply` is the reply to the request (JSON: ids, status and times). `shares` is the visit that it is part of.
+# `reply` is the response to the request (JSON: ids, status and times). `shares` is the visit that it is part of.
 # `vehicle_id` is the vehicle of a test drive, if the inventory had it.
 appointments = dealer_table(
     "appointments",
@@ -381,11 +381,12 @@ places = dealer_table(
     of=appointments,
 )
 
-# One row for each delivery. `state` is waiting, sent, parked or dropped; a waiting row with a lease is being sent.
-# `event_id` is the reason of the delivery (`dealers.routing.NewDelivery`). `document` is what the first attempt sent;
-# every later attempt sends the same bytes. It is empty before the first attempt and after the last. `unknown` counts
-# the attempts that may have arrived. `follows` is an earlier delivery of the same lead to the same receiver: this one
-# waits until that one is sent, parked or dropped. `trace` is the header `traceparent` of the request, if traces are on.
+# One row for each delivery. `state` is waiting, sent, undeliverable or dropped. A waiting row with a lease is being
+# sent. `event_id` is the reason of the delivery (`dealers.routing.NewDelivery`). `document` is what the first attempt
+# sent; every later attempt sends the same bytes. It is empty before the first attempt and after the last. `unknown`
+# counts the attempts that may have arrived. `follows` is an earlier delivery of the same lead to the same receiver:
+# this one waits until that one is sent, undeliverable or dropped. `trace` is the header `traceparent` of the request,
+# if traces are on.
 outbox = dealer_table(
     "outbox",
     columns(String, "delivery_id", "lead_id", "event_id", "kind", "state", "lease", "follows", "trace"),

@@ -24,7 +24,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from dealer_agent.inventory.feeds.checks import Finding
+from dealer_agent.inventory.feeds.checks import FeedFinding
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.keys import check_owner
 from dealer_agent.storage.schema import (
@@ -43,7 +43,7 @@ from dealer_agent.storage.transaction import Transaction
 _from_json = msgspec.json.Decoder(Unit)
 
 
-class Revision(NamedTuple):
+class ChangeCounters(NamedTuple):
     """Counters that grow with every import, every token that is created or revoked, and every change of settings."""
 
     stock: int = 0
@@ -121,17 +121,17 @@ class ImportRecord(NamedTuple):
     sold: int
     back: int
     rooftops: tuple[str, ...] | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FeedFinding, ...] = ()
     feed: str | None = None
 
 
-READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision, revisions.c.settings_revision).where(
+READ_REVISION = select(revisions.c.stock_counter, revisions.c.token_counter, revisions.c.settings_counter).where(
     of_dealer(revisions)
 )
 
 applied_changes = (
     of_dealer(unit_changes),
-    unit_changes.c.revision <= select(revisions.c.stock_revision).where(of_dealer(revisions)).scalar_subquery(),
+    unit_changes.c.revision <= select(revisions.c.stock_counter).where(of_dealer(revisions)).scalar_subquery(),
 )
 """Changes that readers see, although they are not in `units` yet."""
 
@@ -181,11 +181,11 @@ READ_CONFIRMATIONS = (
 )
 
 READ_STOCK_MARK = (
-    select(revisions.c.stock_revision, imports.c.at)
+    select(revisions.c.stock_counter, imports.c.at)
     .join_from(
         revisions,
         imports,
-        (imports.c.dealer_id == revisions.c.dealer_id) & (imports.c.revision == revisions.c.stock_revision),
+        (imports.c.dealer_id == revisions.c.dealer_id) & (imports.c.revision == revisions.c.stock_counter),
         isouter=True,
     )
     .where(of_dealer(revisions))
@@ -216,10 +216,10 @@ COUNT_FOR_SALE = select(func.count()).select_from(
 )
 
 
-def read_revision(tx: Transaction) -> Revision:
+def read_revision(tx: Transaction) -> ChangeCounters:
     """The dealer's revisions; zeros before the first import and token. One row, read by its key."""
     row = tx.execute(READ_REVISION).one_or_none()
-    return Revision() if row is None else Revision(*row)
+    return ChangeCounters() if row is None else ChangeCounters(*row)
 
 
 def read_mark(tx: Transaction) -> StockMark:
@@ -266,9 +266,9 @@ def rooftops_of(stored: bytes | None) -> tuple[str, ...] | None:
     return None if stored is None else msgspec.json.decode(stored, type=tuple[str, ...])
 
 
-def findings_of(stored: bytes | None) -> tuple[Finding, ...]:
+def findings_of(stored: bytes | None) -> tuple[FeedFinding, ...]:
     """The findings of an import; none without checks."""
-    return () if stored is None else msgspec.json.decode(stored, type=tuple[Finding, ...])
+    return () if stored is None else msgspec.json.decode(stored, type=tuple[FeedFinding, ...])
 
 
 def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
@@ -296,7 +296,7 @@ class RefusedImport(NamedTuple):
     at: datetime
     source: str
     layout: str | None
-    findings: tuple[Finding, ...]
+    findings: tuple[FeedFinding, ...]
     rooftops: tuple[str, ...] | None = None
     feed: str | None = None
 
@@ -322,7 +322,7 @@ DELETE_OLD_REFUSED_IMPORTS = delete(refused_imports).where(
 def record_refused_import(
     store: Store,
     dealer_id: str,
-    findings: Sequence[Finding],
+    findings: Sequence[FeedFinding],
     *,
     at: datetime,
     source: str,

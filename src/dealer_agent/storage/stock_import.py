@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from dealer_agent.inventory.feeds.checks import Finding, refusals
+from dealer_agent.inventory.feeds.checks import FeedFinding, refusals
 from dealer_agent.inventory.feeds.counts import FeedShape
 from dealer_agent.inventory.feeds.import_plan import FileUnit, KnownUnit, Placed, Plan, plan_import
 from dealer_agent.inventory.listing import Unit
@@ -80,7 +80,7 @@ class StockBefore:
 class Review(NamedTuple):
     """The result of the checks of a feed, and what the next import of the scope remembers of it."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[FeedFinding, ...]
     shape: FeedShape
 
 
@@ -102,7 +102,7 @@ class ImportOutcome:
     after: int
     repeated: int
     revision: int | None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FeedFinding, ...] = ()
 
 
 class _Hints(Struct):
@@ -149,11 +149,9 @@ ADD_CHANGE = insert(unit_changes)
 # Imports of one dealer run one after the other. The upsert locks the row also against tokens.
 NEXT_REVISION = (
     upsert(revisions)
-    .values(stock_revision=1, token_revision=0)
-    .on_conflict_do_update(
-        index_elements=revisions.primary_key, set_={"stock_revision": revisions.c.stock_revision + 1}
-    )
-    .returning(revisions.c.stock_revision)
+    .values(stock_counter=1, token_counter=0)
+    .on_conflict_do_update(index_elements=revisions.primary_key, set_={"stock_counter": revisions.c.stock_counter + 1})
+    .returning(revisions.c.stock_counter)
 )
 
 ADD_IMPORT = insert(imports)

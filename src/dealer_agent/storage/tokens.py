@@ -65,8 +65,8 @@ REVOKE_TOKEN = (
     .values(revoked_at=bindparam("at"))
 )
 
-NEXT_REVISION = upsert(revisions, "UPDATE SET token_revision = revisions.token_revision + 1").values(
-    stock_revision=0, token_revision=1
+NEXT_REVISION = upsert(revisions, "UPDATE SET token_counter = revisions.token_counter + 1").values(
+    stock_counter=0, token_counter=1
 )
 
 

@@ -1,4 +1,4 @@
-"""The deliveries that are waiting or parked, counted for the metrics and for alerts."""
+"""The deliveries that are waiting or undeliverable, counted for the metrics and for alerts."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from dealer_agent.storage.transaction import Transaction
 
 
 class UnsentDeliveries(NamedTuple):
-    """The deliveries to one receiver that are waiting or parked: their number, and since when the oldest is."""
+    """The deliveries to one receiver that are waiting or undeliverable: their number, and since when the oldest is."""
 
     rooftop: str
     channel: str
@@ -30,16 +30,18 @@ _GROUP = (outbox.c.rooftop, outbox.c.channel, outbox.c.state)
 
 COUNT_UNSENT = (
     select(*_GROUP, func.count(), func.min(func.coalesce(outbox.c.settled_at, outbox.c.created_at), type_=UtcTime))
-    .where(of_dealer(outbox), outbox.c.state.in_(("waiting", "parked")))
+    .where(of_dealer(outbox), outbox.c.state.in_(("waiting", "undeliverable")))
     .group_by(*_GROUP)
     .order_by(*_GROUP)
 )
 
-COUNT_LONG_UNSENT = COUNT_UNSENT.where(or_(outbox.c.state == "parked", outbox.c.created_at <= bindparam("before")))
+COUNT_LONG_UNSENT = COUNT_UNSENT.where(
+    or_(outbox.c.state == "undeliverable", outbox.c.created_at <= bindparam("before"))
+)
 
 
 def unsent_deliveries(tx: Transaction, before: datetime | None = None) -> list[UnsentDeliveries]:
-    """The deliveries that are waiting or parked, by receiver and state.
+    """The deliveries that are waiting or undeliverable, by receiver and state.
 
     With `before`, only those of the waiting ones that wait since then or longer.
     """

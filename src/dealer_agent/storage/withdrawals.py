@@ -49,9 +49,9 @@ def contact_points_of(tx: Transaction, lead_id: str, known_by: tuple[str, ...] =
     return {contact for contact in found if contact.startswith(known_by)}
 
 
-def lasting_hash(tx: Transaction, purpose: str, contact: str) -> bytes:
+def permanent_hash(tx: Transaction, purpose: str, contact: str) -> bytes:
     """A keyed hash of a contact point that a key rotation does not change. Each purpose has a key of its own."""
-    return hmac.digest(tx.cipher.lasting_key(purpose), msgspec.json.encode((tx.dealer_id, contact)), sha256)
+    return hmac.digest(tx.cipher.permanent_key(purpose), msgspec.json.encode((tx.dealer_id, contact)), sha256)
 
 
 PURPOSE = "withdrawals"
@@ -106,7 +106,7 @@ def record_withdrawal(tx: Transaction, lead_id: str, channels: Collection[str], 
 
     Only contact points that begin with one of `known_by` count. Returns the `purpose` of the event.
     """
-    hashes = sorted(lasting_hash(tx, PURPOSE, contact) for contact in contact_points_of(tx, lead_id, known_by))
+    hashes = sorted(permanent_hash(tx, PURPOSE, contact) for contact in contact_points_of(tx, lead_id, known_by))
     rows = [
         {"contact_hash": contact_hash, "channel": channel, "at": tx.now}
         for contact_hash in hashes
@@ -130,7 +130,7 @@ def withdrawn_since(tx: Transaction, contacts: Iterable[str], granted_at: dateti
 
     A withdrawal applies to every vehicle.
     """
-    hashes = [lasting_hash(tx, PURPOSE, contact) for contact in contacts]
+    hashes = [permanent_hash(tx, PURPOSE, contact) for contact in contacts]
     if not hashes:
         return frozenset()
     assert len(hashes) <= MOST_CONTACTS, "the statement takes no more"
@@ -148,7 +148,7 @@ def withdrawn_by_events(tx: Transaction, contacts: Iterable[str], granted_at: da
         for contact in contacts
         for contact_hash in tx.hashes(contact, lead_contacts.c.contact_hash)
         for row in FIND_EVENTS.read(tx, {"granted_at": granted_at, "contact_hash": contact_hash}, [contact_hash])
-        if lasting_hash(tx, PURPOSE, contact) in hashes_in(row.purpose)
+        if permanent_hash(tx, PURPOSE, contact) in hashes_in(row.purpose)
     )
     return frozenset(chain.from_iterable(msgspec.json.decode(channels, type=list[str]) for channels in found))
 

@@ -261,7 +261,7 @@ def test_the_objects_of_all_blocks_of_a_page_count(monkeypatch: pytest.MonkeyPat
         read_feed(b"<html>" + 3 * block)
 
 
-def test_a_report_lists_the_first_remarks_and_counts_all() -> None:
+def test_a_report_lists_the_first_problems_and_counts_all() -> None:
     count = 2 * limits.MOST_REPORTED
     bad = b"".join(b"1HGCY2F57RA%06d,H%d,odd\n" % (n, n) for n in range(count))
     sold = b"".join(b",S%d,sold\n" % n for n in range(count)) * 2

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, CHECKS, Action, FeedChecks, Finding, Judge, refusals
+from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, CHECKS, Action, CheckRun, FeedChecks, FeedFinding, refusals
 from dealer_agent.inventory.feeds.counts import Comparison, FileCounts
 from dealer_agent.inventory.listing import Unit
 
@@ -30,7 +30,7 @@ SOLD = "{} of {} units that are for sale are not in the file."
     ],
 )
 def test_a_check_finds_more_than_its_share_and_more_than_a_few(count: int, total: int, actions: list[Action]) -> None:
-    judge = Judge(FeedChecks())
+    judge = CheckRun(FeedChecks())
     judge.share("units_lost", count, total)
     judge.share("units_lost_warning", count, total)
     assert [(found.action, found.sentence) for found in judge.findings] == [
@@ -53,21 +53,21 @@ def test_a_check_finds_more_than_its_share_and_more_than_a_few(count: int, total
 def test_settings_and_a_person_decide_what_a_check_does(
     settings: FeedChecks, accepted: tuple[str, ...], action: Action | None
 ) -> None:
-    judge = Judge(settings, accepted)
+    judge = CheckRun(settings, accepted)
     judge.share("units_lost", 5, 10)
     assert [found.action for found in judge.findings] == ([] if action is None else [action])
     assert bool(refusals(judge.findings)) == (action == "refuse")
 
 
 def test_findings_are_in_the_order_of_the_checks() -> None:
-    judge = Judge(FeedChecks())
+    judge = CheckRun(FeedChecks())
     judge.found("truncated", reason="The end is missing.")
     judge.share("prices_lost", 5, 10)
     judge.share("units_lost", 1234, 2000)
     assert judge.findings == (
-        Finding("units_lost", "refuse", "1,234 of 2,000 units that are for sale are not in the file."),
-        Finding("prices_lost", "refuse", "5 of 10 units would lose their price."),
-        Finding("truncated", "refuse", "The end is missing."),
+        FeedFinding("units_lost", "refuse", "1,234 of 2,000 units that are for sale are not in the file."),
+        FeedFinding("prices_lost", "refuse", "5 of 10 units would lose their price."),
+        FeedFinding("truncated", "refuse", "The end is missing."),
     )
 
 
@@ -76,7 +76,7 @@ def test_every_check_has_a_sentence_and_a_threshold_that_is_a_setting() -> None:
     for check in CHECKS:
         names = {name for _, name, _, _ in string.Formatter().parse(check.sentence) if name}
         words = dict.fromkeys(names, "x")
-        judge = Judge(FeedChecks(actions={check.id: "warn"}))
+        judge = CheckRun(FeedChecks(actions={check.id: "warn"}))
         judge.found(check.id, **words)
         assert judge.findings[0].sentence.endswith(".") or check.id in (
             "truncated",
@@ -123,29 +123,29 @@ def car(**members: Any) -> Unit:
 def test_known_units_are_compared_member_by_member(
     old: dict[str, object], new: dict[str, object], sentence: str | None
 ) -> None:
-    comparison, file, judge = Comparison(), FileCounts(), Judge(FeedChecks())
+    comparison, file, judge = Comparison(), FileCounts(), CheckRun(FeedChecks())
     for _ in range(10):
         comparison.add(car(**old), car(**new), moves=False)
         file.add(car(**new))
-    comparison.judge(judge, file, unchanged=0, scale=1.0)
+    comparison.check(judge, file, unchanged=0, scale=1.0)
     sentences = [found.sentence for found in judge.findings]
     assert sentences == [] if sentence is None else sentence in sentences
 
 
 def test_units_that_do_not_change_count_as_known_units() -> None:
     """Of 100 units, 10 change and lose the mileage that all have: that is a tenth."""
-    comparison, file, judge = Comparison(), FileCounts(), Judge(replace(FeedChecks(), values_lost=0.09))
+    comparison, file, judge = Comparison(), FileCounts(), CheckRun(replace(FeedChecks(), values_lost=0.09))
     for _ in range(10):
         comparison.add(car(mileage=5), car(), moves=False)
     for number in range(100):
         file.add(car() if number < 10 else car(mileage=5))
-    comparison.judge(judge, file, unchanged=90, scale=1.0)
+    comparison.check(judge, file, unchanged=90, scale=1.0)
     assert [found.sentence for found in judge.findings] == ["mileage: 10 of 91 units would lose it."]
 
 
 def test_of_a_sample_the_numbers_are_those_of_all_units() -> None:
-    comparison, file, judge = Comparison(), FileCounts(), Judge(FeedChecks())
+    comparison, file, judge = Comparison(), FileCounts(), CheckRun(FeedChecks())
     for _ in range(10):
         comparison.add(car(mileage=5), car(), moves=False)
-    comparison.judge(judge, file, unchanged=0, scale=3.0)
+    comparison.check(judge, file, unchanged=0, scale=3.0)
     assert [found.sentence for found in judge.findings] == ["mileage: 30 of 30 units would lose it."]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.soak import examples
 
-from dealer_agent.inventory.feeds.feed import Feed, FeedError
+from dealer_agent.inventory.feeds.feed import FeedError, ParsedFeed
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.inventory.listing import Unit
@@ -71,7 +71,7 @@ def test_a_row_has_the_number_of_its_first_line() -> None:
     data = f'VIN,Stock,Description\n{VINS[0]},A,"one\ntwo\n\nthree"\n\n,,"no identity"\n{VINS[1]},B,x\n'
     feed = read_feed(data.encode())
     assert [row.line for row in feed.units] == [2, 8]
-    assert [remark.line for remark in feed.refused] == [7]
+    assert [row_problem.line for row_problem in feed.refused] == [7]
     assert feed.units[0].unit.description == "one\ntwo\n\nthree"
 
 
@@ -85,9 +85,9 @@ def test_the_first_cell_with_a_value_of_a_repeated_column_is_used(cells: tuple[s
 def test_a_ragged_row_is_read_and_reported(row: str) -> None:
     feed = read_feed(f"{HEADER}\n{row}\n".encode())
     assert feed.units[0].unit.year == 2019
-    (remark,) = feed.warnings
-    assert "cells where the header has 7" in remark.text
-    assert (remark.line, remark.identifier) == (2, VINS[0])
+    (row_problem,) = feed.warnings
+    assert "cells where the header has 7" in row_problem.text
+    assert (row_problem.line, row_problem.identifier) == (2, VINS[0])
 
 
 def test_a_file_with_an_open_quotation_mark_is_refused() -> None:
@@ -108,7 +108,7 @@ def test_the_last_row_of_a_vin_is_used_and_all_are_reported() -> None:
 def test_a_unit_whose_last_row_says_sold_is_sold() -> None:
     data = f"VIN,Stock,Status\n{VINS[0]},A,In Stock\n{VINS[0]},A,Sold\n"
     feed = read_feed(data.encode())
-    assert (tuple(feed.units), [remark.identifier for remark in feed.sold]) == ((), [VINS[0]])
+    assert (tuple(feed.units), [row_problem.identifier for row_problem in feed.sold]) == ((), [VINS[0]])
 
 
 def test_progress_ends_at_the_last_line() -> None:
@@ -218,19 +218,19 @@ def test_a_file_without_rows_has_no_units(data: bytes) -> None:
 def test_only_the_invalid_line_of_json_lines_is_refused() -> None:
     feed = read_feed(f'{{"vin": "{VINS[0]}"}}\n{{"vin": \n{{"vin": "{VINS[1]}"}}\n'.encode())
     assert [row.line for row in feed.units] == [1, 3]
-    assert [remark.line for remark in feed.refused] == [2]
+    assert [row_problem.line for row_problem in feed.refused] == [2]
 
 
 def test_only_the_record_that_is_not_an_object_is_refused() -> None:
     feed = read_feed(f'[{{"vin": "{VINS[0]}"}}, 7, null]'.encode())
-    assert ([row.line for row in feed.units], [remark.line for remark in feed.refused]) == ([1], [2, 3])
+    assert ([row.line for row in feed.units], [row_problem.line for row_problem in feed.refused]) == ([1], [2, 3])
 
 
 def round_trips(unit: Unit) -> bool:
     return msgspec.json.decode(msgspec.json.encode(unit), type=Unit) == unit
 
 
-def check(data: bytes, layout: str | None) -> Feed | None:
+def check(data: bytes, layout: str | None) -> ParsedFeed | None:
     """The feed of a file after checks of its report. None for a refused file."""
     try:
         feed = read_feed(data, layout=layout)

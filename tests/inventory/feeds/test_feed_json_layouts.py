@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dealer_agent.inventory.feeds.feed import Feed
+from dealer_agent.inventory.feeds.feed import ParsedFeed
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle import Fee
@@ -13,7 +13,7 @@ VIN = "1HGCM82633A004352"
 OTHER_VIN = "5YJ3E1EA7KF317000"
 
 
-def only_unit(feed: Feed) -> Unit:
+def only_unit(feed: ParsedFeed) -> Unit:
     assert not feed.refused
     (row,) = feed.units
     return row.unit

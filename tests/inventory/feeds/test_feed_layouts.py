@@ -9,7 +9,7 @@ import pytest
 from msgspec import UNSET
 from tests.published_files import VAUTO_EXPORT, needs
 
-from dealer_agent.inventory.feeds.feed import Feed, FeedError
+from dealer_agent.inventory.feeds.feed import FeedError, ParsedFeed
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.inventory.listing import Unit
@@ -28,7 +28,7 @@ def delimited(*rows: dict[str, str], delimiter: str = ",", quoting: Any = csv.QU
     return out.getvalue().encode()
 
 
-def only_unit(feed: Feed) -> Unit:
+def only_unit(feed: ParsedFeed) -> Unit:
     assert not feed.refused
     (row,) = feed.units
     return row.unit

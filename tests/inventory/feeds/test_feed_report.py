@@ -1,4 +1,4 @@
-"""What an import reports: progress, remarks, columns, refusals that say what to do (docs/reference/feeds.md)."""
+"""What an import reports: progress, problems, columns, refusals that say what to do (docs/reference/feeds.md)."""
 
 import json
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tests.inventory.feeds.test_feed_json_layouts import DEALERCOM, SCHEMAORG
 from tests.inventory.feeds.test_feed_layouts import DEALERSOCKET, GOOGLE, HOMENET, META, VAUTO, delimited, only_unit
 from tests.inventory.feeds.test_feed_values import feed_of, unit_of
 
-from dealer_agent.inventory.feeds.feed import FeedError, Remark
+from dealer_agent.inventory.feeds.feed import FeedError, RowProblem
 from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.inventory.feeds.reader import read_feed
 
@@ -77,8 +77,8 @@ def test_progress_is_reported_in_lines_or_records(data: bytes, total: int) -> No
 def test_an_unreadable_value_is_reported_with_its_member_and_text(column: str, name: str, text: str) -> None:
     """The value is left out and reported, and the row is kept (docs/reference/feeds.md)."""
     feed = feed_of(**{column: text})
-    (remark,) = feed.warnings
-    assert remark == Remark(2, VIN, f"{name}: {text!r} is not understood; it is left out.")
+    (row_problem,) = feed.warnings
+    assert row_problem == RowProblem(2, VIN, f"{name}: {text!r} is not understood; it is left out.")
     assert not hasattr(feed.units[0].unit, name) or getattr(feed.units[0].unit, name) is UNSET
 
 
@@ -130,10 +130,10 @@ def test_a_readable_value_is_not_reported(column: str, member: str, text: str, v
 @pytest.mark.parametrize(
     ("column", "name", "most"), [("year", "year", 60), ("vehicle_type", "vehicle_type", 60), ("status", "status", 60)]
 )
-def test_a_remark_repeats_the_beginning_of_a_long_cell(column: str, name: str, most: int) -> None:
+def test_a_problem_repeats_the_beginning_of_a_long_cell(column: str, name: str, most: int) -> None:
     for length in (most, most + 1):
-        (remark,) = feed_of(**{column: "x" * length}).warnings
-        assert remark.text.startswith(f"{name}: {'x' * most!r} is not understood; ")
+        (row_problem,) = feed_of(**{column: "x" * length}).warnings
+        assert row_problem.text.startswith(f"{name}: {'x' * most!r} is not understood; ")
 
 
 @pytest.mark.parametrize(("unit", "read"), [(" mi. ", 41_200), ("KM.", 25_600), ("Mile(s)", UNSET)])
@@ -149,8 +149,8 @@ def test_dates_from_1950_to_2100_are_read(year: int) -> None:
 
 def test_the_number_of_photos_without_an_address_is_reported() -> None:
     feed = feed_of(photos="ftp://e.example/1.jpg", **{"Photo URL": "x", "Pictures": "https://e.example/2.jpg"})
-    (remark,) = feed.warnings
-    assert remark.text == "photos: 2 not an http or https address; left out."
+    (row_problem,) = feed.warnings
+    assert row_problem.text == "photos: 2 not an http or https address; left out."
     assert len(feed.units[0].unit.photos or ()) == 1
 
 
@@ -203,7 +203,7 @@ def test_at_most_two_hundred_photos_are_kept() -> None:
 
 def test_a_sold_unit_is_reported_with_its_row() -> None:
     feed = read_feed(f"VIN,Status\n{VIN},In Stock\n{VIN},Sold\n".encode())
-    assert feed.sold == (Remark(3, VIN, "The row says that the unit is sold."),)
+    assert feed.sold == (RowProblem(3, VIN, "The row says that the unit is sold."),)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ SHAPELESS = "The VIN '{}' is not 17 letters and digits without I, O and Q; the u
 
 
 @pytest.mark.parametrize(
-    ("year", "vehicle_type", "vin", "kept", "remark"),
+    ("year", "vehicle_type", "vin", "kept", "row_problem"),
     [
         ("1980", "", "194677S100123", "194677S100123", None),
         ("1981", "", "194677S100123", UNSET, SHAPELESS.format("194677S100123")),
@@ -236,11 +236,11 @@ SHAPELESS = "The VIN '{}' is not 17 letters and digits without I, O and Q; the u
     ],
 )
 def test_vins_since_1981_have_17_characters(
-    year: str, vehicle_type: str, vin: str, kept: object, remark: str | None
+    year: str, vehicle_type: str, vin: str, kept: object, row_problem: str | None
 ) -> None:
     feed = feed_of(vin=vin, year=year, vehicle_type=vehicle_type)
     assert feed.units[0].unit.vin == kept
-    assert [each.text for each in feed.warnings] == ([] if remark is None else [remark])
+    assert [each.text for each in feed.warnings] == ([] if row_problem is None else [row_problem])
 
 
 @pytest.mark.parametrize("row", [VAUTO, HOMENET, DEALERSOCKET, GOOGLE, META], ids=lambda row: str(len(row)))
@@ -342,8 +342,8 @@ CAR: dict[str, Any] = {"vin": VIN, "make": "Ford"}
 def test_fees_are_read_all_or_none(fees: object) -> None:
     """A price with only some of its fees would be wrong."""
     feed = read_feed(json.dumps([CAR | {"fees": fees}]).encode())
-    (remark,) = feed.warnings
-    assert remark.text == "fees: not understood; give a list of {name, amount} in whole dollars."
+    (row_problem,) = feed.warnings
+    assert row_problem.text == "fees: not understood; give a list of {name, amount} in whole dollars."
     assert feed.units[0].unit.fees is UNSET
 
 
@@ -389,6 +389,6 @@ def test_each_item_of_an_array_is_one_line() -> None:
     assert unit.features == ("Glass roof", "A|B", "C, D")
 
 
-def test_a_record_of_dealercom_is_read_without_remarks() -> None:
+def test_a_record_of_dealercom_is_read_without_problems() -> None:
     feed = read_feed(json.dumps([DEALERCOM]).encode())
     assert (feed.warnings, feed.columns_not_understood, feed.columns_withheld) == ((), (), ("invoicePrice",))

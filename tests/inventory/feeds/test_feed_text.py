@@ -106,8 +106,8 @@ def test_a_cell_that_is_too_long_is_refused_and_the_rows_after_it_are_read() -> 
 @pytest.mark.parametrize("missing", [1, 2])
 def test_a_row_that_is_short_by_any_number_of_cells_is_reported(missing: int) -> None:
     cells = [VIN, "S1", "Ford", "Focus"][: 4 - missing]
-    (remark,) = read_feed(f"VIN,Stock,Make,Model\n{','.join(cells)}\n".encode()).warnings
-    assert f"{4 - missing} cells where the header has 4" in remark.text
+    (row_problem,) = read_feed(f"VIN,Stock,Make,Model\n{','.join(cells)}\n".encode()).warnings
+    assert f"{4 - missing} cells where the header has 4" in row_problem.text
 
 
 PROSE = "one, two, three, four, five, six, seven"

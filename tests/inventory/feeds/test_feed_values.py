@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import pytest
 from msgspec import UNSET
 
-from dealer_agent.inventory.feeds.feed import Feed
+from dealer_agent.inventory.feeds.feed import ParsedFeed
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.inventory.listing import Unit
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.requirement("listing-member-types", "makes-spelled")
 VIN = "1HGCM82633A004352"
 
 
-def feed_of(**cells: str) -> Feed:
+def feed_of(**cells: str) -> ParsedFeed:
     """A one-row file in the canonical layout, cells by column."""
     row = {"vin": VIN, "stock": "S1", "make": "Ford"} | {name.replace("__", "."): text for name, text in cells.items()}
     quoted = [",".join('"' + text.replace('"', '""') + '"' for text in texts) for texts in (row, row.values())]
@@ -54,10 +54,10 @@ def test_a_price_is_whole_dollars_or_absent(text: str, dollars: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "remarks"), [("", 0), ("0", 0), ("Call for price", 0), ("N/A", 0), ("-500", 1), ("abc", 1)]
+    ("text", "row_problems"), [("", 0), ("0", 0), ("Call for price", 0), ("N/A", 0), ("-500", 1), ("abc", 1)]
 )
-def test_an_unreadable_price_is_reported_and_call_for_price_is_not(text: str, remarks: int) -> None:
-    assert len(feed_of(price=text).warnings) == remarks
+def test_an_unreadable_price_is_reported_and_call_for_price_is_not(text: str, row_problems: int) -> None:
+    assert len(feed_of(price=text).warnings) == row_problems
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_the_time_zone_of_the_machine_does_not_change_a_feeds_times(text: str) -
     ],
 )
 def test_only_unreadable_values_are_reported(column: str, text: str, is_reported: bool) -> None:
-    remarks = [remark.text for remark in feed_of(**{column: text}).warnings]
-    assert len(remarks) == is_reported
-    assert all(column in remark for remark in remarks)
+    row_problems = [row_problem.text for row_problem in feed_of(**{column: text}).warnings]
+    assert len(row_problems) == is_reported
+    assert all(column in row_problem for row_problem in row_problems)
 
 
 @pytest.mark.parametrize(("text", "says"), [("yes", True), ("0", False), ("perhaps", UNSET), ("", UNSET)])
@@ -300,7 +300,11 @@ def test_a_vin_is_checked_and_its_check_digit_only_reported(
     """A failing check digit is reported, not refused, because real units have them."""
     feed = feed_of(vin=vin, stock=stock, year=year)
     assert feed.units[0].unit.vin == kept
-    assert [says in remark.text for remark in feed.warnings] == ([True] if says else []) if says else not feed.warnings
+    assert (
+        [says in row_problem.text for row_problem in feed.warnings] == ([True] if says else [])
+        if says
+        else not feed.warnings
+    )
 
 
 @pytest.mark.parametrize(("vin", "says"), [("", "neither a VIN nor a stock number"), ("123", "'123' is not a VIN")])

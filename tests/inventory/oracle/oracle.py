@@ -9,8 +9,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dealer_agent.inventory.vocabulary.query import index_words, query_terms
-from dealer_agent.inventory.vocabulary.tables import canonical, colour_words
+from dealer_agent.inventory.canonical_words.query import index_words, query_terms
+from dealer_agent.inventory.canonical_words.tables import canonical, colour_words
 
 Listing = Mapping[str, Any]
 FilterBlock = Mapping[str, Any]

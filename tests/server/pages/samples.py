@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from dealer_agent.dealers.opening import WeekHours
-from dealer_agent.dealers.profile import Address, DealerRooftop, Profile
+from dealer_agent.dealers.profile import DealerRooftop, Profile, RooftopAddress
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.responses import Facets, IntRange, TextCount, YearCount
 from dealer_agent.protocol.skill import SKILLS, Skill
@@ -56,7 +56,7 @@ POTOMAC = profile(
         website="https://alexandria.example.com",
         emails={"sales": "sales@alexandria.example.com"},
         phones={"sales": "+12025550110", "service": "+12025550111"},
-        address=Address("2100 Example Avenue", "Alexandria", "VA", "22301"),
+        address=RooftopAddress("2100 Example Avenue", "Alexandria", "VA", "22301"),
         timezone="America/New_York",
         capabilities=("sales", "service", "parts", "financing", "trade_in", "delivery"),
         fees=(Fee("Processing fee", 799), Fee("Online filing fee", 25)),
@@ -67,7 +67,7 @@ POTOMAC = profile(
         name="Potomac Powersports",
         website="https://powersports.example.com",
         phones={"sales": "+12025550120"},
-        address=Address("41 Sample Road", "Fairfax", "VA", "22030", "Unit 3"),
+        address=RooftopAddress("41 Sample Road", "Fairfax", "VA", "22030", "Unit 3"),
         timezone="America/New_York",
         capabilities=("motorcycle_sales", "service", "parts"),
         fees=(),
@@ -123,7 +123,7 @@ HOSTILE = profile(
         website=f"https://alexandria.example.com/{HOSTILE_TEXT}",
         emails={HOSTILE_TEXT: "o'neil@example.com"},
         phones={HOSTILE_TEXT: "+12025550110"},
-        address=Address(*[HOSTILE_TEXT] * 6),
+        address=RooftopAddress(*[HOSTILE_TEXT] * 6),
         timezone="America/New_York",
         capabilities=(HOSTILE_TEXT,),
         fees=(Fee(HOSTILE_TEXT, 2**63 - 1),),

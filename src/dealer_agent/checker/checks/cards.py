@@ -392,7 +392,7 @@ async def _listed_cards(target: Target) -> tuple[list[str], Exchange]:
 async def _(target: Target) -> None:
     exchange = await _catalog(target)
     listed = isinstance(exchange.json, dict) and isinstance(exchange.json.get("entries"), list)
-    expect(listed, "The catalogue is no JSON object with a list of entries.", exchange)
+    expect(listed, "The catalogue is not a JSON object with a list of entries.", exchange)
 
 
 def _has_type_and_url(entry: Entry) -> bool | str:

@@ -227,7 +227,7 @@ async def _(target: Target) -> None:
     document = exchange.json
     expect(
         isinstance(document, dict) and isinstance(document.get("error"), dict),
-        f"The body of an error (HTTP {exchange.status}) is no JSON object with the object `error`.",
+        f"The body of an error (HTTP {exchange.status}) is not a JSON object with the object `error`.",
         exchange,
     )
 

@@ -12,9 +12,9 @@ import numpy as np
 from msgspec import UNSET
 from msgspec.structs import astuple
 
+from dealer_agent.inventory.canonical_words.tables import colour_words, value_key, wanted_colour_words, wanted_keys
 from dealer_agent.inventory.catalogue.columns import Column, Mask, Rows
 from dealer_agent.inventory.catalogue.lookup import Lookup
-from dealer_agent.inventory.vocabulary.tables import colour_words, value_key, wanted_colour_words, wanted_keys
 from dealer_agent.protocol.requests import FILTERED, Filters
 from dealer_agent.protocol.vehicle_field import AnyOf, IsTrue, Range, VehicleField
 

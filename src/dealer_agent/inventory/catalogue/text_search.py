@@ -1,7 +1,7 @@
 """Free-text search with an inverted index (docs/protocol.md#inventory-search). Pure.
 
-`inventory.vocabulary` defines the words of a listing and the terms of a query. The index has the rows of each word, in
-three ranks of weight. Words are sorted, so words with the same prefix are adjacent, and so are their rows.
+`inventory.canonical_words` defines the words of a listing and the terms of a query. The index has the rows of each
+word, in three ranks of weight. Words are sorted, so words with the same prefix are adjacent, and so are their rows.
 """
 
 from array import array
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dealer_agent.inventory.canonical_words.query import index_words, query_terms
 from dealer_agent.inventory.catalogue.columns import Coded, Codes, Numbering, Rows, row_type
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.flat_tables import SortedWords
-from dealer_agent.inventory.vocabulary.query import index_words, query_terms
 from dealer_agent.protocol.vehicle import FIELDS, Vehicle
 from dealer_agent.protocol.vehicle_field import SearchWeight
 

@@ -1,6 +1,6 @@
 """The checks of a feed before it replaces the stock: their settings, and what each of them says. Pure.
 
-`CHECKS` has one row for each check. `inventory.feeds.counts` counts what they judge. The explanation is in
+`CHECKS` has one row for each check. `inventory.feeds.counts` counts what they compare. The explanation is in
 docs/reference/feeds.md#checks-of-a-feed.
 """
 
@@ -15,7 +15,7 @@ from dealer_agent.protocol.problems import Problem
 Action = Literal["off", "warn", "refuse"]
 
 
-class Check(NamedTuple):
+class FeedCheck(NamedTuple):
     """One check. It finds something if more than the share `threshold` of the units, rows or columns is affected.
 
     `threshold` is the default, None for a check without one. Fewer than `least` are never a finding. `sentence` is the
@@ -30,79 +30,81 @@ class Check(NamedTuple):
 
 
 CHECKS = (
-    Check("units_lost", 0.15, "refuse", "{count} of {total} units that are for sale are not in the file."),
-    Check("units_lost_warning", 0.08, "warn", "{count} of {total} units that are for sale are not in the file.", 3),
-    Check("rooftop_lost", 0.5, "refuse", "{rooftop}: {count} of {total} units would be lost."),
-    Check("vins_lost", 0.05, "refuse", "{count} of {total} units would lose their VIN."),
-    Check("stock_numbers_lost", 0.2, "refuse", "{count} of {total} units would lose their stock number."),
-    Check("prices_lost", 0.1, "refuse", "{count} of {total} units would lose their price."),
-    Check("photos_lost", 0.2, "refuse", "{count} of {total} units would lose photos: more than half of theirs."),
-    Check("values_lost", 0.2, "refuse", "{member}: {count} of {total} units would lose it."),
-    Check("details_lost", 0.2, "warn", "{member}: {count} of {total} units would lose it."),
-    Check("price_jumps", 0.05, "refuse", "{count} of {total} prices would be three times as high or low: {named}."),
-    Check(
+    FeedCheck("units_lost", 0.15, "refuse", "{count} of {total} units that are for sale are not in the file."),
+    FeedCheck("units_lost_warning", 0.08, "warn", "{count} of {total} units that are for sale are not in the file.", 3),
+    FeedCheck("rooftop_lost", 0.5, "refuse", "{rooftop}: {count} of {total} units would be lost."),
+    FeedCheck("vins_lost", 0.05, "refuse", "{count} of {total} units would lose their VIN."),
+    FeedCheck("stock_numbers_lost", 0.2, "refuse", "{count} of {total} units would lose their stock number."),
+    FeedCheck("prices_lost", 0.1, "refuse", "{count} of {total} units would lose their price."),
+    FeedCheck("photos_lost", 0.2, "refuse", "{count} of {total} units would lose photos: more than half of theirs."),
+    FeedCheck("values_lost", 0.2, "refuse", "{member}: {count} of {total} units would lose it."),
+    FeedCheck("details_lost", 0.2, "warn", "{member}: {count} of {total} units would lose it."),
+    FeedCheck("price_jumps", 0.05, "refuse", "{count} of {total} prices would be three times as high or low: {named}."),
+    FeedCheck(
         "price_jumps_warning", 0.0, "warn", "{count} of {total} prices would be three times as high or low: {named}.", 1
     ),
-    Check("prices_changed", 0.3, "warn", "{count} of {total} prices would change."),
-    Check("identities_changed", 0.05, "refuse", "{member}: {count} of {total} known units would get another value."),
-    Check("values_changed", 0.3, "warn", "{member}: {count} of {total} units would get another value."),
-    Check(
+    FeedCheck("prices_changed", 0.3, "warn", "{count} of {total} prices would change."),
+    FeedCheck(
+        "identities_changed", 0.05, "refuse", "{member}: {count} of {total} known units would get another value."
+    ),
+    FeedCheck("values_changed", 0.3, "warn", "{member}: {count} of {total} units would get another value."),
+    FeedCheck(
         "columns_missing",
         None,
         "refuse",
         "{member}: the last import had it in {columns}. The file has no such column.{new}",
         1,
     ),
-    Check(
+    FeedCheck(
         "details_missing",
         None,
         "warn",
         "{member}: the last import had it in {columns}. The file has no such column.{new}",
         1,
     ),
-    Check(
+    FeedCheck(
         "not_understood",
         0.3,
         "refuse",
         "{member}: {count} of {total} not understood, such as {example} on line {line}.",
     ),
-    Check(
+    FeedCheck(
         "details_not_understood",
         0.3,
         "warn",
         "{member}: {count} of {total} not understood, such as {example} on line {line}.",
     ),
-    Check("truncated", None, "refuse", "{reason}", 1),
-    Check(
+    FeedCheck("truncated", None, "refuse", "{reason}", 1),
+    FeedCheck(
         "line_end_missing",
         None,
         "warn",
         "The file does not end with a line end, so its last row may be cut.",
         1,
     ),
-    Check(
+    FeedCheck(
         "mixed_encodings",
         None,
         "warn",
         "{count} bytes are not UTF-8, the first on line {line}. They are read as Windows-1252.",
         1,
     ),
-    Check(
+    FeedCheck(
         "garbled_texts",
         0.05,
         "warn",
         "{count} texts in {total} rows have characters that were lost or decoded wrongly.",
         1,
     ),
-    Check("rows_refused", 0.1, "warn", "{count} of {total} rows name no unit."),
-    Check("rows_repeated", 0.2, "warn", "{count} of {total} rows repeat another row."),
-    Check("rooftops_unknown", 0.2, "warn", "{count} of {total} units name no rooftop of dealer.toml."),
-    Check("values_absent", 0.5, "warn", "{member}: {count} of {total} units have none."),
-    Check("implausible_values", 0.5, "warn", "{what}: {count} of {total}."),
+    FeedCheck("rows_refused", 0.1, "warn", "{count} of {total} rows name no unit."),
+    FeedCheck("rows_repeated", 0.2, "warn", "{count} of {total} rows repeat another row."),
+    FeedCheck("rooftops_unknown", 0.2, "warn", "{count} of {total} units name no rooftop of dealer.toml."),
+    FeedCheck("values_absent", 0.5, "warn", "{member}: {count} of {total} units have none."),
+    FeedCheck("implausible_values", 0.5, "warn", "{what}: {count} of {total}."),
 )
 """All checks, in the order of reports."""
 
-CHECK_BY_ID: Mapping[str, Check] = {check.id: check for check in CHECKS}
+CHECK_BY_ID: Mapping[str, FeedCheck] = {check.id: check for check in CHECKS}
 
 EVERY_CHECK = frozenset(CHECK_BY_ID)
 
@@ -122,11 +124,11 @@ class _Actions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     actions: dict[str, Action] = {}
 
-    def threshold(self, check: Check) -> float:
+    def threshold(self, check: FeedCheck) -> float:
         """The share of a check; 0 for one without a threshold."""
         return 0.0 if check.threshold is None else float(getattr(self, check.id))
 
-    def action(self, check: Check) -> Action:
+    def action(self, check: FeedCheck) -> Action:
         """What a check does when it finds something."""
         return self.actions.get(check.id, check.action)
 
@@ -146,7 +148,7 @@ else:
     """The thresholds and actions of the checks: `[checks]` of dealer.toml."""
 
 
-class Finding(Struct, frozen=True):
+class FeedFinding(Struct, frozen=True):
     """What a check found. `action` is `warn`, or `refuse` if nobody accepted it. `sentence` is for people."""
 
     check: str
@@ -154,13 +156,13 @@ class Finding(Struct, frozen=True):
     sentence: str
 
 
-class Judge:
+class CheckRun:
     """Collects the findings of checks. Refusals of checks in `accepted` become warnings."""
 
     def __init__(self, settings: FeedChecks, accepted: Collection[str] = ()) -> None:
         self._settings = settings
         self._accepted = accepted
-        self._findings: list[Finding] = []
+        self._findings: list[FeedFinding] = []
 
     def share(self, check_id: str, count: int, total: int, **words: object) -> None:
         """Adds a finding if `count` of `total` is more than the check allows."""
@@ -175,10 +177,10 @@ class Judge:
         if action == "refuse" and check_id in self._accepted:
             action = "warn"
         if action != "off":
-            self._findings.append(Finding(check_id, action, check.sentence.format(**words)))
+            self._findings.append(FeedFinding(check_id, action, check.sentence.format(**words)))
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[FeedFinding, ...]:
         """The findings in the order of `CHECKS`. A warning that a refusal repeats is left out."""
         order = list(CHECK_BY_ID)
         refused = {finding.sentence for finding in self._findings if finding.action == "refuse"}
@@ -187,6 +189,6 @@ class Judge:
         return tuple(sorted(unique.values(), key=lambda found: order.index(found.check)))
 
 
-def refusals(findings: Collection[Finding]) -> list[Finding]:
+def refusals(findings: Collection[FeedFinding]) -> list[FeedFinding]:
     """The findings that refuse the feed."""
     return [finding for finding in findings if finding.action == "refuse"]

@@ -1,4 +1,4 @@
-"""Counts what the checks of a feed judge: values of the file, and differences from the stock. Pure."""
+"""Counts what the checks of a feed compare: values of the file, and differences from the stock. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct
 
-from dealer_agent.inventory.feeds.checks import Finding, Judge
-from dealer_agent.inventory.feeds.feed import Feed
+from dealer_agent.inventory.feeds.checks import CheckRun, FeedFinding
+from dealer_agent.inventory.feeds.feed import ParsedFeed
 from dealer_agent.inventory.listing import Unit
 
 ESSENTIAL = (
@@ -60,7 +60,7 @@ class FeedShape(Struct, frozen=True):
     line_end: bool = False
 
 
-def shape_of(feed: Feed) -> FeedShape:
+def shape_of(feed: ParsedFeed) -> FeedShape:
     """The shape of a file. In JSON, only members that at least half of the records have are columns."""
     least = feed.rows / 2 if feed.delimiter is None else 1
     columns = {name: use.columns for name, use in feed.columns.items() if use.filled and use.filled >= least}
@@ -86,16 +86,16 @@ class FileCounts:
         if isinstance(unit.make, str) and isinstance(unit.model, str):
             self._makes.add(unit.make)
             self._models.add(unit.model)
-        self._judge_years(unit)
+        self._check_years(unit)
         if unit.vehicle_type in (UNSET, "car"):
-            self._judge_car(unit)
+            self._check_car(unit)
 
-    def _judge_years(self, unit: Unit) -> None:
+    def _check_years(self, unit: Unit) -> None:
         if isinstance(unit.year, int) and isinstance(unit.vin, str) and len(unit.vin) == 17 and unit.year > 1980:
             is_odd = _YEAR_CODES.get(unit.vin[9]) != (unit.year - 1980) % 30
             self._count("Years that are not the year in the VIN", is_odd)
 
-    def _judge_car(self, unit: Unit) -> None:
+    def _check_car(self, unit: Unit) -> None:
         is_new = unit.condition == "new"
         cars = "new cars" if is_new else "used cars"
         if isinstance(unit.selling_price, int):
@@ -114,16 +114,16 @@ class FileCounts:
         """The share of the units that have a value of a member."""
         return self._filled[_COMPARED.index(member)] / self.units if self.units else 0.0
 
-    def judge(self, judge: Judge) -> None:
+    def check(self, check_run: CheckRun) -> None:
         """The findings of a file that has little to be compared with."""
         units = round(self.units * self._scale)
         for member in _EXPECTED:
-            judge.share("values_absent", round(units * (1 - self.share(member))), units, member=member)
+            check_run.share("values_absent", round(units * (1 - self.share(member))), units, member=member)
         for what, (count, total) in self._odd.items():
-            judge.share("implausible_values", round(count * self._scale), round(total * self._scale), what=what)
+            check_run.share("implausible_values", round(count * self._scale), round(total * self._scale), what=what)
         if len(self._makes) > max(5, len(self._models)):
             both = {"count": f"{len(self._makes):,} makes", "total": f"{len(self._models):,} models"}
-            judge.found("implausible_values", what="Makes and models that seem to be swapped", **both)
+            check_run.found("implausible_values", what="Makes and models that seem to be swapped", **both)
 
 
 class Comparison:
@@ -167,7 +167,7 @@ class Comparison:
             if len(self._named) < _NAMED:
                 self._named.append(f"{new.vin or new.stock} ${before:,} to ${after:,}")
 
-    def judge(self, judge: Judge, file: FileCounts, unchanged: int, scale: float) -> None:
+    def check(self, check_run: CheckRun, file: FileCounts, unchanged: int, scale: float) -> None:
         """The findings. `unchanged` units were not compared. Of the others, one in `scale` was."""
 
         def numbers(member: str, counts: list[int]) -> tuple[int, int]:
@@ -178,20 +178,20 @@ class Comparison:
 
         for member in _COMPARED:
             own = _OWN_CHECK.get(member) or ("values_lost" if member in ESSENTIAL else "details_lost")
-            judge.share(own, *numbers(member, self._lost), member=member)
+            check_run.share(own, *numbers(member, self._lost), member=member)
             if member in _IDENTITY:
-                judge.share("identities_changed", *numbers(member, self._changed), member=member)
+                check_run.share("identities_changed", *numbers(member, self._changed), member=member)
             elif member not in _REWRITTEN:
-                judge.share("values_changed", *numbers(member, self._changed), member=member)
+                check_run.share("values_changed", *numbers(member, self._changed), member=member)
         changed, priced = numbers("selling_price", self._changed)
-        judge.share("prices_changed", changed, priced)
+        check_run.share("prices_changed", changed, priced)
         named = ", ".join(self._named) + (", ..." if self._jumps > _NAMED else "")
         for check in ("price_jumps", "price_jumps_warning"):
-            judge.share(check, round(self._jumps * scale), priced, named=named)
+            check_run.share(check, round(self._jumps * scale), priced, named=named)
         all_units = round(self.units * scale) + unchanged
-        judge.share("identities_changed", round(self._renewed * scale), all_units, member="condition, used to new")
-        judge.share("values_changed", round(self._moved * scale), all_units, member="rooftop")
-        judge.share("garbled_texts", round(self._garbled * scale), all_units)
+        check_run.share("identities_changed", round(self._renewed * scale), all_units, member="condition, used to new")
+        check_run.share("values_changed", round(self._moved * scale), all_units, member="rooftop")
+        check_run.share("garbled_texts", round(self._garbled * scale), all_units)
 
 
 def _text_of(unit: Unit) -> str:
@@ -217,55 +217,55 @@ class StockChange(NamedTuple):
 
 
 def check_feed(
-    judge: Judge,
-    feed: Feed,
+    check_run: CheckRun,
+    feed: ParsedFeed,
     file: FileCounts,
     change: StockChange,
     *,
     last: FeedShape | None,
     unknown_rooftops: int,
-) -> tuple[Finding, ...]:
+) -> tuple[FeedFinding, ...]:
     """All findings about a feed. `last` is the shape of the previous file of the same rooftops, if there is one.
 
     `unknown_rooftops` units name no rooftop of the dealer.
     """
     for check in ("units_lost", "units_lost_warning"):
-        judge.share(check, change.sold, change.for_sale)
+        check_run.share(check, change.sold, change.for_sale)
     for rooftop, before in change.rooftops.items():
-        judge.share("rooftop_lost", before - change.rooftops_after.get(rooftop, 0), before, rooftop=rooftop)
-    change.comparison.judge(judge, file, change.unchanged, change.scale)
+        check_run.share("rooftop_lost", before - change.rooftops_after.get(rooftop, 0), before, rooftop=rooftop)
+    change.comparison.check(check_run, file, change.unchanged, change.scale)
     if change.changed + change.unchanged < change.after * _FEWEST_COMPARED:
-        file.judge(judge)
-    _check_columns(judge, feed, last)
-    _check_signs(judge, feed, last)
-    judge.share("rows_refused", feed.counts.refused, feed.rows)
-    judge.share("rows_repeated", feed.repeats, feed.rows)
-    judge.share("rooftops_unknown", unknown_rooftops, change.after)
-    return judge.findings
+        file.check(check_run)
+    _check_columns(check_run, feed, last)
+    _check_signs(check_run, feed, last)
+    check_run.share("rows_refused", feed.counts.refused, feed.rows)
+    check_run.share("rows_repeated", feed.repeats, feed.rows)
+    check_run.share("rooftops_unknown", unknown_rooftops, change.after)
+    return check_run.findings
 
 
-def _check_columns(judge: Judge, feed: Feed, last: FeedShape | None) -> None:
+def _check_columns(check_run: CheckRun, feed: ParsedFeed, last: FeedShape | None) -> None:
     for member, use in feed.columns.items():
         check = "not_understood" if member in ESSENTIAL else "details_not_understood"
         words = {"member": member, "example": repr(use.example), "line": use.line}
-        judge.share(check, use.misread, use.filled, **words)
+        check_run.share(check, use.misread, use.filled, **words)
     new = _some(feed.columns_not_understood)
     for member, columns in () if last is None else last.columns.items():
         if member not in feed.columns:
             check = "columns_missing" if member in ESSENTIAL else "details_missing"
             hint = f" Columns that are not understood: {new}." if new else ""
-            judge.found(check, member=member, columns=_some(columns), new=hint)
+            check_run.found(check, member=member, columns=_some(columns), new=hint)
 
 
-def _check_signs(judge: Judge, feed: Feed, last: FeedShape | None) -> None:
+def _check_signs(check_run: CheckRun, feed: ParsedFeed, last: FeedShape | None) -> None:
     signs = feed.signs
     if signs.truncated:
-        judge.found("truncated", reason=signs.truncated)
+        check_run.found("truncated", reason=signs.truncated)
     elif not signs.line_end and feed.delimiter is not None and (last is None or last.line_end):
-        judge.found("line_end_missing")
+        check_run.found("line_end_missing")
     if signs.stray_bytes:
-        judge.found("mixed_encodings", count=f"{signs.stray_bytes:,}", line=signs.stray_line)
-    judge.share("garbled_texts", signs.garbled, feed.rows)
+        check_run.found("mixed_encodings", count=f"{signs.stray_bytes:,}", line=signs.stray_line)
+    check_run.share("garbled_texts", signs.garbled, feed.rows)
 
 
 def _some(names: Iterable[str], most: int = 5) -> str:

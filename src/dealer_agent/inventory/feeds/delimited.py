@@ -20,7 +20,7 @@ _RUNAWAY_LINES = 3
 _AFTER_THE_END = "end"
 
 
-class Row(NamedTuple):
+class DelimitedRow(NamedTuple):
     """A row: its first line, its cells, and its number of lines. `error` is the reason why it cannot be read."""
 
     line: int
@@ -30,14 +30,14 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class DelimitedTable:
     """A delimited file. `header` are the names of the columns, and `rows` are the rows below the header."""
 
     layout: Layout
     delimiter: str
     columns: Columns
     header: tuple[str, ...]
-    rows: Iterator[Row]
+    rows: Iterator[DelimitedRow]
 
     @property
     def width(self) -> int:
@@ -61,7 +61,7 @@ def _unclosed(line: int) -> FeedError:
     )
 
 
-def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
+def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[DelimitedRow]:
     """The rows that are not blank. With `literal`, quotes count only if they enclose a whole cell.
 
     Raises FeedError for a quotation mark that is not closed, for a line that is too long, and for too many rows.
@@ -95,7 +95,9 @@ def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
         except csv.Error:
             if reader.line_num > line:
                 raise _unclosed(line) from None
-            yield Row(line, [], error=f"A cell has more than {MOST_CELL:,} characters; is a quotation mark missing?")
+            yield DelimitedRow(
+                line, [], error=f"A cell has more than {MOST_CELL:,} characters; is a quotation mark missing?"
+            )
             continue
         if have_ended:
             if cells == [_AFTER_THE_END]:
@@ -104,7 +106,9 @@ def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
         if number > MOST_ROWS:
             raise FeedError(f"A file may have at most {MOST_ROWS:,} rows. Export the units for sale only.")
         if any(cell.strip() for cell in cells):
-            yield Row(line, [_unquoted(cell) for cell in cells] if literal else cells, reader.line_num - line + 1)
+            yield DelimitedRow(
+                line, [_unquoted(cell) for cell in cells] if literal else cells, reader.line_num - line + 1
+            )
 
 
 def _has_literal_quotes(head: str, delimiter: str) -> bool:
@@ -136,7 +140,9 @@ def _header_fits(names: list[str], layout: Layout | None, more: Mapping[str, str
     return columns.understood if columns.names_units and columns.understood > 1 else 0
 
 
-def read_table(feed: Opener, encoding: str, head: str, layout_name: str | None, columns: Mapping[str, str]) -> Table:
+def read_table(
+    feed: Opener, encoding: str, head: str, layout_name: str | None, columns: Mapping[str, str]
+) -> DelimitedTable:
     """The delimiter, the layout and the rows of a file. `head` is the start of its text.
 
     `columns` are those of `layouts.with_columns`.
@@ -169,10 +175,10 @@ def read_table(feed: Opener, encoding: str, head: str, layout_name: str | None, 
     _check_quotes(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
     rows = _rows(open_text(feed, encoding), delimiter, literal=literal)
     below = islice(rows, 1 if fits[delimiter] else 0, None)
-    return Table(layout, delimiter, understand(header, layout), tuple(header), below)
+    return DelimitedTable(layout, delimiter, understand(header, layout), tuple(header), below)
 
 
-def _check_quotes(rows: Iterator[Row], delimiter: str, width: int) -> None:
+def _check_quotes(rows: Iterator[DelimitedRow], delimiter: str, width: int) -> None:
     """Reads all rows. Raises FeedError for a cell that contains rows: its quotation mark is not closed."""
     for row in rows:
         if row.lines > _RUNAWAY_LINES and any(_is_runaway(cell, delimiter, width) for cell in row.cells):
@@ -186,13 +192,13 @@ def _is_runaway(cell: str, delimiter: str, width: int) -> bool:
     return sum(line.count(delimiter) >= width - 1 for line in inside) > len(inside) / 2
 
 
-def cells_of(row: Row, table: Table) -> tuple[dict[str, list[str]], str | None]:
-    """The cells of a readable row by field, and a remark if the row is longer or shorter than the header."""
+def cells_of(row: DelimitedRow, table: DelimitedTable) -> tuple[dict[str, list[str]], str | None]:
+    """The cells of a readable row by field, and a problem if the row is longer or shorter than the header."""
     present = len(row.cells)
-    remark = None
+    row_problem = None
     if present < table.width:
-        remark = f"The row has {present} cells where the header has {table.width}; the rest is absent."
+        row_problem = f"The row has {present} cells where the header has {table.width}; the rest is absent."
     elif any(cell.strip() for cell in row.cells[table.width :]):
-        remark = f"The row has {present} cells where the header has {table.width}; the last are not read."
+        row_problem = f"The row has {present} cells where the header has {table.width}; the last are not read."
     fields = table.columns.fields.items()
-    return {field: [row.cells[index] for index in indices if index < present] for field, indices in fields}, remark
+    return {field: [row.cells[index] for index in indices if index < present] for field, indices in fields}, row_problem

@@ -56,7 +56,7 @@ class FeedRow(NamedTuple):
     unit: Unit
 
 
-class Remark(NamedTuple):
+class RowProblem(NamedTuple):
     """A sentence about a row. `identifier` is the row's VIN, else its stock number."""
 
     line: int
@@ -99,8 +99,8 @@ class Signs(NamedTuple):
     garbled: int = 0
 
 
-class Counts(NamedTuple):
-    """The number of remarks of each kind."""
+class RowCounts(NamedTuple):
+    """The number of problems of each kind."""
 
     refused: int
     sold: int
@@ -154,11 +154,11 @@ _from_json = msgspec.json.Decoder(Unit)
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class ParsedFeed:
     """A feed that was read. No two of its units have the same VIN.
 
     `rows` counts all rows that are not blank: units, refused and sold rows, and rows that a later row with the same VIN
-    replaced. `delimiter` is None for JSON. The lists of remarks and columns have at most `MOST_REPORTED` entries.
+    replaced. `delimiter` is None for JSON. The lists of problems and columns have at most `MOST_REPORTED` entries.
     `counts` has the full numbers. `columns` are those of each member.
     """
 
@@ -166,11 +166,11 @@ class Feed:
     encoding: str
     delimiter: str | None
     rows: int
-    counts: Counts
+    counts: RowCounts
     units: Units
-    refused: tuple[Remark, ...]
-    sold: tuple[Remark, ...]
-    warnings: tuple[Remark, ...]
+    refused: tuple[RowProblem, ...]
+    sold: tuple[RowProblem, ...]
+    warnings: tuple[RowProblem, ...]
     repeated_vins: tuple[Repeat, ...]
     columns: Mapping[str, ColumnUse]
     columns_not_understood: tuple[str, ...]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import fields as struct_fields
 
+from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.feeds.feed import (
     DEEPEST,
     MOST_JSON_VALUES,
@@ -23,7 +24,6 @@ from dealer_agent.inventory.feeds.feed import (
 from dealer_agent.inventory.feeds.layouts import CANONICAL, LAYOUTS, is_withheld
 from dealer_agent.inventory.feeds.values import dollars, line, prose
 from dealer_agent.inventory.listing import Unit
-from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.vehicle import Fee, Scalar, Vehicle
 
 _LISTS = (
@@ -278,12 +278,12 @@ def _scalars(members: dict[str, Any]) -> dict[str, Scalar]:
 
 
 def ready_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The unit's `fees`, `other_attributes` and `extras`, and remarks about values that cannot be read.
+    """The unit's `fees`, `other_attributes` and `extras`, and problems about values that cannot be read.
 
     `extras` are the scalar members whose names the protocol does not define.
     """
     found: dict[str, Any] = {}
-    remarks: list[str] = []
+    row_problems: list[str] = []
     others = members.get("other_attributes")
     if isinstance(others, dict) and (kept := _scalars(others)):
         found["other_attributes"] = kept
@@ -293,10 +293,10 @@ def ready_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if "fees" in members and members["fees"] is not None:
         fees = _fees(members["fees"])
         if fees is None:
-            remarks.append("fees: not understood; give a list of {name, amount} in whole dollars.")
+            row_problems.append("fees: not understood; give a list of {name, amount} in whole dollars.")
         else:
             found["fees"] = fees
-    return found, remarks
+    return found, row_problems
 
 
 def _fees(value: object) -> tuple[Fee, ...] | None:

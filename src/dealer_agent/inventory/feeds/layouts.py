@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.feeds.feed import FeedError
-from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.vehicle import FIELDS
 
 Kind = Literal["delimited", "json"]

@@ -19,7 +19,7 @@ from dealer_agent.inventory.feeds.decoding import (
     stray_bytes,
     survey,
 )
-from dealer_agent.inventory.feeds.delimited import Row, Table, cells_of, read_table
+from dealer_agent.inventory.feeds.delimited import DelimitedRow, DelimitedTable, cells_of, read_table
 from dealer_agent.inventory.feeds.feed import (
     MOST_CELL,
     MOST_FILE_MIB,
@@ -27,17 +27,17 @@ from dealer_agent.inventory.feeds.feed import (
     MOST_REPORTED,
     MOST_ROWS_WITHOUT_UNIT,
     ColumnUse,
-    Counts,
-    Feed,
     FeedError,
-    Remark,
+    ParsedFeed,
     Repeat,
+    RowCounts,
+    RowProblem,
     Signs,
     Units,
 )
 from dealer_agent.inventory.feeds.json_records import Record, flattened, is_cut, read_records, ready_members
 from dealer_agent.inventory.feeds.layouts import Columns, Layout, layout_of, named_layout, understand
-from dealer_agent.inventory.feeds.units import Reading, read_unit
+from dealer_agent.inventory.feeds.units import ParsedRow, read_unit
 
 Progress = Callable[[int, int], None]
 
@@ -46,7 +46,7 @@ _STEP = 500
 _SAMPLE = 200
 """The number of records by which a JSON layout is recognised."""
 _MOST_MISREAD = 3
-"""If more values of a member are not understood, one remark counts them."""
+"""If more values of a member are not understood, one problem counts them."""
 _MOST_PATTERNS = 1_000
 """The most kinds of rows that are counted at a time. Rows with values of the same members are of one kind."""
 _MOST_NAMES = 100
@@ -56,15 +56,15 @@ _USUALLY_SHORT = 0.05
 
 
 @dataclass(slots=True)
-class _Remarks:
-    first: list[Remark] = field(default_factory=list)
+class _RowProblems:
+    first: list[RowProblem] = field(default_factory=list)
     count: int = 0
     most: int = MOST_REPORTED
 
-    def add(self, remark: Remark) -> None:
+    def add(self, row_problem: RowProblem) -> None:
         self.count += 1
         if self.count <= self.most:
-            self.first.append(remark)
+            self.first.append(row_problem)
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class _Misread:
 
     line: int
     example: str
-    remarks: _Remarks = field(default_factory=lambda: _Remarks(most=_MOST_MISREAD))
+    row_problems: _RowProblems = field(default_factory=lambda: _RowProblems(most=_MOST_MISREAD))
 
 
 class _Named(NamedTuple):
@@ -95,32 +95,32 @@ class _Tally:
         # The number of the unit, or the line of a row of a sold unit as a negative number.
         self.outcomes: dict[str, int] = {}
         self.earlier: dict[str, list[int]] = {}
-        self.refused = _Remarks()
-        self.warnings = _Remarks()
+        self.refused = _RowProblems()
+        self.warnings = _RowProblems()
         self.filled: Counter[str] = Counter()
         # The rows by their members with values: rows are mostly alike, and counting each member takes time.
         self._filled: defaultdict[tuple[str, ...], int] = defaultdict(int)
         self.misread: dict[str, _Misread] = {}
 
-    def add(self, line: int, reading: Reading, done: int) -> None:
+    def add(self, line: int, reading: ParsedRow, done: int) -> None:
         self._add(line, reading)
         if self.on_progress is not None and self.rows % _STEP == 0:
             self.on_progress(done, self.total)
 
-    def _add(self, line: int, reading: Reading) -> None:
+    def _add(self, line: int, reading: ParsedRow) -> None:
         self.rows += 1
-        for text in reading.remarks:
-            self.warnings.add(Remark(line, reading.identifier, text))
+        for text in reading.row_problems:
+            self.warnings.add(RowProblem(line, reading.identifier, text))
         self._filled[reading.filled] += 1
         if len(self._filled) > _MOST_PATTERNS:
             self._add_up_filled()
         for member, (example, text) in reading.misread.items():
             found = self.misread.setdefault(member, _Misread(line, example))
-            found.remarks.add(Remark(line, reading.identifier, text))
+            found.row_problems.add(RowProblem(line, reading.identifier, text))
         key = reading.identifier
         if key is None:
             assert reading.refused is not None, "a row without an identifier is refused with a reason"
-            self.refused.add(Remark(line, None, reading.refused))
+            self.refused.add(RowProblem(line, None, reading.refused))
             if self.rows == MOST_ROWS_WITHOUT_UNIT and not self.outcomes:
                 first = self.refused.first[0]
                 raise FeedError(
@@ -143,23 +143,23 @@ class _Tally:
     def line(self, outcome: int) -> int:
         return -outcome if outcome < 0 else self.units.line(outcome)
 
-    def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: "_Named", signs: Signs) -> Feed:
+    def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: "_Named", signs: Signs) -> ParsedFeed:
         if self.on_progress is not None:
             self.on_progress(self.total, self.total)
         self._add_up_filled()
         self.units.keep(outcome for outcome in self.outcomes.values() if outcome >= 0)
-        sold = _Remarks()
+        sold = _RowProblems()
         for key, outcome in self.outcomes.items():
             if outcome < 0:
-                sold.add(Remark(-outcome, key, "The row says that the unit is sold."))
+                sold.add(RowProblem(-outcome, key, "The row says that the unit is sold."))
         warnings = self._warnings()
-        return Feed(
+        return ParsedFeed(
             layout=layout.name,
             encoding=encoding.removesuffix("-sig"),
             delimiter=delimiter,
             rows=self.rows,
             units=self.units,
-            counts=Counts(self.refused.count, sold.count, warnings.count, len(self.earlier)),
+            counts=RowCounts(self.refused.count, sold.count, warnings.count, len(self.earlier)),
             refused=tuple(self.refused.first),
             sold=tuple(sold.first),
             warnings=tuple(warnings.first),
@@ -177,22 +177,24 @@ class _Tally:
         found = self.misread.get(member)
         if found is None:
             return ColumnUse(columns, self.filled[member])
-        return ColumnUse(columns, self.filled[member], found.remarks.count, found.line, found.example)
+        return ColumnUse(columns, self.filled[member], found.row_problems.count, found.line, found.example)
 
-    def _warnings(self) -> _Remarks:
+    def _warnings(self) -> _RowProblems:
         """All warnings, in the order of their lines. Many values of a member that are not understood are one line."""
         listed = list(self.warnings.first)
         count = self.warnings.count
         for member, found in self.misread.items():
-            misread = found.remarks.count
+            misread = found.row_problems.count
             if misread > _MOST_MISREAD:
                 of = f"{misread:,} of {self.filled[member]:,}"
-                listed.append(Remark(found.line, None, f"{member}: {of} not understood, such as {found.example!r}."))
+                listed.append(
+                    RowProblem(found.line, None, f"{member}: {of} not understood, such as {found.example!r}.")
+                )
                 count += 1
             else:
-                listed.extend(found.remarks.first)
+                listed.extend(found.row_problems.first)
                 count += misread
-        return _Remarks(sorted(listed, key=itemgetter(0))[:MOST_REPORTED], count)
+        return _RowProblems(sorted(listed, key=itemgetter(0))[:MOST_REPORTED], count)
 
 
 def read_feed(
@@ -202,7 +204,7 @@ def read_feed(
     columns: Mapping[str, str] = {},
     on_progress: Progress | None = None,
     spool: BinaryIO | None = None,
-) -> Feed:
+) -> ParsedFeed:
     """Reads an inventory file. The layout is recognised from it, unless `layout` is one of `LAYOUT_NAMES`.
 
     `columns` are columns that no layout knows, each with the member of the canonical layout that it gives.
@@ -234,23 +236,23 @@ def _read_delimited(
     layout_name: str | None,
     more: Mapping[str, str],
     on_progress: Progress | None,
-) -> Feed:
+) -> ParsedFeed:
     table = read_table(feed, encoding, head, layout_name, more)
     seen = survey(feed, encoding)
     tally = _Tally(units, on_progress, seen.lines + 1)
     header = list(table.header)
-    last: Row | None = None
+    last: DelimitedRow | None = None
     short = 0
     for row in table.rows:
         if row.error is not None:
-            reading = Reading(refused=row.error)
+            reading = ParsedRow(refused=row.error)
         elif row.cells == header:
-            reading = Reading(refused="The row repeats the header.")
+            reading = ParsedRow(refused="The row repeats the header.")
         else:
-            cells, remark = cells_of(row, table)
+            cells, row_problem = cells_of(row, table)
             reading = read_unit(cells, table.layout)
-            if remark is not None:
-                reading.remarks.append(remark)
+            if row_problem is not None:
+                reading.row_problems.append(row_problem)
                 short += len(row.cells) < table.width
         tally.add(row.line, reading, done=row.line)
         last = row
@@ -260,7 +262,7 @@ def _read_delimited(
     return tally.feed(table.layout, encoding, table.delimiter, named_columns, _signs(feed, encoding, seen, end))
 
 
-def _cut(last: Row, table: Table) -> str:
+def _cut(last: DelimitedRow, table: DelimitedTable) -> str:
     """The sentence about a file that ends inside a row."""
     present = len(last.cells)
     if last.error is not None or present >= table.width:
@@ -290,7 +292,7 @@ def _read_json(
     layout_name: str | None,
     more: Mapping[str, str],
     on_progress: Progress | None,
-) -> Feed:
+) -> ParsedFeed:
     records = read_records(text)
     paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
     layout = layout_of(list(paths), "json", named_layout(layout_name, "json") if layout_name else None, more)
@@ -321,24 +323,24 @@ class _RecordReader:
                 known.update((names[index], None) for index in found)
         return columns
 
-    def read(self, record: Record) -> Reading:
+    def read(self, record: Record) -> ParsedRow:
         if record.error is not None:
-            return Reading(refused=record.error)
+            return ParsedRow(refused=record.error)
         paths = flattened(record.members, self.withheld)
         long = next((name for name, texts in paths.items() for text in texts if len(text) > MOST_CELL), None)
         if long is not None:
-            return Reading(refused=f"{long[:100]} has more than {MOST_CELL:,} characters.")
+            return ParsedRow(refused=f"{long[:100]} has more than {MOST_CELL:,} characters.")
         names = tuple(paths)
         columns = self._columns_of(names)
         fields = columns.fields.items()
         cells = {field: [text for index in found for text in paths[names[index]]] for field, found in fields}
         ready: dict[str, Any] = {}
-        remarks: list[str] = []
+        row_problems: list[str] = []
         passed: set[str] = set()
         if self.layout.passes_extras:
-            ready, remarks = ready_members(record.members)
+            ready, row_problems = ready_members(record.members)
             passed = {"fees", "other_attributes", *ready.get("extras", ())}
         self.unread.update((name, None) for name in columns.not_understood if name.partition(".")[0] not in passed)
         reading = read_unit(cells, self.layout, ready)
-        reading.remarks.extend(remarks)
+        reading.row_problems.extend(row_problems)
         return reading

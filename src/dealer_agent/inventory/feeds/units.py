@@ -1,6 +1,6 @@
 """The cells of one row to one unit. Pure functions.
 
-A cell that cannot be parsed counts as absent, and a remark reports it. No cell raises an error.
+A cell that cannot be parsed counts as absent, and a problem reports it. No cell raises an error.
 """
 
 import re
@@ -10,12 +10,12 @@ from typing import Any
 
 from vininfo import Vin
 
+from dealer_agent.inventory.canonical_words.tables import canonical, known
+from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.feeds import values
 from dealer_agent.inventory.feeds.layouts import FEEDS, Layout
 from dealer_agent.inventory.feeds.values import is_absent, line, prose
 from dealer_agent.inventory.listing import Unit
-from dealer_agent.inventory.vocabulary.tables import canonical, known
-from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.vehicle_field import CellParser, Feed
 
 Cells = dict[str, list[str]]
@@ -27,18 +27,18 @@ _ROOFTOP_HINTS = 8
 
 
 @dataclass(slots=True)
-class Reading:
-    """The result for one row, and remarks for the report.
+class ParsedRow:
+    """The result for one row, and problems for the report.
 
-    `filled` are the members with a value. `misread` has those whose value is not understood: the value, and a remark. A
-    row that identifies no unit has `refused` and no `identifier`. A row of a sold unit has an `identifier` and no
+    `filled` are the members with a value. `misread` has those whose value is not understood: the value, and a problem.
+    A row that identifies no unit has `refused` and no `identifier`. A row of a sold unit has an `identifier` and no
     `unit`.
     """
 
     identifier: str | None = None
     unit: Unit | None = None
     refused: str | None = None
-    remarks: list[str] = field(default_factory=list)
+    row_problems: list[str] = field(default_factory=list)
     filled: tuple[str, ...] = ()
     misread: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -71,7 +71,7 @@ class _RowParser:
             if texts:
                 self.cells[name] = texts
         self.members: dict[str, Any] = {}
-        self.remarks: list[str] = []
+        self.row_problems: list[str] = []
         self.misread: dict[str, tuple[str, str]] = {}
         self.is_sold = False
 
@@ -132,7 +132,7 @@ class _RowParser:
                 self.keep(member, size or None)
 
     def vin(self, member: str, _: Feed) -> None:
-        """A text with the shape of a VIN. A failing check digit is only a remark, because real units have them."""
+        """A text with the shape of a VIN. A failing check digit is only a problem, because real units have them."""
         text = self.text(member, 60)
         vin = fold(text).upper()
         if not vin:
@@ -141,7 +141,7 @@ class _RowParser:
         is_old = year < _FIRST_YEAR_OF_VINS or self.members.get("vehicle_type") == "other"
         if values.VIN_SHAPE.fullmatch(vin):
             if year >= _FIRST_YEAR_OF_VINS and not Vin(vin).verify_checksum():
-                self.remarks.append("The VIN's check digit fails; the VIN is kept as it is.")
+                self.row_problems.append("The VIN's check digit fails; the VIN is kept as it is.")
             self.keep(member, vin)
         elif is_old and _OLD_VIN_SHAPE.fullmatch(vin):
             self.keep(member, vin)
@@ -188,7 +188,7 @@ class _RowParser:
         photos, refused = values.photos(self.cells.get(member, []))
         self.keep(member, tuple(photos))
         if refused:
-            self.remarks.append(f"photos: {refused} not an http or https address; left out.")
+            self.row_problems.append(f"photos: {refused} not an http or https address; left out.")
 
     def features(self, member: str, _: Feed) -> None:
         self.keep(member, tuple(values.features(self.cells.get(member, []))))
@@ -252,12 +252,14 @@ DESCRIBE = _steps(
 )
 
 
-def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None) -> Reading:
+def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None) -> ParsedRow:
     """The unit of a row's cells. `ready` are members that need no parsing: fees, other_attributes, extras."""
     row = _RowParser(cells, layout)
     row.read(IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
-    reading = Reading(identifier=identifier, remarks=row.remarks, filled=tuple(row.cells), misread=row.misread)
+    reading = ParsedRow(
+        identifier=identifier, row_problems=row.row_problems, filled=tuple(row.cells), misread=row.misread
+    )
     if identifier is None:
         said = row.text("vin", 40)
         reading.refused = (

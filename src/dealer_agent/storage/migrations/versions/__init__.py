@@ -1,1 +1,1 @@
-"""One file for each schema revision."""
+"""One file for each schema version."""

@@ -29,10 +29,10 @@ SQLITE_TRIGGERS = (
     END
     """,
     """
-    CREATE TRIGGER revisions_changed AFTER UPDATE OF stock_revision, token_revision, settings_revision ON revisions
-    WHEN NEW.stock_revision <> OLD.stock_revision
-        OR NEW.token_revision <> OLD.token_revision
-        OR NEW.settings_revision <> OLD.settings_revision
+    CREATE TRIGGER revisions_changed AFTER UPDATE OF stock_counter, token_counter, settings_counter ON revisions
+    WHEN NEW.stock_counter <> OLD.stock_counter
+        OR NEW.token_counter <> OLD.token_counter
+        OR NEW.settings_counter <> OLD.settings_counter
     BEGIN
         UPDATE revisions SET changed_at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
         WHERE dealer_id = NEW.dealer_id;
@@ -217,8 +217,8 @@ def _make_tables_of_installations() -> None:
     _table(
         "revisions",
         "",
-        numbers="stock_revision token_revision settings_revision changed_at",
-        defaults={"settings_revision": "0", "changed_at": "0"},
+        numbers="stock_counter token_counter settings_counter changed_at",
+        defaults={"settings_counter": "0", "changed_at": "0"},
     )
     op.create_index("ix_revisions_changed_at_dealer_id", "revisions", ["changed_at", "dealer_id"])
     _table(

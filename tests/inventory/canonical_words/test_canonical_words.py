@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.inventory.vocabulary.tables import Table, canonical, known, value_key, wanted_keys
-from dealer_agent.inventory.vocabulary.text import fold, words
+from dealer_agent.inventory.canonical_words.tables import WordTable, canonical, known, value_key, wanted_keys
+from dealer_agent.inventory.canonical_words.text import fold, words
 
 SPELLINGS: list[tuple[str, str, tuple[str, ...]]] = [
     (
@@ -201,4 +201,4 @@ def test_a_canonical_word_is_its_own_canonical_word(field: str, text: str) -> No
 
 def test_a_table_refuses_one_spelling_for_two_words_and_names_both() -> None:
     with pytest.raises(ValueError, match="'Estate' is spelled under 'wagon' and 'van'"):
-        Table({"wagon": ("estate",), "van": ("Estate",)})
+        WordTable({"wagon": ("estate",), "van": ("Estate",)})

@@ -1,11 +1,12 @@
 """The checks of a request to a skill, in their order (docs/protocol.md#order-of-checks).
 
-A gate is one function. It checks one thing, and raises ProtocolError to refuse the request. `HEAD_GATES`, `BODY_GATES`
-and `REQUEST_GATES` at the end of this module are the order. Between them, a request over ASGI waits for its body, and
-then for its turn in the queue of the process. The fast path waits for nothing and calls `pass_all_gates`. Consent and
-business rules come last: they are checked in the transaction that stores a lead (`lead_intake`).
+A guard is one function. It checks one thing, and raises ProtocolError to refuse the request. `HEAD_GUARDS`,
+`BODY_GUARDS` and `REQUEST_GUARDS` at the end of this module are the order. Between them, a request over ASGI waits for
+its body, and then for its turn in the queue of the process. The fast path waits for nothing and calls
+`pass_all_guards`. Consent and business rules come last: they are checked in the transaction that stores a lead
+(`lead_intake`).
 
-If machines share their rate limits, a gate only notes what it counts. `pass_gates` then waits for the shared store.
+If machines share their rate limits, a guard only notes what it counts. `pass_guards` then waits for the shared store.
 """
 
 import re
@@ -62,10 +63,10 @@ class Count(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class IncomingRequest:
-    """A POST to a binding: what arrived, and what the gates have found out.
+    """A POST to a binding: what arrived, and what the guards have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
-    reply, of its error and of its log line. `uncounted` waits for the shared store. `span` is open if traces are on.
+    response, of its error and of its log line. `uncounted` waits for the shared store. `span` is open if traces are on.
     """
 
     binding: Binding
@@ -113,7 +114,7 @@ class IncomingRequest:
             raise self.service.process.too_many(rule, wait)
 
 
-Gate = Callable[[IncomingRequest], None]
+Guard = Callable[[IncomingRequest], None]
 
 
 def check_declared_size(incoming: IncomingRequest) -> None:
@@ -128,7 +129,7 @@ def check_declared_size(incoming: IncomingRequest) -> None:
 
 
 def check_media_type(incoming: IncomingRequest) -> None:
-    """Refuses a media type other than JSON (415). The reply has the media type of the request."""
+    """Refuses a media type other than JSON (415). The response has the media type of the request."""
     content_type = incoming.fields.get(b"content-type", b"")
     if content_type == b"application/json":
         return
@@ -276,9 +277,9 @@ def check_payload(incoming: IncomingRequest) -> None:
         raise error
 
 
-HEAD_GATES: tuple[Gate, ...] = (check_declared_size, check_media_type, count_address, check_token)
-BODY_GATES: tuple[Gate, ...] = (count_body, check_size)
-REQUEST_GATES: tuple[Gate, ...] = (
+HEAD_GUARDS: tuple[Guard, ...] = (check_declared_size, check_media_type, count_address, check_token)
+BODY_GUARDS: tuple[Guard, ...] = (count_body, check_size)
+REQUEST_GUARDS: tuple[Guard, ...] = (
     decode,
     check_version,
     check_activation,
@@ -292,13 +293,13 @@ REQUEST_GATES: tuple[Gate, ...] = (
 )
 
 
-async def pass_gates(gates: tuple[Gate, ...], incoming: IncomingRequest) -> None:
-    """Applies the gates in order. Raises ProtocolError."""
-    for gate in gates:
+async def pass_guards(guards: tuple[Guard, ...], incoming: IncomingRequest) -> None:
+    """Applies the guards in order. Raises ProtocolError."""
+    for guard in guards:
         try:
-            gate(incoming)
+            guard(incoming)
         finally:
-            # A request that the gate refuses counts too, and its rate comes first.
+            # A request that the guard refuses counts too, and its rate comes first.
             if incoming.uncounted:
                 await share_counts(incoming)
 
@@ -315,8 +316,8 @@ async def share_counts(incoming: IncomingRequest) -> None:
             raise incoming.service.process.too_many(rule, wait)
 
 
-def pass_all_gates(incoming: IncomingRequest) -> None:
-    """Applies all gates to a request that the fast path has decoded. Raises ProtocolError.
+def pass_all_guards(incoming: IncomingRequest) -> None:
+    """Applies all guards to a request that the fast path has decoded. Raises ProtocolError.
 
     Only its two rates can refuse a usual request of this kind. They are counted together, under one lock.
     """
@@ -328,12 +329,12 @@ def pass_all_gates(incoming: IncomingRequest) -> None:
         or fields.get(b"content-type") != b"application/json"
         or skill_id not in settings.service.skills
     ):
-        for gate in (*HEAD_GATES, *BODY_GATES, *REQUEST_GATES):
-            gate(incoming)
+        for guard in (*HEAD_GUARDS, *BODY_GUARDS, *REQUEST_GUARDS):
+            guard(incoming)
         return
     refused = incoming.service.limits.acquire_in_order((ADDRESS_RULE, skill_id), incoming.address)
     if refused is None or refused.rule != ADDRESS_RULE:
-        # An answer uses nothing from the body until the rate of the IP address is checked.
+        # A response uses nothing from the body until the rate of the IP address is checked.
         decode(incoming)
         incoming.line.skill = skill_id
     if refused is not None:

@@ -4,8 +4,8 @@ import re
 from functools import lru_cache
 from itertools import chain, pairwise
 
-from dealer_agent.inventory.vocabulary.tables import FILLERS, LONGEST, TABLES, colour_words, expanded
-from dealer_agent.inventory.vocabulary.text import fold, parts, word_groups, words
+from dealer_agent.inventory.canonical_words.tables import FILLERS, LONGEST, TABLES, colour_words, expanded
+from dealer_agent.inventory.canonical_words.text import fold, parts, word_groups, words
 from dealer_agent.protocol.vehicle import FIELDS
 
 Term = frozenset[str]

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dealer_agent.inventory.vocabulary.text import fold, parts
+from dealer_agent.inventory.canonical_words.text import fold, parts
 
 LONGEST = 120
 """Characters. A longer text is not a word of any vocabulary. This bounds the cost of the patterns."""
@@ -21,7 +21,7 @@ _COUNTED = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 @dataclass(frozen=True)
-class Table:
+class WordTable:
     """The canonical words of one vocabulary. `vocabularies.toml` explains the members."""
 
     spellings: Mapping[str, Iterable[str]]
@@ -68,7 +68,7 @@ def expanded(spellings: Iterable[str]) -> Iterator[str]:
 
 
 def _data(name: str) -> dict[str, dict[str, Any]]:
-    text = files("dealer_agent.inventory.vocabulary").joinpath(name).read_text("utf-8")
+    text = files("dealer_agent.inventory.canonical_words").joinpath(name).read_text("utf-8")
     return msgspec.toml.decode(text, type=dict[str, dict[str, Any]])
 
 
@@ -80,7 +80,7 @@ PAINTS: Mapping[str, list[str]] = _DATA.pop("paints")
 FILLERS = frozenset(_DATA.pop("query")["fillers"])
 """Words of a query that are no constraint."""
 
-TABLES: Mapping[str, Table] = {name: Table(**table) for name, table in _DATA.items()}
+TABLES: Mapping[str, WordTable] = {name: WordTable(**table) for name, table in _DATA.items()}
 """Vocabularies by name. Colours are compared by their words instead: see `colour_words`."""
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, select, update
 
-from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import ACTIVE, ClosedStatus
 from dealer_agent.leads.visit_times import QUARTER, quarters_of
 from dealer_agent.protocol.requests import VisitKind
@@ -37,13 +37,13 @@ class Booked(NamedTuple):
     ends_at: datetime
 
 
-class ListedAppointment(NamedTuple):
+class ListedVisit(NamedTuple):
     """A visit with the customer and the vehicle of its lead: JSON documents.
 
     `customer` is None once the customer is erased; `vehicle` is the listing, if the inventory had it.
     """
 
-    appointment: AppointmentRecord
+    appointment: VisitRecord
     customer: bytes | None
     vehicle: bytes | None
 
@@ -70,7 +70,7 @@ COUNT_DRIVES = select(func.count(places.c.appointment_id.distinct())).where(
 )
 
 ADD_PLACE = Prepared(insert(places))
-ADD_APPOINTMENT = Prepared(insert(appointments))
+ADD_VISIT = Prepared(insert(appointments))
 
 _IDS: BindParameter[Any] = bindparam("appointment_ids", expanding=True)
 
@@ -82,10 +82,10 @@ _END = (
     .where(of_dealer(appointments), appointments.c.status.in_(ACTIVE))
     .values(status=bindparam("how"), cancelled_at=bindparam("at"))
 )
-END_APPOINTMENTS = _END.where(appointments.c.appointment_id.in_(_IDS))
+END_VISITS = _END.where(appointments.c.appointment_id.in_(_IDS))
 END_SHARING = _END.where(appointments.c.shares.in_(_IDS))
 
-CLOSE_APPOINTMENTS = (
+CLOSE_VISITS = (
     update(appointments)
     .where(of_dealer(appointments), appointments.c.appointment_id.in_(_IDS))
     .values(status=bindparam("how"), cancelled_at=bindparam("at"))
@@ -97,7 +97,7 @@ STOP_SHARING = (
     .values(shares=None)
 )
 
-READ_APPOINTMENT = select(appointments).where(
+READ_VISIT = select(appointments).where(
     of_dealer(appointments), appointments.c.appointment_id == bindparam("appointment_id")
 )
 
@@ -105,7 +105,7 @@ READ_SHARING = select(appointments).where(
     of_dealer(appointments), appointments.c.shares.in_(_IDS), appointments.c.status == "confirmed"
 )
 
-READ_APPOINTMENTS = Prepared(
+READ_VISITS = Prepared(
     select(appointments).where(of_lead(appointments)).order_by(appointments.c.created_at, appointments.c.appointment_id)
 )
 
@@ -167,17 +167,15 @@ def count_drives(tx: Transaction, vehicle_id: str) -> int:
     return int(tx.execute(COUNT_DRIVES, {"vehicle_id": vehicle_id, "now": tx.now}).scalar_one())
 
 
-def occupy_places(
-    tx: Transaction, appointment: AppointmentRecord, quarters: Sequence[datetime], of: int | None
-) -> None:
+def occupy_places(tx: Transaction, visit: VisitRecord, quarters: Sequence[datetime], of: int | None) -> None:
     """Occupies one of the rooftop's `of` places in each quarter (in order of time) for a stored visit, and its vehicle.
 
     Raises AlreadyStored if a quarter has no free place, because another visit was first. With `of` None the rooftop
     always has one more place, because the time was confirmed before. Raises AlreadyStored if the vehicle is not free.
     """
-    _occupy(tx, appointment.appointment_id, appointment.rooftop, appointment.kind, quarters, of)
-    if appointment.vehicle_id is not None:
-        _occupy(tx, appointment.appointment_id, appointment.vehicle_id, VEHICLE, quarters, 1)
+    _occupy(tx, visit.appointment_id, visit.rooftop, visit.kind, quarters, of)
+    if visit.vehicle_id is not None:
+        _occupy(tx, visit.appointment_id, visit.vehicle_id, VEHICLE, quarters, 1)
 
 
 def _occupy(
@@ -212,33 +210,33 @@ def _place_key(rooftop: str, kind: str, quarter: datetime) -> bytes:
     return f"{microseconds(quarter)} {kind} {rooftop}".encode()
 
 
-def record_appointment(tx: Transaction, appointment: AppointmentRecord) -> None:
+def record_visit(tx: Transaction, visit: VisitRecord) -> None:
     """Stores a visit of a stored lead. If it is confirmed, call `occupy_places` afterwards."""
-    row = {name: getattr(appointment, name) for name in AppointmentRecord.__dataclass_fields__}
-    if appointment.request is not None:
-        row["request"] = tx.encrypt(appointment.request, appointments.c.request, appointment.appointment_id)
-    ADD_APPOINTMENT.add(tx, row)
+    row = {name: getattr(visit, name) for name in VisitRecord.__dataclass_fields__}
+    if visit.request is not None:
+        row["request"] = tx.encrypt(visit.request, appointments.c.request, visit.appointment_id)
+    ADD_VISIT.add(tx, row)
 
 
-def end_appointments(tx: Transaction, appointment_ids: Sequence[str], how: Literal["replaced", "cancelled"]) -> int:
+def end_visits(tx: Transaction, appointment_ids: Sequence[str], how: Literal["replaced", "cancelled"]) -> int:
     """Ends active visits and those that share their places, and frees the places. Returns how many ended."""
     if not appointment_ids:
         return 0
     ended = {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now}
     tx.execute(DELETE_PLACES, ended)
-    return sum(tx.execute(statement, ended).rowcount for statement in (END_APPOINTMENTS, END_SHARING))
+    return sum(tx.execute(statement, ended).rowcount for statement in (END_VISITS, END_SHARING))
 
 
-def close_appointments(tx: Transaction, appointment_ids: Sequence[str], how: ClosedStatus) -> None:
+def close_visits(tx: Transaction, appointment_ids: Sequence[str], how: ClosedStatus) -> None:
     """Closes visits that have begun. They keep their places."""
-    tx.execute(CLOSE_APPOINTMENTS, {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now})
+    tx.execute(CLOSE_VISITS, {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now})
 
 
-def sharing_places_of(tx: Transaction, appointment_ids: Sequence[str]) -> list[AppointmentRecord]:
+def sharing_places_of(tx: Transaction, appointment_ids: Sequence[str]) -> list[VisitRecord]:
     """The confirmed visits that have no places of their own, but share the places of one of these visits."""
     if not appointment_ids:
         return []
-    return appointments_in(tx, tx.execute(READ_SHARING, {"appointment_ids": list(appointment_ids)}))
+    return visits_in(tx, tx.execute(READ_SHARING, {"appointment_ids": list(appointment_ids)}))
 
 
 def stop_sharing(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Collection[str]) -> None:
@@ -253,26 +251,26 @@ def stop_sharing(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Coll
             continue
         # Nothing is decrypted: a lead can be erased although a value of another lead cannot be decrypted.
         values = row._asdict() | {"request": None, "shares": None}
-        alone = AppointmentRecord(**{name: values[name] for name in AppointmentRecord.__dataclass_fields__})
+        alone = VisitRecord(**{name: values[name] for name in VisitRecord.__dataclass_fields__})
         assert alone.slot is not None, "a visit that shares places is confirmed"
         tx.execute(STOP_SHARING, {"appointment": alone.appointment_id})
         occupy_places(tx, alone, quarters_of(alone.slot), of=None)
 
 
-def find_appointment(tx: Transaction, appointment_id: str) -> AppointmentRecord | None:
+def find_visit(tx: Transaction, appointment_id: str) -> VisitRecord | None:
     """One visit, also one that has ended."""
-    row = tx.execute(READ_APPOINTMENT, {"appointment_id": appointment_id}).one_or_none()
-    return None if row is None else _appointment(tx, row)
+    row = tx.execute(READ_VISIT, {"appointment_id": appointment_id}).one_or_none()
+    return None if row is None else _visit(tx, row)
 
 
-def appointments_of(tx: Transaction, lead_id: str) -> list[AppointmentRecord]:
+def visits_of(tx: Transaction, lead_id: str) -> list[VisitRecord]:
     """All visits that a lead requested, also those that ended, oldest first."""
-    return appointments_in(tx, READ_APPOINTMENTS.read(tx, {"of_lead": lead_id}))
+    return visits_in(tx, READ_VISITS.read(tx, {"of_lead": lead_id}))
 
 
-def appointments_in(tx: Transaction, rows: Iterable[Any]) -> list[AppointmentRecord]:
-    """The visits in rows of READ_APPOINTMENTS."""
-    return [_appointment(tx, row) for row in rows]
+def visits_in(tx: Transaction, rows: Iterable[Any]) -> list[VisitRecord]:
+    """The visits in rows of READ_VISITS."""
+    return [_visit(tx, row) for row in rows]
 
 
 def booked_visits(tx: Transaction, lead_ids: Iterable[str], kind: VisitKind | None = None) -> list[Booked]:
@@ -288,12 +286,12 @@ def booked_visits(tx: Transaction, lead_ids: Iterable[str], kind: VisitKind | No
     return sorted(wanted, key=lambda booked: (booked.starts_at, booked.appointment_id))
 
 
-def list_booked(tx: Transaction, since: datetime) -> list[ListedAppointment]:
+def list_booked(tx: Transaction, since: datetime) -> list[ListedVisit]:
     """The visits that were ever confirmed for a time from `since` on, cancelled ones too, in the order of time."""
     return [_listed(tx, row) for row in tx.execute(LIST_BOOKED, {"since": since})]
 
 
-def list_calendar(tx: Transaction, *, since: datetime, until: datetime, most: int) -> list[ListedAppointment]:
+def list_calendar(tx: Transaction, *, since: datetime, until: datetime, most: int) -> list[ListedVisit]:
     """At most `most` of the visits that were ever confirmed for a time from `since` to before `until`, by time.
 
     Confirmed future visits have priority, then cancelled future visits, then the latest past visits.
@@ -305,18 +303,18 @@ def list_calendar(tx: Transaction, *, since: datetime, until: datetime, most: in
     return [_listed(tx, row) for row in sorted(found, key=lambda row: (row.starts_at, row.appointment_id))]
 
 
-def list_waiting(tx: Transaction, since: datetime) -> list[ListedAppointment]:
+def list_waiting(tx: Transaction, since: datetime) -> list[ListedVisit]:
     """The visits requested since `since` that have no time yet: a person must arrange them. Oldest first."""
     return [_listed(tx, row) for row in tx.execute(LIST_WAITING, {"since": since})]
 
 
-def _listed(tx: Transaction, row: Row[Any]) -> ListedAppointment:
+def _listed(tx: Transaction, row: Row[Any]) -> ListedVisit:
     customer = None if row.customer is None else tx.decrypt(row.customer, leads.c.customer, row.lead_id)
-    return ListedAppointment(_appointment(tx, row), customer, row.vehicle)
+    return ListedVisit(_visit(tx, row), customer, row.vehicle)
 
 
-def _appointment(tx: Transaction, row: Any) -> AppointmentRecord:
-    values = {name: getattr(row, name) for name in AppointmentRecord.__dataclass_fields__}
+def _visit(tx: Transaction, row: Any) -> VisitRecord:
+    values = {name: getattr(row, name) for name in VisitRecord.__dataclass_fields__}
     if values["request"] is not None:
         values["request"] = tx.decrypt(values["request"], appointments.c.request, row.appointment_id)
-    return AppointmentRecord(**values)
+    return VisitRecord(**values)

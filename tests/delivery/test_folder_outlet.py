@@ -13,14 +13,14 @@ from tests.patching import replace_in
 from dealer_agent.config import keys
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.outlet import FORMATS
-from dealer_agent.delivery.outlets import directory
-from dealer_agent.delivery.outlets.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
+from dealer_agent.delivery.outlets import folder as folder_outlet
+from dealer_agent.delivery.outlets.folder import LEFT_BEHIND_SECONDS, UNFINISHED, FolderOutlet
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 
 
-def outlet(folder: Path) -> DirectoryOutlet:
-    return DirectoryOutlet(folder, FORMATS["adf"])
+def outlet(folder: Path) -> FolderOutlet:
+    return FolderOutlet(folder, FORMATS["adf"])
 
 
 def finished(folder: Path) -> list[Path]:
@@ -43,7 +43,7 @@ def test_a_file_is_named_by_the_delivery_and_readable_by_its_owner_alone(tmp_pat
 
 
 def test_the_format_of_the_channel_is_in_the_file_and_its_name(tmp_path: Path) -> None:
-    asyncio.run(sent(DirectoryOutlet(tmp_path, FORMATS["json"]), parcel("D1")))
+    asyncio.run(sent(FolderOutlet(tmp_path, FORMATS["json"]), parcel("D1")))
     assert (tmp_path / "D1.json").read_bytes() == render_json(view())
 
 
@@ -82,7 +82,7 @@ def test_a_lead_that_cannot_be_synced_is_no_file(tmp_path: Path, monkeypatch: py
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    replace_in(monkeypatch, directory, "os", fsync=full)
+    replace_in(monkeypatch, folder_outlet, "os", fsync=full)
     with pytest.raises(NotDelivered, match=r"^the folder cannot be written to: No space left on device$") as raised:
         asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert raised.value.channel_failed
@@ -102,7 +102,7 @@ def test_the_file_and_its_name_are_durable_before_it_counts(tmp_path: Path, monk
 
     if not Path("/proc/self/fd").exists():
         pytest.skip("GAP: no /proc here, so the synced files cannot be told")
-    for module in (directory, keys):
+    for module in (folder_outlet, keys):
         replace_in(monkeypatch, module, "os", fsync=noted)
     asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert synced == ["file before its name", "folder"]

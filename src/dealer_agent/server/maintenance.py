@@ -1,4 +1,4 @@
-"""The upkeep of a dealer: old data is deleted, and the heads of event chains are recorded. Each is a job."""
+"""The maintenance of a dealer: old data is deleted, and the heads of event chains are recorded. Each is a job."""
 
 import asyncio
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from dealer_agent.storage.jobs import Job
 
 log = structlog.get_logger()
 
-UPKEEP_SECONDS = 3600.0
+MAINTENANCE_SECONDS = 3600.0
 SECONDS_FOR_EACH = 3.0
-"""With more than 1,200 dealers, each one's upkeep is less often than hourly, so that its cost stays bounded."""
+"""With more than 1,200 dealers, each one's maintenance is less often than hourly, so that its cost stays bounded."""
 
 
-def upkeep_period(dealers: int) -> timedelta:
-    """The time from one upkeep of a dealer to the next."""
-    return timedelta(seconds=max(UPKEEP_SECONDS, dealers * SECONDS_FOR_EACH))
+def maintenance_period(dealers: int) -> timedelta:
+    """The time from one maintenance of a dealer to the next."""
+    return timedelta(seconds=max(MAINTENANCE_SECONDS, dealers * SECONDS_FOR_EACH))
 
 
 @dataclass(frozen=True)
-class Upkeep:
-    """The upkeep of the dealers of a process. A dealer is not opened for it."""
+class Maintenance:
+    """The maintenance of the dealers of a process. A dealer is not opened for it."""
 
     opened: OpenInstallation
 
@@ -48,7 +48,7 @@ class Upkeep:
         done = await asyncio.to_thread(partial(dispose, store, job.dealer_id, now=now, **erase_before(kept, now)))
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
-        return Next(now + upkeep_period(self.opened.count()))
+        return Next(now + maintenance_period(self.opened.count()))
 
     async def _record_heads(self, job: Job) -> Next:
         await asyncio.to_thread(self._check_and_record, job.dealer_id, job.now)

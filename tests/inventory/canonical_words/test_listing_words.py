@@ -1,10 +1,10 @@
 """The words of a listing and the terms of a query (docs/protocol.md#inventory-search)."""
 
 import pytest
-from tests.inventory.vocabulary.finding import is_found
+from tests.inventory.canonical_words.finding import is_found
 
-from dealer_agent.inventory.vocabulary.query import index_words, query_terms
-from dealer_agent.inventory.vocabulary.tables import known, value_key, wanted_keys
+from dealer_agent.inventory.canonical_words.query import index_words, query_terms
+from dealer_agent.inventory.canonical_words.tables import known, value_key, wanted_keys
 
 pytestmark = pytest.mark.requirement("query-every-word", "query-synonyms")
 

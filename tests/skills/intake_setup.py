@@ -1,4 +1,4 @@
-"""The lead desk on a real store, at times of the test's own."""
+"""The lead intake on a real store, at times of the test's own."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import create_engine, func, select, update
-from tests.skills.shop import VAULT
+from tests.skills.sample_dealers import CIPHER
 from tests.storage.calls import read
 from tests.storage.current import make_current
 
@@ -18,16 +18,16 @@ from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.lead_intake.visit_changes import VisitChange
 from dealer_agent.leads.received_lead import PreparedLead
-from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.leads.records import VisitRecord
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
-from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.schema import outbox, places
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import ADD_TOKEN
+from dealer_agent.storage.visits import visits_of
 
 EMPTY_LOT = Catalogue.build([])
 TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZT"
@@ -37,11 +37,11 @@ GRANTED_AT = "2026-03-01T00:00:00Z"
 
 
 @dataclass
-class Counter:
-    """A dealer's desk and the store behind it."""
+class IntakeSetup:
+    """A dealer's intake and the store behind it."""
 
     url: str
-    desk: LeadIntake
+    intake: LeadIntake
     store: Store
     writer: LeadWriter
     tokens: set[tuple[str, str]] = field(default_factory=set)
@@ -55,7 +55,7 @@ class Counter:
         token: str | None = TOKEN,
         granted_at: str = GRANTED_AT,
     ) -> dict[str, Any]:
-        """The `data` of the answer."""
+        """The `data` of the response."""
         answer = self.answer(lead, now, lot, token=token, granted_at=granted_at)
         answered: dict[str, Any] = msgspec.json.decode(answer.data)
         return answered
@@ -69,25 +69,25 @@ class Counter:
         token: str | None = TOKEN,
         granted_at: str = GRANTED_AT,
     ) -> Answer:
-        """The answer to the sender with this token; None is a sender without one."""
+        """The response to the sender with this token; None is a sender without one."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
         if token is not None:
             self._know(token, now)
-        return asyncio.run(self.desk.submit(PreparedLead.of(typed, plain, token, b""), lot, now, 60))
+        return asyncio.run(self.intake.submit(PreparedLead.of(typed, plain, token, b""), lot, now, 60))
 
     def _know(self, token_id: str, now: datetime) -> None:
-        """Adds the token, unless the dealer of the desk has it."""
-        dealer_id = self.desk._context.profile.id
+        """Adds the token, unless the dealer of the intake has it."""
+        dealer_id = self.intake._context.profile.id
         if (dealer_id, token_id) not in self.tokens:
             added = {"token_id": token_id, "name": "a buyer", "token_hash": token_id.encode(), "purpose": "skills"}
             with self.store.write(dealer_id, now) as tx:
                 tx.execute(ADD_TOKEN, {**added, "created_at": now})
             self.tokens.add((dealer_id, token_id))
 
-    def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
+    def visits_of(self, lead_id: str) -> list[VisitRecord]:
         """The visits that a lead asked for, oldest first."""
-        return read(self.store, "ridgeline", appointments_of, lead_id)
+        return read(self.store, "ridgeline", visits_of, lead_id)
 
     def places(self, kind: str) -> int:
         """How many places in quarters of an hour are taken."""
@@ -97,7 +97,7 @@ class Counter:
     def cancel_visit(self, answer: dict[str, Any], now: datetime, *, tell: bool = True) -> VisitChange:
         """The dealer cancels the visit that was answered so."""
         visit_id = answer["appointment"]["appointment_id"]
-        return self.desk.change_visit(lambda visits: visits.cancel(visit_id), notify=tell, now=now)
+        return self.intake.change_visit(lambda visits: visits.cancel(visit_id), notify=tell, now=now)
 
     def all_sent(self) -> None:
         """What was to be sent is sent."""
@@ -110,13 +110,13 @@ class Counter:
 
 
 @contextmanager
-def open_counter(url: str, profile: Profile, *, confirms_by_mail: bool = False) -> Iterator[Counter]:
-    """The desk of a dealer at the database `url`."""
+def open_intake(url: str, profile: Profile, *, confirms_by_mail: bool = False) -> Iterator[IntakeSetup]:
+    """The intake of a dealer at the database `url`."""
     make_current(url)
-    with Store.open(url, VAULT) as store:
+    with Store.open(url, CIPHER) as store:
         store.check_keys(profile.id)
         writer = store.lead_writer()
         try:
-            yield Counter(url, LeadIntake(profile, writer, confirms_by_mail=confirms_by_mail), store, writer)
+            yield IntakeSetup(url, LeadIntake(profile, writer, confirms_by_mail=confirms_by_mail), store, writer)
         finally:
             writer.close()

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dealer_agent.config.keys import sync_directory
-from dealer_agent.dealers.profile import DirectoryChannel
+from dealer_agent.config.keys import sync_folder
+from dealer_agent.dealers.profile import FolderChannel
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
@@ -24,7 +24,7 @@ LEFT_BEHIND_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class DirectoryOutlet:
+class FolderOutlet:
     """Writes `<delivery id>.<suffix>`, readable by its owner only. A repeat replaces the file."""
 
     folder: Path
@@ -54,7 +54,7 @@ class DirectoryOutlet:
         # All threads may have been waiting for slow disks.
         lease.check()
         unfinished.rename(file)
-        sync_directory(self.folder)
+        sync_folder(self.folder)
 
     def _write(self, file: Path, document: bytes) -> Path:
         """Writes the unfinished file, and returns its path."""
@@ -81,9 +81,9 @@ class DirectoryOutlet:
         return unfinished
 
 
-CHANNEL = DirectoryChannel
+CHANNEL = FolderChannel
 
 
-def make_outlet(channel: DirectoryChannel, parts: OutletParts) -> DirectoryOutlet:
+def make_outlet(channel: FolderChannel, parts: OutletParts) -> FolderOutlet:
     """The outlet of a channel with these settings."""
-    return DirectoryOutlet(parts.directory / channel.path, FORMATS[channel.format])
+    return FolderOutlet(parts.directory / channel.path, FORMATS[channel.format])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dealer_agent.inventory.vocabulary.tables import MAKES, TABLES, known_model
+from dealer_agent.inventory.canonical_words.tables import MAKES, TABLES, known_model
 
 pytestmark = pytest.mark.outside_protocol("daily counts")
 

@@ -24,10 +24,9 @@ from dealer_agent.config.installation import installation_of
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.inventory.feeds.checks import EVERY_CHECK
 from dealer_agent.inventory.feeds.reader import read_feed
-from dealer_agent.leads.records import AppointmentRecord, LeadRecord, StoredLead
+from dealer_agent.leads.records import LeadRecord, StoredLead, VisitRecord
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
-from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.leads import get_lead, list_leads
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
@@ -44,6 +43,7 @@ from dealer_agent.storage.schema import (
 )
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
+from dealer_agent.storage.visits import visits_of
 
 ACCORD, TACOMA, SOLD = "1HGCY2F57RA000001", "3TYLD4S86VD100909", "1FTEW1EP0LFA00001"
 """The first is at North, the second at South, the third was sold. A trailer without a VIN has stock number T-1."""
@@ -90,7 +90,7 @@ _LOT: list[dict[str, Any]] = [
 _SOLD = {"vin": SOLD, "stock": "N-1", "rooftop": "Ridgeline North", "year": 2020, "make": "Ford", "model": "F-150"}
 
 KEYS = "k-shop:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8,lasting:QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8"
-VAULT = Cipher(Keyring.parse(KEYS))
+CIPHER = Cipher(Keyring.parse(KEYS))
 
 _customers = count(1)
 
@@ -140,7 +140,7 @@ def customer(**members: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An answer of either binding: `data` of a success, `error` (part 2.8) of a refusal."""
+    """A response of either binding: `data` of a success, `error` (part 2.8) of a refusal."""
 
     status: int
     raw: bytes
@@ -158,7 +158,7 @@ class Outcome:
 
 
 @dataclass
-class Shop:
+class SampleDealer:
     """The application between its start and its end, and the database behind it. `token` is that of a sender."""
 
     url: str
@@ -167,7 +167,7 @@ class Shop:
     _client: httpx.AsyncClient
 
     def send(self, payload: Any, binding: str = "http", *, token: str | None = None) -> Outcome:
-        """The answer to one payload."""
+        """The response to one payload."""
         outcome: Outcome = self._portal.call(self._send, payload, binding, token)
         return outcome
 
@@ -180,20 +180,20 @@ class Shop:
 
     def get_lead(self, lead_id: str) -> StoredLead:
         """What `leads show` shows."""
-        with Store.open(self.url, VAULT) as store:
+        with Store.open(self.url, CIPHER) as store:
             found = read(store, "ridgeline", get_lead, lead_id)
         assert found is not None
         return found
 
     def list_leads(self) -> list[LeadRecord]:
         """What `leads list` lists."""
-        with Store.open(self.url, VAULT) as store:
+        with Store.open(self.url, CIPHER) as store:
             return read(store, "ridgeline", list_leads, 1000)
 
-    def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
+    def visits_of(self, lead_id: str) -> list[VisitRecord]:
         """The visits that a lead asked for, oldest first."""
-        with Store.open(self.url, VAULT) as store:
-            return read(store, "ridgeline", appointments_of, lead_id)
+        with Store.open(self.url, CIPHER) as store:
+            return read(store, "ridgeline", visits_of, lead_id)
 
     def deliveries(self) -> list[DeliveryRecord]:
         """What is to be sent, newest first."""
@@ -249,12 +249,14 @@ def request_body(payload: Any, binding: str = "http") -> bytes:
 
 
 @contextmanager
-def open_shop(url: str, more_settings: str = "", *, rooftop_settings: str = "", stocked: bool = True) -> Iterator[Shop]:
+def open_sample_dealer(
+    url: str, more_settings: str = "", *, rooftop_settings: str = "", stocked: bool = True
+) -> Iterator[SampleDealer]:
     """The dealer on the air, at the database `url`; `stocked` fills an empty one first.
 
     `rooftop_settings` are of the first rooftop.
     """
-    # The folder outlives no shop: another one at the same database is another process as far as the service can tell.
+    # Each sample dealer has its own folder: the service takes another one at the same database for another process.
     with tempfile.TemporaryDirectory() as folder:
         first, bracket, rest = DEALER_TOML.rpartition("[[rooftops]]")
         toml = "".join((first, rooftop_settings, bracket, rest, more_settings))
@@ -273,7 +275,7 @@ def open_shop(url: str, more_settings: str = "", *, rooftop_settings: str = "", 
         with start_blocking_portal() as portal:
             app = application(installation_of(settings, {}, "http://127.0.0.1:8080"))
             with portal.wrap_async_context_manager(_running(app)) as client:
-                yield Shop(url, token, portal, client)
+                yield SampleDealer(url, token, portal, client)
 
 
 def import_stock(store: Store, dealer: Any, lot: list[dict[str, Any]]) -> None:
@@ -309,7 +311,7 @@ class _running:  # noqa: N801 - a context manager, called as a function
 
 
 def stored_refusals(url: str) -> list[tuple[str, datetime]]:
-    """Code and time of every refusal; complete once the shop is closed."""
+    """Code and time of every refusal; complete once the sample dealer is closed."""
     with _engine(url).connect() as connection:
         rows = connection.execute(select(refusals.c.code, refusals.c.at).order_by(refusals.c.at, refusals.c.refusal_id))
         return [(row.code, row.at) for row in rows]

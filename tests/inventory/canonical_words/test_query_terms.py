@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.inventory.vocabulary.finding import is_found
+from tests.inventory.canonical_words.finding import is_found
 
-from dealer_agent.inventory.vocabulary.query import SEARCHED, index_words, query_terms
-from dealer_agent.inventory.vocabulary.tables import FILLERS
+from dealer_agent.inventory.canonical_words.query import SEARCHED, index_words, query_terms
+from dealer_agent.inventory.canonical_words.tables import FILLERS
 
 RAV4 = {
     "make": "Toyota",

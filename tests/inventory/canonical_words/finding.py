@@ -1,6 +1,6 @@
 """The rule of free-text search in its simplest form. The index of the catalogue is faster."""
 
-from dealer_agent.inventory.vocabulary.query import Term
+from dealer_agent.inventory.canonical_words.query import Term
 
 
 def is_found(term: Term, listing_words: frozenset[str]) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dealer_agent.inventory.vocabulary.tables import colour_words, wanted_colour_words
+from dealer_agent.inventory.canonical_words.tables import colour_words, wanted_colour_words
 
 
 @pytest.mark.requirement("colour-words")
