@@ -109,6 +109,7 @@ class _Listings:
     def __iter__(self) -> Iterator[Listing]:
         for live in self._units:
             rooftop = self._policy.rule_of(live.unit).name
+            # The newest import that had all units of the rooftop, else the last one with this unit.
             confirmed_at = self._confirmed[rooftop] or live.updated_at
             if self.confirmed_at is None or confirmed_at > self.confirmed_at:
                 self.confirmed_at = confirmed_at

@@ -77,7 +77,7 @@ class Wire:
             exchange = await self._send(method, url, content, headers)
             retries += 1
         if patient and exchange.status == 429:
-            raise NotChecked("The target answers 429 (too many requests), also after the time that it asked to wait.")
+            raise NotChecked("The target answers 429 (too many requests), even after waiting as long as it asked.")
         if not fresh and self._kept_bytes + len(exchange.body) < KEPT_BYTES:
             self._kept[key] = exchange
             self._kept_bytes += len(exchange.body)

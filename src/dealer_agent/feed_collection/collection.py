@@ -238,12 +238,15 @@ class _Work:
                 await self.write(note_fetch, self.claimed, fetched.seen)
 
     def _arrivals(self) -> Arrivals:
-        """The incoming folder with its bounds. Raises FeedSourceError if nothing may arrive now."""
+        """The incoming folder, and how many bytes may still arrive. Raises FeedSourceError if nothing may arrive now.
+
+        A feed gets a share of the bytes that are left, so that other feeds have room.
+        """
         bounds = self.settings.feed_files
         incoming = incoming_folder(self.settings.directory, self.feed.name)
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.feed.upload is not UNSET:
-            # Their bytes are counted already.
+            # The SFTP server has counted the bytes of uploads already.
             return Arrivals(incoming, sys.maxsize, sys.maxsize, least_free=0)
         left = bytes_left(self.settings.directory, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
         waiting = waiting_bytes(incoming.parent)

@@ -185,7 +185,7 @@ class UploadStream(SSHServerStreamSession[bytes]):
 def _some_name(path: bytes) -> str:
     name = file_name(path)
     if not name:
-        raise asyncssh.SFTPFailure("This is the folder: name a file")
+        raise asyncssh.SFTPFailure("This path is the folder: add the name of a file")
     return name
 
 

@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from dealer_agent.mcp_tools.consent import ConsentTerms, agent_name, consented, lead_payload, question
-from dealer_agent.mcp_tools.tools import MADE_HERE, TOOL_BY_NAME, TOOLS, Tool, instructions
+from dealer_agent.mcp_tools.tools import FILLED_IN_BY_THE_SERVER, TOOL_BY_NAME, TOOLS, Tool, instructions
 from dealer_agent.mcp_tools.words import SkillData, SkillError, error_text, result_text
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.ids import new_ulid
@@ -93,7 +93,7 @@ class ToolServer:
     async def _lead(
         self, context: Context, params: types.CallToolRequestParams, arguments: dict[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        claimed = [name for name in MADE_HERE if name in arguments]
+        claimed = [name for name in FILLED_IN_BY_THE_SERVER if name in arguments]
         if claimed:
             return _not_sent(
                 f"Leave out {', '.join(claimed)}. You cannot consent for the person: this server asks the person, and "

@@ -144,6 +144,7 @@ class Erasure:
         with self.store.lock(self.profile.id) as tx:
             done = erase_and_notify(tx, lead_id, self.profile, consent_too=self.consent_too)
         if done is not None:
+            # The channels that have the lead. True: it has arrived. False: it may have arrived.
             for (_, channel), arrived in done.copies.items():
                 self.copies[channel] = self.copies.get(channel, False) or arrived
             self.visits.extend(done.visits)

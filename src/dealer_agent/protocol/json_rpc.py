@@ -61,7 +61,7 @@ def decode_call(
 ) -> tuple[bytes, Request | ProtocolError | TaskPage]:
     """The id of a call, as the JSON text that was received, and the request, the error or the answer to ListTasks.
 
-    The rules are those of the root, or of a published version.
+    `version` is None for requests to the service's own addresses, which follow docs/protocol.md.
     """
     plain_call = decode_plain_call(body, vocabularies) if version is None else None
     if plain_call is not None:

@@ -63,6 +63,7 @@ def json_rpc_error(
 
 
 def _number(version: PublishedVersion, error: ProtocolError) -> int:
+    """The JSON-RPC number of an error. A version without A2A errors reports a wrong media type as a schema error."""
     if version.has_a2a_errors:
         return error.json_rpc
     number = error.json_rpc_autoagent or error.json_rpc

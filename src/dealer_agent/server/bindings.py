@@ -41,6 +41,7 @@ class Binding(NamedTuple):
 def _decode_http(
     body: bytes, vocabularies: Vocabularies, lenient: bool, version: PublishedVersion | None = None
 ) -> tuple[bytes, Request | ProtocolError]:
+    """As `json_rpc.decode_call`. HTTP+JSON has no call id, so the id is empty."""
     try:
         return b"", envelope.decode_request(body, vocabularies, lenient, version)
     except ProtocolError as error:

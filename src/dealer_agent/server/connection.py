@@ -1,9 +1,9 @@
 """One client's connection, with limits that uvicorn's connection does not have:
 
 - The head of a request is bounded in size and time. Bodies have limits of their own (`server.body`).
-- Connections that pipeline are parsed in turns (`server.admission`). Bytes are held back until then, while a request
-  waits for an earlier one, and while the client does not read its responses. Meanwhile no more bytes are read. When too
-  many requests wait, or one is refused for its rate, the connection closes after a response.
+- Connections that pipeline are parsed in turns (`server.admission`). Received bytes are held back, and no more are
+  read, in three cases: until the connection's turn; while an earlier request waits; while the client does not read its
+  responses. When too many requests wait, or one is refused for its rate, the connection closes after a response.
 - All bytes of requests that are incomplete or wait are counted (`server.request_memory`).
 - A header whose repetition is dangerous may occur once. Trailers are ignored.
 - A request for an upgrade gets a normal reply.
@@ -111,7 +111,7 @@ class BoundedConnection(CountedConnection):
                 most_per_address=settings.max_connections_per_address,
                 keep_alive_seconds=self.timeout_keep_alive,
                 memory=self._dealers.process.memory if self._dealers else memory_of(settings),
-                unread=unread_memory_of(settings),
+                unread_responses=unread_memory_of(settings),
             )
             if self._dealers:
                 self._dealers.process.connections = found

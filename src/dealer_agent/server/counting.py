@@ -1,7 +1,7 @@
-"""Reads the words of counted requests in a thread, and writes the counts into the database about once a minute.
+"""Counts in a thread what buyers searched for (makes, models, prices). Saves the counts about once a minute.
 
-A process that is killed loses the counts of its last minute. If a connection breaks during a commit, a minute may count
-twice.
+A process that is killed loses the counts of its last minute. If a connection breaks during a commit, the requests of
+that minute may be counted twice.
 """
 
 import asyncio

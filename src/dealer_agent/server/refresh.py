@@ -103,7 +103,7 @@ class Changes:
 
 
 class MarkedDealers:
-    """The dealers that one step must look at."""
+    """The dealers whose data one step must load again."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()

@@ -70,6 +70,7 @@ class LeadQueue:
         self._apart = 0
         self._closed = False
         self._last_dealer: str | None = None
+        # A time of `perf_counter`. Until then several dealers count as active, even if only one has jobs now.
         self._shared_until = 0.0
 
     def __len__(self) -> int:
@@ -126,8 +127,8 @@ class LeadQueue:
     def _take(self, now: float) -> Iterator[SubmittedJob[Any]]:
         """Takes the jobs of the next group.
 
-        The dealers of the last group wait while others have jobs. So the job of a dealer with few jobs shares its
-        transaction with none of a flood. A group has one job of each of its dealers, then a second one of each that has
+        The dealers of the last group wait while others have jobs. So a dealer with few jobs never shares a transaction
+        with a dealer that has very many. A group has one job of each of its dealers, then a second one of each that has
         more, and so on.
         """
         self.is_shared = now < self._shared_until or self._ready.dealers > 1

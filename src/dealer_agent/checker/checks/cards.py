@@ -244,7 +244,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     exchange = await target.fetch(target.card.url, fresh=True)
     if not isinstance(exchange.json, dict):
-        raise Skipped("The card cannot be read again.")
+        raise Skipped("The second fetch of the card returned no JSON object.")
     again = Card(target.card.url, exchange.json, exchange)
     one, two = ([_params(each).get("id") for each in card.extensions] for card in (target.card, again))
     expect(one == two, f"params.id changes from one request to the next: {one}, {two}.", exchange)

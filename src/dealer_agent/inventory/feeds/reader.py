@@ -180,15 +180,18 @@ class _Tally:
         return ColumnUse(columns, self.filled[member], found.row_problems.count, found.line, found.example)
 
     def _warnings(self) -> _RowProblems:
-        """All warnings, in the order of their lines. Many values of a member that are not understood are one line."""
+        """All warnings, in the order of their lines.
+
+        If more than `_MOST_MISREAD` values of a member are not understood, one warning sums them up.
+        """
         listed = list(self.warnings.first)
         count = self.warnings.count
         for member, found in self.misread.items():
             misread = found.row_problems.count
             if misread > _MOST_MISREAD:
-                of = f"{misread:,} of {self.filled[member]:,}"
+                share = f"{misread:,} of {self.filled[member]:,}"
                 listed.append(
-                    RowProblem(found.line, None, f"{member}: {of} not understood, such as {found.example!r}.")
+                    RowProblem(found.line, None, f"{member}: {share} not understood, such as {found.example!r}.")
                 )
                 count += 1
             else:
