@@ -90,6 +90,7 @@ class Wire:
             await asyncio.sleep(seconds)
 
     async def _send(self, method: str, url: str, content: bytes, headers: Headers) -> Exchange:
+        """Sends one request, with no default headers of the client. Waits between requests. Raises NotChecked."""
         now = time.monotonic()
         start = max(now, self._next)
         self._next = start + self._pause

@@ -55,6 +55,7 @@ def prepare_delivery(store: Store, profile: Profile, delivery: DueDelivery) -> P
 
 
 def _message(profile: Profile, delivery: DueDelivery, found: LeadToDeliver) -> DeliveredMessage:
+    """What a delivery says, from the lead as it is now. Raises DeliveryDropped if nothing is left to send."""
     lead = found.lead
     if lead is None:
         raise DeliveryDropped("there is no such lead")

@@ -268,6 +268,7 @@ class _Work:
             await self.write(note_file_problem, self.claimed, str(problem))
 
     async def _finished(self, waiting: WaitingFile) -> FeedFile:
+        """Gives a waiting file its result: unchanged since the last import, failed too often, or imported now."""
         content_hash = await asyncio.to_thread(waiting.content_hash)
         file = await self.write(
             add_file,

@@ -189,6 +189,7 @@ class UploadFolder:
             self.drop(upload)
 
     def _write(self, upload: Upload, offset: int, data: bytes) -> None:
+        """Writes bytes at an offset, because a client may send several pieces at once and out of order."""
         end = offset + len(data)
         if end > self._limits.file_bytes:
             raise asyncssh.SFTPQuotaExceeded(f"The file is too large: at most {self._limits.file_bytes} bytes")

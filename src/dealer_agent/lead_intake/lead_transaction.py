@@ -343,6 +343,7 @@ class LeadTransaction:
         found: FoundVehicle,
         visit: VisitDecision | None,
     ) -> Result:
+        """The response to a lead: a receipt with a message, or the error for a visit without a time."""
         request = self.lead.request
         kind = None if request.appointment is UNSET else VISIT_KIND_OF[request.appointment.appointment_type]
         department = self.context.timetable.department(rooftop, kind, self.tx.now)

@@ -227,6 +227,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, Manifest]]:
 
 
 def _decoded(text: bytes) -> Manifest:
+    """The manifest in a backup. Raises BackupUnreadable, which names the version that can read another format."""
     try:
         found = msgspec.json.decode(text, type=_AnyFormat)
         if found.format == FORMAT:

@@ -156,6 +156,7 @@ class Erasure:
         return None if newest is None else newest + timedelta(days=self.profile.privacy.keep_consents_days)
 
     def _counts(self, leads: Sequence[StoredLead]) -> dict[str, int]:
+        """How many records the erasure of these leads removes, in words for the person who asked for it."""
         ids = [stored.lead.lead_id for stored in leads]
         with self._read() as tx:
             deliveries = [each for lead_id in ids for each in list_deliveries(tx, 1000, lead_id=lead_id)]

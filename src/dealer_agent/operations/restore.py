@@ -144,6 +144,7 @@ def _new_folder(target: Path) -> Iterator[Path]:
 
 
 def _require_possible(manifest: Manifest, target: Path, admin_url: str | None) -> None:
+    """Raises OperationError or BackupUnreadable before anything is written, if the backup cannot be restored."""
     if target.exists() and (not target.is_dir() or {path.name for path in target.iterdir()} - {UNFINISHED}):
         raise OperationError(f"{target} is not empty: name a new folder")
     if manifest.schema not in known_revisions():

@@ -224,6 +224,7 @@ def _check_envelope(
 
 
 def _no_skill(payload: dict[str, Any]) -> ProtocolError:
+    """The error for a payload whose `type` is absent, malformed, or not a skill."""
     if "type" not in payload:
         return validation_error([Problem(("type",), "is required: it names the skill request", "required")], "payload")
     named = payload["type"]

@@ -141,6 +141,7 @@ def _refuse_other_values(plain: Any) -> None:
 
 
 def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes, version: PublishedVersion | None) -> None:
+    """Raises the error of a call that is not a valid call of SendMessage, or of ListTasks."""
     if "id" not in call:
         raise _invalid('Notifications are not supported: send an "id".')
     if rpc_id == NO_ID and call["id"] is not None:

@@ -74,6 +74,7 @@ class DealerApp:
             await self._route(host.decode("latin-1"), path, scope, receive, send)
 
     async def _route(self, host: str, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request. An exception becomes the error response of the dealer that the request is for."""
         process, where = self.dealers.process, WHERE_DEALERS_ARE
         wire: Vocabulary | PublishedVersion | None = None
         try:
@@ -126,6 +127,7 @@ class DealerApp:
         await router(below, receive, send)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Starts the service when the server starts, and closes it when the server stops (ASGI)."""
         await receive()
         try:
             async with self._start() as dealers:

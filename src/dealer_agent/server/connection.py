@@ -365,6 +365,7 @@ class BoundedConnection(CountedConnection):
                 self._held = memoryview(held[:second] if second > 0 else held)
 
     def _parse(self, data: bytes) -> None:
+        """Gives bytes to the parser. An error of the parser, or a head that is too large, refuses the request."""
         self._other_bytes += len(data)
         again = b""
         try:
@@ -421,6 +422,7 @@ class BoundedConnection(CountedConnection):
         return any(line.split() == words for line in self._line.split(b"\n")[:-1])
 
     def _after_all_bytes(self, data: bytes) -> None:
+        """Called when the parser has all received bytes: what the connection does with an incomplete request."""
         if self._refusal is not None or self.transport.is_closing():
             return
         if self._binding is not None:

@@ -206,6 +206,8 @@ class Refresher:
             self._announced.set()
 
     async def _refresh_stock(self) -> None:
+        """Replaces the stock of the marked dealers. A request that has begun keeps its old stock."""
+
         async def refresh(service: Service, _: ChangeCounters) -> None:
             snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
             replaced = [service.dealer]

@@ -106,6 +106,7 @@ class LimitStore:
         return refusal
 
     async def _acquire(self, limits: list["RateLimitItem"], client: tuple[str, ...], cost: int) -> int | None:
+        """`acquire` without the timeout and the memory of refusals."""
         if cost < 0:
             self._refused_until.pop(client, None)
             for limit in limits:

@@ -182,6 +182,7 @@ def occupy_places(tx: Transaction, appointment: VisitRecord, quarters: Sequence[
 def _occupy(
     tx: Transaction, appointment_id: str, rooftop: str, kind: str, quarters: Sequence[datetime], places: int | None
 ) -> None:
+    """Occupies one place in each quarter. `rooftop` is a vehicle's id if `kind` is VEHICLE."""
     of_rooftop = {"rooftop": rooftop, "kind": kind}
     taken: Mapping[datetime, set[int]] = defaultdict(set)
     keys = [_place_key(rooftop, kind, quarter) for quarter in quarters]

@@ -229,6 +229,7 @@ def _begin_on_sqlite(engine: Engine, dealer_id: str, *, registered: bool) -> Ite
 def _begin_on_postgresql(
     engine: Engine, dealer_id: str, lock_seconds: float, *, registered: bool
 ) -> Iterator[Connection]:
+    """A transaction on PostgreSQL. The message that begins it also chooses the dealer, so it costs no round trip."""
     with engine.connect() as connection:
         registered = registered and needs_registration(connection, dealer_id)
         connection.execution_options(**{_DEALER: dealer_id, _LOCK_SECONDS: lock_seconds, _REGISTERED: registered})
@@ -316,6 +317,7 @@ def truncate_log(engine: Engine) -> None:
 
 
 def _sqlite_engine(url: URL) -> Engine:
+    """An engine that refuses to work on a database file that was moved or replaced after it was opened."""
     path = Path(str(url.database)).absolute()
     address = f"{path.as_uri()}?mode=rw"
     engine = create_engine(
@@ -346,6 +348,7 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 
 
 def _postgresql_engine(url: URL, most: int, losses: _Losses) -> Engine:
+    """An engine whose pool replaces its connections when the server is lost or becomes a standby."""
     known_losses = 0
     engine = create_engine(
         url,

@@ -146,6 +146,7 @@ class LeadWriter:
         self._thread.join()
 
     def _work(self) -> None:
+        """The loop of the writer's thread: stores one group of jobs after the other, until the queue is closed."""
         while group := self._queue.next_group():
             jobs: Jobs = {}
             now = perf_counter()

@@ -108,6 +108,7 @@ class _Tally:
             self.on_progress(done, self.total)
 
     def _add(self, line: int, reading: ParsedRow) -> None:
+        """Counts one row, and keeps its unit in place of an earlier row with the same identifier."""
         self.rows += 1
         for text in reading.row_problems:
             self.warnings.add(RowProblem(line, reading.identifier, text))
@@ -240,6 +241,7 @@ def _read_delimited(
     more: Mapping[str, str],
     on_progress: Progress | None,
 ) -> ParsedFeed:
+    """Reads the rows one by one. Also looks for signs that the end of the file is missing."""
     table = read_table(feed, encoding, head, layout_name, more)
     seen = survey(feed, encoding)
     tally = _Tally(units, on_progress, seen.lines + 1)
