@@ -103,7 +103,7 @@ class ToolServer:
         lead = lead_payload(arguments, agent)
         lacks_token = LEAD_SUBMIT.id in self.token_skills and "authorization" not in context.request.headers
         if lacks_token or payload_problems(LEAD_SUBMIT, lead):
-            # Nobody is asked in vain: the dealer refuses this lead, and says why. It counts as any other invalid lead.
+            # The person is not asked: the dealer refuses this lead, and says why. It counts as any other invalid lead.
             return _result(TOOL_BY_NAME[params.name], await self.ask(context, LEAD_SUBMIT, lead))
         if not _can_ask(context):
             return _not_sent(

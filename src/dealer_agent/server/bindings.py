@@ -19,6 +19,7 @@ class Binding(NamedTuple):
     """The functions of one binding. The id of a call is JSON text; over HTTP+JSON it is empty.
 
     - `decode(body, vocabularies, lenient)` returns the call's id, and the request, its error or a page of tasks.
+      `lenient` allows an absent configuration.
     - `decode_plain(body, vocabularies)` returns the call's id and a plain request; None for every other body.
     - `names_a_lead(body)` costs much less than to decode the body.
     - `call_id(body)` returns the id in a body that may be invalid; `null` if there is none.

@@ -64,8 +64,8 @@ NO_WAIT_SECONDS = 0.001
 """The shortest wait that PostgreSQL can be told."""
 
 REST = 4
-"""After a wait in vain, no transaction waits for this multiple of its time. So blocked dealers take at most a fifth of
-the writer's time, however many they are."""
+"""After a wait without success, no transaction waits for this multiple of its time. So blocked dealers take at most a
+fifth of the writer's time, however many they are."""
 
 Jobs = dict[str, list[SubmittedJob[Any]]]
 """Jobs by dealer."""

@@ -97,7 +97,7 @@ class Stock:
     confirmations: list[Confirmation]
 
     def confirmed_at(self, rooftop: str | None = None) -> datetime | None:
-        """The time of the newest import that confirmed all units of a rooftop, by default of all rooftops."""
+        """The time of the newest import of a rooftop's whole stock, by default of the newest of all."""
         return next(
             (at for rooftops, at in self.confirmations if rooftops is None or rooftop in rooftops),
             None,
