@@ -1,7 +1,7 @@
 """READ FIRST: what the service does. One function for each skill (docs/protocol.md#skills).
 
-The function of a reading skill makes the JSON of the reply's `data` from the dealer's snapshot, without locks, awaits
-and SQL. `submit_lead` stores the lead in one transaction, and answers when the transaction is durable.
+The function of a reading skill makes the JSON of the response's `data` from the dealer's snapshot, without locks,
+awaits and SQL. `submit_lead` stores the lead in one transaction, and answers when the transaction is durable.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,8 @@ from dealer_agent.protocol.skill import (
 class Dealer:
     """The data that the skills answer from. An import of a feed makes a new Dealer; a request uses one to its end.
 
-    `information` is the JSON of the reply of dealer.information. `stock_at` is when the feed last confirmed the stock.
+    `information` is the JSON of the response to dealer.information. `stock_at` is when the feed last confirmed the
+    stock.
     """
 
     profile: Profile
@@ -107,7 +108,7 @@ READING_SKILLS: dict[type[Payload], Callable[[Dealer, Any], Answer]] = {
 
 
 def read(dealer: Dealer, request: Request) -> Answer:
-    """The answer of a reading skill to a valid payload. Raises ProtocolError."""
+    """The response of a reading skill to a valid payload. Raises ProtocolError."""
     assert request.payload is not None, "the payload is checked before"
     return READING_SKILLS[type(request.payload)](dealer, request.payload)
 

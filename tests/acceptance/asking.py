@@ -71,7 +71,7 @@ def answer(response: httpx.Response, skill: str) -> dict[str, Any]:
 
 
 def asked(url: str, skill: str, *, token: str | None = None, **members: Any) -> dict[str, Any]:
-    """One question, and the data of its answer."""
+    """One question, and the data of its response."""
     return answer(ask(url, skill, token=token, **members), skill)
 
 

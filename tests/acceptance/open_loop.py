@@ -3,7 +3,7 @@ independent buyers do.
 
 It runs in a process of its own: `python -m tests.acceptance.open_loop PORT REQUESTS RATE SECONDS CONNECTIONS`. A rate
 of 0 is a closed loop: each connection sends its next request when it has the whole answer to the last. A time counts
-from the moment at which the request was due to the last byte of its answer. When this process itself is late, it says
+from the moment at which the request was due to the last byte of its response. When this process itself is late, it says
 how often, and leaves the times of those requests out.
 """
 

@@ -31,7 +31,7 @@ def search_body() -> bytes:
 
 
 def read_to_the_end(connection: socket.socket) -> tuple[int, dict[str, str], Any]:
-    """Status, headers and JSON body of the one answer, after which the server closes the connection."""
+    """Status, headers and JSON body of the one response, after which the server closes the connection."""
     received = b""
     while True:
         part = connection.recv(65536)

@@ -67,7 +67,7 @@ def platform(
 
 @dataclass
 class Load:
-    """Clients that submit leads and read, until they are stopped. `lost` are requests without an answer of the service.
+    """Clients that submit leads and read, until they are stopped. `lost` are requests without a response.
 
     `leads` has the dealer and the lead id of each answered lead, by idempotency key. `longest_gap` is the longest time
     in seconds without an answered lead.
@@ -140,7 +140,7 @@ def _members(key: str, number: int) -> dict[str, Any]:
 
 @contextmanager
 def loaded(url: str, dealers: list[MarkedDealer], most_lost: int = 1000) -> Iterator[Load]:
-    """Clients during a block. A client that fails, or too many requests without an answer, make the block fail."""
+    """Clients during a block. A client that fails, or too many requests without a response, make the block fail."""
     load = Load(url, dealers, most_lost=most_lost)
     with ThreadPoolExecutor(CLIENTS) as threads:
         clients = [threads.submit(load.run, number) for number in range(CLIENTS)]

@@ -1,4 +1,4 @@
-"""Buyers who send leads as fast as they are answered, and note every answer."""
+"""Buyers who send leads as fast as they are answered, and note every response."""
 
 import itertools
 import threading
@@ -12,7 +12,7 @@ _numbers = itertools.count(1)
 
 
 class Senders:
-    """Threads, each with a connection of its own, that stop at the first request that gets no answer."""
+    """Threads, each with a connection of its own, that stop at the first request that gets no response."""
 
     def __init__(self, url: str, count: int) -> None:
         self.url = url

@@ -48,7 +48,7 @@ CHICAGO = ZoneInfo("America/Chicago")
 DAY = datetime.now(CHICAGO).date() + timedelta(days=3)
 
 
-class Desk(NamedTuple):
+class Staff(NamedTuple):
     """A running service with two booked visits, one of them of a vehicle that is in stock, and one to be arranged."""
 
     running: Running
@@ -83,12 +83,12 @@ class Desk(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def intake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def staff(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staff]:
     with receiving_mail(MailReceiver(always("take"))) as mails:
         yield from opened(tmp_path_factory.mktemp("visits"), mails)
 
 
-def opened(folder: Path, mails: MailReceiver) -> Iterator[Desk]:
+def opened(folder: Path, mails: MailReceiver) -> Iterator[Staff]:
     stocked_dealer(folder, MAIL.format(port=mails.port))
     toml = folder / "dealer.toml"
     # The second rooftop books test drives; it has the Ford.
@@ -105,7 +105,7 @@ def opened(folder: Path, mails: MailReceiver) -> Iterator[Desk]:
                 sent["appointment"] |= {"appointment_at": at.isoformat()}
             return asked(running.url, "lead.submit", **sent)
 
-        yield Desk(
+        yield Staff(
             running,
             drive=book(1, 10, "Secretname", vehicle_of_interest={"vin": FORD_VIN}),
             other=book(2, 13, "Örtliches"),
@@ -129,32 +129,32 @@ def entry_of(mail: EmailMessage) -> tuple[Any, Any]:
     return calendar, event
 
 
-def test_the_list_shows_what_to_arrange_and_what_is_booked_on_the_rooftops_clock(intake: Desk) -> None:
-    lines = intake.command("list").splitlines()
-    told = {lead_id: line for lead_id in (one["lead_id"] for one in intake[1:4]) for line in lines if lead_id in line}
+def test_the_list_shows_what_to_arrange_and_what_is_booked_on_the_rooftops_clock(staff: Staff) -> None:
+    lines = staff.command("list").splitlines()
+    told = {lead_id: line for lead_id in (one["lead_id"] for one in staff[1:4]) for line in lines if lead_id in line}
     assert len(told) == 3
-    drive = told[intake.drive["lead_id"]]
+    drive = told[staff.drive["lead_id"]]
     assert f"{DAY:%a %Y-%m-%d} 10:00 C" in drive
     for words in ("test drive", "Acceptance Motors South", "confirmed", "Robin Secretname", "2026 Ford F-150"):
         assert words in drive
-    assert "requested" in told[intake.waiting["lead_id"]]
+    assert "requested" in told[staff.waiting["lead_id"]]
     assert "NOTESMARK" not in "\n".join(lines)
 
 
 def test_the_calendar_names_visit_vehicle_and_lead_and_of_the_customer_first_name_and_initial_only(
-    intake: Desk, tmp_path: Any
+    staff: Staff, tmp_path: Any
 ) -> None:
     file = tmp_path / "visits.ics"
-    assert "2 visits written" in intake.command("calendar", "--out", str(file))
+    assert "2 visits written" in staff.command("calendar", "--out", str(file))
     made = file.read_bytes()
-    assert made.decode() == intake.command("calendar").replace("\r\n", "\n").replace("\n", "\r\n")
+    assert made.decode() == staff.command("calendar").replace("\r\n", "\n").replace("\n", "\r\n")
     found = events(made)
-    drive = found[intake.drive["appointment"]["appointment_id"]]
+    drive = found[staff.drive["appointment"]["appointment_id"]]
     assert str(drive["summary"]) == "Test drive: 2026 Ford F-150, Robin S."
-    assert str(found[intake.other["appointment"]["appointment_id"]]["summary"]) == "Test drive: Robin Ö."
+    assert str(found[staff.other["appointment"]["appointment_id"]]["summary"]) == "Test drive: Robin Ö."
     assert drive["dtstart"].dt == datetime.combine(DAY, time(10), CHICAGO)
     assert drive["dtend"].dt - drive["dtstart"].dt == timedelta(hours=1)
-    assert intake.drive["lead_id"] in str(drive["description"])
+    assert staff.drive["lead_id"] in str(drive["description"])
     assert "Acceptance Motors South" in str(drive["location"])
     assert str(drive["status"]) == "CONFIRMED"
     assert len(found) == 2
@@ -162,80 +162,80 @@ def test_the_calendar_names_visit_vehicle_and_lead_and_of_the_customer_first_nam
         assert private not in made
 
 
-def test_who_has_the_secret_address_gets_the_calendar_until_it_is_revoked_and_every_look_is_noted(intake: Desk) -> None:
-    path, token_id = intake.subscribe()
-    response = intake.get(path)
+def test_who_has_the_secret_address_gets_the_calendar_until_it_is_revoked_and_every_look_is_noted(staff: Staff) -> None:
+    path, token_id = staff.subscribe()
+    response = staff.get(path)
     assert response.status_code == 200
     assert response.headers["content-type"] == "text/calendar; charset=utf-8"
     assert response.headers["cache-control"] == "no-store"
-    assert response.content == intake.command("calendar").replace("\r\n", "\n").replace("\n", "\r\n").encode()
-    looks = command_here("accesses", "list", "--dir", intake.running.folder).stdout
+    assert response.content == staff.command("calendar").replace("\r\n", "\n").replace("\n", "\r\n").encode()
+    looks = command_here("accesses", "list", "--dir", staff.running.folder).stdout
     assert [line.split()[-1] for line in looks.splitlines() if f"token {token_id}" in line] == ["2"]
 
     secret = path.removeprefix("/calendar/").removesuffix(".ics")
-    refused = ask(intake.running.url, "inventory.search", token=f"dat_{token_id}_{secret}")
+    refused = ask(staff.running.url, "inventory.search", token=f"dat_{token_id}_{secret}")
     assert refusal(refused)["code"] == "AUTH_REQUIRED", "it opens the calendar and no skill"
-    eventually("all that is logged is there", lambda: refused.headers["x-request-id"] in intake.running.stderr())
-    assert secret not in intake.running.stderr() + intake.running.said.read_text()
+    eventually("all that is logged is there", lambda: refused.headers["x-request-id"] in staff.running.stderr())
+    assert secret not in staff.running.stderr() + staff.running.said.read_text()
 
-    done = command_here("tokens", "revoke", token_id, "--dir", intake.running.folder)
+    done = command_here("tokens", "revoke", token_id, "--dir", staff.running.folder)
     assert done.returncode == 0
-    eventually("the address is closed", lambda: intake.get(path).status_code == 404)
+    eventually("the address is closed", lambda: staff.get(path).status_code == 404)
 
 
 @pytest.mark.parametrize("path", ["/calendar/x.ics", "/calendar/.ics", "/calendar", "/calendar/x", "/calendar/a/b.ics"])
-def test_without_the_secret_there_is_nothing_at_the_address(intake: Desk, path: str) -> None:
-    response = intake.get(path)
+def test_without_the_secret_there_is_nothing_at_the_address(staff: Staff, path: str) -> None:
+    response = staff.get(path)
     assert response.status_code == 404
-    assert refusal(response)["message"] == refusal(intake.get("/nothing"))["message"]
+    assert refusal(response)["message"] == refusal(staff.get("/nothing"))["message"]
 
 
-def test_a_token_for_the_skills_opens_no_calendar(intake: Desk) -> None:
-    token = command_here("tokens", "create", "Buyer", "--dir", intake.running.folder).stdout.strip()
+def test_a_token_for_the_skills_opens_no_calendar(staff: Staff) -> None:
+    token = command_here("tokens", "create", "Buyer", "--dir", staff.running.folder).stdout.strip()
     for secret in (token, token.rpartition("_")[2], token.split("_", 2)[2]):
-        assert intake.get(f"/calendar/{secret}.ics").status_code == 404
+        assert staff.get(f"/calendar/{secret}.ics").status_code == 404
 
 
-def test_a_cancelled_visit_frees_its_time_and_shows_as_cancelled(intake: Desk) -> None:
+def test_a_cancelled_visit_frees_its_time_and_shows_as_cancelled(staff: Staff) -> None:
     """From here on the tests change what the others look at."""
-    path, _ = intake.subscribe()
-    appointment_id = intake.drive["appointment"]["appointment_id"]
-    wish = {"appointment_type": "test_drive", "appointment_at": intake.drive["appointment"]["confirmed_at"]}
-    early = asked(intake.running.url, "lead.submit", **lead(11, appointment=wish))
+    path, _ = staff.subscribe()
+    appointment_id = staff.drive["appointment"]["appointment_id"]
+    wish = {"appointment_type": "test_drive", "appointment_at": staff.drive["appointment"]["confirmed_at"]}
+    early = asked(staff.running.url, "lead.submit", **lead(11, appointment=wish))
     assert early["appointment"]["status"] == "proposed"
-    eventually("the lead is with the CRM", lambda: intake.leads(intake.drive["lead_id"]))
-    said = intake.command("cancel", appointment_id)
+    eventually("the lead is with the CRM", lambda: staff.leads(staff.drive["lead_id"]))
+    said = staff.command("cancel", appointment_id)
     assert f"Visit {appointment_id} is cancelled: " in said
     assert f"The customer gets a mail about {appointment_id}." in said
-    assert str(events(intake.get(path).content)[appointment_id]["status"]) == "CANCELLED"
-    assert appointment_id not in intake.command("list")
-    assert "cancelled" in next(line for line in intake.command("list", "--all").splitlines() if appointment_id in line)
-    late = asked(intake.running.url, "lead.submit", **lead(12, appointment=wish))
+    assert str(events(staff.get(path).content)[appointment_id]["status"]) == "CANCELLED"
+    assert appointment_id not in staff.command("list")
+    assert "cancelled" in next(line for line in staff.command("list", "--all").splitlines() if appointment_id in line)
+    late = asked(staff.running.url, "lead.submit", **lead(12, appointment=wish))
     assert late["appointment"]["status"] == "confirmed"
     for gone, why in ((appointment_id, "is cancelled already"), ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "There is no visit")):
-        done = command_here("appointments", "cancel", gone, "--dir", intake.running.folder)
+        done = command_here("appointments", "cancel", gone, "--dir", staff.running.folder)
         assert (done.returncode, why in done.stderr) == (1, True)
 
 
-def test_the_cancelled_visit_comes_to_the_crm_to_people_and_to_the_customer(intake: Desk) -> None:
+def test_the_cancelled_visit_comes_to_the_crm_to_people_and_to_the_customer(staff: Staff) -> None:
     """By the running service, from what the command left in the outbox."""
-    lead_id, appointment_id = intake.drive["lead_id"], intake.drive["appointment"]["appointment_id"]
+    lead_id, appointment_id = staff.drive["lead_id"], staff.drive["appointment"]["appointment_id"]
     first, again = eventually(
         "it is with the CRM twice",
-        lambda: len(found := intake.leads(lead_id)) == 2 and sorted(found, key=lambda lead: lead["status"]),
+        lambda: len(found := staff.leads(lead_id)) == 2 and sorted(found, key=lambda lead: lead["status"]),
     )
     assert (first["status"], again["status"]) == ("new", "resend")
     (visit,) = again["appointments"]
     assert (visit["appointment_id"], visit["status"]) == (appointment_id, "cancelled")
-    assert visit["times"][0]["start"] == intake.drive["appointment"]["confirmed_at"]
+    assert visit["times"][0]["start"] == staff.drive["appointment"]["confirmed_at"]
     subject = "Acceptance Motors South: test drive cancelled, Robin Secretname, 2026 Ford F-150"
     people = eventually(
         "people have the mail",
-        lambda: [mail for mail in intake.mailed("sales@acceptance.example.com") if mail["Subject"] == subject],
+        lambda: [mail for mail in staff.mailed("sales@acceptance.example.com") if mail["Subject"] == subject],
     )
     assert len(people) == 1
     mails = eventually(
-        "the customer has both mails", lambda: len(found := intake.mailed("robin1@example.com")) == 2 and found
+        "the customer has both mails", lambda: len(found := staff.mailed("robin1@example.com")) == 2 and found
     )
     confirmed, cancelled = sorted(mails, key=lambda mail: "cancelled" in mail["Subject"])
     (before, booked), (after, off) = entry_of(confirmed), entry_of(cancelled)
@@ -243,71 +243,69 @@ def test_the_cancelled_visit_comes_to_the_crm_to_people_and_to_the_customer(inta
     assert booked["uid"] == off["uid"] == appointment_id
     assert int(off["sequence"]) > int(booked["sequence"])
     assert str(off["status"]) == "CANCELLED"
-    shown = command_here("deliveries", "list", "--channel", "customer", "--dir", intake.running.folder).stdout
+    shown = command_here("deliveries", "list", "--channel", "customer", "--dir", staff.running.folder).stdout
     assert shown.count(" cancel ") == 1
 
 
-def test_a_visit_can_be_cancelled_without_telling_anybody(intake: Desk) -> None:
+def test_a_visit_can_be_cancelled_without_telling_anybody(staff: Staff) -> None:
     def deliveries() -> int:
-        listed = command_here("deliveries", "list", "--lead", intake.other["lead_id"], "--dir", intake.running.folder)
-        return listed.stdout.count(intake.other["lead_id"])
+        listed = command_here("deliveries", "list", "--lead", staff.other["lead_id"], "--dir", staff.running.folder)
+        return listed.stdout.count(staff.other["lead_id"])
 
     before = deliveries()
-    said = intake.command("cancel", intake.other["appointment"]["appointment_id"], "--tell-nobody")
+    said = staff.command("cancel", staff.other["appointment"]["appointment_id"], "--tell-nobody")
     assert "Nobody is notified" in said
     assert "mail" not in said
     assert deliveries() == before > 0
 
 
-def test_a_visit_that_was_only_requested_is_confirmed_and_moved_and_everybody_hears_of_it(intake: Desk) -> None:
-    lead_id, asked_id = intake.waiting["lead_id"], intake.waiting["appointment"]["appointment_id"]
-    early = command_here("appointments", "confirm", asked_id, "--dir", intake.running.folder)
+def test_a_visit_that_was_only_requested_is_confirmed_and_moved_and_everybody_hears_of_it(staff: Staff) -> None:
+    lead_id, asked_id = staff.waiting["lead_id"], staff.waiting["appointment"]["appointment_id"]
+    early = command_here("appointments", "confirm", asked_id, "--dir", staff.running.folder)
     assert (early.returncode, "--at" in early.stderr) == (1, True)
-    said = intake.command("confirm", asked_id, "--at", f"{DAY} 15:00")
+    said = staff.command("confirm", asked_id, "--at", f"{DAY} 15:00")
     visit_id = said.split()[1]
     assert f"{DAY:%a %Y-%m-%d} 15:00 C" in said
     for words in (f"It replaces visit {asked_id}.", f"The customer gets a mail about {visit_id}."):
         assert words in said
-    moved = msgspec.json.decode(intake.command("move", visit_id, "--at", f"{DAY}T16:00", "--json"))
+    moved = msgspec.json.decode(staff.command("move", visit_id, "--at", f"{DAY}T16:00", "--json"))
     assert (moved["replaces"], moved["status"], moved["mailed"]) == (visit_id, "confirmed", [moved["id"]])
     start = datetime.combine(DAY, time(16), CHICAGO)
     assert datetime.fromisoformat(moved["starts"]) == start
 
     def at_the_crm() -> bool:
-        visits = [each for document in intake.leads(lead_id) for each in document["appointments"]]
+        visits = [each for document in staff.leads(lead_id) for each in document["appointments"]]
         return any((each["appointment_id"], each["status"]) == (moved["id"], "confirmed") for each in visits)
 
     eventually("the CRM has the new time", at_the_crm)
-    eventually("the customer has the mail", lambda: intake.mailed("robin3@example.com"))
+    eventually("the customer has the mail", lambda: staff.mailed("robin3@example.com"))
     newest = eventually(
         "the customer has the mail about the new time",
-        lambda: [mail for mail in intake.mailed("robin3@example.com") if "4:00 PM" in mail["Subject"]],
+        lambda: [mail for mail in staff.mailed("robin3@example.com") if "4:00 PM" in mail["Subject"]],
     )[-1]
     entries = [events(part.get_payload(decode=True)) for part in newest.iter_attachments()]
     assert entries[0][moved["id"]]["dtstart"].dt == start
     assert newest["To"] == "robin3@example.com"
 
 
-def test_a_visit_that_has_not_begun_is_not_closed(intake: Desk) -> None:
+def test_a_visit_that_has_not_begun_is_not_closed(staff: Staff) -> None:
     for command in ("done", "no-show"):
-        done = command_here("appointments", command, "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--dir", intake.running.folder)
+        done = command_here("appointments", command, "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--dir", staff.running.folder)
         assert (done.returncode, "no visit" in done.stderr) == (1, True)
 
 
-def test_a_secret_address_and_a_file_are_not_asked_for_together(intake: Desk) -> None:
-    done = command_here(
-        "appointments", "calendar", "--subscribe", "--out", "visits.ics", "--dir", intake.running.folder
-    )
+def test_a_secret_address_and_a_file_are_not_asked_for_together(staff: Staff) -> None:
+    done = command_here("appointments", "calendar", "--subscribe", "--out", "visits.ics", "--dir", staff.running.folder)
     assert (done.returncode, "--out" in done.stderr) == (1, True)
 
 
-def test_who_guesses_at_secret_addresses_is_soon_refused(intake: Desk) -> None:
+def test_who_guesses_at_secret_addresses_is_soon_refused(staff: Staff) -> None:
     """Wrong ones count as wrong tokens do, 20 a minute. Last: it uses that limit up."""
     # The minute began with the first wrong one of all tests, and may end here: then another 20 are heard.
-    guesses = (intake.get(f"/calendar/guess-{number}.ics") for number in range(45))
+    guesses = (staff.get(f"/calendar/guess-{number}.ics") for number in range(45))
     refused = next(response for response in guesses if response.status_code != 404)
     assert refused.status_code == 429
     assert refusal(refused)["code"] == "RATE_LIMITED"
     assert int(refused.headers["retry-after"]) > 0
-    path, _ = intake.subscribe()
-    assert intake.get(path).status_code == 200, "who knows the address is let in"
+    path, _ = staff.subscribe()
+    assert staff.get(path).status_code == 200, "who knows the address is let in"

@@ -22,9 +22,9 @@ from tests.storage.calls import read
 from tests.storage.databases import fresh_schema
 
 from dealer_agent.config import load_settings
-from dealer_agent.storage.appointments import appointments_of, list_booked
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.visits import list_booked, visits_of
 
 ROUNDS = 20 if SOAK else 1
 BUYERS = 64
@@ -169,7 +169,7 @@ def test_a_hundred_copies_with_one_key_are_one_lead_with_one_answer(booking: Boo
     stored = read(booking.store, DEALER, get_lead, answered["lead_id"])
     assert stored is not None
     assert (len(stored.consents), len(stored.events)) == (1, 0)
-    assert len(read(booking.store, DEALER, appointments_of, answered["lead_id"])) == 1
+    assert len(read(booking.store, DEALER, visits_of, answered["lead_id"])) == 1
 
 
 @pytest.mark.requirement("duplicate-no-token")
@@ -181,5 +181,5 @@ def test_a_hundred_copies_without_a_key_are_one_lead_with_one_visit(booking: Boo
     stored = read(booking.store, DEALER, get_lead, answers[0]["lead_id"])
     assert stored is not None
     assert (len(stored.consents), len(stored.events)) == (1, 0), "the same consent is recorded once"
-    visits = read(booking.store, DEALER, appointments_of, answers[0]["lead_id"])
+    visits = read(booking.store, DEALER, visits_of, answers[0]["lead_id"])
     assert sorted(one.status for one in visits) == ["confirmed", "replaced"], "the copies are noted once"

@@ -160,7 +160,7 @@ class Buyers:
             time.sleep(draw.uniform(0, 0.2))
 
     def _answer(self, request: dict[str, Any]) -> httpx.Response | None:
-        """The answer to a request that is repeated until there is one; None after one that nobody expects."""
+        """The response to a request that is repeated until there is one; None after one that nobody expects."""
         until = time.monotonic() + 240
         while time.monotonic() < until:
             try:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.outside_protocol("the command `demo`")
 
 
 def pasted(command_line: str) -> dict[str, Any]:
-    """The data of the answer that the command prints."""
+    """The data of the response that the command prints."""
     done = subprocess.run(["sh", "-c", command_line], capture_output=True, check=True, timeout=PATIENCE_SECONDS)
     data: dict[str, Any] = json.loads(done.stdout)["message"]["parts"][0]["data"]["data"]
     return data

@@ -25,11 +25,11 @@ pytestmark = [pytest.mark.requirement("five-skills"), pytest.mark.requirement("b
 WRONG = {"filters": {"make": 7, "year_min": 1}}
 """Two problems in a search."""
 Replies = dict[tuple[str, str], list[dict[str, Any]]]
-"""By path of the card and binding: the data of the reply of each skill, then that of the wrong search."""
+"""By path of the card and binding: the data of the response of each skill, then that of the wrong search."""
 
 
 class Told(NamedTuple):
-    """What one client says: whether it read the signature as valid, the bindings of the card, and the replies."""
+    """What one client says: whether it read the signature as valid, the bindings of the card, and the responses."""
 
     is_signed: dict[str, Any]
     bindings: dict[str, list[str]]

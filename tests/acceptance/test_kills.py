@@ -123,7 +123,7 @@ def test_a_worker_that_dies_while_it_is_asked_whether_it_lives_is_replaced_at_on
         first = eventually("two workers", lambda: set(running.workers()) if len(running.workers()) == 2 else None)
         for worker in first:
             os.kill(worker, signal.SIGSTOP)
-        time.sleep(2)  # The supervisor asks twice a second: now it waits for an answer.
+        time.sleep(2)  # The supervisor asks twice a second: now it waits for a response.
         for worker in first:
             os.kill(worker, signal.SIGKILL)
         eventually("they are replaced", lambda: len(set(running.workers()) - first) == 2)

@@ -129,7 +129,7 @@ def test_three_times_the_capacity_is_answered_soon_or_refused_at_once(
 def test_new_connections_are_answered_beside_busy_ones(
     loaded: Loaded, connections: int, record_property: Callable[[str, object], None]
 ) -> None:
-    """The busy ones send their next request as soon as they have an answer, also when it is a refusal."""
+    """The busy ones send their next request as soon as they have a response, also when it is a refusal."""
     running, seconds = loaded.running, min(2 * SECONDS, 20)
     body = search_body()
     search = head(f"Content-Length: {len(body)}") + body

@@ -103,7 +103,7 @@ class SampleDealer:
         return [line for line in self.said("accesses", "list", "--limit", "1000").splitlines() if USER in line]
 
 
-def shop_on(folder: Path, database: str) -> Iterator[SampleDealer]:
+def sample_dealer_on(folder: Path, database: str) -> Iterator[SampleDealer]:
     stocked_dealer(folder, DATABASE_URL=database)
     toml = folder / "dealer.toml"
     first, second, rest = toml.read_text().partition('[[rooftops]]\nname = "Acceptance Motors South"')
@@ -136,11 +136,11 @@ def keep_old_lead(folder: Path, database: str, lead_id: str, *, years: int) -> N
 def sample_dealer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleDealer]:
     folder = tmp_path_factory.mktemp("privacy") / "store"
     if request.param == "sqlite":
-        yield from shop_on(folder, f"sqlite:///{folder}/dealer.db")
+        yield from sample_dealer_on(folder, f"sqlite:///{folder}/dealer.db")
         return
     server: str = request.getfixturevalue("postgresql_server")
     with fresh_schema(server) as url:
-        yield from shop_on(folder, url)
+        yield from sample_dealer_on(folder, url)
 
 
 # --- Looking ---

@@ -53,7 +53,7 @@ class OneToken:
 def through_the_card(
     url: str, binding: str, skill: str, *, token: str | None = None, **members: Any
 ) -> tuple[dict[str, Any], Wire]:
-    """The answer's message as the client hands it over, and what stood on the wire."""
+    """The response's message as the client hands it over, and what stood on the wire."""
     return asyncio.run(_through_the_card(url, binding, skill, token, members))
 
 

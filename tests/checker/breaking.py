@@ -113,49 +113,49 @@ class Answer:
 
     @property
     def data(self) -> Any:
-        """The `data` of a skill's successful reply: a search page, a listing. None for an error."""
+        """The `data` of a skill's successful response: a search page, a listing. None for an error."""
         return (_payload(self.document) or {}).get("data")
 
     def with_status(self, status: int) -> "Answer":
-        """The same answer with another HTTP status."""
+        """The same response with another HTTP status."""
         return replace(self, status=status)
 
     def with_header(self, name: str, value: str | None) -> "Answer":
-        """The same answer with another value of a header; without the header for None."""
+        """The same response with another value of a header; without the header for None."""
         return replace(self, headers=_with_header(self.headers, name, value))
 
     def with_body(self, body: bytes) -> "Answer":
-        """The same answer with another body."""
+        """The same response with another body."""
         return replace(self, body=body)
 
     def with_document(self, change: Change) -> "Answer":
-        """The same answer with a body that is changed in place. Unchanged if the body is not JSON."""
+        """The same response with a body that is changed in place. Unchanged if the body is not JSON."""
         return self if self.document is None else self.with_body(_changed(self.document, change))
 
     def with_message(self, change: Change) -> "Answer":
-        """The same answer with another reply message. Unchanged for an error."""
+        """The same response with another response message. Unchanged for an error."""
         if _message(self.document) is None:
             return self
         return self.with_document(lambda document: change(_message(document)))
 
     def with_reply_payload(self, change: Change) -> "Answer":
-        """The same answer with another payload (`type`, `data`, `message`). Unchanged for an error."""
+        """The same response with another payload (`type`, `data`, `message`). Unchanged for an error."""
         if _payload(self.document) is None:
             return self
         return self.with_document(lambda document: change(_payload(document)))
 
     def with_data(self, change: Change) -> "Answer":
-        """The same answer with other `data` of the skill. Unchanged for an error."""
+        """The same response with other `data` of the skill. Unchanged for an error."""
         return self.with_reply_payload(lambda payload: change(payload["data"]))
 
     def with_error(self, change: Change) -> "Answer":
-        """The same answer with another member `error`. Unchanged for a success."""
+        """The same response with another member `error`. Unchanged for a success."""
         if self.error is None:
             return self
         return self.with_document(lambda document: change(document["error"]))
 
     def with_error_payload(self, change: Change) -> "Answer":
-        """The same answer with another error payload. Unchanged for a success."""
+        """The same response with another error payload. Unchanged for a success."""
         if self.error_payload is None:
             return self
         return self.with_document(lambda document: change(_error_payload(document)))
@@ -229,7 +229,7 @@ def _changed(document: Any, change: Change) -> bytes:
 
 
 def _message(document: Any) -> Any:
-    """The `message` of a request or reply, in either binding."""
+    """The `message` of a request or response, in either binding."""
     for outer in ("params", "result"):
         if isinstance(document, dict) and isinstance(document.get(outer), dict):
             document = document[outer]

@@ -1,4 +1,4 @@
-"""Negative controls in one line: what is changed in an answer or in a request, and in which ones."""
+"""Negative controls in one line: what is changed in a response or in a request, and in which ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -55,12 +55,12 @@ def asks(type_name: str, **members: Any) -> When:
 
 
 def error(change: Change) -> Callable[[Answer], Answer]:
-    """Changes the member `error` of an answer."""
+    """Changes the member `error` of a response."""
     return lambda answer: answer.with_error(change)
 
 
 def error_payload(change: Change) -> Callable[[Answer], Answer]:
-    """Changes the error payload of an answer."""
+    """Changes the error payload of a response."""
     return lambda answer: answer.with_error_payload(change)
 
 

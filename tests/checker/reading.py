@@ -108,7 +108,7 @@ def refuses(skill: str, chosen: Chosen) -> Breaking:
 
 
 def changes(skill: str, chosen: Chosen, change: Change) -> Breaking:
-    """An agent that changes the `data` of its replies to chosen requests of a skill."""
+    """An agent that changes the `data` of its responses to chosen requests of a skill."""
     return changes_answers(_of(skill, chosen), lambda answer: answer.with_data(change))
 
 
@@ -118,7 +118,7 @@ def anything(_: Members) -> bool:
 
 
 async def ask(call: Call, agent: Agent, members: Members) -> Any:
-    """The `data` of the honest agent's reply to another request of the same skill."""
+    """The `data` of the honest agent's response to another request of the same skill."""
 
     def change(payload: dict[str, Any]) -> None:
         kind = payload["type"]

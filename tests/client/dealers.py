@@ -66,7 +66,7 @@ def interfaces(*urls: str, binding: str = "JSONRPC", version: str = "1.0") -> li
 
 
 def result(call: bytes, data: object, message: str | None = None) -> dict[str, Any]:
-    """A reply with this data to a request of either binding, in the form of the service."""
+    """A response with this data to a request of either binding, in the form of the service."""
     plain = msgspec.json.decode(call)
     request = plain.get("params", plain)
     (part,) = request["message"]["parts"]
@@ -94,7 +94,7 @@ Respond = Callable[[bytes], tuple[int, object, dict[str, str]]]
 
 
 def application(document: object, respond: Respond) -> Any:
-    """An ASGI application with a card at the well-known place, and with the reply of `respond` to each POST."""
+    """An ASGI application with a card at the well-known place, and with the response of `respond` to each POST."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", True

@@ -1,4 +1,4 @@
-"""Answers have the service's own types. Replies of other and later agents are read, and hostile ones do no harm."""
+"""Answers have the service's own types. Responses of other and later agents are read, and hostile ones do no harm."""
 
 import asyncio
 from contextlib import suppress
@@ -40,7 +40,7 @@ URL = "http://dealer.test"
 
 
 def asked(method: str, reply: object, *, raw: bool = False, extension: str | None = None, **arguments: Any) -> Any:
-    """The result of a method for a dealer whose reply has this data. With `raw`, `reply` is the whole body."""
+    """The result of a method for a dealer whose response has this data. With `raw`, `reply` is the whole body."""
     sent: list[dict[str, Any]] = []
 
     def respond(body: bytes) -> tuple[int, object, dict[str, str]]:
@@ -272,8 +272,8 @@ async def drop_by_drop(asked: Asked) -> None:
     ("behaviour", "kind", "said", "timeout"),
     [
         (endless, errors.MalformedResponse, "sent more than 16,777,216 bytes", 600),
-        (compressed, errors.MalformedResponse, "sent a compressed reply", 600),
-        (drop_by_drop, errors.Unreachable, "no answer in time", 0.3),
+        (compressed, errors.MalformedResponse, "sent a compressed response", 600),
+        (drop_by_drop, errors.Unreachable, "no response in time", 0.3),
     ],
 )
 def test_a_reply_is_bounded_in_size_and_time(

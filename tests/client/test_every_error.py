@@ -1,4 +1,4 @@
-"""Every error of a dealer's agent arrives as one class, with all that the reply says."""
+"""Every error of a dealer's agent arrives as one class, with all that the response says."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
 def refusal(
     status: int, body: bytes | None, binding: Binding = "JSONRPC", rpc_id: bool = True, **headers: str
 ) -> errors.DealerAgentError:
-    """The error of the client for a reply to a search. `ID` in the body becomes the id of the call."""
+    """The error of the client for a response to a search. `ID` in the body becomes the id of the call."""
     reply = b"" if body is None else body
 
     async def ask() -> errors.DealerAgentError:

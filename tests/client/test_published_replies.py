@@ -1,4 +1,4 @@
-"""Every reply that the published schemas of the public protocol allow has a type in the client."""
+"""Every response that the published schemas of the public protocol allow has a type in the client."""
 
 import json
 from functools import cache

@@ -139,7 +139,7 @@ def test_a_reply_that_does_not_come_ends_after_the_timeout_and_may_have_arrived(
                 await says_nothing(asked)
 
         async with misbehaving(serve) as url, DealerAgent.discover(url) as agent, impatient(agent, 0.5) as hasty:
-            with pytest.raises(errors.Unreachable, match="no answer in time") as caught:
+            with pytest.raises(errors.Unreachable, match="no response in time") as caught:
                 await hasty.submit_lead(**LEAD)
         return caught.value, arrived
 

@@ -183,7 +183,7 @@ class Mailed:
 
 @dataclass
 class MailReceiver:
-    """An SMTP server. `refused` are recipients that it does not take, by the answer that they get."""
+    """An SMTP server. `refused` are recipients that it does not take, by the response that they get."""
 
     behaviour: Behaviour
     refused: dict[str, str] = field(default_factory=dict)

@@ -177,7 +177,7 @@ def test_every_failure_has_words_of_our_own(receiver: HttpReceiver, what: str, p
 
 def test_a_receiver_that_says_nothing_is_given_up(receiver: HttpReceiver) -> None:
     receiver.behaviour = always("hang")
-    assert failure(receiver.url, timeout_seconds=0.5).problem == "no answer within 0.5 s"
+    assert failure(receiver.url, timeout_seconds=0.5).problem == "no response within 0.5 s"
 
 
 @pytest.mark.parametrize("host", [f"127.0.0.1:{NOBODY}", "no-such-host.invalid"])

@@ -92,7 +92,7 @@ def test_a_document_is_made_in_a_thread(sample_dealer: SampleDealer) -> None:
 
 
 def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(sample_dealer: SampleDealer) -> None:
-    crm = Noting(BUSY, REFUSED, NotDelivered("no answer within 20 s"))
+    crm = Noting(BUSY, REFUSED, NotDelivered("no response within 20 s"))
     lead_id = sample_dealer.take(CRM)
     sample_dealer.deliver({CRM: crm}, sample_dealer.settled)
     assert len({letter.delivery_id for letter in crm.tried}) == 1

@@ -259,9 +259,14 @@ def test_haproxy_ends_the_requests_on_a_machine_that_does_not_answer(tmp_path: P
             with proxy.client(f"127.0.2.{number}") as client:
                 return client.post("/message:send", json=body("lead.submit", **lead(number))).status_code
 
+        def has_asked(client: httpx.Client, *machines: Running) -> bool:
+            client.post("/message:send", json=body("dealer.information"))
+            return all('"skill":"dealer.information"' in each.stderr() for each in machines)
+
         try:
             with proxy.client("127.0.1.5") as client, ThreadPoolExecutor(12) as threads:
-                eventually("the proxy has found the service", lambda: client.get("/readyz").status_code == 200)
+                # Otherwise it may know only the machine that is frozen.
+                eventually("both machines get requests", lambda: has_asked(client, healthy, frozen))
                 frozen.signal(signal.SIGSTOP)
                 statuses = Counter(threads.map(submit, range(1, 13)))
                 assert statuses.keys() == {200, 502}

@@ -1,4 +1,4 @@
-"""Checks that every answer is a reply or an error in the documented form (docs/protocol.md#errors)."""
+"""Checks that every response is a response or an error in the documented form (docs/protocol.md#errors)."""
 
 import json
 import re
@@ -76,7 +76,7 @@ class AnswerJudge:
         assert not problems, problems
 
     def documented(self, path: str, method: str, answer: Answer) -> None:
-        """The answer has the schema that its operation documents for its status."""
+        """The response has the schema that its operation documents for its status."""
         responses = self._openapi["paths"][path][method.lower()]["responses"]
         validator = self._validator(responses[str(answer.status)]["content"][answer.headers["content-type"]]["schema"])
         problems = [f"{e.instance_path}: {e.message}" for e in validator.iter_errors(json.loads(answer.body))]

@@ -1,6 +1,6 @@
 """What generated inputs test: decoders, the whole application, feed readers, settings.
 
-A kind makes an input from a source of random numbers, takes it, and says how it was answered. An answer that breaks a
+A kind makes an input from a source of random numbers, takes it, and says how it was answered. A response that breaks a
 promise is an AssertionError; so is any other exception, when the caller counts it.
 """
 
@@ -231,7 +231,7 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
 
 
 def _member(answer: bytes, name: str) -> str:
-    """The first string with this name in an answer."""
+    """The first string with this name in a response."""
     return answer.partition(b'"%b":"' % name.encode())[2].partition(b'"')[0].decode()
 
 

@@ -29,7 +29,7 @@ def request(method: str, target: str, headers: Headers, body: bytes = b"", *, de
 
 
 def send_raw(port: int, raw: bytes, *, method: str = "POST", leave: bool = False) -> Answer | None:
-    """Sends bytes and reads the answer to its end; None when the service closed without one. `leave`: says at once that
+    """Sends bytes and reads the whole response; None when the service closed without one. `leave`: says at once that
     nothing more will come."""
     with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
         try:
@@ -37,7 +37,7 @@ def send_raw(port: int, raw: bytes, *, method: str = "POST", leave: bool = False
             if leave:
                 connection.shutdown(socket.SHUT_WR)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # A service may refuse a body before all of it came; its answer is there to read.
+            pass  # A service may refuse a body before all of it came; its response is there to read.
         response = HTTPResponse(connection, method=method)
         try:
             response.begin()
@@ -50,7 +50,7 @@ JSON_HEADERS: Headers = [(b"Content-Type", b"application/json")]
 
 
 def post(port: int, target: str, body: bytes, headers: Headers = JSON_HEADERS) -> Answer:
-    """The answer to a well-formed POST of any body. There must be one."""
+    """The response to a well-formed POST of any body. There must be one."""
     answer = send_raw(port, request("POST", target, headers, body))
     assert answer is not None, "no answer"
     return answer

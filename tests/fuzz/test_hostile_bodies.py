@@ -1,4 +1,4 @@
-"""Every body gets a reply or the error envelope, never a 500 (docs/protocol.md#errors)."""
+"""Every body gets a response or the error envelope, never a 500 (docs/protocol.md#errors)."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Dealers whose data carry a marker, and every identifier by which a client can ask for something of a dealer.
 
-No identifier contains a marker, so a marker in an answer always comes from the data of its dealer.
+No identifier contains a marker, so a marker in a response always comes from the data of its dealer.
 """
 
 import json
@@ -77,7 +77,7 @@ sunday = "00:00-23:45"
 class MarkedDealer:
     """A dealer, its marker, and its identifiers. `token` is valid for its skills, `calendar` for its calendar.
 
-    `secrets` finds its data in an answer: the marker, and the ids that the service made.
+    `secrets` finds its data in a response: the marker, and the ids that the service made.
     """
 
     dealer_id: str
@@ -222,5 +222,5 @@ class DealerClient:
         return answer(httpx.post(f"{self.base}/message:send", json=sent, headers=headers, timeout=120), skill)
 
     def get(self, path: str) -> httpx.Response:
-        """The answer to a GET below the dealer's root."""
+        """The response to a GET below the dealer's root."""
         return httpx.get(f"{self.base}{path}", timeout=120)

@@ -58,5 +58,5 @@ def test_a_refusal_in_an_overload(platform: Dealership, dealer_id: str, binding:
 
 
 def test_what_is_at_no_dealer(platform: Dealership) -> None:
-    """The answer is in the vocabulary of the installation."""
+    """The response is in the vocabulary of the installation."""
     assert error_type(platform.get("/nothing")) == "proto.error"

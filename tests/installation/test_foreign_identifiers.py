@@ -85,7 +85,7 @@ class Found:
         self.failures: list[str] = []
 
     def judge(self, number: int, sent: ForeignRequest, status: int, answer: bytes) -> None:
-        """Examines the answer to a request: its status, and what of other dealers it contains."""
+        """Examines the response to a request: its status, and what of other dealers it contains."""
         self.kinds[sent.kind] += 1
         self.marked += sent.target.marker.encode() in answer
         problems = [

@@ -1,4 +1,4 @@
-"""The question about a lead, and the consent that the answer gives."""
+"""The question about a lead, and the consent that the response gives."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -34,7 +34,7 @@ def test_an_ignored_member_that_is_not_utf_8_is_not_json(inserted: bytes) -> Non
 
 @pytest.mark.parametrize("inserted", NOT_UTF_8)
 def test_an_id_that_is_not_utf_8_is_not_json_and_not_repeated(inserted: bytes) -> None:
-    """In JSON-RPC it is -32700, and the answer is JSON."""
+    """In JSON-RPC it is -32700, and the response is JSON."""
     call_id, error = decode_call(with_bytes(call(body(), id="MARK"), inserted), WIRE)
     assert isinstance(error, ProtocolError)
     assert (call_id, error.json_rpc) == (b"null", -32700)

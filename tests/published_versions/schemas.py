@@ -30,7 +30,7 @@ def schemas(version: str) -> dict[str, Any]:
     for path in (SCHEMAS / f"v{SCHEMAS_OF[version]}" / "schemas").rglob("*.json"):
         found[path.name.removesuffix(".schema.json")] = json.loads(path.read_text("utf-8"))
     if version == "1.2":
-        # A vehicle may have unknown members. `talking` looks for fees in replies.
+        # A vehicle may have unknown members. `talking` looks for fees in responses.
         del found["vehicle"]["properties"]["fees"]
         del found["dealer-information"]["$defs"]["rooftop"]["properties"]["fees"]
         _name_extension(found["agent-card"], "https://autoagentprotocol.org/extensions/aap/v1.2")

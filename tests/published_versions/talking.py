@@ -1,4 +1,4 @@
-"""Requests to a published version, and the form of every reply that it may give."""
+"""Requests to a published version, and the form of every response that it may give."""
 
 import json
 import re
@@ -70,7 +70,7 @@ def body(sent: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Buyer:
-    """A buyer that uses one binding of one version. It checks the form of every reply."""
+    """A buyer that uses one binding of one version. It checks the form of every response."""
 
     dealership: Dealership
     version: str
@@ -84,20 +84,20 @@ class Buyer:
     def send(
         self, document: object, *, headers: Mapping[str, str] | None = None, token: str | None = None
     ) -> httpx.Response:
-        """The answer to a whole body, given as JSON values or bytes. Its form is right."""
+        """The response to a whole body, given as JSON values or bytes. Its form is right."""
         sent = {**(ACTIVATION if self.version == "next" else {}), **(headers or {})}
         answer = self.dealership.post(document, self.path, headers=sent, token=token)
         check_form(self.version, self.interface, answer)
         return answer
 
     def ask_raw(self, params: object, **options: Any) -> httpx.Response:
-        """The answer to the content of a request, in the frame of the binding."""
+        """The response to the content of a request, in the frame of the binding."""
         if self.interface == "rpc":
             return self.send({"jsonrpc": "2.0", "id": "call-1", "method": "SendMessage", "params": params}, **options)
         return self.send(params, **options)
 
     def ask(self, skill: str, /, *, token: str | None = None, **members: Any) -> dict[str, Any]:
-        """The `data` of the reply to a valid request."""
+        """The `data` of the response to a valid request."""
         answer = self.ask_raw(body(data(self.version, skill, **members)), token=token)
         found: dict[str, Any] = reply(answer)["data"]
         return found
@@ -108,7 +108,7 @@ class Buyer:
 
 
 def reply(answer: httpx.Response) -> dict[str, Any]:
-    """The payload of a successful reply."""
+    """The payload of a successful response."""
     content = answer.json()
     content = content.get("result", content)
     assert "message" in content, answer.text[:2000]
@@ -125,7 +125,7 @@ def error_payload(answer: httpx.Response) -> dict[str, Any]:
 
 
 def check_form(version: str, interface: str, answer: httpx.Response) -> None:
-    """Fails unless a reply is one that the version allows: its frame, its media type, its payload by the schemas."""
+    """Fails unless a response is one that the version allows: its frame, its media type, its payload by the schemas."""
     if answer.status_code == 401:
         assert answer.headers["content-type"].startswith("text/plain")
         assert answer.headers["www-authenticate"] == "Bearer"

@@ -1,4 +1,4 @@
-"""The examples that the public protocol publishes: its requests are accepted, and its replies are valid."""
+"""The examples that the public protocol publishes: its requests are accepted, and its responses are valid."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,7 +51,7 @@ def _now(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def replies() -> list[tuple[str, str]]:
-    """Version and name of each published reply, error and card."""
+    """Version and name of each published response, error and card."""
     return [
         (version, name)
         for version in ("1.0", "1.1", "1.2", "1.3")

@@ -30,7 +30,7 @@ def test_the_page_of_bounds_has_the_bound_of_arrays_in_other_attributes() -> Non
 
 
 def replied(skill: Any, found: Any, name: str = "1.3") -> Any:
-    """The `data` of a reply at the root, as a version has it."""
+    """The `data` of a response at the root, as a version has it."""
     return json.loads(reply_data(PUBLISHED_VERSIONS[name], skill, json.dumps(found).encode()))  # type: ignore[index]
 
 

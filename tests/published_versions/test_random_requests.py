@@ -1,4 +1,4 @@
-"""Random requests to each published version: every reply is valid by the schemas that this version publishes.
+"""Random requests to each published version: every response is valid by the schemas that this version publishes.
 
 300 requests of each version in every run. With `SOAK=1`, as many as `SOAK_INPUTS` says, at most 100,000. A failure
 names the seed and the number of the request.
@@ -55,7 +55,7 @@ def test_every_reply_to_a_random_request_is_valid(version: str, tmp_path: Path, 
 
 
 async def answer_of(app: Any, version: str, made: Made) -> httpx.Response:
-    """The answer of the application to one request."""
+    """The response of the application to one request."""
     sent: dict[str, Any] = {"headers": []}
 
     async def receive() -> dict[str, Any]:
@@ -73,7 +73,7 @@ async def answer_of(app: Any, version: str, made: Made) -> httpx.Response:
 
 
 def judged(version: str, made: Made, answer: httpx.Response) -> str:
-    """The outcome of a request: `accepted`, or the code of its error. Fails if the version does not allow the reply."""
+    """The outcome of a request: `accepted`, or the code of its error. Fails if the version forbids the response."""
     check_form(version, made.interface, answer)
     if answer.status_code == 401:
         return "401"

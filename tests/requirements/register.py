@@ -4,7 +4,7 @@ Each anchor of the document is a rule. The tests of a rule carry its anchor, `py
 with several cases names them beside its anchor, `<a id="anchor" data-cases="first second">`, and its tests carry the
 names of the cases. No test proves an anchor that begins with `gap-`.
 
-Marks are read from the source, not from collected tests, so that a run of one test file gives the same answer.
+Marks are read from the source, not from collected tests, so that a run of one test file gives the same result.
 `python -m tests.requirements.register` prints each rule with its cases and their tests.
 """
 

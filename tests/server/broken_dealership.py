@@ -1,4 +1,4 @@
-"""A process in which every search raises. It prints each answer to stdout, and logs to stderr like a worker.
+"""A process in which every search raises. It prints each response to stdout, and logs to stderr like a worker.
 
 Run as `python broken_dealership.py DIRECTORY SECRET PROJECT`, in the directory of a dealership that is set up.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Broken:
-    """A catalogue whose exception has a message that must not get into a log or an answer."""
+    """A catalogue whose exception has a message that must not get into a log or a response."""
 
     def __init__(self, secret: str) -> None:
         self.secret = secret

@@ -105,7 +105,7 @@ def message(skill: str, vendor: str = "proto", /, **members: Any) -> dict[str, A
 
 
 def error_of(response: httpx.Response) -> dict[str, Any]:
-    """The protocol error payload of an answer of either binding. Also checks the envelope around it."""
+    """The protocol error payload of a response of either binding. Also checks the envelope around it."""
     error: dict[str, Any] = response.json()["error"]
     if "jsonrpc" in response.json():
         data = error["data"]
@@ -142,13 +142,13 @@ class Dealership:
         headers: dict[str, str] | list[tuple[str, str]] | None = None,
         address: str | None = None,
     ) -> httpx.Response:
-        """The answer to one request from a client's address."""
+        """The response to one request from a client's address."""
         sender = address or self.client_address
         response: httpx.Response = self.portal.call(self._request, method, path, content, headers, sender)
         return response
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        """The answer to a GET. Write `_` for `-` in the name of a header."""
+        """The response to a GET. Write `_` for `-` in the name of a header."""
         return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
     def post(
@@ -160,7 +160,7 @@ class Dealership:
         headers: dict[str, str] | None = None,
         address: str | None = None,
     ) -> httpx.Response:
-        """The answer to a JSON body, given as values or as bytes."""
+        """The response to a JSON body, given as values or as bytes."""
         content = document if isinstance(document, bytes) else json.dumps(document).encode()
         sent = {"content-type": "application/json", **(headers or {})}
         if token is not None:
@@ -175,7 +175,7 @@ class Dealership:
         return data
 
     def call_rpc(self, params: object, **kwargs: Any) -> httpx.Response:
-        """The answer to a JSON-RPC call of SendMessage with these params."""
+        """The response to a JSON-RPC call of SendMessage with these params."""
         return self.post({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}, "/rpc", **kwargs)
 
     def store(self) -> Store:

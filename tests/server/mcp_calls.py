@@ -16,7 +16,7 @@ STATE_REFUSED = {"code": -32602, "message": "Invalid or expired requestState", "
 
 
 def post(dealership: Dealership, document: object, revision: str | None = None, **more: Any) -> httpx.Response:
-    """The answer to a body. `headers` and `token` as in `Dealership.post`."""
+    """The response to a body. `headers` and `token` as in `Dealership.post`."""
     headers = HOST | {"accept": "application/json, text/event-stream"} | more.pop("headers", {})
     if revision is not None:
         headers["mcp-protocol-version"] = revision
@@ -33,7 +33,7 @@ def call(
     host: str = "Test Host",
     **more: Any,
 ) -> dict[str, Any]:
-    """The JSON-RPC reply to one request of a revision."""
+    """The JSON-RPC response to one request of a revision."""
     params = dict(params or {})
     headers = dict(more.pop("headers", {}))
     if revision == NEW:
@@ -70,5 +70,5 @@ def text_of(result: dict[str, Any]) -> str:
 
 
 def ticked(**channels: bool) -> dict[str, Any]:
-    """The answer of a person who accepts the form."""
+    """The response of a person who accepts the form."""
     return {"action": "accept", "content": channels}

@@ -1,4 +1,4 @@
-"""A client can read the answer to its request, and no client keeps a connection forever (docs/protocol.md#http).
+"""A client can read the response to its request, and no client keeps a connection forever (docs/protocol.md#http).
 
 The real application on a real socket.
 """

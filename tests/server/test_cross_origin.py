@@ -1,4 +1,4 @@
-"""Agents in browsers: CORS on every answer of the skills, without credentials (docs/protocol.md#cross-origin)."""
+"""Agents in browsers: CORS on every response of the skills, without credentials (docs/protocol.md#cross-origin)."""
 
 import pytest
 from tests.server.conftest import OpenDealership

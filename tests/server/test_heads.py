@@ -107,7 +107,7 @@ def test_a_request_line_without_a_supported_version_is_refused(
 @pytest.mark.requirement("http-version")
 @pytest.mark.parametrize("line", [b"GET /healthz\r\n\r\n", b"GET /healthz\n\n", b"GET /healthz \r\n\r\n"])
 def test_a_request_line_of_http_0_9_is_refused(port: int, line: bytes) -> None:
-    """At once, with or without an empty line after it: the timeout of a head would close without an answer."""
+    """At once, with or without an empty line after it: the timeout of a head would close without a response."""
     for sent in (line, line[: line.index(b"\n") + 1], line[:6], line[:1]):
         with connected(port) as client:
             client.socket.sendall(sent)

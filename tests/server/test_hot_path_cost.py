@@ -1,4 +1,4 @@
-"""Compares the processor time of a request with the time that uvicorn itself needs for a ready reply.
+"""Compares the processor time of a request with the time that uvicorn itself needs for a ready response.
 
 Both run in this process, in turns, with the same requests and a transport that takes everything. Only the ratio of the
 two times is tested, with a margin of several times the noise. The test finds a change that makes every request half
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.outside_protocol("the cost of the hot path")
 REQUESTS = 400
 ROUNDS = 7
 MOST = {"inventory.search": 5.0, "inventory.facets": 11.0, "inventory.vehicle": 3.3}
-"""The highest ratio to the ready reply. Measured: 2.5, 5.3 and 2.0. Over ASGI, search has 7.1 and vehicle 3.6."""
+"""The highest ratio to the ready response. Measured: 2.5, 5.3 and 2.0. Over ASGI, search has 7.1 and vehicle 3.6."""
 
 RATES = ("inventory_search", "inventory_facets", "inventory_vehicle", "address")
 UNLIMITED = "".join(f'{name} = "1000000000/minute"\n' for name in RATES)

@@ -21,13 +21,13 @@ from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile, changing, load_ciph
 from dealer_agent.encryption import Cipher, Keyring, new_key, render
 from dealer_agent.server import key_rotation
 from dealer_agent.server.key_rotation import KeyRotation, RotationStopped, changeable_key_file
-from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.errors import KeyMissing
 from dealer_agent.storage.idempotency import find_idempotent
 from dealer_agent.storage.leads import find_duplicate, get_lead
 from dealer_agent.storage.reencryption import keys_in_use
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.visits import visits_of
 
 pytestmark = pytest.mark.outside_protocol("keys")
 
@@ -74,7 +74,7 @@ class Machine:
                 assert found is not None
                 assert found.lead.customer is not None
                 assert None not in [event.changes for event in found.events]
-                assert len(read(store, DEALER, appointments_of, lead_id)) == 3
+                assert len(read(store, DEALER, visits_of, lead_id)) == 3
                 contacts = [f"email:{person.lower()}.sample@example.com"]
                 again = partial(find_duplicate, contacts=contacts)
                 repeated = partial(again, vehicle_key=VEHICLES[person], since=MONDAY)

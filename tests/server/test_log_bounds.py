@@ -42,7 +42,7 @@ def post(document: Any, head: str = "") -> bytes:
 
 
 def flood(port: int, request: bytes, count: int) -> None:
-    """Sends one request `count` times on one connection and waits for every answer."""
+    """Sends one request `count` times on one connection and waits for every response."""
     with closing(socket.create_connection(("127.0.0.1", port), timeout=120)) as client:
         for _ in range(count // BATCH):
             client.sendall(request * BATCH)

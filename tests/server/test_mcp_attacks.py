@@ -99,7 +99,7 @@ def test_a_person_who_agrees_sends_one_lead(open_dealership: OpenDealership) -> 
     sent = use(opened, "lead_submit", LEAD, capabilities=FORM, state=first["requestState"], answer=ticked(email=True))
     assert sent["structuredContent"]["status"] == "received"
     assert leads_of(opened) == 1
-    # The answer is lost and the host repeats it: the dealer has one lead.
+    # The response is lost and the host repeats it: the dealer has one lead.
     again = use(opened, "lead_submit", LEAD, capabilities=FORM, state=first["requestState"], answer=ticked(email=True))
     assert text_of(again).startswith("ALREADY SENT: ")
     assert leads_of(opened) == 1

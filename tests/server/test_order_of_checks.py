@@ -1,4 +1,4 @@
-"""Of two defects, the answer names the one that is checked first (docs/protocol.md#order-of-checks)."""
+"""Of two defects, the response names the one that is checked first (docs/protocol.md#order-of-checks)."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ def test_size_before_media_type(dealership: Dealership, path: str) -> None:
 @pytest.mark.requirement("order-media-type-rate")
 @pytest.mark.usefixtures("limits_kept")
 def test_media_type_before_the_rate_of_the_address(open_dealership: OpenDealership, path: str) -> None:
-    """The answer is the same below and above the rate. The request counts in both cases."""
+    """The response is the same below and above the rate. The request counts in both cases."""
     opened = open_dealership(TIGHT)
     for _ in range(3):
         assert opened.request("POST", path, content=b"x", headers=TEXT).status_code == 415

@@ -63,7 +63,7 @@ def test_without_lead_submit_no_body_may_exceed_the_reading_limit(open_dealershi
 
 
 async def _chunked(dealership: Dealership, body: bytes) -> int:
-    """The status of the answer to a body without a declared size."""
+    """The status of the response to a body without a declared size."""
     scope = {
         "type": "http",
         "method": "POST",

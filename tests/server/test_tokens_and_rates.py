@@ -17,7 +17,7 @@ NAMED = '[auth]\nmode = "bearer"\nskills = ["lead.submit"]\n' + NO_LIMITS
 
 
 def ask(opened: Dealership, skill: str, token: str | None = None, address: str | None = None) -> tuple[int, str]:
-    """Status and code of an answer. Every 401 has WWW-Authenticate, on both bindings."""
+    """Status and code of a response. Every 401 has WWW-Authenticate, on both bindings."""
     sent = message(skill, **({"vin": ACCORD} if skill == "inventory.vehicle" else {}))
     answer = opened.post(sent, token=token, address=address)
     code = error_of(answer)["code"] if answer.status_code != 200 else ""

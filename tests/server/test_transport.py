@@ -335,7 +335,7 @@ def test_health_and_readiness_are_reported(dealership: Dealership) -> None:
 @BINDINGS
 @pytest.mark.parametrize(("sent", "status"), [(SEARCH, 200), (message("inventory.vehicle", vin=ACCORD), 200)])
 def test_a_reply_is_not_cached(dealership: Dealership, path: str, sent: Any, status: int) -> None:
-    """A shared cache must not keep the reply to one buyer."""
+    """A shared cache must not keep the response to one buyer."""
     answer = dealership.post(sent_to(path, sent), path)
     assert (answer.status_code, answer.headers["cache-control"]) == (status, "no-store")
     assert int(answer.headers["content-length"]) == len(answer.content)

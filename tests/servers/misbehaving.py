@@ -10,7 +10,7 @@ import msgspec
 
 @dataclass
 class Asked:
-    """A request that arrived, and the connection for the answer."""
+    """A request that arrived, and the connection for the response."""
 
     method: str
     path: str
@@ -19,14 +19,14 @@ class Asked:
     writer: asyncio.StreamWriter
 
     async def answer(self, content: object, status: int = 200, **headers: str) -> None:
-        """Sends a whole reply. Content that is not bytes is sent as JSON."""
+        """Sends a whole response. Content that is not bytes is sent as JSON."""
         body = content if isinstance(content, bytes) else msgspec.json.encode(content)
         self.start(status, content_length=str(len(body)), **headers)
         self.writer.write(body)
         await self.writer.drain()
 
     def start(self, status: int = 200, **headers: str) -> None:
-        """Sends the head of a reply. Write `_` for `-` in the name of a header."""
+        """Sends the head of a response. Write `_` for `-` in the name of a header."""
         lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         self.writer.write("\r\n".join([f"HTTP/1.1 {status} Whatever", *lines, "", ""]).encode())
 

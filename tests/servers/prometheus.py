@@ -42,7 +42,7 @@ scrape_configs:
         super().__init__([program, *(f"--{name}={value}" for name, value in options.items())], folder, port)
 
     def get(self, path: str, **parameters: str) -> Any:
-        """The `data` of an answer of its API."""
+        """The `data` of a response of its API."""
         answered = httpx.get(f"http://127.0.0.1:{self.port}/api/v1/{path}", params=parameters, timeout=120)
         assert answered.status_code == 200, answered.text
         return answered.json()["data"]

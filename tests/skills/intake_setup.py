@@ -21,13 +21,13 @@ from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.leads.records import VisitRecord
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
-from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.schema import outbox, places
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import ADD_TOKEN
+from dealer_agent.storage.visits import visits_of
 
 EMPTY_LOT = Catalogue.build([])
 TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZT"
@@ -55,7 +55,7 @@ class IntakeSetup:
         token: str | None = TOKEN,
         granted_at: str = GRANTED_AT,
     ) -> dict[str, Any]:
-        """The `data` of the answer."""
+        """The `data` of the response."""
         answer = self.answer(lead, now, lot, token=token, granted_at=granted_at)
         answered: dict[str, Any] = msgspec.json.decode(answer.data)
         return answered
@@ -69,7 +69,7 @@ class IntakeSetup:
         token: str | None = TOKEN,
         granted_at: str = GRANTED_AT,
     ) -> Answer:
-        """The answer to the sender with this token; None is a sender without one."""
+        """The response to the sender with this token; None is a sender without one."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
         if token is not None:
@@ -87,7 +87,7 @@ class IntakeSetup:
 
     def visits_of(self, lead_id: str) -> list[VisitRecord]:
         """The visits that a lead asked for, oldest first."""
-        return read(self.store, "ridgeline", appointments_of, lead_id)
+        return read(self.store, "ridgeline", visits_of, lead_id)
 
     def places(self, kind: str) -> int:
         """How many places in quarters of an hour are taken."""

@@ -27,7 +27,6 @@ from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.leads.records import LeadRecord, StoredLead, VisitRecord
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
-from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.leads import get_lead, list_leads
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
@@ -44,6 +43,7 @@ from dealer_agent.storage.schema import (
 )
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
+from dealer_agent.storage.visits import visits_of
 
 ACCORD, TACOMA, SOLD = "1HGCY2F57RA000001", "3TYLD4S86VD100909", "1FTEW1EP0LFA00001"
 """The first is at North, the second at South, the third was sold. A trailer without a VIN has stock number T-1."""
@@ -140,7 +140,7 @@ def customer(**members: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An answer of either binding: `data` of a success, `error` (part 2.8) of a refusal."""
+    """A response of either binding: `data` of a success, `error` (part 2.8) of a refusal."""
 
     status: int
     raw: bytes
@@ -167,7 +167,7 @@ class SampleDealer:
     _client: httpx.AsyncClient
 
     def send(self, payload: Any, binding: str = "http", *, token: str | None = None) -> Outcome:
-        """The answer to one payload."""
+        """The response to one payload."""
         outcome: Outcome = self._portal.call(self._send, payload, binding, token)
         return outcome
 
@@ -193,7 +193,7 @@ class SampleDealer:
     def visits_of(self, lead_id: str) -> list[VisitRecord]:
         """The visits that a lead asked for, oldest first."""
         with Store.open(self.url, CIPHER) as store:
-            return read(store, "ridgeline", appointments_of, lead_id)
+            return read(store, "ridgeline", visits_of, lead_id)
 
     def deliveries(self) -> list[DeliveryRecord]:
         """What is to be sent, newest first."""

@@ -61,7 +61,7 @@ class Group:
         self.add(run)
 
     def answers(self) -> list[dict[str, Any] | str]:
-        """The data of each answer, or the name of the exception."""
+        """The data of each response, or the name of the exception."""
         found: list[dict[str, Any] | str] = []
         for future in self.futures:
             failure = future.exception(60)

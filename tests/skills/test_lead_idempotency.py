@@ -1,4 +1,4 @@
-"""The first answer again: idempotency keys (docs/protocol.md#idempotency). On both databases."""
+"""The first response again: idempotency keys (docs/protocol.md#idempotency). On both databases."""
 
 import copy
 import json
@@ -201,7 +201,7 @@ def test_identical_leads_without_a_key_at_once_are_one_lead_and_its_duplicates(s
 
 
 def test_a_replay_repeats_the_context_of_its_own_request(sqlite_dealer: SampleDealer) -> None:
-    """The reply repeats the request's contextId; the answer within is the first one's (docs/protocol.md#envelope)."""
+    """It repeats the request's contextId; the content is the first one's (docs/protocol.md#envelope)."""
     lead = a_keyed_lead()
     bodies = []
     for context in ("one", "two"):

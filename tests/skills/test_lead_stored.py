@@ -94,7 +94,7 @@ def test_the_consent_record_names_the_agent_the_token_and_who_agreed(
 
 @pytest.mark.requirement("durable-before-answer")
 def test_an_answered_lead_is_committed_whichever_way_it_came(sample_dealer: SampleDealer) -> None:
-    """Another connection sees it as soon as the answer is there."""
+    """Another connection sees it as soon as the response is there."""
     for binding in BINDINGS:
         answer = sample_dealer.send(a_lead(), binding)
         assert answer.data is not None

@@ -38,7 +38,7 @@ TEXT = {"sqlite": "printf('%s%026d', {0}, i)", "postgresql": "{0} || lpad(i::tex
 
 
 def cost(tx: Transaction, work: Callable[[Transaction], object]) -> int:
-    """What the database does for `work`; a refusal is an answer, too."""
+    """What the database does for `work`; a refusal is a response, too."""
     if tx.connection.dialect.name == "sqlite":
         steps = [0]
         raw: Any = tx.connection.connection.driver_connection

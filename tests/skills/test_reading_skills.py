@@ -150,7 +150,7 @@ def test_a_malformed_vehicle_request_is_refused(
 
 
 def test_a_dealers_own_member_never_takes_the_place_of_one_that_the_reply_adds(sqlite_dealer: SampleDealer) -> None:
-    """`zip` and `offered_price` are the reply's own."""
+    """`zip` and `offered_price` are the response's own."""
     answer = sqlite_dealer.send({"type": "inventory.vehicle.request", "vin": ACCORD, "zip": "37203"})
     assert answer.raw.count(b'"zip":') == 1
     plain = ask(sqlite_dealer, "inventory.vehicle", vin=ACCORD)

@@ -155,7 +155,7 @@ def test_without_a_token_the_same_sender_adds_a_message_and_a_visit_that_is_only
     assert changes.keys() <= {"message", "appointment"}, "customer and trade-in stay as they were"
     assert [row.kind for row in intake.deliveries() if row.state == "waiting"] == ["resend"], "no mail to the customer"
 
-    # The answer is the one that a lead without any visit gets.
+    # The response is the one that a lead without any visit gets.
     nothing_booked = customer(email="nobody@example.com")
     intake.take(a_lead(customer=nothing_booked, vehicle_of_interest={"stock": "S1"}), NOW, LOT, token=None)
     plain = intake.answer(lead | {"customer": nothing_booked}, SOON, LOT, token=None)
@@ -198,7 +198,7 @@ def test_an_appraisal_is_no_part_of_a_test_drive_that_another_sender_asked_for(
 
 
 def test_without_a_token_an_appraisal_is_part_of_no_test_drive(new_intake: OpenIntake) -> None:
-    """Who knows agent, address and number could ask for the whole week, and read the time from the answer."""
+    """Who knows agent, address and number could ask for the whole week, and read the time from the response."""
     intake = new_intake(PROFILE)
     intake.take(drive(at("10:00")), NOW, LOT, token=None)
     whole_week = windows((at("09:00"), "2026-03-09T18:00:00-06:00"), kind="trade_in")

@@ -27,62 +27,62 @@ def time_at(clock: str, day: int = 3, **more: Any) -> ChosenTime:
 
 
 @dataclass
-class Desk:
+class Staff:
     """The staff of a dealer, and the intake at which its leads arrive."""
 
-    new_intake: IntakeSetup
+    setup: IntakeSetup
 
     def change(self, how: Callable[[VisitChanges], VisitChange], *, notify: bool = True, now: datetime = SOON) -> Any:
-        return self.new_intake.intake.change_visit(how, notify=notify, now=now)
+        return self.setup.intake.change_visit(how, notify=notify, now=now)
 
     def take(self, appointment: dict[str, Any] | None, stock: str | None = "S1", **members: Any) -> dict[str, Any]:
         lead = asking(appointment or {}, stock, **(SAM | members))
         if appointment is None:
             del lead["appointment"]
-        taken = self.new_intake.take(lead, NOW, LOT)
-        self.new_intake.all_sent()
+        taken = self.setup.take(lead, NOW, LOT)
+        self.setup.all_sent()
         return taken
 
     def booked(self, lead_id: str) -> list[VisitRecord]:
-        return [each for each in self.new_intake.visits_of(lead_id) if each.status == "confirmed"]
+        return [each for each in self.setup.visits_of(lead_id) if each.status == "confirmed"]
 
 
 @pytest.fixture
-def intake(new_intake: OpenIntake) -> Desk:
-    return Desk(new_intake(WITH_PEOPLE, confirms_by_mail=True))
+def staff(new_intake: OpenIntake) -> Staff:
+    return Staff(new_intake(WITH_PEOPLE, confirms_by_mail=True))
 
 
-def kinds_told(intake: Desk) -> set[tuple[str, str]]:
-    return {(kind, channel) for _, kind, _, channel, _ in told(intake.new_intake)}
+def kinds_told(staff: Staff) -> set[tuple[str, str]]:
+    return {(kind, channel) for _, kind, _, channel, _ in told(staff.setup)}
 
 
 EVERYBODY = {("resend", "south"), ("notify", "notify"), ("confirm", "customer")}
 
 
 @pytest.mark.requirement("staff-visits-arrange")
-def test_staff_arrange_a_visit_for_a_lead_without_one(intake: Desk) -> None:
-    lead_id = intake.take(None)["lead_id"]
-    done = intake.change(lambda staff: staff.arrange(lead_id, "test_drive", time_at("10:00")))
-    (booked,) = intake.booked(lead_id)
+def test_staff_arrange_a_visit_for_a_lead_without_one(staff: Staff) -> None:
+    lead_id = staff.take(None)["lead_id"]
+    done = staff.change(lambda visits: visits.arrange(lead_id, "test_drive", time_at("10:00")))
+    (booked,) = staff.booked(lead_id)
     assert done.visit == booked
     assert (booked.rooftop, booked.kind, booked.starts_at) == ("Ridgeline South", "test_drive", time_at("10:00").start)
     assert booked.ends_at == time_at("11:00").start
-    assert intake.new_intake.places("test_drive") == 4
-    assert kinds_told(intake) == EVERYBODY
+    assert staff.setup.places("test_drive") == 4
+    assert kinds_told(staff) == EVERYBODY
     assert done.mailed == {booked.appointment_id}
     with pytest.raises(ChangeRefused, match=f"appointments move {booked.appointment_id}"):
-        intake.change(lambda staff: staff.arrange(lead_id, "test_drive", time_at("12:00")))
+        staff.change(lambda visits: visits.arrange(lead_id, "test_drive", time_at("12:00")))
 
 
 @pytest.mark.requirement("staff-visits-arrange")
-def test_a_visit_can_be_arranged_at_another_rooftop_and_of_a_kind_that_buyers_cannot_book(intake: Desk) -> None:
-    lead_id = intake.take(None)["lead_id"]
+def test_a_visit_can_be_arranged_at_another_rooftop_and_of_a_kind_that_buyers_cannot_book(staff: Staff) -> None:
+    lead_id = staff.take(None)["lead_id"]
     call = time_at("10:10", length=timedelta(minutes=20))
-    done = intake.change(lambda staff: staff.arrange(lead_id, "phone_call", call, "ridgeline east"))
+    done = staff.change(lambda visits: visits.arrange(lead_id, "phone_call", call, "ridgeline east"))
     assert (done.visit.rooftop, done.visit.kind) == ("Ridgeline East", "phone_call")
     assert done.visit.ends_at == time_at("10:30").start
     with pytest.raises(ChangeRefused, match="no rooftop 'Nowhere'"):
-        intake.change(lambda staff: staff.arrange(lead_id, "handover", call, "Nowhere"))
+        staff.change(lambda visits: visits.arrange(lead_id, "handover", call, "Nowhere"))
 
 
 @pytest.mark.requirement("staff-visits-confirm")
@@ -95,39 +95,39 @@ def test_a_visit_can_be_arranged_at_another_rooftop_and_of_a_kind_that_buyers_ca
     ],
     ids=["requested", "proposed", "at the time that the customer asked for"],
 )
-def test_staff_confirm_a_visit_without_a_time(intake: Desk, asked: dict[str, Any], chosen: ChosenTime | None) -> None:
-    taken = intake.take(asked)
-    done = intake.change(lambda staff: staff.confirm(id_of(taken), chosen))
+def test_staff_confirm_a_visit_without_a_time(staff: Staff, asked: dict[str, Any], chosen: ChosenTime | None) -> None:
+    taken = staff.take(asked)
+    done = staff.change(lambda visits: visits.confirm(id_of(taken), chosen))
     assert (done.replaced, done.visit.starts_at) == (id_of(taken), time_at("10:00").start)
-    statuses = {each.appointment_id: each.status for each in intake.new_intake.visits_of(taken["lead_id"])}
+    statuses = {each.appointment_id: each.status for each in staff.setup.visits_of(taken["lead_id"])}
     assert statuses == {id_of(taken): "replaced", done.visit.appointment_id: "confirmed"}
-    assert kinds_told(intake) == EVERYBODY
+    assert kinds_told(staff) == EVERYBODY
 
 
 @pytest.mark.requirement("staff-visits-confirm")
-def test_a_time_must_be_chosen_if_the_customer_named_no_single_one(intake: Desk) -> None:
-    taken = intake.take(visit())
+def test_a_time_must_be_chosen_if_the_customer_named_no_single_one(staff: Staff) -> None:
+    taken = staff.take(visit())
     with pytest.raises(ChangeRefused, match="choose one with --at"):
-        intake.change(lambda staff: staff.confirm(id_of(taken), None))
+        staff.change(lambda visits: visits.confirm(id_of(taken), None))
 
 
 @pytest.mark.requirement("staff-visits-move")
-def test_staff_move_a_visit_and_its_old_place_is_free_again(intake: Desk) -> None:
-    taken = intake.take(visit(at("10:00"), duration_minutes=30))
-    done = intake.change(lambda staff: staff.move(id_of(taken), time_at("10:15")))
+def test_staff_move_a_visit_and_its_old_place_is_free_again(staff: Staff) -> None:
+    taken = staff.take(visit(at("10:00"), duration_minutes=30))
+    done = staff.change(lambda visits: visits.move(id_of(taken), time_at("10:15")))
     assert (done.replaced, done.visit.starts_at) == (id_of(taken), time_at("10:15").start)
     assert done.visit.ends_at == time_at("10:45").start, "it keeps its length"
-    assert intake.new_intake.places("test_drive") == 2
-    assert kinds_told(intake) == EVERYBODY
+    assert staff.setup.places("test_drive") == 2
+    assert kinds_told(staff) == EVERYBODY
     with pytest.raises(ChangeRefused, match="at that time already"):
-        intake.change(lambda staff: staff.move(done.visit.appointment_id, time_at("10:15")))
+        staff.change(lambda visits: visits.move(done.visit.appointment_id, time_at("10:15")))
 
 
 @pytest.mark.requirement("staff-visits-move")
-def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(intake: Desk) -> None:
-    drive = intake.take(visit(at("10:00")))
-    intake.take(visit(at("10:00"), "trade_in"), None)
-    done = intake.change(lambda staff: staff.move(id_of(drive), time_at("14:00")))
+def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(staff: Staff) -> None:
+    drive = staff.take(visit(at("10:00")))
+    staff.take(visit(at("10:00"), "trade_in"), None)
+    done = staff.change(lambda visits: visits.move(id_of(drive), time_at("14:00")))
     (part,) = done.parts
     assert (part.starts_at, part.shares) == (time_at("14:00").start, done.visit.appointment_id)
     assert done.mailed == {done.visit.appointment_id, part.appointment_id}
@@ -143,85 +143,85 @@ def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(intake: Desk)
     ],
     ids=["ends too late", "starts too early", "taken"],
 )
-def test_a_time_outside_the_rules_is_refused_unless_it_is_forced(intake: Desk, time: ChosenTime, why: str) -> None:
-    other = intake.take(visit(at("12:00")), "S2", customer=customer(email="other@example.com"))
-    taken = intake.take(visit(at("10:00")))
+def test_a_time_outside_the_rules_is_refused_unless_it_is_forced(staff: Staff, time: ChosenTime, why: str) -> None:
+    other = staff.take(visit(at("12:00")), "S2", customer=customer(email="other@example.com"))
+    taken = staff.take(visit(at("10:00")))
     with pytest.raises(ChangeRefused, match=f"{why}.*Choose another time, or add --force"):
-        intake.change(lambda staff: staff.move(id_of(taken), time))
+        staff.change(lambda visits: visits.move(id_of(taken), time))
     forced = ChosenTime(start=time.start, forced=True)
-    done = intake.change(lambda staff: staff.move(id_of(taken), forced))
+    done = staff.change(lambda visits: visits.move(id_of(taken), forced))
     assert [each.startswith(why) for each in done.beyond] == [True]
-    assert [each.starts_at for each in intake.booked(taken["lead_id"])] == [time.start]
-    assert [each.status for each in intake.new_intake.visits_of(other["lead_id"])] == ["confirmed"]
+    assert [each.starts_at for each in staff.booked(taken["lead_id"])] == [time.start]
+    assert [each.status for each in staff.setup.visits_of(other["lead_id"])] == ["confirmed"]
 
 
 @pytest.mark.requirement("staff-visits-rules")
-def test_a_forced_time_that_breaks_no_rule_breaks_none(intake: Desk) -> None:
-    lead_id = intake.take(None)["lead_id"]
-    done = intake.change(lambda staff: staff.arrange(lead_id, "test_drive", time_at("10:00", forced=True)))
+def test_a_forced_time_that_breaks_no_rule_breaks_none(staff: Staff) -> None:
+    lead_id = staff.take(None)["lead_id"]
+    done = staff.change(lambda visits: visits.arrange(lead_id, "test_drive", time_at("10:00", forced=True)))
     assert done.beyond == ()
 
 
 @pytest.mark.requirement("staff-visits-rules")
-def test_staff_need_not_keep_the_notice_and_the_grid_of_buyers(intake: Desk) -> None:
-    lead_id = intake.take(None)["lead_id"]
-    done = intake.change(lambda staff: staff.arrange(lead_id, "test_drive", time_at("09:10", day=2)))
+def test_staff_need_not_keep_the_notice_and_the_grid_of_buyers(staff: Staff) -> None:
+    lead_id = staff.take(None)["lead_id"]
+    done = staff.change(lambda visits: visits.arrange(lead_id, "test_drive", time_at("09:10", day=2)))
     assert done.visit.starts_at == SOON + timedelta(minutes=5)
 
 
 @pytest.mark.requirement("staff-visits-rules")
 @pytest.mark.parametrize(("days", "why"), [(-1, "in the past"), (0, "in the past"), (367, "more than 366 days ahead")])
-def test_no_force_books_a_time_in_the_past_or_after_the_calendar(intake: Desk, days: int, why: str) -> None:
-    taken = intake.take(visit(at("10:00")))
+def test_no_force_books_a_time_in_the_past_or_after_the_calendar(staff: Staff, days: int, why: str) -> None:
+    taken = staff.take(visit(at("10:00")))
     time = ChosenTime(start=SOON + timedelta(days=days), forced=True)
     for change in (
-        lambda staff: staff.move(id_of(taken), time),
-        lambda staff: staff.arrange(taken["lead_id"], "handover", time),
+        lambda visits: visits.move(id_of(taken), time),
+        lambda visits: visits.arrange(taken["lead_id"], "handover", time),
     ):
         with pytest.raises(ChangeRefused, match=why):
-            intake.change(change)
+            staff.change(change)
 
 
 @pytest.mark.requirement("staff-visits-close")
 @pytest.mark.parametrize("how", ["done", "no_show"])
-def test_a_visit_that_has_begun_is_closed_and_only_the_crm_is_notified(intake: Desk, how: Any) -> None:
-    taken = intake.take(visit(at("10:00")))
+def test_a_visit_that_has_begun_is_closed_and_only_the_crm_is_notified(staff: Staff, how: Any) -> None:
+    taken = staff.take(visit(at("10:00")))
     begun = time_at("10:00").start
     with pytest.raises(ChangeRefused, match="has not begun"):
-        intake.change(lambda staff: staff.close(id_of(taken), how), now=begun - timedelta(seconds=1))
-    done = intake.change(lambda staff: staff.close(id_of(taken), how), now=begun)
-    (closed,) = intake.new_intake.visits_of(taken["lead_id"])
+        staff.change(lambda visits: visits.close(id_of(taken), how), now=begun - timedelta(seconds=1))
+    done = staff.change(lambda visits: visits.close(id_of(taken), how), now=begun)
+    (closed,) = staff.setup.visits_of(taken["lead_id"])
     assert (closed.status, closed.cancelled_at, done.visit) == (how, begun, closed)
-    assert told(intake.new_intake) == {(taken["lead_id"], "resend", "Ridgeline South", "south", id_of(taken))}
+    assert told(staff.setup) == {(taken["lead_id"], "resend", "Ridgeline South", "south", id_of(taken))}
     with pytest.raises(ChangeRefused, match="closed so already"):
-        intake.change(lambda staff: staff.close(id_of(taken), how), now=begun)
+        staff.change(lambda visits: visits.close(id_of(taken), how), now=begun)
 
 
 @pytest.mark.requirement("staff-visits-close")
-def test_a_mistake_about_the_end_of_a_visit_can_be_corrected(intake: Desk) -> None:
-    taken = intake.take(visit(at("10:00")))
+def test_a_mistake_about_the_end_of_a_visit_can_be_corrected(staff: Staff) -> None:
+    taken = staff.take(visit(at("10:00")))
     begun = time_at("10:00").start
-    intake.change(lambda staff: staff.close(id_of(taken), "no_show"), now=begun)
-    intake.change(lambda staff: staff.close(id_of(taken), "done"), now=begun)
-    assert [each.status for each in intake.new_intake.visits_of(taken["lead_id"])] == ["done"]
+    staff.change(lambda visits: visits.close(id_of(taken), "no_show"), now=begun)
+    staff.change(lambda visits: visits.close(id_of(taken), "done"), now=begun)
+    assert [each.status for each in staff.setup.visits_of(taken["lead_id"])] == ["done"]
 
 
 @pytest.mark.requirement("staff-visits-close")
-def test_an_appraisal_is_closed_with_the_test_drive_that_it_is_part_of(intake: Desk) -> None:
-    drive = intake.take(visit(at("10:00")))
-    appraisal = intake.take(visit(at("10:00"), "trade_in"), None)
-    done = intake.change(lambda staff: staff.close(id_of(drive), "done"), now=time_at("11:00").start)
+def test_an_appraisal_is_closed_with_the_test_drive_that_it_is_part_of(staff: Staff) -> None:
+    drive = staff.take(visit(at("10:00")))
+    appraisal = staff.take(visit(at("10:00"), "trade_in"), None)
+    done = staff.change(lambda visits: visits.close(id_of(drive), "done"), now=time_at("11:00").start)
     assert [(each.appointment_id, each.status) for each in done.parts] == [(id_of(appraisal), "done")]
 
 
 @pytest.mark.requirement("staff-visits-notified")
-def test_without_notifications_the_visit_changes_and_nobody_hears_of_it(intake: Desk) -> None:
-    taken = intake.take(visit(at("10:00")))
-    moved = intake.change(lambda staff: staff.move(id_of(taken), time_at("14:00")), notify=False)
-    assert (moved.mailed, told(intake.new_intake)) == (frozenset(), set())
+def test_without_notifications_the_visit_changes_and_nobody_hears_of_it(staff: Staff) -> None:
+    taken = staff.take(visit(at("10:00")))
+    moved = staff.change(lambda visits: visits.move(id_of(taken), time_at("14:00")), notify=False)
+    assert (moved.mailed, told(staff.setup)) == (frozenset(), set())
     later = time_at("14:00").start
-    intake.change(lambda staff: staff.close(moved.visit.appointment_id, "done"), notify=False, now=later)
-    assert told(intake.new_intake) == set()
+    staff.change(lambda visits: visits.close(moved.visit.appointment_id, "done"), notify=False, now=later)
+    assert told(staff.setup) == set()
 
 
 @pytest.mark.requirement("staff-visits-notified")
@@ -236,10 +236,10 @@ def test_without_notifications_the_visit_changes_and_nobody_hears_of_it(intake: 
     ],
     ids=["no address", "no consent"],
 )
-def test_a_customer_who_may_not_be_written_to_gets_no_mail(intake: Desk, members: dict[str, Any]) -> None:
-    taken = intake.take(visit(at("10:00")), **members)
-    assert intake.change(lambda staff: staff.move(id_of(taken), time_at("14:00"))).mailed == frozenset()
-    assert kinds_told(intake) == EVERYBODY - {("confirm", "customer")}
+def test_a_customer_who_may_not_be_written_to_gets_no_mail(staff: Staff, members: dict[str, Any]) -> None:
+    taken = staff.take(visit(at("10:00")), **members)
+    assert staff.change(lambda visits: visits.move(id_of(taken), time_at("14:00"))).mailed == frozenset()
+    assert kinds_told(staff) == EVERYBODY - {("confirm", "customer")}
 
 
 class ChangeOfVisit(Protocol):
@@ -255,46 +255,46 @@ CHANGES: dict[str, ChangeOfVisit] = {
 
 @pytest.mark.requirement("staff-visits-refused")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_an_unknown_a_cancelled_and_a_replaced_visit_stay_as_they_are(intake: Desk, change: ChangeOfVisit) -> None:
-    first = intake.take(visit(at("10:00")))
-    second = intake.change(lambda staff: staff.move(id_of(first), time_at("12:00"))).visit.appointment_id
-    intake.change(lambda staff: staff.cancel(second), notify=False)
+def test_an_unknown_a_cancelled_and_a_replaced_visit_stay_as_they_are(staff: Staff, change: ChangeOfVisit) -> None:
+    first = staff.take(visit(at("10:00")))
+    second = staff.change(lambda visits: visits.move(id_of(first), time_at("12:00"))).visit.appointment_id
+    staff.change(lambda visits: visits.cancel(second), notify=False)
     for visit_id, why in ((NEVER, f"no visit {NEVER}: see"), (id_of(first), "replaced"), (second, "cancelled")):
         with pytest.raises(ChangeRefused, match=why):
-            intake.change(partial(change, visit_id=visit_id))
+            staff.change(partial(change, visit_id=visit_id))
 
 
 @pytest.mark.requirement("staff-visits-refused")
-def test_wrong_leads_and_wrong_states_are_refused_with_the_command_to_use(intake: Desk) -> None:
+def test_wrong_leads_and_wrong_states_are_refused_with_the_command_to_use(staff: Staff) -> None:
     asked, booked = (
-        intake.take(visit()),
-        intake.take(visit(at("10:00")), "S1", customer=customer(email="o@example.com")),
+        staff.take(visit()),
+        staff.take(visit(at("10:00")), "S1", customer=customer(email="o@example.com")),
     )
     begun = time_at("10:00").start
     later = time_at("12:00", day=4)
     cases: list[tuple[Callable[[VisitChanges], VisitChange], str, datetime]] = [
-        (lambda staff: staff.arrange(NEVER, "handover", later), f"no lead {NEVER}", SOON),
-        (lambda staff: staff.arrange(asked["lead_id"], "test_drive", later), "appointments confirm", SOON),
-        (lambda staff: staff.move(id_of(asked), later), "appointments confirm", SOON),
-        (lambda staff: staff.confirm(id_of(booked), later), "appointments move", SOON),
-        (lambda staff: staff.move(id_of(booked), later), "has begun", begun),
-        (lambda staff: staff.close(id_of(asked), "done"), "only a confirmed visit", begun),
+        (lambda visits: visits.arrange(NEVER, "handover", later), f"no lead {NEVER}", SOON),
+        (lambda visits: visits.arrange(asked["lead_id"], "test_drive", later), "appointments confirm", SOON),
+        (lambda visits: visits.move(id_of(asked), later), "appointments confirm", SOON),
+        (lambda visits: visits.confirm(id_of(booked), later), "appointments move", SOON),
+        (lambda visits: visits.move(id_of(booked), later), "has begun", begun),
+        (lambda visits: visits.close(id_of(asked), "done"), "only a confirmed visit", begun),
     ]
     for change, why, now in cases:
         with pytest.raises(ChangeRefused, match=why):
-            intake.change(change, now=now)
-    lock_at(SOON, intake.new_intake.store, "ridgeline", erase_lead, booked["lead_id"], consent_too=False)
+            staff.change(change, now=now)
+    lock_at(SOON, staff.setup.store, "ridgeline", erase_lead, booked["lead_id"], consent_too=False)
     with pytest.raises(ChangeRefused, match="was erased"):
-        intake.change(lambda staff: staff.arrange(booked["lead_id"], "handover", later))
+        staff.change(lambda visits: visits.arrange(booked["lead_id"], "handover", later))
 
 
 @pytest.mark.requirement("staff-visits-refused")
-def test_the_visit_of_another_dealer_is_unknown(intake: Desk, new_intake: OpenIntake) -> None:
-    taken = intake.take(visit(at("10:00")))
-    other = Desk(new_intake(msgspec.structs.replace(PROFILE, id="valley")))
+def test_the_visit_of_another_dealer_is_unknown(staff: Staff, new_intake: OpenIntake) -> None:
+    taken = staff.take(visit(at("10:00")))
+    other = Staff(new_intake(msgspec.structs.replace(PROFILE, id="valley")))
     for change in CHANGES.values():
         with pytest.raises(ChangeRefused, match=f"no visit {id_of(taken)}"):
             other.change(partial(change, visit_id=id_of(taken)))
     with pytest.raises(ChangeRefused, match="no lead"):
-        other.change(lambda staff: staff.arrange(taken["lead_id"], "handover", time_at("14:00")))
-    assert [each.status for each in intake.new_intake.visits_of(taken["lead_id"])] == ["confirmed"]
+        other.change(lambda visits: visits.arrange(taken["lead_id"], "handover", time_at("14:00")))
+    assert [each.status for each in staff.setup.visits_of(taken["lead_id"])] == ["confirmed"]

@@ -26,10 +26,10 @@ from dealer_agent.lead_intake.visit_changes import ChangeRefused, ChosenTime
 from dealer_agent.leads.visit_times import Slot, quarters_of
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.storage.appointments import VEHICLE
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.schema import appointments, places
+from dealer_agent.storage.visits import VEHICLE
 
 pytestmark = pytest.mark.requirement("one-vehicle-one-buyer")
 
@@ -57,7 +57,7 @@ def intake(new_intake: OpenIntake) -> IntakeSetup:
 
 
 def book(intake: IntakeSetup, clock: str, stock: str = "N1", lot: Catalogue = LOT, **members: Any) -> dict[str, Any]:
-    """The answer to a new customer who wants to drive a vehicle."""
+    """The response to a new customer who wants to drive a vehicle."""
     return intake.take(asking(visit(at(clock)), stock, **members), NOW, lot)
 
 

@@ -355,7 +355,7 @@ horizon_days = 2
 
 
 @pytest.fixture
-def booked_shop(database_url: str) -> Any:
+def booked_dealer(database_url: str) -> Any:
     """The dealer on the air, one of whose rooftops books one test drive a day, for two days."""
     with open_sample_dealer(database_url, rooftop_settings=BOOKS) as sample_dealer:
         yield sample_dealer
@@ -363,19 +363,19 @@ def booked_shop(database_url: str) -> Any:
 
 @pytest.mark.requirement("error-appointment-time-unavailable", "no-time-available")
 @pytest.mark.parametrize("binding", BINDINGS)
-def test_both_bindings_say_that_no_time_is_to_be_had(booked_shop: SampleDealer, binding: str) -> None:
+def test_both_bindings_say_that_no_time_is_to_be_had(booked_dealer: SampleDealer, binding: str) -> None:
     anytime = {"appointment_type": "test_drive", "appointment_at": "2020-01-01T12:00:00Z"}
     for _ in range(10):
-        answer = booked_shop.send(a_lead(appointment=anytime), binding)
+        answer = booked_dealer.send(a_lead(appointment=anytime), binding)
         if answer.data is None:
             break
         nearest = answer.data["appointment"]["proposed_times"][0]
         asked = {"appointment_type": "test_drive", "appointment_at": nearest}
-        booked = (booked_shop.send(a_lead(appointment=asked), binding).data or {})["appointment"]
+        booked = (booked_dealer.send(a_lead(appointment=asked), binding).data or {})["appointment"]
         assert (booked["status"], booked["confirmed_at"]) == ("confirmed", nearest)
     assert (answer.status, answer.code) == (409 if binding == "http" else 200, "APPOINTMENT_TIME_UNAVAILABLE")
     assert answer.error is not None
     assert (answer.error["retryable"], answer.pointer) == (False, "/appointment")
-    kept = booked_shop.get_lead(answer.error["details"]["lead_id"])
+    kept = booked_dealer.get_lead(answer.error["details"]["lead_id"])
     assert kept.lead.status == "received"
-    assert [one.status for one in booked_shop.visits_of(kept.lead.lead_id)] == ["unavailable"]
+    assert [one.status for one in booked_dealer.visits_of(kept.lead.lead_id)] == ["unavailable"]

@@ -23,7 +23,7 @@ SIZES = (400, 600)
 
 
 def submit_once(name: str, key: str | None, contact: str) -> Callable[[Transaction], str]:
-    """A job as lead.submit makes it: the answer to a key, else the first lead of this customer, else a new lead."""
+    """A job as lead.submit makes it: the response to a key, else the first lead of this customer, else a new lead."""
 
     def job(tx: Transaction) -> str:
         if key is not None:

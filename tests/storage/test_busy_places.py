@@ -11,9 +11,9 @@ from tests.storage.samples import DEALER, MONDAY, storing
 
 from dealer_agent.lead_intake.visit_booking import Availability, OtherVisits
 from dealer_agent.leads.records import VisitRecord
-from dealer_agent.storage.appointments import busy_quarters, occupy_places, record_appointment
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import busy_quarters, occupy_places, record_visit
 
 QUARTER = timedelta(minutes=15)
 NINE = MONDAY.replace(hour=9, minute=0, second=0, microsecond=0)
@@ -49,7 +49,7 @@ def book(tx: Transaction, starts: Sequence[int]) -> list[VisitRecord]:
     visits = [visit(number, at(start)) for number, start in enumerate(starts)]
     for each in visits:
         assert each.starts_at is not None
-        record_appointment(tx, each)
+        record_visit(tx, each)
         occupy_places(tx, each, [each.starts_at, each.starts_at + QUARTER], None)
     return visits
 

@@ -15,7 +15,6 @@ from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.leads.records import StoredLead, VisitRecord
 from dealer_agent.storage.accesses import list_accesses, log_access
-from dealer_agent.storage.appointments import appointments_of, busy_quarters, occupy_places, record_appointment
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.consents import record_consent, record_withdrawal_event, verify_chain
@@ -29,6 +28,7 @@ from dealer_agent.storage.schema import consent_proofs, metadata
 from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import busy_quarters, occupy_places, record_visit, visits_of
 
 HOUR = timedelta(hours=1)
 SAID = {
@@ -75,7 +75,7 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Transac
             visit("confirmed", at + timedelta(days=2)),
             visit("requested", None),
         ):
-            record_appointment(tx, each)
+            record_visit(tx, each)
             if each.starts_at is not None:
                 occupy_places(tx, each, [each.starts_at], 5)
         enqueue(at_time(tx, at), lead_id, [NewDelivery("lead", "Ridgeline North", "crm")])
@@ -125,7 +125,7 @@ def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWri
     names = {words.encode() for words in SAID["Sam"]}
     assert lock_at(TUESDAY, two, DEALER, erase_lead, "L1", consent_too=True)
     gone = before - sealed_values(two)
-    # Customer, payload, agent, addition, reply, delivery, two contacts, their vehicle twice, events, visits.
+    # Customer, payload, agent, addition, response, delivery, two contacts, their vehicle twice, events, visits.
     assert len(gone) == 16
     held = everything(two)
     assert not [value for value in gone if value in held]
@@ -137,7 +137,7 @@ def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWri
         (event.consent_text, event.request_hash, event.customer, event.by, event.reason) for event in found.consents
     }
     assert told == {(None,) * 5}
-    assert [visit.request for visit in read(two, DEALER, appointments_of, "L1")] == [None] * 3
+    assert [visit.request for visit in read(two, DEALER, visits_of, "L1")] == [None] * 3
 
 
 def test_every_sealed_column_of_an_erased_lead_is_empty_and_no_row_of_its_contacts_is_left(two: Store) -> None:
@@ -154,10 +154,10 @@ def test_every_sealed_column_of_an_erased_lead_is_empty_and_no_row_of_its_contac
 
 def test_erasing_one_customer_leaves_the_other_as_they_were(two: Store) -> None:
     before = kept(two, "L2")
-    visits = read(two, DEALER, appointments_of, "L2")
+    visits = read(two, DEALER, visits_of, "L2")
     lock_at(TUESDAY, two, DEALER, erase_lead, "L1")
     assert kept(two, "L2") == before
-    assert read(two, DEALER, appointments_of, "L2") == visits
+    assert read(two, DEALER, visits_of, "L2") == visits
     assert read(two, DEALER, find_leads_of, ["email:pat.sample@example.com"]) == ["L2"]
 
 
@@ -191,7 +191,7 @@ def test_an_erased_customer_is_found_by_nothing(two: Store, writer: LeadWriter) 
 
 def test_visits_to_come_are_called_off_and_their_places_are_free_again(two: Store, writer: LeadWriter) -> None:
     lock_at(TUESDAY, two, DEALER, erase_lead, "L1")
-    ended = {visit.appointment_id: visit.status for visit in read(two, DEALER, appointments_of, "L1")}
+    ended = {visit.appointment_id: visit.status for visit in read(two, DEALER, visits_of, "L1")}
     assert ended == {"L1-confirmed-02": "confirmed", "L1-confirmed-04": "cancelled", "L1-requested": "cancelled"}
 
     def busy(tx: Transaction) -> dict[datetime, int]:
@@ -236,7 +236,7 @@ def test_a_lead_is_disposed_of_after_its_last_use_and_its_consent_later(two: Sto
     found = kept(two, "L1")
     assert (found.lead.customer, found.lead.payload, found.lead.erased_at) == (None, None, YEARS)
     assert [event.changes for event in found.events] == []
-    assert [visit.request for visit in read(two, DEALER, appointments_of, "L1")] == [None] * 3
+    assert [visit.request for visit in read(two, DEALER, visits_of, "L1")] == [None] * 3
     assert [event.consent_text for event in found.consents] == ["my sister calls", "my sister calls", None]
     assert all(event.customer is not None for event in found.consents[:2])
     assert kept(two, "L2").lead.customer is not None

@@ -26,7 +26,6 @@ from tests.storage.test_erasure import VEHICLES, known
 from ulid import ULID
 
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
-from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.consents import record_consent, verify_chain
 from dealer_agent.storage.erasure import dispose, erase_lead
@@ -40,6 +39,7 @@ from dealer_agent.storage.schema import metadata
 from dealer_agent.storage.stock import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import visits_of
 
 NEW = Cipher(replace(KEYRING, keys=(("k-second", bytes(range(1, 33))), *KEYRING.keys)))
 ONLY_NEW = Cipher(replace(KEYRING, keys=NEW.keyring.keys[:1]))
@@ -149,13 +149,13 @@ def test_a_change_of_keys_leaves_nothing_under_the_old_one_and_everything_as_it_
     database_url: str, renewed: Store
 ) -> None:
     before = [read(renewed, DEALER, get_lead, name) for name in ("L1", "L2")]
-    visits = read(renewed, DEALER, appointments_of, "L1")
+    visits = read(renewed, DEALER, visits_of, "L1")
     assert read(renewed, DEALER, keys_in_use) == {"k-first": VALUES}
     assert reencrypt_all(renewed, DEALER, 1000) == VALUES
     assert read(renewed, DEALER, keys_in_use) == {"k-second": VALUES}
     with Store.open(database_url, ONLY_NEW) as store:
         assert [read(store, DEALER, get_lead, name) for name in ("L1", "L2")] == before
-        assert read(store, DEALER, appointments_of, "L1") == visits
+        assert read(store, DEALER, visits_of, "L1") == visits
         assert read(store, DEALER, find_leads_of, ["phone:+12025550101"]) == ["L1"]
         assert read(store, DEALER, verify_chain) == (6, 0, None, None)
     with Store.open(database_url, CIPHER) as store, pytest.raises(KeyMissing):

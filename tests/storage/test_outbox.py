@@ -127,7 +127,7 @@ def test_the_longest_due_comes_first_and_no_more_than_asked_for(database: Databa
     ids = database.enqueue(*[NewDelivery("lead", *CRM)] * 3)
     (late,) = [delivery for delivery in database.claim() if delivery.delivery_id == ids[0]]
     with database.writing() as tx:
-        assert outbox.reschedule(tx, late, TUESDAY, "no answer within 20 s")
+        assert outbox.reschedule(tx, late, TUESDAY, "no response within 20 s")
     later = TUESDAY + LEASE
     assert [delivery.delivery_id for delivery in database.claim(later, limit=2)] == sorted(ids[1:])
     assert [delivery.delivery_id for delivery in database.claim(later, limit=2)] == [ids[0]]

@@ -9,7 +9,7 @@ from sqlalchemy.sql.visitors import iterate
 from tests.storage.current import make_current
 from tests.storage.samples import MONDAY
 
-from dealer_agent.storage import appointments, consents, erasure, leads, outbox, withdrawals
+from dealer_agent.storage import consents, erasure, leads, outbox, visits, withdrawals
 from dealer_agent.storage.store import Store
 
 KNOWN: dict[str, Any] = {
@@ -54,14 +54,14 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(consents.READ_EVENTS.statement, "lead_id=?", id="the consents of a lead"),
         pytest.param(consents.READ_CHANNELS, "lead_id=?", id="the channels that may be used"),
         pytest.param(leads.READ_EVENTS.statement, "lead_id=?", id="what was added to a lead"),
-        pytest.param(appointments.READ_APPOINTMENTS.statement, "lead_id=?", id="the visits of a lead"),
-        pytest.param(appointments.READ_SHARING, "shares=?", id="what is part of a visit"),
-        pytest.param(appointments.READ_APPOINTMENT, "appointment_id=?", id="one visit"),
-        pytest.param(appointments.STOP_SHARING, "appointment_id=?", id="a visit that goes on alone"),
-        pytest.param(appointments.END_APPOINTMENTS, "appointment_id=?", id="the end of a visit"),
-        pytest.param(appointments.END_SHARING, "shares=?", id="the end of what is part of it"),
-        pytest.param(appointments.DELETE_PLACES, "appointment_id=?", id="its places"),
-        pytest.param(appointments.FIND_BOOKED, "lead_id=?", id="the visits that a customer has"),
+        pytest.param(visits.READ_VISITS.statement, "lead_id=?", id="the visits of a lead"),
+        pytest.param(visits.READ_SHARING, "shares=?", id="what is part of a visit"),
+        pytest.param(visits.READ_VISIT, "appointment_id=?", id="one visit"),
+        pytest.param(visits.STOP_SHARING, "appointment_id=?", id="a visit that goes on alone"),
+        pytest.param(visits.END_VISITS, "appointment_id=?", id="the end of a visit"),
+        pytest.param(visits.END_SHARING, "shares=?", id="the end of what is part of it"),
+        pytest.param(visits.DELETE_PLACES, "appointment_id=?", id="its places"),
+        pytest.param(visits.FIND_BOOKED, "lead_id=?", id="the visits that a customer has"),
         pytest.param(leads.FIND_LEADS_OF, "contact_hash=?", id="the leads of a person"),
         pytest.param(erasure.UNLINK, "may_be_same_person_as=?", id="what others say of a lead"),
         pytest.param(outbox.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="the mails to an address"),

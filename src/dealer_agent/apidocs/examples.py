@@ -1,6 +1,6 @@
-"""The documentation of each skill (skill_docs.json), with examples of requests, replies and commands. Pure.
+"""The documentation of each skill (skill_docs.json), with examples of requests, responses and commands. Pure.
 
-The people, phones and vehicles are invented. Replies are converted to the wire types, so they always have their shape.
+The people, phones and vehicles are invented. Responses are converted to the wire types, so they have the same shape.
 """
 
 import json
@@ -33,7 +33,7 @@ class SkillDocs(Struct, frozen=True):
     """What the documentation says of one skill.
 
     `question` is what the skill answers, in a shopper's words. The example request has `message_id` and the members of
-    `request` (`example_payload`). The example reply has `reply` as its data, and `reply_message`.
+    `request` (`example_payload`). The example response has `reply` as its data, and `reply_message`.
     """
 
     question: str
@@ -138,14 +138,14 @@ def json_text(value: Any, indent: int = 0) -> str:
 
 
 def example_reply(skill: Skill, vocabulary: Vocabulary) -> dict[str, Any]:
-    """The successful reply to `example_body`."""
+    """The successful response to `example_body`."""
     docs = SKILL_DOCS[skill]
     answer = Answer(msgspec.json.encode(docs.reply), docs.reply_message)
     return _decoded(b"".join(reply_pieces(Request(skill, vocabulary), _REPLY_ID, answer)))
 
 
 def example_json_rpc_reply(vocabulary: Vocabulary) -> dict[str, Any]:
-    """A successful JSON-RPC reply."""
+    """A successful JSON-RPC response."""
     return {"jsonrpc": "2.0", "id": "1", "result": example_reply(DEALER_INFORMATION, vocabulary)}
 
 

@@ -13,7 +13,7 @@ function has no name of its own: the id is its name, and the requirement says wh
 Checks that differ in a value, or that look at the same thing, are rows of a table (`check_each`, `each_of`). A request
 that must be refused or answered is a row of the requirements, and needs nothing here.
 
-A check fails for one reason only. What other requirements say is read leniently: `Target.ask` accepts a reply with a
+A check fails for one reason only. What other requirements say is read leniently: `Target.ask` accepts a response with a
 wrong content type, because another check fails for it. A negative control (tests/checker/) proves this for each check.
 
 With `last=True`, a check runs after all others of its target, and judges their exchanges (`target.exchanges`).

@@ -1,4 +1,4 @@
-"""Forms of values: what a string, a number or an array of a reply must look like. Pure.
+"""Forms of values: what a string, a number or an array of a response must look like. Pure.
 
 Each is a predicate of a JSON value that is present and not null.
 """

@@ -22,7 +22,7 @@ CUSTOMER = {
     "email": "test-lead@example.com",
     "phone": "+12025550142",
 }
-MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for an answer."
+MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for a response."
 TRADE_IN = {"year": 2018, "make": "Honda", "model": "Civic", "condition": "good", "mileage": 61_000}
 NO_TIME = "APPOINTMENT_TIME_UNAVAILABLE"
 LONGEST_KEY = 128
@@ -85,7 +85,7 @@ async def submit(target: Target, payload: Lead, *, message_id: str | None = None
 
 
 def is_accepted(target: Target, exchange: Exchange) -> bool:
-    """Whether a lead got a reply and no error."""
+    """Whether a lead got a response and no error."""
     try:
         target.answer(exchange)
     except Failed:
@@ -94,7 +94,7 @@ def is_accepted(target: Target, exchange: Exchange) -> bool:
 
 
 def refusal_code(target: Target, exchange: Exchange) -> str:
-    """The code of the error that a lead got; empty if it got a reply."""
+    """The code of the error that a lead got; empty if it got a response."""
     return "" if is_accepted(target, exchange) else target.refusal(exchange).code
 
 
@@ -118,7 +118,7 @@ async def accepted(target: Target, *leads: Lead) -> Exchange:
 
 
 async def reply_or_skip(target: Target, *leads: Lead) -> tuple[Exchange, Lead]:
-    """The `data` of the reply to the first of these leads that is accepted. Skips the check if none is."""
+    """The `data` of the response to the first of these leads that is accepted. Skips the check if none is."""
     with skip_if_failed():
         exchange = await accepted(target, *leads)
     return exchange, target.answer(exchange)
@@ -181,6 +181,6 @@ EXTRA_MEMBERS = with_members(vehicle_of_interest={"vin": UNKNOWN_VIN, "make": "H
 
 
 def of_no_time(target: Target) -> Lead:
-    """A lead for an unknown vehicle, with an appointment without a time. Its reply serves several checks."""
+    """A lead for an unknown vehicle, with an appointment without a time. Its response serves several checks."""
     changes = [NO_TIME_GIVEN] if target.revision.is_published else [EXTRA_MEMBERS, NO_TIME_GIVEN]
     return unknown_vehicle(target, *changes)

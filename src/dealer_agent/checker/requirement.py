@@ -3,9 +3,9 @@
 Each table is one sentence that a dealer agent must, should or may fulfil. Its name is the id:
 
     ["envelope.reply.message-id"]
-    MUST = "The messageId of a reply differs from that of the request."
+    MUST = "The messageId of a response differs from that of the request."
     link = "protocol.md#reply-message-id"
-    advice = "Create a new id for each reply, for example a ULID."
+    advice = "Create a new id for each response, for example a ULID."
 
 The id begins with the subject, and does not change. `link` is an anchor of docs/protocol.md, or a URL of another
 specification. `advice` says what to do if the check fails. A table without `link` or `advice` has that of the table

@@ -17,7 +17,7 @@ Matches = Callable[[Listing], bool | None]
 
 @dataclass(frozen=True)
 class Page:
-    """The answer to a search. `total` is None if it is no whole number. `vehicles` has the entries that are objects."""
+    """The response to a search. `total` is an integer or None. `vehicles` are the entries that are objects."""
 
     data: dict[str, Any]
     total: int | None
@@ -86,7 +86,7 @@ async def expect_matching(target: Target, filters: Mapping[str, Any], matches: M
         f"The search with {shown(filters)} returns a vehicle that does not match: {wrong and key_of(wrong)}.",
     )
     if page.total is None:
-        raise Skipped("The reply has no total.")
+        raise Skipped("The response has no total.")
     await expect_number(target, page.total, filters, matches)
     if page.total <= len(page.vehicles) and target.material.complete:
         found = set(page.keys)

@@ -298,7 +298,7 @@ class Target:
         return await self.send_message(self.message(payload), headers, **options)
 
     async def ask(self, skill_id: str, **members: Any) -> dict[str, Any]:
-        """The `data` of the successful reply of a skill. Raises Failed if the reply has none, or is an error."""
+        """The `data` of the successful response of a skill. Raises Failed if the response has none, or is an error."""
         return self.answer(await self.send(self.payload(skill_id, **members)))
 
     async def refused(self, payload: dict[str, Any]) -> Refusal:
@@ -311,7 +311,7 @@ class Target:
         return self.refusal(await self.send(payload))
 
     def reply_message(self, exchange: Exchange) -> dict[str, Any]:
-        """The reply's `message` of either binding. Raises Failed if the exchange is no success."""
+        """The response's `message` of either binding. Raises Failed if the exchange is no success."""
         document = exchange.json
         if isinstance(document, dict) and isinstance(document.get("error"), dict):
             error = self.refusal(exchange)
@@ -319,22 +319,22 @@ class Target:
         result = document.get("result") if self.is_rpc and isinstance(document, dict) else document
         message = result.get("message") if isinstance(result, dict) else None
         if not isinstance(message, dict):
-            raise Failed(f"The reply to a valid request has no message (HTTP {exchange.status}).", exchange)
+            raise Failed(f"The response to a valid request has no message (HTTP {exchange.status}).", exchange)
         return message
 
     def reply_payload(self, exchange: Exchange) -> dict[str, Any]:
-        """The payload of a successful reply: an object with `type` and `data`. Raises Failed."""
+        """The payload of a successful response: an object with `type` and `data`. Raises Failed."""
         for part in dicts(self.reply_message(exchange).get("parts")):
             if isinstance(part.get("data"), dict):
                 found: dict[str, Any] = part["data"]
                 return found
-        raise Failed("The reply has no data part.", exchange)
+        raise Failed("The response has no data part.", exchange)
 
     def answer(self, exchange: Exchange) -> dict[str, Any]:
-        """The `data` of the payload of a successful reply. Raises Failed."""
+        """The `data` of the payload of a successful response. Raises Failed."""
         data = self.reply_payload(exchange).get("data")
         if not isinstance(data, dict):
-            raise Failed("The payload of the reply has no object `data`.", exchange)
+            raise Failed("The payload of the response has no object `data`.", exchange)
         return data
 
     def refusal(self, exchange: Exchange) -> Refusal:

@@ -20,8 +20,8 @@ from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.timestamps import zone_abbreviation
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
-from dealer_agent.storage.appointments import ListedVisit, list_booked, list_waiting
 from dealer_agent.storage.tokens import create_token
+from dealer_agent.storage.visits import ListedVisit, list_booked, list_waiting
 
 if TYPE_CHECKING:
     from dealer_agent.lead_intake.intake import LeadIntake

@@ -1,4 +1,4 @@
-"""What `dealer-agent ask` prints of an answer for people."""
+"""What `dealer-agent ask` prints of a response for people."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby

@@ -37,7 +37,7 @@ Data = TypeVar("Data", bound=msgspec.Struct)
 
 
 class Exit(IntEnum):
-    """The exit codes beside 0 for an answer."""
+    """The exit codes beside 0 for a response."""
 
     FAILED = 1
     USAGE = 2
@@ -47,7 +47,7 @@ class Exit(IntEnum):
 
 
 EXIT_CODES = (
-    "Exit codes: 0 answered; 1 the reply breaks the protocol, or nothing was sent; 2 a wrong option; 3 the dealer "
+    "Exit codes: 0 answered; 1 the response breaks the protocol, or nothing was sent; 2 a wrong option; 3 the dealer "
     "refused the request; 4 no such vehicle, or it is sold; 5 no dealer agent answers at URL."
 )
 
@@ -85,7 +85,7 @@ class Session:
             _fail(error, again)
 
     def ask(self, skill: Skill, members: Mapping[str, Any], kind: type[Data], show: Callable[[Data], None]) -> Any:
-        """Asks, and shows the answer to people. Returns its data as they were received, for `--json`."""
+        """Asks, and shows the response to people. Returns its data as they were received, for `--json`."""
 
         async def asked(agent: DealerAgent) -> tuple[Any, Data | None]:
             reply = await agent.ask(skill, members)

@@ -40,12 +40,12 @@ from dealer_agent.leads.records import LeadDetails, StoredLead
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.operations.erasure import Erasure, customers_of, is_known
 from dealer_agent.storage import erasure
-from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.erasure import purge
 from dealer_agent.storage.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import visits_of
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -86,7 +86,7 @@ def list_(
         for lead in limited(found.leads, limit):
             name = ERASED if lead.customer is None else name_of(lead.customer)
             what = lead.stock or lead.vin or _claimed(lead.payload), lead.rooftop, lead.source_agent or ERASED
-            visits = appointments_of(tx, lead.lead_id)
+            visits = visits_of(tx, lead.lead_id)
             visit = visits[-1].status if visits else None
             states = Counter(delivery.state for delivery in _deliveries(tx, lead.lead_id))
             sent = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))

@@ -65,7 +65,7 @@ class _Supervisor(Multiprocess):
         if self.should_exit.is_set():
             return
         # Only the worker keeps its end of the pipe open, so that it closes when the worker dies. Otherwise the
-        # supervisor would wait WORKER_START_SECONDS for a worker that dies before its first answer.
+        # supervisor would wait WORKER_START_SECONDS for a worker that dies before its first response.
         for process in self.processes:
             process.child_conn.close()
         self._has_served = self._has_served or any(process.is_ready() for process in self.processes)

@@ -44,9 +44,9 @@ from dealer_agent.protocol.skill import (
 from dealer_agent.protocol.vehicle import Vehicle
 
 TIMEOUT_SECONDS = 30.0
-"""The longest time of one request, from the connection to the end of the reply."""
+"""The longest time of one request, from the connection to the end of the response."""
 MOST_REPLY_BYTES = 16 * 1024 * 1024
-"""The most bytes of a reply."""
+"""The most bytes of a response."""
 
 AsgiApp = Callable[..., Any]
 
@@ -76,7 +76,7 @@ class DealerAgent:
     Every method raises a `DealerAgentError` (see `dealer_agent.client.errors`). Requests of the reading skills are sent
     again after a failure that a retry can mend. Leads are sent again only if the dealer surely did not store them.
 
-    Answers have the types of `dealer_agent.protocol`. Unknown members of a reply are ignored, and a word that this
+    Results have the types of `dealer_agent.protocol`. Unknown members of a response are ignored, and a word that this
     version does not know is kept as it is.
     """
 
@@ -119,7 +119,7 @@ class DealerAgent:
         comes before the library's own name in `User-Agent`. `timeout` is the longest time of one request, in seconds.
         `on_exchange` is called after each request, with what was sent and received.
 
-        Raises Unreachable, NotADealerAgent (CardNotVerified), or MalformedResponse for a reply that is too large.
+        Raises Unreachable, NotADealerAgent (CardNotVerified), or MalformedResponse for a response that is too large.
         """
         if app is not None and transport is not None:
             raise InvalidRequest("Give app or transport, not both.")
@@ -165,7 +165,7 @@ class DealerAgent:
         await self._transport.aclose()
 
     async def ask(self, skill: Skill, members: Mapping[str, Any] | None = None) -> SkillResponse:
-        """One request with the members of a payload as JSON values, without `type`. The data of the reply is as
+        """One request with the members of a payload as JSON values, without `type`. The data of the response is as
         received, with members that this version does not know.
 
         The other methods are made of this one. It sends what it gets: the dealer checks it.
@@ -206,7 +206,7 @@ class DealerAgent:
 
         The filters are the members of `protocol.requests.Filters`. All of them must match. A filter with a list matches
         if one entry does. `sort` is a field, with a minus for descending order. `skip` is the number of vehicles to
-        leave out. `limit` is the size of the page. The dealer may send less (see `limit` of the answer).
+        leave out. `limit` is the size of the page. The dealer may send less (see `limit` of the response).
 
         Raises InvalidRequest for an unknown filter or a wrong value, before anything is sent.
         """
@@ -265,9 +265,9 @@ class DealerAgent:
 
         `source_agent` is the name of the buyer agent. It gets the form that the dealer's version has.
 
-        Without `idempotency_key`, the lead gets a new one. The answer has it, and so has every error. A retry with the
-        same key does not make a second lead, if the dealer's agent keeps the protocol. Because others exist, the client
-        sends a lead again only after
+        Without `idempotency_key`, the lead gets a new one. The response has it, and so has every error. A retry with
+        the same key does not make a second lead, if the dealer's agent keeps the protocol. Because others exist, the
+        client sends a lead again only after
 
         - a failure before anything was sent (no connection),
         - an error of the dealer's agent that says `retryable`, such as RATE_LIMITED: it stored nothing,

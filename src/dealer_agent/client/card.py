@@ -96,7 +96,7 @@ class Card:
         return f"application/vnd.{self.vendor}.{skill.stem}-request+json"
 
     def response_type(self, skill: Skill) -> str:
-        """The media type of a reply."""
+        """The media type of a response."""
         return f"application/vnd.{self.vendor}.{skill.stem}-response+json"
 
 

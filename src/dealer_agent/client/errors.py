@@ -2,10 +2,10 @@
 
     DealerAgentError
     ├── InvalidRequest      nothing was sent: the arguments are wrong
-    ├── Unreachable         no reply came, or only one of a gateway
+    ├── Unreachable         no response came, or only one of a gateway
     ├── NotADealerAgent     no usable agent card at the URL
     │   └── CardNotVerified the signature of the card is missing or wrong
-    ├── MalformedResponse      a reply that is none of the protocol
+    ├── MalformedResponse   a response that is none of the protocol
     ├── SearchIncomplete    `search_all` cannot show that it saw all vehicles
     └── Refused             the dealer's agent answered with an error
         └── VehicleNotFound, RateLimited, ...: one class for each code of `protocol.errors.ERRORS`
@@ -57,7 +57,7 @@ class InvalidRequest(DealerAgentError, ValueError):  # noqa: N818 - the errors o
 
 
 class Unreachable(DealerAgentError):  # noqa: N818
-    """No reply came: no connection, a broken connection, a timeout, or a gateway that answered 502, 503 or 504.
+    """No response came: no connection, a broken connection, a timeout, or a gateway that answered 502, 503 or 504.
 
     `http_status` is the status of the gateway, else None. `retry_after` is the time to wait in seconds, if known.
     """
@@ -85,7 +85,7 @@ class CardNotVerified(NotADealerAgent):
 
 
 class MalformedResponse(DealerAgentError):  # noqa: N818
-    """The reply breaks the protocol or a bound of the client. `body` has its first bytes."""
+    """The response breaks the protocol or a bound of the client. `body` has its first bytes."""
 
     may_have_arrived = True
 
@@ -107,9 +107,10 @@ class Refused(DealerAgentError):  # noqa: N818
     """The dealer's agent answered with an error.
 
     `code` is the code as received, and `message` is for people. `problems` has all that is wrong with the request.
-    `details` is the object of the reply. `retryable` says whether the same request may succeed later. `retry_after` is
-    the time to wait in seconds, if the reply names one. `http_status` is that of the reply: JSON-RPC answers most
-    errors with 200. `json_rpc` is the number of the JSON-RPC error. `error_id` identifies the error for the dealer.
+    `details` is the object of the response. `retryable` says whether the same request may succeed later. `retry_after`
+    is the time to wait in seconds, if the response names one. `http_status` is that of the response: JSON-RPC answers
+    most errors with 200. `json_rpc` is the number of the JSON-RPC error. `error_id` identifies the error for the
+    dealer.
     """
 
     kind: ClassVar[type[protocol.ProtocolError] | None] = None

@@ -1,4 +1,4 @@
-"""The types with which the client decodes replies: the service's own types, as wide as other agents need. Pure.
+"""The types with which the client decodes responses: the service's own types, as wide as other agents need. Pure.
 
 A lenient type is a subclass of the service's type. It accepts any word where that has a list of words, any number where
 that has bounds, and unknown members. It does not demand what only this service always sends.
@@ -63,7 +63,7 @@ def lenient_struct(kind: type[Struct]) -> type[Struct]:
         elif field.required:
             members.append((field.name, widened))
         else:
-            # No type of a reply has a default that is made by a function.
+            # No type of a response has a default that is made by a function.
             members.append((field.name, widened, field.default))
     made: type[Struct] = msgspec.defstruct(
         kind.__name__, members, bases=(kind,), frozen=True, kw_only=True, module=__name__

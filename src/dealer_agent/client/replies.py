@@ -1,4 +1,4 @@
-"""Requests as bytes, and replies as data or errors, for both bindings and every version of the protocol. Pure.
+"""Requests as bytes, and responses as data or errors, for both bindings and every version of the protocol. Pure.
 
 A lead has another form in each version, too.
 
@@ -46,7 +46,7 @@ MOST_PROBLEMS = 1_000
 
 
 class SkillResponse(Struct, frozen=True):
-    """The answer of a skill: `data` as received, and an optional sentence for people."""
+    """The response of a skill: `data` as received, and an optional sentence for people."""
 
     data: dict[str, Any]
     message: str | None = None
@@ -57,7 +57,7 @@ class SkillResponse(Struct, frozen=True):
             return decode_lenient(self.data, kind)
         except (msgspec.ValidationError, RecursionError) as error:
             raise MalformedResponse(
-                f"The reply has another form than {kind.__name__}: {error}", http_status=200
+                f"The response has another form than {kind.__name__}: {error}", http_status=200
             ) from None
 
 
@@ -68,7 +68,7 @@ class SubmittedLead(LeadReceipt, frozen=True, kw_only=True):
     idempotency_key: str = ""
 
     def sent_with(self, message: str | None, key: str) -> Self:
-        """The same answer with what is not in its data."""
+        """The same response with what is not in its data."""
         return msgspec.structs.replace(self, message=message, idempotency_key=key)
 
 
@@ -103,7 +103,7 @@ def request_body(card: Card, skill: Skill, members: Mapping[str, Any], message_i
 
 
 def read_reply(card: Card, skill: Skill, received: Received, message_id: str) -> SkillResponse:
-    """The answer in a reply. Raises Refused, Unreachable for a gateway, or MalformedResponse."""
+    """The data and the message of a response. Raises Refused, Unreachable for a gateway, or MalformedResponse."""
     try:
         body = msgspec.json.decode(received.body)
     except (msgspec.MsgspecError, RecursionError, ValueError):
@@ -132,11 +132,11 @@ def _has_object(value: object, name: str) -> bool:
 
 
 def _malformed(what: str, received: Received) -> MalformedResponse:
-    return MalformedResponse(f"The reply of {received.url} {what}.", http_status=received.status, body=received.body)
+    return MalformedResponse(f"The response of {received.url} {what}.", http_status=received.status, body=received.body)
 
 
 def refusal(error: Any, received: Received) -> Refused | Unreachable | MalformedResponse:
-    """The error of a reply. `error` is the JSON value of its `error`, or of the whole body if it has none."""
+    """The error of a response. `error` is the JSON value of its `error`, or of the whole body if it has none."""
     nodes = list(_nodes(error))
     payload = next((node for node in nodes if isinstance(node.get("code"), str)), {})
     info = next((node for node in nodes if isinstance(node.get("reason"), str)), {})

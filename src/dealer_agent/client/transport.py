@@ -1,4 +1,4 @@
-"""Sends requests and reads replies within bounds, over the network or to an application in the same process.
+"""Sends requests and reads responses within bounds, over the network or to an application in the same process.
 
 A token goes only to the origins that the caller allows. Cookies are not kept. Errors of httpx become `Unreachable`.
 """
@@ -37,9 +37,9 @@ _NOT_SENT = (
 
 @dataclass(frozen=True)
 class HttpExchange:
-    """One request and its reply, for `on_exchange`. A token is not in `request_headers`.
+    """One request and its response, for `on_exchange`. A token is not in `request_headers`.
 
-    `status` is 0 and `body` is empty if no reply came. `seconds` is the time until the end of the reply.
+    `status` is 0 and `body` is empty if no response came. `seconds` is the time until the end of the response.
     """
 
     method: str
@@ -54,7 +54,7 @@ class HttpExchange:
 
 @dataclass(frozen=True)
 class Received:
-    """A reply that was read completely."""
+    """A response that was read completely."""
 
     url: httpx.URL
     status: int
@@ -93,7 +93,7 @@ class Transport:
         agent = f"{user_agent} {USER_AGENT}" if user_agent else USER_AGENT
         self._http = httpx.AsyncClient(
             transport=transport,
-            # A compressed reply has no bound on the size of what it contains.
+            # A compressed response has no bound on the size of what it contains.
             headers={"User-Agent": agent, "Accept-Encoding": "identity", **headers},
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
             follow_redirects=False,
@@ -134,7 +134,7 @@ class Transport:
         except _NOT_SENT as error:
             raise Unreachable(f"{request.url} cannot be reached: {_reason(error)}", may_have_arrived=False) from None
         except (httpx.HTTPError, httpx.StreamError, TimeoutError) as error:
-            raise Unreachable(f"{request.url} sent no reply: {_reason(error)}", may_have_arrived=True) from None
+            raise Unreachable(f"{request.url} sent no response: {_reason(error)}", may_have_arrived=True) from None
         finally:
             self._http.cookies.clear()
             if self._on_exchange is not None:
@@ -147,7 +147,7 @@ class Transport:
             exchange |= {"status": response.status_code, "headers": dict(response.headers)}
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise MalformedResponse(
-                    f"{request.url} sent a compressed reply, which the request did not allow.",
+                    f"{request.url} sent a compressed response, which the request did not allow.",
                     http_status=response.status_code,
                 )
             body = bytearray()
@@ -175,7 +175,7 @@ class Transport:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError | httpx.TimeoutException):
-        return "no answer in time"
+        return "no response in time"
     return str(error) or type(error).__name__
 
 
@@ -226,5 +226,5 @@ def _can_be_mended(error: DealerAgentError) -> bool:
 
 
 def _stored_nothing(error: DealerAgentError) -> bool:
-    """The dealer's agent says so with `retryable`; a failure without its answer only if the request did not arrive."""
+    """Whether the dealer's agent stored nothing: it says so with `retryable`, or the request did not arrive."""
     return isinstance(error, Refused) or not error.may_have_arrived

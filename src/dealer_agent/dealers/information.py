@@ -1,4 +1,4 @@
-"""The reply of dealer.information (docs/protocol.md#dealer-information), and prices for buyers of an area
+"""The response of dealer.information (docs/protocol.md#dealer-information), and prices for buyers of an area
 (docs/protocol.md#offered-price). Pure.
 """
 

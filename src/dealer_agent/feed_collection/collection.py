@@ -233,7 +233,7 @@ class _Work:
             self.collected.problem = words
             await self.write(note_fetch_problem, self.claimed, words)
         else:
-            # Nobody is asked for uploads, so a look that finds none is no answer.
+            # Nobody is asked for uploads, so a look that finds none shows nothing.
             if fetched.files or self.feed.upload is UNSET:
                 await self.write(note_fetch, self.claimed, fetched.seen)
 

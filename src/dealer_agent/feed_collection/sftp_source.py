@@ -162,7 +162,7 @@ class SftpServer:
         except socket.gaierror:
             raise FeedSourceError(f"the host {host} is unknown: check host") from None
         except OSError as error:
-            reason = error.strerror or "no answer"
+            reason = error.strerror or "no response"
             raise FeedSourceError(f"the server cannot be reached ({reason}): check host and port") from None
 
     def _login(self) -> tuple[str | None, asyncssh.SSHKey | None]:

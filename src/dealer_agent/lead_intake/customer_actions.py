@@ -28,7 +28,6 @@ from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_
 from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.appointments import appointments_of, busy_quarters, vehicle_quarters
 from dealer_agent.storage.consents import allowed_channels
 from dealer_agent.storage.lead_job import Buyer, Job
 from dealer_agent.storage.lead_record import lead_details
@@ -37,6 +36,7 @@ from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.notices import withdraw as withdraw_consent
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import busy_quarters, vehicle_quarters, visits_of
 
 MOVE_DAYS = 14
 """A visit can be moved to free times within this many days from the first bookable time."""
@@ -203,7 +203,7 @@ class CustomerActions:
 
     def _changeable(self, tx: Transaction, target: LinkTarget) -> tuple[StoredLead, VisitRecord]:
         lead = self._lead(tx, target)
-        visit = _visit_of(target, appointments_of(tx, target.lead_id))
+        visit = _visit_of(target, visits_of(tx, target.lead_id))
         ended = "gone" if visit is None else _end_reason(lead, visit, tx.now)
         if visit is None or ended is not None:
             raise VisitEnded(ended or "gone")

@@ -1,4 +1,4 @@
-"""Stores one lead in one transaction, or repeats the answer to its idempotency key.
+"""Stores one lead in one transaction, or repeats the response to its idempotency key.
 
 The writer may run a transaction again, so it changes nothing but the database.
 """
@@ -46,7 +46,6 @@ from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import idempotency
 from dealer_agent.storage import leads as stored_leads
-from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits
 from dealer_agent.storage.consents import (
     REVOKED_BEFORE,
     consents_of,
@@ -56,6 +55,7 @@ from dealer_agent.storage.consents import (
 )
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import Booked, booked_visits, visits_of
 from dealer_agent.storage.withdrawals import withdrawn_by_events, withdrawn_since
 
 MOST_ADDITIONS = 50
@@ -69,9 +69,9 @@ Result = Answer | ProtocolError
 
 
 class _StoredAnswer(Struct, omit_defaults=True):
-    """The answer stored for an idempotency key.
+    """The response stored for an idempotency key.
 
-    `without_a_time` is the id of a lead that was stored without a time for its visit. There is no answer to repeat.
+    `without_a_time` is the id of a lead that was stored without a time for its visit. There is no response to repeat.
     """
 
     data: msgspec.Raw = msgspec.Raw(b"null")
@@ -101,9 +101,9 @@ class LeadTransaction:
         return self._store_lead()[1] if key is UNSET else self._store_once(key)
 
     def _store_once(self, key: str) -> Result:
-        """Stores the lead for the first request with the idempotency key. A repeated request gets the same answer.
+        """Stores the lead for the first request with the idempotency key. A repeated request gets the same response.
 
-        After AppointmentTimeUnavailable there is no answer to repeat. The lead is stored already, so a repeated request
+        After AppointmentTimeUnavailable there is no response to repeat. The lead is stored already, so a repeated request
         only tries to book the visit again. Other errors are not stored.
         """
         hashed = payload_hash(self.lead.payload)
@@ -146,7 +146,7 @@ class LeadTransaction:
         found, _ = find_vehicle(self.lead.request, self.catalogue)
         stored = stored_leads.get_lead(self.tx, lead_id)
         assert stored is not None, "an answer is deleted with its lead"
-        visits = appointments_of(self.tx, lead_id)
+        visits = visits_of(self.tx, lead_id)
         waiting = find_unavailable(visits, request)
         if waiting is None or cannot_be_driven(self.lead.request, found):
             visit = self._booking.refuse(request, self._home(found))
@@ -160,7 +160,7 @@ class LeadTransaction:
         return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit)
 
     def _store_lead(self) -> tuple[str, Result]:
-        """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the answer."""
+        """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the response."""
         lead, tx = self.lead, self.tx
         accepted = self.accepted or accept_lead(lead, self.catalogue, tx.now)
         vehicle = vehicle_key(lead.request.vehicle_of_interest, accepted.found)
@@ -194,7 +194,7 @@ class LeadTransaction:
             raise consent_was_withdrawn()
 
     def _store_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> tuple[str, Result]:
-        """Stores a new lead. The answer discloses nothing of `first_id`, which may be a lead of the same person."""
+        """Stores a new lead. The response discloses nothing of `first_id`, which may be a lead of the same person."""
         lead, tx, lead_id = self.lead, self.tx, new_ulid()
         visit = self._decide_visit(accepted.found, None)
         rooftop = visit.rooftop if visit else self._home(accepted.found) or self.context.timetable.first
@@ -217,7 +217,7 @@ class LeadTransaction:
         """Adds the new parts of this lead to an earlier one of the same sender, and delivers them.
 
         A sender without a token may be anybody who knows the customer's contact points. Its request replaces nothing,
-        its visit is only requested, and the answer depends only on this request.
+        its visit is only requested, and the response depends only on this request.
         """
         lead, lead_id = self.lead, earlier.lead.lead_id
         if lead.is_trusted:
@@ -229,7 +229,7 @@ class LeadTransaction:
         )
         visit = None
         if lead.request.appointment is not UNSET:
-            visit = self._decide_visit(accepted.found, appointments_of(self.tx, lead_id))
+            visit = self._decide_visit(accepted.found, visits_of(self.tx, lead_id))
             if visit is not None and visit.is_new:
                 addition.appointment = RequestedVisit(lead.request.appointment, visit.reply)
         requested = self._home(accepted.found) or self.context.timetable.first

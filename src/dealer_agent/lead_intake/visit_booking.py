@@ -34,7 +34,7 @@ from dealer_agent.leads.visit_times import (
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
-from dealer_agent.storage import appointments
+from dealer_agent.storage import visits
 from dealer_agent.storage.transaction import Transaction
 
 FIRST_REACH = timedelta(hours=1)
@@ -115,7 +115,7 @@ class VisitBooking:
         earlier: Sequence[VisitRecord] = (),
         *,
         vehicle_id: str | None = None,
-        test_drives: Callable[[], Iterable[appointments.Booked]] = tuple,
+        test_drives: Callable[[], Iterable[visits.Booked]] = tuple,
     ) -> VisitDecision:
         """Decides about a requested visit of a lead that has the `earlier` visits.
 
@@ -140,10 +140,10 @@ class VisitBooking:
             decision = VisitDecision(kind=kind, rooftop=rooftop, status=REQUESTED, reply=reply, vehicle_id=vehicle_id)
             return self._without_booking(decision, alike)
         span = bookable_span(asked, plan, self.tx.now)
-        of_rooftop = Availability(partial(appointments.busy_quarters, self.tx, rooftop.name, kind), span)
+        of_rooftop = Availability(partial(visits.busy_quarters, self.tx, rooftop.name, kind), span)
         drives: Mapping[datetime, str] | Availability[str] = {}
         if vehicle_id is not None:
-            drives = Availability(partial(appointments.vehicle_quarters, self.tx, vehicle_id), span)
+            drives = Availability(partial(visits.vehicle_quarters, self.tx, vehicle_id), span)
         busy = OtherVisits(of_rooftop, rooftop.name, plan.places, drives)
         if same is not None and same.status == PROPOSED and self._all_free(same, asked, plan, busy):
             return self._repeat(same, rooftop, alike)
@@ -178,7 +178,7 @@ class VisitBooking:
     ) -> VisitDecision:
         """A visit that a sender without a token adds to a lead with the `earlier` visits. It is only `requested`.
 
-        It changes no booked visit, and the answer discloses none. A repeated request is stored once.
+        It changes no booked visit, and the response discloses none. A repeated request is stored once.
         """
         kind = VISIT_KIND_OF[request.appointment_type]
         same = [record for record in earlier if record.kind == kind and record.read_request() == request]
@@ -202,8 +202,8 @@ class VisitBooking:
         if decision.existing is not None:
             return []
         replaced = [record.appointment_id for record in decision.replaced]
-        moved = self._moved_parts(decision, appointments.sharing_places_of(self.tx, replaced))
-        appointments.end_appointments(self.tx, replaced, REPLACED)
+        moved = self._moved_parts(decision, visits.sharing_places_of(self.tx, replaced))
+        visits.end_visits(self.tx, replaced, REPLACED)
         slot = decision.confirmed
         record = VisitRecord(
             appointment_id=decision.reply.appointment_id,
@@ -220,11 +220,11 @@ class VisitBooking:
             shares=decision.shares,
             vehicle_id=decision.vehicle_id,
         )
-        appointments.record_appointment(self.tx, record)
+        visits.record_visit(self.tx, record)
         if slot is not None and decision.shares is None:
-            appointments.occupy_places(self.tx, record, quarters_of(slot), decision.places)
+            visits.occupy_places(self.tx, record, quarters_of(slot), decision.places)
         for appraisal in moved:
-            appointments.record_appointment(self.tx, appraisal)
+            visits.record_visit(self.tx, appraisal)
         return moved
 
     def _rooftop(self, home: DealerRooftop | None, kind: VisitKind) -> DealerRooftop:
@@ -261,14 +261,14 @@ class VisitBooking:
         return record.state_at(self.tx.now) == "ahead"
 
     def _is_in_demand(self, vehicle_id: str | None) -> bool:
-        return vehicle_id is not None and appointments.count_drives(self.tx, vehicle_id) >= MOST_DRIVES
+        return vehicle_id is not None and visits.count_drives(self.tx, vehicle_id) >= MOST_DRIVES
 
     def _all_free(self, proposal: VisitRecord, asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters) -> bool:
         times = (RequestedTimes((), start, asked.duration) for start, _ in proposal.proposed_times())
         return all(choose_time(time, plan, busy, self.tx.now).confirmed for time in times)
 
     def _part_of_drive(
-        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[appointments.Booked]
+        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[visits.Booked]
     ) -> VisitDecision | None:
         """An appraisal of the trade-in during a test drive that the customer has booked. None if no drive fits."""
         for drive in drives:

@@ -15,9 +15,9 @@ from dealer_agent.leads.wording import vehicle_name, visit_name
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.accesses import log_access
-from dealer_agent.storage.appointments import ListedVisit, list_calendar
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import find_token
+from dealer_agent.storage.visits import ListedVisit, list_calendar
 
 PAST = timedelta(days=30)
 """The age at which visits leave the calendar."""

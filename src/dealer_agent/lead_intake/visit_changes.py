@@ -34,7 +34,7 @@ from dealer_agent.leads.visit_times import (
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, AppointmentType, VisitKind
-from dealer_agent.storage import appointments
+from dealer_agent.storage import visits
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.transaction import Transaction
 
@@ -94,7 +94,7 @@ class VisitChanges:
     ) -> VisitChange:
         """Books a visit for a lead that has no open visit of this kind, by default at the rooftop of the lead."""
         lead = self._lead(lead_id)
-        for visit in appointments.appointments_of(self.tx, lead_id):
+        for visit in visits.visits_of(self.tx, lead_id):
             if visit.kind == VISIT_KIND_OF[kind] and visit.state_at(self.tx.now) in ("open", "ahead"):
                 advice = "move" if visit.status == CONFIRMED else "confirm"
                 raise ChangeRefused(
@@ -135,15 +135,15 @@ class VisitChanges:
         visit = self._changeable(appointment_id, "close")
         if visit.status == how:
             raise ChangeRefused(f"Visit {appointment_id} is closed so already")
-        changed = [visit, *appointments.sharing_places_of(self.tx, [appointment_id])]
-        appointments.close_appointments(self.tx, [each.appointment_id for each in changed], how)
+        changed = [visit, *visits.sharing_places_of(self.tx, [appointment_id])]
+        visits.close_visits(self.tx, [each.appointment_id for each in changed], how)
         return self._ended(changed, None)
 
     def cancel(self, appointment_id: str) -> VisitChange:
         """Ends a visit that is not over, and the visits that are part of it, and frees their places."""
         visit = self._changeable(appointment_id, "cancel")
-        changed = [visit, *appointments.sharing_places_of(self.tx, [appointment_id])]
-        appointments.end_appointments(self.tx, [appointment_id], CANCELLED)
+        changed = [visit, *visits.sharing_places_of(self.tx, [appointment_id])]
+        visits.end_visits(self.tx, [appointment_id], CANCELLED)
         return self._ended(changed, "cancel")
 
     def store(
@@ -213,7 +213,7 @@ class VisitChanges:
 
     def _refuse_taken_vehicle(self, slot: Slot, vehicle_id: str, before: VisitRecord | None) -> None:
         """Raises ChangeRefused if another visit has the vehicle. Force does not help: there is only one."""
-        drives = appointments.vehicle_quarters(self.tx, vehicle_id, slot.start - QUARTER, slot.end)
+        drives = visits.vehicle_quarters(self.tx, vehicle_id, slot.start - QUARTER, slot.end)
         own = None if before is None else before.appointment_id
         others = [drives[quarter] for quarter in quarters_of(slot) if drives.get(quarter, own) != own]
         if others:
@@ -236,7 +236,7 @@ class VisitChanges:
         plan = timetable.plan(rooftop, kind)
         if plan is None:
             return
-        busy = appointments.busy_quarters(self.tx, rooftop.name, kind, slot.start - QUARTER, slot.end)
+        busy = visits.busy_quarters(self.tx, rooftop.name, kind, slot.start - QUARTER, slot.end)
         others = OtherVisits(busy, rooftop.name, plan.places, {}, own)
         if any(others.get(quarter, 0) >= plan.places for quarter in quarters_of(slot)):
             places = "The only place" if plan.places == 1 else f"All {plan.places} places"
@@ -264,7 +264,7 @@ class VisitChanges:
         return visit
 
     def _visit(self, appointment_id: str) -> VisitRecord:
-        visit = appointments.find_appointment(self.tx, appointment_id)
+        visit = visits.find_visit(self.tx, appointment_id)
         if visit is None:
             raise ChangeRefused(f"There is no visit {appointment_id}: {SEE_LIST}")
         return visit

@@ -1,4 +1,4 @@
-"""The `message` of the answer to a lead: what happens next, when, and with whom. Pure.
+"""The `message` of the response to a lead: what happens next, when, and with whom. Pure.
 
 The rules are in docs/protocol.md#lead-submit.
 """
@@ -32,7 +32,7 @@ _OF_THE_VEHICLE: tuple[VisitKind, ...] = ("test_drive", "handover")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadResponse:
-    """The facts for the text of the reply to the buyer. `unknown_rooftop` is a name from the buyer that no rooftop has.
+    """The facts for the text of the response. `unknown_rooftop` is a name from the buyer that no rooftop has.
 
     The text names no channel. A missing channel would disclose to any sender that the customer withdrew consent.
     """

@@ -64,7 +64,7 @@ class LeadEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitRecord:
-    """A visit, its request and its reply: JSON documents in UTF-8.
+    """A visit, its request and its response: JSON documents in UTF-8.
 
     `request` is None once the customer is erased. A confirmed visit has `starts_at` and `ends_at`. A visit without
     places of its own uses those of the visit `shares`. `cancelled_at` is when it was cancelled, replaced or closed.
@@ -109,11 +109,11 @@ class VisitRecord:
         return None if self.request is None else msgspec.json.decode(self.request, type=Appointment)
 
     def read_reply(self) -> AppointmentReply:
-        """The decoded reply."""
+        """The decoded response."""
         return msgspec.json.decode(self.reply, type=AppointmentReply)
 
     def proposed_times(self) -> list[tuple[datetime, datetime | None]]:
-        """The proposed times. A reply to a request for an exact time has no ends."""
+        """The proposed times. A response to a request for an exact time has no ends."""
         reply, read = self.read_reply(), datetime.fromisoformat
         slots = [(read(slot.start), read(slot.end)) for slot in reply.proposed_slots or ()]
         return [*slots, *((read(start), None) for start in reply.proposed_times or ())]
@@ -146,7 +146,7 @@ class LeadDetails(NamedTuple):
 
 
 class RequestedVisit(Struct):
-    """A requested visit and its reply."""
+    """A requested visit and its response."""
 
     request: Appointment
     reply: AppointmentReply
@@ -218,7 +218,7 @@ class VisitDecision:
     """The decision about a requested visit, before anything is stored.
 
     `times` is the confirmed time, or the proposed ones. `places` is the number of places of the rooftop; None if the
-    visit gets one more in any case. `existing` is an earlier visit with the same request and reply; then nothing is
+    visit gets one more in any case. `existing` is an earlier visit with the same request and response; then nothing is
     stored. `kept` is the time of an earlier confirmed visit that stays. `replaced` are the visits that end. `shares` is
     the test drive that an appraisal is part of. `vehicle_id` is the vehicle that a test drive takes, if it is known.
 

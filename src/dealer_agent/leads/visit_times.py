@@ -160,7 +160,7 @@ def quarters_of(slot: Slot) -> list[datetime]:
 
 
 def appointment_reply(choice: TimeChoice, asked: RequestedTimes, appointment_id: str) -> AppointmentReply:
-    """The reply in the form of the request: one time for `at`, else windows. `rejected` if no time is free."""
+    """The response in the form of the request: one time for `at`, else windows. `rejected` if no time is free."""
     slots = choice.proposed if choice.confirmed is None else [choice.confirmed]
     times = [[moment.isoformat(timespec="seconds") for moment in (slot.start, slot.end)] for slot in slots]
     windows = [TimeSlot(start=start, end=end) for start, end in times]

@@ -3,11 +3,10 @@
 To import this module takes 0.7 s of processor time and 26 MB, because of the SDK. So import it where the first MCP
 request arrives.
 
-A lead needs the person's consent. In the revision 2026-07-28, the reply to the call asks for it, and the client calls
-again with the answer and with a state that only this service can make: no session is needed. In older revisions, the
-server sends a request of its own and waits. That works over stdio. Over HTTP it would need a session in one process,
-and the answer may reach another process; so a lead is refused there.
-"""
+A lead needs the person's consent. In the revision 2026-07-28, the response to the call asks for it, and the client
+calls again with the answer and with a state that only this service can make: no session is needed. In older revisions,
+the server sends a request of its own and waits. That works over stdio. Over HTTP it would need a session in one
+process, and the answer may reach another process; so a lead is refused there."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping

@@ -79,7 +79,7 @@ class Tool:
 
     @cached_property
     def output_schema(self) -> Schema:
-        """The schema of the structured result: the `data` of the reply. For a lead, it has the `message` too."""
+        """The schema of the structured result: the `data` of the response. For a lead, it has the `message` too."""
         published = response_schema(self.skill)
         members = _inlined(published, published.get("$defs", {}))["properties"]
         schema: Schema = members["data"]

@@ -26,7 +26,7 @@ LONGEST: Final = 1_000
 
 @dataclass(frozen=True)
 class SkillData:
-    """What a skill answered: `data` of the reply, and its `message` for the buyer."""
+    """What a skill answered: `data` of the response, and its `message` for the buyer."""
 
     data: Json
     message: str | None = None

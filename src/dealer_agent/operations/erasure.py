@@ -14,7 +14,6 @@ from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.records import StoredLead, additions_of
 from dealer_agent.protocol.requests import Channel, Customer
-from dealer_agent.storage.appointments import Booked, appointments_of
 from dealer_agent.storage.erasure import erase_lead, newest_proof, proven_leads
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.lead_record import lead_details
@@ -24,6 +23,7 @@ from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.outbox import list_deliveries
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import Booked, visits_of
 
 
 class Person(NamedTuple):
@@ -160,7 +160,7 @@ class Erasure:
         ids = [stored.lead.lead_id for stored in leads]
         with self._read() as tx:
             deliveries = [each for lead_id in ids for each in list_deliveries(tx, 1000, lead_id=lead_id)]
-            visits = sum(len(appointments_of(tx, lead_id)) for lead_id in ids)
+            visits = sum(len(visits_of(tx, lead_id)) for lead_id in ids)
         texts = [event for stored in leads for event in stored.consents if event.consent_text is not None]
         return {
             "Leads: names, addresses, numbers, messages, the requests as they came": len(leads),

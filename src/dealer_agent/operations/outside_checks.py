@@ -153,7 +153,7 @@ def _words_of(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate is not valid ({cause.verify_message})"
         cause = cause.__cause__ or cause.__context__
-    return "no answer in time" if isinstance(error, httpx.TimeoutException) else "it cannot be reached"
+    return "no response in time" if isinstance(error, httpx.TimeoutException) else "it cannot be reached"
 
 
 def check_mail(of: Examined) -> Iterator[DoctorFinding]:
@@ -330,7 +330,7 @@ async def _send(dealer: Profile, receiver: Receiver, outlet: Outlet, now: dateti
     except NotDelivered as problem:
         return DoctorFinding("problem", f"{where}: {problem}", "correct the channel, then try again")
     except TimeoutError:
-        return DoctorFinding("problem", f"{where}: no answer within {SEND_SECONDS:g} s", "ask the receiver's support")
+        return DoctorFinding("problem", f"{where}: no response within {SEND_SECONDS:g} s", "ask the receiver's support")
     except OSError as error:
         return DoctorFinding(
             "problem", f"{where}: {os.strerror(error.errno or 0)}", "correct the channel, then try again"

@@ -1,1 +1,1 @@
-"""The wire format: types and their bounds, vocabularies, decoding, replies, errors, cards and schemas. Pure."""
+"""The wire format: types and their bounds, vocabularies, decoding, responses, errors, cards and schemas. Pure."""

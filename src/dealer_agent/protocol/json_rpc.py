@@ -17,12 +17,12 @@ from dealer_agent.protocol.vocabulary import Vocabularies
 INVALID_REQUEST, METHOD_NOT_FOUND = -32600, -32601
 
 HTTP_STATUSES = frozenset({401, 408, 413, 415, 429})
-"""The HTTP statuses that errors keep. Every other reply to a call has status 200."""
+"""The HTTP statuses that errors keep. Every other response to a call has status 200."""
 
 NO_ID = b"null"
 
 CALL_ID_LENGTH = 200
-"""The most characters of the id of a call. Every reply repeats the id."""
+"""The most characters of the id of a call. Every response repeats the id."""
 
 UNDECLARED_METHODS: dict[str, type[ProtocolError]] = {
     **dict.fromkeys(("GetTask", "CancelTask"), errors.TaskNotFound),
@@ -59,7 +59,7 @@ _types_decoder = msgspec.json.Decoder(_CallTypes)
 def decode_call(
     body: bytes, vocabularies: Vocabularies, lenient: bool = False, version: PublishedVersion | None = None
 ) -> tuple[bytes, Request | ProtocolError | TaskPage]:
-    """The id of a call, as the JSON text that was received, and the request, the error or the answer to ListTasks.
+    """The id of a call, as the JSON text that was received, and the request, the error or the response to ListTasks.
 
     `version` is None for requests to the service's own addresses, which follow docs/protocol.md.
     """
@@ -170,5 +170,5 @@ def _undeclared_method(version: PublishedVersion, method: str) -> type[ProtocolE
 
 
 def result_pieces(rpc_id: bytes, result: list[bytes]) -> list[bytes]:
-    """The body of a successful reply. Body and result are lists of pieces."""
+    """The body of a successful response. Body and result are lists of pieces."""
     return [b'{"jsonrpc":"2.0","id":%b,"result":' % rpc_id, *result, b"}"]

@@ -26,7 +26,7 @@ ERROR_TYPE_URL: Final = "https://autoagentprotocol.org/extensions/aap/error"
 class PublishedVersion:
     """How one version differs from docs/protocol.md.
 
-    `left_out` are members of a listing that the version does not define: replies leave them out. `unsearchable` are
+    `left_out` are members of a listing that the version does not define: responses leave them out. `unsearchable` are
     fields without filters and facets. `price` says what the version calls `price`. Without `lists_all_problems`, the
     version allows an error with only the first problem.
 

@@ -1,4 +1,4 @@
-"""The bodies of replies: a skill's answer, and an error (docs/protocol.md#envelope, docs/protocol.md#errors). Pure."""
+"""The bodies of responses: success and error (docs/protocol.md#envelope, docs/protocol.md#errors). Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,7 +23,7 @@ class Answer(NamedTuple):
     `is_repeated`: it was stored for the idempotency key of an earlier request.
 
     A page of listings stays in pieces until it is sent: one copy of it costs about as much as the search.
-    `is_repeated`: the answer was stored for an idempotency key.
+    `is_repeated`: the response was stored for an idempotency key.
     """
 
     data: bytes
@@ -79,7 +79,7 @@ def error_details(error: ProtocolError, vocabulary: Vocabulary, error_id: str, a
 
 
 def http_error_body(error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime) -> bytes:
-    """The body of an error reply over HTTP+JSON."""
+    """The body of an error response over HTTP+JSON."""
     details = error_details(error, vocabulary, error_id, at)
     return msgspec.json.encode({"error": {"code": error.http, "message": error.coded_message, "details": details}})
 
@@ -87,7 +87,7 @@ def http_error_body(error: ProtocolError, vocabulary: Vocabulary, error_id: str,
 def json_rpc_error_body(
     error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime, rpc_id: bytes
 ) -> bytes:
-    """The body of an error reply over JSON-RPC (docs/protocol.md#json-rpc). `rpc_id` is JSON text."""
+    """The body of an error response over JSON-RPC (docs/protocol.md#json-rpc). `rpc_id` is JSON text."""
     info, payload = error_details(error, vocabulary, error_id, at)
     number, data = error.json_rpc, [info, payload]
     if not vocabulary.a2a_errors:

@@ -12,7 +12,7 @@ LARGEST_PAGE = 100
 
 
 class TaskPage(Exception):  # noqa: N818 - no error: it ends the checks of a request that needs no skill
-    """The answer to ListTasks. `body` is a page in JSON."""
+    """The response to ListTasks. `body` is a page in JSON."""
 
     vocabulary = None
 

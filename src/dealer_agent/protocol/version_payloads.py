@@ -1,4 +1,4 @@
-"""Payloads of published versions: the problems of a request, and the `data` of a reply. Pure.
+"""Payloads of published versions: the problems of a request, and the `data` of a response. Pure.
 
 The schemas of a version are those of the root, changed by its row of `protocol.published_versions`. A valid request
 becomes a payload of the root, so everything behind the decoder is the same for all versions.
@@ -38,7 +38,7 @@ _OFFERED_PRICE = "offered_price"
 _VEHICLE = "vehicle_of_interest"
 _LEAD_VEHICLES = (_VEHICLE, "trade_in")
 _MOST_ROUNDS = 5
-"""How often a reply is checked again. What is wrong with an object is seen after its members are removed."""
+"""How often a response is checked again. What is wrong with an object is seen after its members are removed."""
 
 
 class InvalidCondition(SchemaValidationFailed):
@@ -170,7 +170,7 @@ def filters_of(names: Iterable[str]) -> list[str]:
 
 
 def reply_data(version: PublishedVersion, skill: Skill, data: bytes) -> bytes:
-    """The `data` of a reply at the root as a version has it: without members that the version does not define, and
+    """The `data` of a response at the root as a version has it: without members that the version does not define, and
     without members whose values it does not allow.
     """
     value = msgspec.json.decode(data)

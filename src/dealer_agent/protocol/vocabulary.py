@@ -69,7 +69,7 @@ JSON_MODES = ("application/json", "application/*", "*/*")
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """The vocabularies that a service understands. It replies in `default` if the request names none.
+    """The vocabularies that a service understands. It answers in `default` if the request names none.
 
     Published versions have no `other` vocabulary.
     """

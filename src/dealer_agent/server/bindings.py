@@ -23,7 +23,7 @@ class Binding(NamedTuple):
     - `decode_plain(body, vocabularies)` returns the call's id and a plain request; None for every other body.
     - `names_a_lead(body)` costs much less than to decode the body.
     - `call_id(body)` returns the id in a body that may be invalid; `null` if there is none.
-    - `encode_result(call_id, result)` returns the body of a reply. Result and body are lists of pieces.
+    - `encode_result(call_id, result)` returns the body of a response. Result and body are lists of pieces.
     - `encode_error(error, vocabulary, error_id, at, call_id)` returns the HTTP status and the body.
 
     The binding of a published `version` has its rules, and always the vocabulary `autoagent`.

@@ -24,7 +24,7 @@ _OTHERS = _names(*(skill.id for skill in SKILLS if not skill.is_lead))
 
 
 class ClientGoneError(Exception):
-    """The client closed the connection before its request was complete. Nobody can read an answer."""
+    """The client closed the connection before its request was complete. Nobody can read a response."""
 
 
 async def read_body(

@@ -6,7 +6,7 @@
   responses. When too many requests wait, or one is refused for its rate, the connection closes after a response.
 - All bytes of requests that are incomplete or wait are counted (`server.request_memory`).
 - A header whose repetition is dangerous may occur once. Trailers are ignored.
-- A request for an upgrade gets a normal reply.
+- A request for an upgrade gets a normal response.
 - Invalid HTTP is refused with the protocol's error, after the responses to the requests before it.
 - The process has a limited number of connections, and so has each client's IP address (`server.open_connections`).
 

@@ -17,7 +17,7 @@ PREFLIGHT = {
     "mcp-protocol-version, mcp-method, mcp-name",
     "access-control-max-age": "7200",
 }
-"""The headers of the answer to a preflight request. With it, a browser asks whether it may send the real request."""
+"""The headers of the response to a preflight request. With it, a browser asks whether it may send the real request."""
 
 HEAD_LINES = "".join(f"{name}: {value}\r\n" for name, value in READABLE_ANYWHERE.items())
 

@@ -66,7 +66,7 @@ class IncomingRequest:
     """A POST to a binding: what arrived, and what the guards have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
-    reply, of its error and of its log line. `uncounted` waits for the shared store. `span` is open if traces are on.
+    response, of its error and of its log line. `uncounted` waits for the shared store. `span` is open if traces are on.
     """
 
     binding: Binding
@@ -129,7 +129,7 @@ def check_declared_size(incoming: IncomingRequest) -> None:
 
 
 def check_media_type(incoming: IncomingRequest) -> None:
-    """Refuses a media type other than JSON (415). The reply has the media type of the request."""
+    """Refuses a media type other than JSON (415). The response has the media type of the request."""
     content_type = incoming.fields.get(b"content-type", b"")
     if content_type == b"application/json":
         return
@@ -334,7 +334,7 @@ def pass_all_guards(incoming: IncomingRequest) -> None:
         return
     refused = incoming.service.limits.acquire_in_order((ADDRESS_RULE, skill_id), incoming.address)
     if refused is None or refused.rule != ADDRESS_RULE:
-        # An answer uses nothing from the body until the rate of the IP address is checked.
+        # A response uses nothing from the body until the rate of the IP address is checked.
         decode(incoming)
         incoming.line.skill = skill_id
     if refused is not None:

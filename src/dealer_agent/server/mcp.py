@@ -1,6 +1,6 @@
 """The MCP server of a dealer at `/mcp`: streamable HTTP of the official SDK, without sessions (docs/how-to/mcp.md).
 
-Each request stands alone, so any worker and any replica can answer it, and nothing is kept after the answer. A tool
+Each request stands alone, so any worker and any replica can answer it, and nothing is kept after the response. A tool
 call becomes a request of the caller to the skill, with the caller's IP address and token, and passes
 `request_pipeline.answer`: the same guards, limits, counts and logs as at the root.
 
@@ -64,7 +64,7 @@ class McpEndpoint:
         self._tools: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ProtocolError before the answer begins."""
+        """Raises ProtocolError before the response begins."""
         service: Service = scope["service"]
         settings = service.settings
         if not settings.mcp.enabled:
@@ -152,7 +152,7 @@ async def _serve(tools: "type[tool_server.ToolServer]", scope: Scope, body: byte
     async def receive() -> Message:
         message = next(unread, None)
         if message is None:
-            # The SDK asks again to see a disconnect. The answer is small and comes soon, so nothing is cancelled.
+            # The SDK asks again to see a disconnect. The response is small and comes soon, so nothing is cancelled.
             await gone.wait()
             return {"type": "http.disconnect"}
         return message
@@ -257,7 +257,7 @@ _DECODED_HEADERS = [(name.decode(), value.decode()) for name, value in _HEADERS]
 
 
 def _with_headers(send: Send, origin: bytes | None) -> Send:
-    """Adds the headers that every answer has. A page may read the answer only if its origin was accepted."""
+    """Adds the headers that every response has. A page may read the response only if its origin was accepted."""
     more = _HEADERS + ([(b"access-control-allow-origin", origin), (b"vary", b"origin")] if origin else [])
 
     async def with_headers(message: Message) -> None:

@@ -102,8 +102,8 @@ FAMILIES: dict[str, Family] = {
     ),
     LEADS: Family(
         "counter",
-        "Leads by result: accepted (a new lead), duplicate (added to an earlier lead), repeated (the stored answer of "
-        "an idempotency key), refused, failed (it could not be stored).",
+        "Leads by result: accepted (a new lead), duplicate (added to an earlier lead), repeated (the stored response "
+        "of an idempotency key), refused, failed (it could not be stored).",
         ("dealer", "result"),
     ),
     WRITER_JOBS: Family("gauge", "The jobs that wait for the lead writer."),
@@ -183,12 +183,12 @@ def add_to(readings: Readings, series: Series, values: list[float], combine: Com
 
 @dataclass(slots=True)
 class ResponseCounts:
-    """The replies to requests for a dealer, or for all dealers that share a label. The hot path calls `count`."""
+    """The responses to requests for a dealer, or for all dealers that share a label. The hot path calls `count`."""
 
     _counted: dict[tuple[str | UnsetType, str | UnsetType], list[float]] = field(default_factory=dict)
 
     def count(self, skill: str | UnsetType, code: str | UnsetType, started: float) -> None:
-        """Counts a reply to a request that began at `started`, by `perf_counter`. `code` is UNSET for a success."""
+        """Counts a response to a request that began at `started`, by `perf_counter`. `code` is UNSET for a success."""
         seconds = perf_counter() - started
         histogram = self._counted.get((skill, code))
         if histogram is None:
@@ -197,7 +197,7 @@ class ResponseCounts:
         histogram[-1] += seconds
 
     def counted(self) -> Iterable[tuple[str, str, list[float]]]:
-        """The skill, the code and the histogram of all replies so far."""
+        """The skill, the code and the histogram of all responses so far."""
         for (skill, code), histogram in self._counted.items():
             yield UNKNOWN_SKILL if skill is UNSET else skill, OK if code is UNSET else code, histogram
 

@@ -1,4 +1,4 @@
-"""`/metrics` of a machine: one answer for all worker processes of a service, on an address of its own.
+"""`/metrics` of a machine: one response for all worker processes of a service, on an address of its own.
 
 It runs in threads of the main process. It asks each worker over its Unix socket. The last values of a worker that has
 ended stay part of the totals, so a total never goes down. A worker that does not answer in time keeps its last values.
@@ -114,7 +114,7 @@ def _ask(path: Path, wanted: bytes) -> Readings | None:
     except ConnectionRefusedError:
         path.unlink(missing_ok=True)
     except (OSError, msgspec.DecodeError):
-        # It is busy, or it ended during the answer.
+        # It is busy, or it ended during the response.
         pass
     return None
 
@@ -177,6 +177,6 @@ class MetricsServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Called when an answer fails. A client that has gone, or sends nothing, is no error of the service."""
+        """Called when a response fails. A client that has gone, or sends nothing, is no error of the service."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)

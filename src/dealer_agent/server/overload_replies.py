@@ -1,4 +1,4 @@
-"""The replies to requests that an overloaded process refuses. All but ids, times and lengths is made once."""
+"""The responses to requests that an overloaded process refuses. All but ids, times and lengths is made once."""
 
 import re
 from datetime import UTC, datetime

@@ -26,7 +26,7 @@ UNKNOWN_SKILL = "unknown"
 
 
 Answered = tuple[InventorySearchRequest | InventoryVehicleRequest, bytes]
-"""The payload of an answered request, and the beginning of the JSON of its reply's `data`."""
+"""The payload of an answered request, and the beginning of the JSON of its response's `data`."""
 
 
 class Counted(NamedTuple):
@@ -63,7 +63,7 @@ class DealerCounts:
     def count_answer(
         self, skill: str, token_id: str | None, fields: Mapping[bytes, bytes], payload: Payload | None, data: bytes
     ) -> None:
-        """Counts an answered request, and keeps it while there is room. `data` begins the JSON of the reply's data.
+        """Counts an answered request, and keeps it while there is room. `data` begins the JSON of the response's data.
 
         `fields` are the headers of the request.
         """

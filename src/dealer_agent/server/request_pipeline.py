@@ -1,4 +1,4 @@
-"""One request in, one reply out: what both bindings and both paths share.
+"""One request in, one response out: what both bindings and both paths share.
 
 `answer` is the path over ASGI, which every request can use. `answer_plain` is the fast path (`server.fast_path`), for
 complete and valid requests of the reading skills. Both apply the list of `server.guards`, and then call the skill.
@@ -44,7 +44,7 @@ _COMMON_HEADERS = "cache-control: no-store\r\nx-content-type-options: nosniff\r\
 
 
 class HttpResponse(Struct, frozen=True, gc=False):
-    """A reply: its status, its header lines as bytes, and its body in pieces."""
+    """A response: its status, its header lines as bytes, and its body in pieces."""
 
     status: int
     head: bytes
@@ -52,7 +52,7 @@ class HttpResponse(Struct, frozen=True, gc=False):
 
 
 async def answer(incoming: IncomingRequest, receive: Receive) -> HttpResponse:
-    """The reply to any request. Raises ClientGoneError."""
+    """The response to any request. Raises ClientGoneError."""
     service = incoming.service
     settings = service.settings.service
     try:
@@ -94,7 +94,7 @@ def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
 
 
 def answer_plain(incoming: IncomingRequest) -> HttpResponse:
-    """The reply to a request for which `decode_plain` was true."""
+    """The response to a request for which `decode_plain` was true."""
     try:
         pass_all_guards(incoming)
         return _success(incoming, _read(incoming))
@@ -103,7 +103,7 @@ def answer_plain(incoming: IncomingRequest) -> HttpResponse:
 
 
 def log_reply(incoming: IncomingRequest, reply: HttpResponse) -> None:
-    """Counts a request, ends its span and writes its log line, after the reply is sent."""
+    """Counts a request, ends its span and writes its log line, after the response is sent."""
     if incoming.span is not None:
         incoming.span.end_request(incoming.line, reply.status)
     if incoming.service.replies is not None:
@@ -114,7 +114,7 @@ def log_reply(incoming: IncomingRequest, reply: HttpResponse) -> None:
 
 
 def reply_head(media_type: str, headers: Iterable[tuple[str, str]], length: str, request_id: str) -> bytes:
-    """The header lines of a reply, without those that uvicorn adds to every response."""
+    """The header lines of a response, without those that uvicorn adds to every response."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers) if headers else ""
     return (
         f"content-type: {media_type}\r\n{lines}{_COMMON_HEADERS}"

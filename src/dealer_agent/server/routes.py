@@ -198,7 +198,7 @@ async def _readiness(request: Request) -> Response:
 
 
 async def _calendar(request: Request) -> Response:
-    """The visits, for a calendar program that has the secret URL. With a wrong secret the answer is 404."""
+    """The visits, for a calendar program that has the secret URL. With a wrong secret the response is 404."""
     service = service_of(request)
     # Leave the block before the response is sent: a client may read it slowly.
     with service.load:

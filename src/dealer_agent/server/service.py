@@ -108,7 +108,7 @@ class Service:
     the links in the mails to customers. `shared_limits` replaces `limits` if machines share their rate limits. `tenant`
     is the only tenant that a request may name; None accepts any. `documents` has the cards, pages and refusals that
     were needed, by the function that makes them. `document_bytes` is the size of the cards
-    and pages. `replies` counts the replies, if metrics are on, and `traces` makes spans, if traces are. `stock_bytes`
+    and pages. `replies` counts the responses, if metrics are on, and `traces` makes spans, if traces are. `stock_bytes`
     is the size of the snapshot. `used_at` is the time of the last request, by `perf_counter`. `opened_at` is when the
     process read the settings.
     """

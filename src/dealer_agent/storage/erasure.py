@@ -18,7 +18,6 @@ from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.leads.consent_events import DISPOSED, ERASED, KEPT_AS_PROOF, ConsentEvent
 from dealer_agent.leads.statuses import ACTIVE
 from dealer_agent.storage.accesses import delete_accesses
-from dealer_agent.storage.appointments import end_appointments, stop_sharing
 from dealer_agent.storage.clock import clock_problem, trust_clock
 from dealer_agent.storage.consents import (
     READ_EVENTS,
@@ -51,6 +50,7 @@ from dealer_agent.storage.schema import (
 )
 from dealer_agent.storage.store import Begin, Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import end_visits, stop_sharing
 from dealer_agent.storage.withdrawals import contact_points_of, permanent_hash
 
 PURPOSE = "proofs of consent"
@@ -327,7 +327,7 @@ def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
     chosen = {"lead_ids": list(lead_ids)}
     to_come = list(tx.execute(FIND_VISITS_TO_COME, chosen | {"at": tx.now}).scalars())
     stop_sharing(tx, to_come, lead_ids)
-    end_appointments(tx, to_come, "cancelled")
+    end_visits(tx, to_come, "cancelled")
     for statement in (UNLINK, EMPTY_ADDITIONS, EMPTY_VISITS, DELETE_REPLIES):
         tx.execute(statement, chosen)
     tx.execute(DROP_DELIVERIES, chosen | {"at": tx.now})

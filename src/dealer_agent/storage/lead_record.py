@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dealer_agent.leads.records import LeadDetails
-from dealer_agent.storage.appointments import READ_APPOINTMENTS, appointments_in
 from dealer_agent.storage.leads import lead_in, lead_reads
 from dealer_agent.storage.outbox import DueDelivery
 from dealer_agent.storage.prepared_statements import Read, read_all
@@ -16,6 +15,7 @@ from dealer_agent.storage.sent_deliveries import (
     history_read,
 )
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import READ_VISITS, visits_in
 
 
 class LeadToDeliver(NamedTuple):
@@ -38,11 +38,11 @@ def lead_to_deliver(tx: Transaction, delivery: DueDelivery) -> LeadToDeliver:
 
 
 def _reads(lead_id: str) -> list[Read]:
-    return [*lead_reads(lead_id), (READ_APPOINTMENTS, {"of_lead": lead_id})]
+    return [*lead_reads(lead_id), (READ_VISITS, {"of_lead": lead_id})]
 
 
 def _lead_in(tx: Transaction, rows: Sequence[Sequence[Any]]) -> LeadDetails | None:
     """The lead, from the rows that the statements of `_reads` return."""
     *of_lead, visits = rows
     stored = lead_in(tx, *of_lead)
-    return None if stored is None else LeadDetails(stored, tuple(appointments_in(tx, visits)), tx.now)
+    return None if stored is None else LeadDetails(stored, tuple(visits_in(tx, visits)), tx.now)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, WITHDRAWN, WITHDRAWN_ELSEWHERE, channels_allowed
-from dealer_agent.storage.appointments import Booked, booked_visits
 from dealer_agent.storage.consents import (
     REVOKED_BEFORE,
     allowed_channels,
@@ -24,6 +23,7 @@ from dealer_agent.storage.outbox import Receiver, Waiting, enqueue, waiting
 from dealer_agent.storage.sent_deliveries import copies
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.visits import Booked, booked_visits
 from dealer_agent.storage.withdrawals import (
     CONTACT_POINTS,
     PURPOSE,

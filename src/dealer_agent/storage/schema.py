@@ -355,7 +355,7 @@ consent_events = dealer_table(
     of=leads,
 )
 
-# `reply` is the reply to the request (JSON: ids, status and times). `shares` is the visit that it is part of.
+# `reply` is the response to the request (JSON: ids, status and times). `shares` is the visit that it is part of.
 # `vehicle_id` is the vehicle of a test drive, if the inventory had it.
 appointments = dealer_table(
     "appointments",

@@ -23,11 +23,11 @@ def context_of(call: Call) -> Any:
     return message_of(call).get("contextId")
 
 
-# Replies
+# Responses
 
 
 def _replies(change: Change, context: str | None = None) -> Breaking:
-    """Changes the reply message of each success, or of those with a context."""
+    """Changes the response message of each success, or of those with a context."""
 
     async def answer(call: Call, agent: Agent) -> Answer:
         honest = await agent(call)

@@ -22,7 +22,7 @@ def member(call: Call, name: str) -> Any:
 
 
 def is_first(call: Call) -> bool:
-    """Whether it is a usual call: its answer is of interest to no other check of ids."""
+    """Whether it is a usual call: its response is of interest to no other check of ids."""
     return call.is_rpc and member(call, "id") == 1 and isinstance(call.payload, dict)
 
 
@@ -66,7 +66,7 @@ WRONG_IDS: dict[str, tuple[Any, Any]] = {
     "json-rpc.id-fraction": (1.5, 1),
     "json-rpc.id-null": (None, 1),
 }
-"""The id of a call, and that of its answer."""
+"""The id of a call, and that of its response."""
 
 
 def _sets(**members: Any) -> Change:

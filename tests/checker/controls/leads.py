@@ -16,7 +16,7 @@ CUSTOMER = {
     "email": "test-lead@example.com",
     "phone": "+12025550142",
 }
-MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for an answer."
+MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for a response."
 
 Test = Callable[[dict[str, Any]], object]
 MAKES_SENSE = {
@@ -76,7 +76,7 @@ def refuses(requirement_id: str, test: Test, code: str = "SCHEMA_VALIDATION_FAIL
 
 
 def replies(requirement_id: str, change: Test, test: Test = lambda _: True, **place: Any) -> None:
-    """Registers a control that changes the `data` of replies to leads."""
+    """Registers a control that changes the `data` of responses to leads."""
     answers(requirement_id, lambda answer: answer.with_data(change), lead(test), **place)
 
 

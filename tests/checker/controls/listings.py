@@ -1,4 +1,4 @@
-"""Agents that send malformed listings. Each breaks one vehicle, in all its replies."""
+"""Agents that send malformed listings. Each breaks one vehicle, in all its responses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ MALFORMED: Mapping[str, Any] = {
 
 
 def _breaks(change: Change) -> Breaking:
-    """Changes the listing of one vehicle in all replies."""
+    """Changes the listing of one vehicle in all responses."""
 
     async def answer(call: Call, agent: Agent) -> Answer:
         honest = await agent(call)

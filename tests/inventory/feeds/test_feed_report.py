@@ -222,7 +222,7 @@ SHAPELESS = "The VIN '{}' is not 17 letters and digits without I, O and Q; the u
 
 
 @pytest.mark.parametrize(
-    ("year", "vehicle_type", "vin", "kept", "problem"),
+    ("year", "vehicle_type", "vin", "kept", "row_problem"),
     [
         ("1980", "", "194677S100123", "194677S100123", None),
         ("1981", "", "194677S100123", UNSET, SHAPELESS.format("194677S100123")),

@@ -54,7 +54,7 @@ def test_a_price_is_whole_dollars_or_absent(text: str, dollars: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "problems"), [("", 0), ("0", 0), ("Call for price", 0), ("N/A", 0), ("-500", 1), ("abc", 1)]
+    ("text", "row_problems"), [("", 0), ("0", 0), ("Call for price", 0), ("N/A", 0), ("-500", 1), ("abc", 1)]
 )
 def test_an_unreadable_price_is_reported_and_call_for_price_is_not(text: str, row_problems: int) -> None:
     assert len(feed_of(price=text).warnings) == row_problems

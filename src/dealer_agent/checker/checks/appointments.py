@@ -99,10 +99,10 @@ def _reply(target: Target, exchange: Exchange) -> Lead:
 
 
 def _appointment(reply: Lead) -> Lead:
-    """The `appointment` of a reply. Skips the check if there is none."""
+    """The `appointment` of a response. Skips the check if there is none."""
     found = reply.get("appointment")
     if not isinstance(found, dict):
-        raise Skipped("The reply has no `appointment`.")
+        raise Skipped("The response has no `appointment`.")
     return found
 
 
@@ -110,11 +110,11 @@ def _appointment(reply: Lead) -> Lead:
 async def _(target: Target) -> None:
     exchange = await _with_time(target)
     has_one = isinstance(_reply(target, exchange).get("appointment"), dict)
-    expect(has_one, "The reply has no `appointment`.", exchange)
+    expect(has_one, "The response has no `appointment`.", exchange)
 
 
 async def _answered(target: Target) -> list[tuple[tuple[Lead, str], Exchange]]:
-    """The appointment of the reply, and the time that was requested."""
+    """The appointment of the response, and the time that was requested."""
     exchange = await _with_time(target)
     return [((_appointment(_reply(target, exchange)), visit_time(target)), exchange)]
 
@@ -142,7 +142,7 @@ def _future_times(found: tuple[Lead, str]) -> bool | str:
     all_times: list[Any] = [found[0].get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
     times = [each for each in all_times if each is not None]
     if not times:
-        raise Skipped("The reply has no times.")
+        raise Skipped("The response has no times.")
     for each in times:
         at = _instant(each)
         if at is None:
@@ -177,7 +177,7 @@ async def _(target: Target) -> None:
 
 
 async def _of_windows(target: Target) -> list[tuple[tuple[Lead, datetime], Exchange]]:
-    """The appointment of the reply to a window, and the begin of the window."""
+    """The appointment of the response to a window, and the begin of the window."""
     exchange = await _windows(target)
     return [((_appointment(_reply(target, exchange)), datetime.fromisoformat(visit_time(target))), exchange)]
 
@@ -185,9 +185,9 @@ async def _of_windows(target: Target) -> list[tuple[tuple[Lead, datetime], Excha
 def _window_form(found: tuple[Lead, datetime]) -> bool | str:
     single = [name for name in ("confirmed_at", "proposed_times") if name in found[0]]
     if single:
-        return f"The reply to windows has {', '.join(single)}."
+        return f"The response to windows has {', '.join(single)}."
     expected = {"confirmed": "confirmed_window", "proposed": "proposed_slots"}.get(str(found[0].get("status")))
-    return expected is None or bool(found[0].get(expected)) or f"The reply has no `{expected}`."
+    return expected is None or bool(found[0].get(expected)) or f"The response has no `{expected}`."
 
 
 def _window_inside(found: tuple[Lead, datetime]) -> bool | str:

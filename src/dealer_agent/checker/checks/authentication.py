@@ -1,4 +1,4 @@
-"""Tokens: who gets an answer without one, what a refusal looks like, and whether the card says the truth about both."""
+"""Tokens: who needs one, what a refusal looks like, and whether the card says the truth about both."""
 
 from typing import Any
 

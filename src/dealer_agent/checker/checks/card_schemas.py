@@ -167,4 +167,4 @@ async def _(target: Target) -> None:
             continue
         defect = next((await _validator(target, urls[skill_id])).iter_errors(reply), None)
         where = "/".join(map(str, defect.instance_path)) if defect else ""
-        expect(defect is None, f"{urls[skill_id]} refuses a reply at /{where}: {str(defect)[:200]}", exchange)
+        expect(defect is None, f"{urls[skill_id]} refuses a response at /{where}: {str(defect)[:200]}", exchange)

@@ -1,4 +1,4 @@
-"""The A2A message around a payload: of a reply, and of a request."""
+"""The A2A message around a payload: of a response, and of a request."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -58,7 +58,7 @@ def _modes(*accepted: str) -> Change:
     return lambda request: request["configuration"].update(acceptedOutputModes=list(accepted))
 
 
-# Replies
+# Responses
 
 
 async def _reply(target: Target) -> Exchange:
@@ -73,11 +73,13 @@ async def _(target: Target) -> None:
     outer = document.get("result") if target.is_rpc and isinstance(document, dict) else document
     found = sorted(outer) if isinstance(outer, dict) else []
     good = found == ["message"] and isinstance(outer, dict) and isinstance(outer["message"], dict)
-    expect(good, f"The reply is no object with a message alone. Its members: {', '.join(found) or 'none'}.", exchange)
+    expect(
+        good, f"The response is no object with a message alone. Its members: {', '.join(found) or 'none'}.", exchange
+    )
 
 
 async def _message(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
-    """The message of a reply, with the first data part as `part`, and the media type that it must have as `wanted`."""
+    """The message of a response, with the first data part as `part`, and its expected media type as `wanted`."""
     exchange = await _reply(target)
     message = target.reply_message(exchange)
     data_part = next((each for each in dicts(message.get("parts")) if "data" in each), {})
@@ -93,19 +95,19 @@ def _has_type(message: dict[str, Any]) -> bool | str:
 def _has_one_part(message: dict[str, Any]) -> bool | str:
     parts = message.get("parts")
     count = len(parts) if isinstance(parts, list) else 0
-    return count == 1 or f"The reply has {count or 'no'} parts."
+    return count == 1 or f"The response has {count or 'no'} parts."
 
 
 each_of(
     _message,
     {
         "envelope.reply.role": lambda message: (
-            message.get("role") == "ROLE_AGENT" or f"The role of the reply is {message.get('role')!r}."
+            message.get("role") == "ROLE_AGENT" or f"The role of the response is {message.get('role')!r}."
         ),
         "envelope.reply.one-part": _has_one_part,
         "envelope.reply.media-type": lambda message: (
             message["part"].get("mediaType") == message["wanted"]
-            or f"The mediaType of the reply is {message['part'].get('mediaType')!r}. Expected: {message['wanted']}."
+            or f"The mediaType of the response is {message['part'].get('mediaType')!r}. Expected: {message['wanted']}."
         ),
         "envelope.reply.type": _has_type,
         "envelope.reply.no-kind": lambda message: (
@@ -120,8 +122,8 @@ async def _(target: Target) -> None:
     request = changed(target, _unchanged)
     exchange = await target.send_message(request)
     found = target.reply_message(exchange).get("messageId")
-    expect(forms.name(found), "The reply has no messageId.", exchange)
-    expect(found != request["message"]["messageId"], "The reply repeats the messageId of the request.", exchange)
+    expect(forms.name(found), "The response has no messageId.", exchange)
+    expect(found != request["message"]["messageId"], "The response repeats the messageId of the request.", exchange)
 
 
 @check("envelope.reply.message-id-unique")
@@ -129,7 +131,7 @@ async def _(target: Target) -> None:
     request = changed(target, _unchanged, "check-unique")
     first = target.reply_message(await target.send_message(request)).get("messageId")
     second = target.reply_message(await target.send_message(request, fresh=True)).get("messageId")
-    expect(first != second or first is None, f"Two replies have the messageId {first!r}.")
+    expect(first != second or first is None, f"Two responses have the messageId {first!r}.")
 
 
 @check("envelope.reply.data")
@@ -143,7 +145,9 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     exchange = await target.send_message(changed(target, _unchanged, "check-context"))
     found = target.reply_message(exchange).get("contextId")
-    expect(found == "check-context", f"The request has the contextId 'check-context', the reply {found!r}.", exchange)
+    expect(
+        found == "check-context", f"The request has the contextId 'check-context', the response {found!r}.", exchange
+    )
 
 
 @check("envelope.reply.strict-json", last=True)

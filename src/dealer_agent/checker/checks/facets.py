@@ -45,10 +45,10 @@ def counts_of(facet: Any) -> dict[str, int] | None:
 
 
 async def _facet(target: Target, name: str) -> Any:
-    """A facet of the whole stock. Skips the check if the reply does not have it."""
+    """A facet of the whole stock. Skips the check if the response does not have it."""
     facet = (await _facets(target)).get(name)
     if facet is None:
-        raise Skipped(f"The reply has no {name}.")
+        raise Skipped(f"The response has no {name}.")
     return facet
 
 
@@ -146,7 +146,7 @@ async def _facet_of_all(target: Target) -> str:
 @check("facets.some")
 async def _(target: Target) -> None:
     await target.material.some_listings()
-    expect((await _facets(target)).keys() & (COUNTED.keys() | RANGES.keys()), "The reply has no facet.")
+    expect((await _facets(target)).keys() & (COUNTED.keys() | RANGES.keys()), "The response has no facet.")
 
 
 def _is_entry(entry: Any) -> bool:
@@ -198,7 +198,7 @@ async def _(target: Target, names: Iterable[str], judge: Callable[[Any], object]
     facets = await _facets(target)
     found = [name for name in names if facets.get(name) is not None]
     if not found:
-        raise Skipped("The reply has none of these facets.")
+        raise Skipped("The response has none of these facets.")
     for name in found:
         expect(judge(facets[name]), f"{name} {fault}.")
 
@@ -207,7 +207,7 @@ async def _(target: Target, names: Iterable[str], judge: Callable[[Any], object]
 async def _(target: Target) -> None:
     facet = await _facet(target, "years")
     if not facet or not isinstance(facet, list):
-        raise Skipped("The reply has no years.")
+        raise Skipped("The response has no years.")
     good = all(isinstance(each, dict) and number_of(each, "value") is not None for each in facet)
     expect(good, "A value of years is no integer.")
 
@@ -227,14 +227,14 @@ async def _(target: Target) -> None:
     end = await end_of(target, "price_max")
     found = (await target.ask("inventory.facets", filters={"price_max": end})).get("price_range")
     if not isinstance(found, dict):
-        raise Skipped("The reply has no price_range.")
+        raise Skipped("The response has no price_range.")
     expect(found.get("max") == end, f"With {shown({'price_max': end})}, price_range ends at {found.get('max')}.")
 
 
 @check("facets.known-members")
 async def _(target: Target) -> None:
     more = (await _facets(target)).keys() - COUNTED.keys() - RANGES.keys()
-    expect(not more, f"The reply has the unknown facet {min(more, default='')}.")
+    expect(not more, f"The response has the unknown facet {min(more, default='')}.")
 
 
 @check("facets.empty-filters")

@@ -286,7 +286,7 @@ async def _expect_same(
     """Two spellings of filters find the same vehicles; with `at_least`, the second spelling may find more."""
     page, other = await filtered(target, filters), await filtered(target, others)
     if page.total is None or other.total is None:
-        raise Skipped("A reply has no total.")
+        raise Skipped("A response has no total.")
     if other.total != page.total and not (at_least and other.total > page.total):
         raise Failed(f"{shown(others)} finds {other.total} vehicles, and {shown(filters)} {page.total}.")
 

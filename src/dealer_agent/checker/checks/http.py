@@ -169,8 +169,8 @@ async def _(target: Target) -> None:
     first = (await _information(target)).header("x-request-id")
     exchange = await _information(target, fresh=True)
     second = exchange.header("x-request-id")
-    expect(first and second, "The reply has no X-Request-Id.", exchange)
-    expect(first != second, f"Two replies have the X-Request-Id {first!r}.", exchange)
+    expect(first and second, "The response has no X-Request-Id.", exchange)
+    expect(first != second, f"Two responses have the X-Request-Id {first!r}.", exchange)
 
 
 ORIGIN = ("Origin", "https://check.example")

@@ -72,7 +72,7 @@ async def _dealer(target: Target) -> dict[str, Any]:
 async def _rooftops(target: Target) -> list[dict[str, Any]]:
     rooftops = dicts((await _dealer(target)).get("rooftops"))
     if not rooftops:
-        raise Skipped("The reply has no rooftops.")
+        raise Skipped("The response has no rooftops.")
     return rooftops
 
 
@@ -100,7 +100,7 @@ def _has_rooftops(data: dict[str, Any]) -> bool | str:
 def _has_welcome(data: dict[str, Any]) -> bool | str:
     message = data.get("welcome_message")
     if message is None:
-        raise Skipped("The reply has no welcome_message.")
+        raise Skipped("The response has no welcome_message.")
     return isinstance(message, str) or f"welcome_message is {message!r:.200}."
 
 

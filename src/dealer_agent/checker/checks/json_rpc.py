@@ -46,12 +46,12 @@ async def _answers(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
 
 def _has_result_or_error(answer: dict[str, Any]) -> bool | str:
     found = [name for name in ("result", "error") if name in answer]
-    return len(found) == 1 or f"The answer has {' and '.join(found) or 'neither result nor error'}."
+    return len(found) == 1 or f"The response has {' and '.join(found) or 'neither result nor error'}."
 
 
 def _has_no_other_members(answer: dict[str, Any]) -> bool | str:
     others = sorted(answer.keys() - {"jsonrpc", "id", "result", "error"})
-    return not others or f"The answer has the members {', '.join(others)}."
+    return not others or f"The response has the members {', '.join(others)}."
 
 
 each_of(
@@ -60,7 +60,7 @@ each_of(
         "json-rpc.version": lambda answer: answer.get("jsonrpc") == "2.0" or f"jsonrpc is {answer.get('jsonrpc')!r}.",
         "json-rpc.result-or-error": _has_result_or_error,
         "json-rpc.members": _has_no_other_members,
-        "json-rpc.id-present": lambda answer: "id" in answer or "The answer has no id.",
+        "json-rpc.id-present": lambda answer: "id" in answer or "The response has no id.",
     },
     last=True,
 )
@@ -117,7 +117,7 @@ async def _(target: Target, rpc_id: Any) -> None:
     target.answer(exchange)
     found = exchange.json.get("id", "absent")
     same = found == rpc_id and isinstance(found, type(rpc_id))
-    expect(same, f"The call has the id {rpc_id!r}, the answer {found!r}.", exchange)
+    expect(same, f"The call has the id {rpc_id!r}, the response {found!r}.", exchange)
 
 
 @check("json-rpc.id-in-errors")

@@ -1,4 +1,4 @@
-"""Leads that a dealer accepts, what the replies say, and keys: a retry is the same lead.
+"""Leads that a dealer accepts, what the responses say, and keys: a retry is the same lead.
 
 `lead_defects.py` has the leads that are refused for a defect.
 """
@@ -91,7 +91,7 @@ async def _(target: Target, leads: Callable[[Target], Awaitable[list[Lead]]]) ->
 
 
 async def _reply(target: Target) -> list[tuple[Lead, Exchange]]:
-    """The payload of the reply to a lead of a customer who wants to be called."""
+    """The payload of the response to a lead of a customer who wants to be called."""
     exchange, _ = await reply_or_skip(target, *await _simple(target))
     return [(target.reply_payload(exchange), exchange)]
 
@@ -99,22 +99,22 @@ async def _reply(target: Target) -> list[tuple[Lead, Exchange]]:
 def _short_message(reply: Lead) -> bool | str:
     message = reply.get("message")
     if not isinstance(message, str):
-        raise Skipped("The reply has no `message`.")
+        raise Skipped("The response has no `message`.")
     return len(message) <= LONGEST_MESSAGE or f"The message has {len(message)} characters."
 
 
 each_of(
     _reply,
     {
-        "leads.reply-id": lambda reply: forms.name(reply["data"].get("lead_id")) or "The reply has no `lead_id`.",
+        "leads.reply-id": lambda reply: forms.name(reply["data"].get("lead_id")) or "The response has no `lead_id`.",
         "leads.reply-status": lambda reply: (
             reply["data"].get("status") in STATUSES or f"The status is {reply['data'].get('status')!r}."
         ),
         "leads.reply-dealer": lambda reply: (
             (isinstance(reply["data"].get("dealer"), dict) and bool(reply["data"]["dealer"].get("name")))
-            or "The reply does not name the dealer."
+            or "The response does not name the dealer."
         ),
-        "leads.reply-message": lambda reply: forms.name(reply.get("message")) or "The reply has no `message`.",
+        "leads.reply-message": lambda reply: forms.name(reply.get("message")) or "The response has no `message`.",
         "leads.reply-message-length": _short_message,
     },
 )
@@ -125,7 +125,7 @@ async def _(target: Target) -> None:
     [(first, _)] = await _reply(target)
     exchange, second = await reply_or_skip(target, *await _for_an_unknown_vehicle(target))
     if "lead_id" not in first["data"] or "lead_id" not in second:
-        raise Skipped("A reply has no `lead_id`.")
+        raise Skipped("A response has no `lead_id`.")
     same = first["data"]["lead_id"] == second["lead_id"]
     expect(not same, "Two leads for different vehicles have one id.", exchange)
 
@@ -142,7 +142,7 @@ async def _(target: Target) -> None:
 @check("leads.vehicle-unknown-message")
 async def _(target: Target) -> None:
     exchange, _ = await reply_or_skip(target, *await _for_an_unknown_vehicle(target))
-    expect(target.reply_payload(exchange).get("message"), "The reply has no `message`.", exchange)
+    expect(target.reply_payload(exchange).get("message"), "The response has no `message`.", exchange)
 
 
 @check_each(
@@ -204,7 +204,7 @@ async def _retry(target: Target) -> tuple[Exchange, Exchange]:
 
 
 async def _replies(target: Target) -> list[tuple[tuple[Lead, Lead], Exchange]]:
-    """The reply messages of a lead and of its retry, with `data`. Skips the check if the retry is refused."""
+    """The response messages of a lead and of its retry, with `data`. Skips the check if the retry is refused."""
     first, again = await _retry(target)
     if not is_accepted(target, again):
         raise Skipped("The retry is refused.")
@@ -228,7 +228,7 @@ each_of(
         ),
         "idempotency.new-message-id": lambda pair: (
             pair[0].get("messageId") != pair[1].get("messageId")
-            or "The reply to the retry has the messageId of the first reply."
+            or "The response to the retry has the messageId of the first response."
         ),
     },
 )

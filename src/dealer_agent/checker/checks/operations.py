@@ -170,4 +170,4 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     exchange = await _send(target, extensions=UNKNOWN_EXTENSION)
     named = [uri.strip() for value in exchange.all_headers(EXTENSIONS) for uri in value.split(",")]
-    expect(UNKNOWN_EXTENSION not in named, "The reply names an extension that it cannot know.", exchange)
+    expect(UNKNOWN_EXTENSION not in named, "The response names an extension that it cannot know.", exchange)

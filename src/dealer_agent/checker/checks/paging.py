@@ -1,4 +1,4 @@
-"""The reply of inventory.search: totals, pages, and what of them is echoed."""
+"""The response of inventory.search: totals, pages, and what of them is echoed."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -27,21 +27,21 @@ def _has_vehicles(page: Page) -> bool | str:
 
 def _echoes_skip(page: Page) -> bool | str:
     if "skip" not in page.data:
-        raise Skipped("The reply has no skip.")
-    return bool(page.data["skip"] == 3) or f"skip is 3 in the request and {page.data['skip']!r} in the reply."
+        raise Skipped("The response has no skip.")
+    return bool(page.data["skip"] == 3) or f"skip is 3 in the request and {page.data['skip']!r} in the response."
 
 
 def _limit_of(page: Page) -> int:
     limit = page.data.get("limit")
     if not whole(limit):
-        raise Skipped("The reply has no limit.")
+        raise Skipped("The response has no limit.")
     return int(limit or 0)
 
 
 def _is_full(page: Page) -> bool | str:
     limit = page.data.get("limit", 4)
     if page.total is None or not whole(limit):
-        raise Skipped("The reply has no total, or a wrong limit.")
+        raise Skipped("The response has no total, or a wrong limit.")
     most = max(0, min(limit, page.total - 1))
     return len(page.vehicles) >= most or f"A page of {most} vehicles has {len(page.vehicles)}."
 
@@ -62,13 +62,16 @@ def _has_at_most(most: Callable[[Page], int]) -> Callable[[Page], bool | str]:
         "search.echo": (
             _FORM,
             lambda page: (
-                (whole(page.data.get("skip")) and whole(page.data.get("limit"))) or "The reply has no skip or no limit."
+                (whole(page.data.get("skip")) and whole(page.data.get("limit")))
+                or "The response has no skip or no limit."
             ),
         ),
         "search.skip-echo": (_ECHO, _echoes_skip),
         "search.limit-echo": (
             _ECHO,
-            lambda page: 1 <= _limit_of(page) <= 5 or f"limit is 5 in the request and {_limit_of(page)} in the reply.",
+            lambda page: (
+                1 <= _limit_of(page) <= 5 or f"limit is 5 in the request and {_limit_of(page)} in the response."
+            ),
         ),
         "search.largest-limit-echo": ({"pagination": {"limit": 999}}, _has_at_most(_limit_of)),
         "search.page-size": ({"pagination": {"skip": 0, "limit": 2}}, _has_at_most(lambda _: 2)),

@@ -46,7 +46,7 @@ async def _listing_and_detail(target: Target) -> tuple[Listing, Listing]:
 async def _(target: Target, member: str, members: Callable[[Listing], Listing]) -> None:
     listing = await _one(target, member)
     found = (await target.ask(_SKILL, **members(listing))).get(member)
-    expect(found == listing[member], f"The reply has {member} {found!r}.")
+    expect(found == listing[member], f"The response has {member} {found!r}.")
 
 
 # `errors.unknown-vehicle` is the check of an unknown VIN.
@@ -100,15 +100,15 @@ async def _(target: Target) -> None:
 
 
 async def _with_zip(target: Target, vin: str) -> Listing:
-    """The reply to a request with a ZIP code. `vehicle.zip` fails if it is refused."""
-    with skip_if_failed("There is no reply with a ZIP code: "):
+    """The response to a request with a ZIP code. `vehicle.zip` fails if it is refused."""
+    with skip_if_failed("There is no response with a ZIP code: "):
         return await target.ask(_SKILL, vin=vin, zip=_ZIP)
 
 
 @check("vehicle.zip-echo")
 async def _(target: Target) -> None:
     found = await _with_zip(target, (await _one(target, "vin"))["vin"])
-    expect(found.get("zip") == _ZIP, f"The reply has zip {found.get('zip')!r}.")
+    expect(found.get("zip") == _ZIP, f"The response has zip {found.get('zip')!r}.")
 
 
 @check("vehicle.zip-same-price")
@@ -124,7 +124,7 @@ async def _(target: Target) -> None:
 @check("vehicle.no-zip")
 async def _(target: Target) -> None:
     _, found = await _listing_and_detail(target)
-    expect(found.keys().isdisjoint({"zip", "offered_price"}), "A reply without zip has zip or offered_price.")
+    expect(found.keys().isdisjoint({"zip", "offered_price"}), "A response without zip has zip or offered_price.")
 
 
 @check("vehicle.offered-price")

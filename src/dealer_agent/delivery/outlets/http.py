@@ -81,7 +81,7 @@ class HttpOutlet:
                 raise NotDelivered("cut the connection before it answered", may_have_arrived=True) from None
             raise
         except TimeoutError:
-            raise NotDelivered(f"no answer within {self.timeout_seconds:g} s", may_have_arrived=True) from None
+            raise NotDelivered(f"no response within {self.timeout_seconds:g} s", may_have_arrived=True) from None
         except AddressRefused as refused:
             raise NotDelivered(str(refused), may_have_arrived=sent_before) from None
         except httpx.TransportError as error:

@@ -70,7 +70,7 @@ COUNT_DRIVES = select(func.count(places.c.appointment_id.distinct())).where(
 )
 
 ADD_PLACE = Prepared(insert(places))
-ADD_APPOINTMENT = Prepared(insert(appointments))
+ADD_VISIT = Prepared(insert(appointments))
 
 _IDS: BindParameter[Any] = bindparam("appointment_ids", expanding=True)
 
@@ -82,10 +82,10 @@ _END = (
     .where(of_dealer(appointments), appointments.c.status.in_(ACTIVE))
     .values(status=bindparam("how"), cancelled_at=bindparam("at"))
 )
-END_APPOINTMENTS = _END.where(appointments.c.appointment_id.in_(_IDS))
+END_VISITS = _END.where(appointments.c.appointment_id.in_(_IDS))
 END_SHARING = _END.where(appointments.c.shares.in_(_IDS))
 
-CLOSE_APPOINTMENTS = (
+CLOSE_VISITS = (
     update(appointments)
     .where(of_dealer(appointments), appointments.c.appointment_id.in_(_IDS))
     .values(status=bindparam("how"), cancelled_at=bindparam("at"))
@@ -97,7 +97,7 @@ STOP_SHARING = (
     .values(shares=None)
 )
 
-READ_APPOINTMENT = select(appointments).where(
+READ_VISIT = select(appointments).where(
     of_dealer(appointments), appointments.c.appointment_id == bindparam("appointment_id")
 )
 
@@ -105,7 +105,7 @@ READ_SHARING = select(appointments).where(
     of_dealer(appointments), appointments.c.shares.in_(_IDS), appointments.c.status == "confirmed"
 )
 
-READ_APPOINTMENTS = Prepared(
+READ_VISITS = Prepared(
     select(appointments).where(of_lead(appointments)).order_by(appointments.c.created_at, appointments.c.appointment_id)
 )
 
@@ -167,16 +167,16 @@ def count_drives(tx: Transaction, vehicle_id: str) -> int:
     return int(tx.execute(COUNT_DRIVES, {"vehicle_id": vehicle_id, "now": tx.now}).scalar_one())
 
 
-def occupy_places(tx: Transaction, appointment: VisitRecord, quarters: Sequence[datetime], places: int | None) -> None:
+def occupy_places(tx: Transaction, visit: VisitRecord, quarters: Sequence[datetime], places: int | None) -> None:
     """Occupies a place of the rooftop in each quarter (in order of time) for a stored visit, and its vehicle.
 
     `places` is the rooftop's number of places. None: no limit, because the customer already has a confirmation for this
     time. Raises AlreadyStored if a quarter has no free place, because another visit was first, or if the vehicle is not
     free.
     """
-    _occupy(tx, appointment.appointment_id, appointment.rooftop, appointment.kind, quarters, places)
-    if appointment.vehicle_id is not None:
-        _occupy(tx, appointment.appointment_id, appointment.vehicle_id, VEHICLE, quarters, 1)
+    _occupy(tx, visit.appointment_id, visit.rooftop, visit.kind, quarters, places)
+    if visit.vehicle_id is not None:
+        _occupy(tx, visit.appointment_id, visit.vehicle_id, VEHICLE, quarters, 1)
 
 
 def _occupy(
@@ -212,33 +212,33 @@ def _place_key(rooftop: str, kind: str, quarter: datetime) -> bytes:
     return f"{microseconds(quarter)} {kind} {rooftop}".encode()
 
 
-def record_appointment(tx: Transaction, appointment: VisitRecord) -> None:
+def record_visit(tx: Transaction, visit: VisitRecord) -> None:
     """Stores a visit of a stored lead. If it is confirmed, call `occupy_places` afterwards."""
-    row = {name: getattr(appointment, name) for name in VisitRecord.__dataclass_fields__}
-    if appointment.request is not None:
-        row["request"] = tx.encrypt(appointment.request, appointments.c.request, appointment.appointment_id)
-    ADD_APPOINTMENT.add(tx, row)
+    row = {name: getattr(visit, name) for name in VisitRecord.__dataclass_fields__}
+    if visit.request is not None:
+        row["request"] = tx.encrypt(visit.request, appointments.c.request, visit.appointment_id)
+    ADD_VISIT.add(tx, row)
 
 
-def end_appointments(tx: Transaction, appointment_ids: Sequence[str], how: Literal["replaced", "cancelled"]) -> int:
+def end_visits(tx: Transaction, appointment_ids: Sequence[str], how: Literal["replaced", "cancelled"]) -> int:
     """Ends active visits and those that share their places, and frees the places. Returns how many ended."""
     if not appointment_ids:
         return 0
     ended = {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now}
     tx.execute(DELETE_PLACES, ended)
-    return sum(tx.execute(statement, ended).rowcount for statement in (END_APPOINTMENTS, END_SHARING))
+    return sum(tx.execute(statement, ended).rowcount for statement in (END_VISITS, END_SHARING))
 
 
-def close_appointments(tx: Transaction, appointment_ids: Sequence[str], how: ClosedStatus) -> None:
+def close_visits(tx: Transaction, appointment_ids: Sequence[str], how: ClosedStatus) -> None:
     """Closes visits that have begun. They keep their places."""
-    tx.execute(CLOSE_APPOINTMENTS, {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now})
+    tx.execute(CLOSE_VISITS, {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now})
 
 
 def sharing_places_of(tx: Transaction, appointment_ids: Sequence[str]) -> list[VisitRecord]:
     """The confirmed visits that have no places of their own, but share the places of one of these visits."""
     if not appointment_ids:
         return []
-    return appointments_in(tx, tx.execute(READ_SHARING, {"appointment_ids": list(appointment_ids)}))
+    return visits_in(tx, tx.execute(READ_SHARING, {"appointment_ids": list(appointment_ids)}))
 
 
 def stop_sharing(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Collection[str]) -> None:
@@ -259,20 +259,20 @@ def stop_sharing(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Coll
         occupy_places(tx, alone, quarters_of(alone.slot), places=None)
 
 
-def find_appointment(tx: Transaction, appointment_id: str) -> VisitRecord | None:
+def find_visit(tx: Transaction, appointment_id: str) -> VisitRecord | None:
     """One visit, also one that has ended."""
-    row = tx.execute(READ_APPOINTMENT, {"appointment_id": appointment_id}).one_or_none()
-    return None if row is None else _appointment(tx, row)
+    row = tx.execute(READ_VISIT, {"appointment_id": appointment_id}).one_or_none()
+    return None if row is None else _visit(tx, row)
 
 
-def appointments_of(tx: Transaction, lead_id: str) -> list[VisitRecord]:
+def visits_of(tx: Transaction, lead_id: str) -> list[VisitRecord]:
     """All visits that a lead requested, also those that ended, oldest first."""
-    return appointments_in(tx, READ_APPOINTMENTS.read(tx, {"of_lead": lead_id}))
+    return visits_in(tx, READ_VISITS.read(tx, {"of_lead": lead_id}))
 
 
-def appointments_in(tx: Transaction, rows: Iterable[Any]) -> list[VisitRecord]:
-    """The visits in rows of READ_APPOINTMENTS."""
-    return [_appointment(tx, row) for row in rows]
+def visits_in(tx: Transaction, rows: Iterable[Any]) -> list[VisitRecord]:
+    """The visits in rows of READ_VISITS."""
+    return [_visit(tx, row) for row in rows]
 
 
 def booked_visits(tx: Transaction, lead_ids: Iterable[str], kind: VisitKind | None = None) -> list[Booked]:
@@ -312,10 +312,10 @@ def list_waiting(tx: Transaction, since: datetime) -> list[ListedVisit]:
 
 def _listed(tx: Transaction, row: Row[Any]) -> ListedVisit:
     customer = None if row.customer is None else tx.decrypt(row.customer, leads.c.customer, row.lead_id)
-    return ListedVisit(_appointment(tx, row), customer, row.vehicle)
+    return ListedVisit(_visit(tx, row), customer, row.vehicle)
 
 
-def _appointment(tx: Transaction, row: Any) -> VisitRecord:
+def _visit(tx: Transaction, row: Any) -> VisitRecord:
     values = {name: getattr(row, name) for name in VisitRecord.__dataclass_fields__}
     if values["request"] is not None:
         values["request"] = tx.decrypt(values["request"], appointments.c.request, row.appointment_id)

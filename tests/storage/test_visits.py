@@ -12,20 +12,6 @@ from tests.storage.calls import at_time, of_dealer
 from tests.storage.samples import CIPHER, DEALER, MONDAY, TUESDAY, lead, storing
 
 from dealer_agent.leads.records import VisitRecord
-from dealer_agent.storage.appointments import (
-    Booked,
-    appointments_of,
-    booked_visits,
-    busy_quarters,
-    end_appointments,
-    find_appointment,
-    list_booked,
-    list_waiting,
-    occupy_places,
-    record_appointment,
-    sharing_places_of,
-    stop_sharing,
-)
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.errors import AlreadyStored, translating
@@ -33,6 +19,20 @@ from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.schema import appointments, places
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import OneCipher, Transaction
+from dealer_agent.storage.visits import (
+    Booked,
+    booked_visits,
+    busy_quarters,
+    end_visits,
+    find_visit,
+    list_booked,
+    list_waiting,
+    occupy_places,
+    record_visit,
+    sharing_places_of,
+    stop_sharing,
+    visits_of,
+)
 
 QUARTER = timedelta(minutes=15)
 TEN = MONDAY.replace(hour=10, minute=0, second=0, microsecond=0) + timedelta(days=1)
@@ -69,7 +69,7 @@ def booking(record: VisitRecord, of: int = 1, count: int = 4) -> Callable[[Trans
     """A job that stores a visit and takes a place in each quarter of its hour."""
 
     def job(tx: Transaction) -> None:
-        record_appointment(tx, record)
+        record_visit(tx, record)
         assert record.starts_at is not None
         occupy_places(tx, record, quarters(record.starts_at, count), of)
 
@@ -81,14 +81,14 @@ def recording(*records: VisitRecord) -> Callable[[Transaction], None]:
 
     def job(tx: Transaction) -> None:
         for record in records:
-            record_appointment(tx, record)
+            record_visit(tx, record)
 
     return job
 
 
 def ending(ids: Sequence[str], how: Any = "cancelled", dealer_id: str = DEALER) -> Callable[[Transaction], int]:
     """A job that ends visits on Tuesday."""
-    return lambda tx: end_appointments(at_time(of_dealer(tx, dealer_id), TUESDAY), ids, how)
+    return lambda tx: end_visits(at_time(of_dealer(tx, dealer_id), TUESDAY), ids, how)
 
 
 @pytest.fixture(autouse=True)
@@ -113,9 +113,9 @@ def test_a_visit_is_read_as_it_was_stored_and_what_was_asked_stands_nowhere_in_t
     shared = visit("A2", status="requested", starts_at=None, ends_at=None, shares="A1", created_at=TUESDAY)
     in_one(writer, booking(visit("A1")))
     in_one(writer, recording(shared))
-    found = in_one(writer, lambda tx: appointments_of(tx, "L1"))
+    found = in_one(writer, lambda tx: visits_of(tx, "L1"))
     assert found == [visit("A1"), shared]
-    assert in_one(writer, lambda tx: appointments_of(tx, "L2")) == []
+    assert in_one(writer, lambda tx: visits_of(tx, "L2")) == []
     with create_engine(parsed_url(database_url)).connect() as connection:
         kept = [bytes(sealed) for sealed in connection.execute(select(appointments.c.request)).scalars()]
     assert len(kept) == 2
@@ -139,7 +139,7 @@ def test_there_are_as_many_places_as_the_rooftop_has_and_no_more(writer: LeadWri
     with pytest.raises(AlreadyStored):
         in_one(writer, booking(overlapping, of=3))
     assert max(busy(writer).values()) == 3
-    found = in_one(writer, lambda tx: appointments_of(tx, "L1"))
+    found = in_one(writer, lambda tx: visits_of(tx, "L1"))
     assert [record.appointment_id for record in found] == ["A0", "A1", "A2"], "nothing of the fourth is stored"
     for free in (visit("A5", starts_at=TEN + 4 * QUARTER), visit("A6", kind="sales"), visit("A7", rooftop="South")):
         in_one(writer, booking(free, of=1))
@@ -174,7 +174,7 @@ def test_of_two_who_look_at_once_the_primary_key_lets_one_have_the_place(
         try:
             with translating(), engine.begin() as connection:
                 tx = Transaction(connection, DEALER, MONDAY, OneCipher(CIPHER))
-                record_appointment(tx, record)
+                record_visit(tx, record)
                 if connection.dialect.name == "postgresql":
                     both_looked.wait()
                 occupy_places(tx, record, quarters(TEN, 4), 1)
@@ -191,7 +191,7 @@ def test_of_two_who_look_at_once_the_primary_key_lets_one_have_the_place(
     for buyer in buyers:
         buyer.join(120)
     assert sorted(outcomes) == ["booked", "too late"]
-    assert in_one(writer, lambda tx: len(appointments_of(tx, "L1"))) == 1
+    assert in_one(writer, lambda tx: len(visits_of(tx, "L1"))) == 1
 
 
 @pytest.mark.parametrize("how", ["replaced", "cancelled"])
@@ -203,7 +203,7 @@ def test_a_visit_that_ends_frees_its_places_and_takes_what_shares_them_along(wri
     ended = [in_one(writer, ending(ids, how)) for ids in ([], ["A1"], ["A1", "A2"])]
     assert ended == [0, 2, 0]
     assert busy(writer) == {}
-    found = in_one(writer, lambda tx: appointments_of(tx, "L1"))
+    found = in_one(writer, lambda tx: visits_of(tx, "L1"))
     over = {"status": how, "cancelled_at": TUESDAY}
     assert found == [replace(visit("A1"), **over), replace(part, **over), other]
     assert [record.is_active for record in found] == [False, False, True]
@@ -226,9 +226,9 @@ def test_what_is_part_of_a_visit_is_found_as_long_as_it_stands(writer: LeadWrite
 def test_one_visit_is_found_by_its_id_though_it_has_ended(writer: LeadWriter) -> None:
     ended = visit("A1", status="cancelled", cancelled_at=TUESDAY)
     in_one(writer, recording(ended, visit("A2")))
-    assert in_one(writer, lambda tx: find_appointment(tx, "A1")) == ended
-    assert in_one(writer, lambda tx: find_appointment(tx, "A3")) is None
-    assert in_one(writer, lambda tx: find_appointment(of_dealer(tx, "lakeside"), "A1")) is None
+    assert in_one(writer, lambda tx: find_visit(tx, "A1")) == ended
+    assert in_one(writer, lambda tx: find_visit(tx, "A3")) is None
+    assert in_one(writer, lambda tx: find_visit(of_dealer(tx, "lakeside"), "A1")) is None
 
 
 def test_what_other_leads_have_in_a_visit_goes_on_without_it_in_places_of_its_own(writer: LeadWriter) -> None:
@@ -247,9 +247,9 @@ def test_what_other_leads_have_in_a_visit_goes_on_without_it_in_places_of_its_ow
     in_one(writer, lambda tx: stop_sharing(tx, [], ["L1"]))
     in_one(writer, lambda tx: stop_sharing(tx, ["A1"], ["L1"]))
     in_one(writer, ending(["A1"]))
-    found = in_one(writer, lambda tx: appointments_of(tx, "L2"))
+    found = in_one(writer, lambda tx: visits_of(tx, "L2"))
     assert found == [replace(others[0], shares=None), *others[1:]]
-    (mine,) = in_one(writer, lambda tx: [one for one in appointments_of(tx, "L1") if one.shares])
+    (mine,) = in_one(writer, lambda tx: [one for one in visits_of(tx, "L1") if one.shares])
     assert (mine.status, mine.shares) == ("cancelled", "A1")
     assert busy(writer) == {}
     assert set(busy(writer, kind="trade_in").values()) == {2}
