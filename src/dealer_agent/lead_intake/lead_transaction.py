@@ -103,8 +103,8 @@ class LeadTransaction:
     def _store_once(self, key: str) -> Result:
         """Stores the lead for the first request with the idempotency key. A repeated request gets the same response.
 
-        After AppointmentTimeUnavailable there is no response to repeat. The lead is stored already, so a repeated request
-        only tries to book the visit again. Other errors are not stored.
+        After AppointmentTimeUnavailable there is no response to repeat. The lead is stored already, so a repeated
+        request only tries to book the visit again. Other errors are not stored.
         """
         hashed = payload_hash(self.lead.payload)
         first = idempotency.find_idempotent(self.tx, self.lead.key_scope, key)
