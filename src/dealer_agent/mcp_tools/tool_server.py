@@ -92,6 +92,7 @@ class ToolServer:
     async def _lead(
         self, context: Context, params: types.CallToolRequestParams, arguments: dict[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
+        """Asks the person for consent through the host, then sends the lead. A model cannot give the consent."""
         claimed = [name for name in FILLED_IN_BY_THE_SERVER if name in arguments]
         if claimed:
             return _not_sent(

@@ -322,7 +322,7 @@ class BoundedConnection(CountedConnection):
             self._load.parse_later(self._parse_held)
 
     def _read_later(self) -> None:
-        """Clients that send much must not delay those that send little."""
+        """Reads no more until the connection's turn, so that a client that sends much does not delay the others."""
         self.transport.pause_reading(TURN)
         self._load.read_later(partial(self.transport.resume_reading, TURN))
 

@@ -259,7 +259,7 @@ class Refresher:
             await _refresh_each(opened, open_again)
 
     def _opened(self, dealer_ids: Iterable[str]) -> list[tuple[Service, ChangeCounters]]:
-        """Those of the dealers that are opened, with their revisions in the database."""
+        """The services of those dealers that are opened, with their revisions in the database."""
         opened = self.dealers.opened
         return [(opened[dealer_id], self._known[dealer_id]) for dealer_id in dealer_ids if dealer_id in opened]
 
