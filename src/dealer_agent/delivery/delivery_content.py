@@ -34,7 +34,7 @@ class PreparedDelivery(NamedTuple):
 
 
 def prepare_delivery(store: Store, profile: Profile, delivery: DueDelivery) -> PreparedDelivery:
-    """Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError."""
+    """Reads what a delivery sends. Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError."""
     try:
         with store.read(profile.id) as tx:
             found = lead_to_deliver(tx, delivery)

@@ -302,7 +302,7 @@ class _Work:
         return found
 
     async def _import(self, waiting: WaitingFile, file: FeedFile) -> None:
-        """Gives a file its result. Raises ImportInterrupted."""
+        """Imports a file in a process of its own, which stores the result. Raises ImportInterrupted."""
         settings = self.settings
         job = ImportJob(
             settings.database_url,

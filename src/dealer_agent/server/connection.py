@@ -99,7 +99,7 @@ class BoundedConnection(CountedConnection):
         self._is_stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
-        """Called by the event loop."""
+        """Called by the event loop for a new connection. At a limit, the connection gets an error and closes."""
         client = ClientTransport(transport, self.loop, self._may_send, self._parse_later)
         super().connection_made(client)
         settings = self._dealers.process.settings if self._dealers else ServiceSettings()
@@ -212,7 +212,7 @@ class BoundedConnection(CountedConnection):
             self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Called by the parser."""
+        """Called by the parser at the end of a head. Chooses the fast path or the path over ASGI."""
         if self._head_timer is not None:
             self._stop_head_timer()
             self._line = b""
