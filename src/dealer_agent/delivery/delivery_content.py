@@ -39,7 +39,7 @@ def prepare_delivery(store: Store, profile: Profile, delivery: DueDelivery) -> P
         with store.read(profile.id) as tx:
             found = lead_to_deliver(tx, delivery)
     except EncryptionError as failure:
-        problem = f"the customer's data cannot be opened: {failure}"
+        problem = f"the customer's data cannot be decrypted: {failure}"
         raise NotDelivered(problem, channel_failed=False) from None
     message = _message(profile, delivery, found)
     needs: tuple[str, ...] = ()

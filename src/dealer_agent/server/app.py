@@ -106,7 +106,7 @@ class DealerApp:
         return RoutedRequest(service, place.path, bindings_of(service).get(place.path) if place.is_below_root else None)
 
     async def _answer(self, target: RoutedRequest, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request that is not for a skill of an opened dealer. Raises HTTPException and ProtocolError."""
+        """Answers a request by its path. Raises HTTPException and ProtocolError."""
         if target.service is not None and target.binding is not None and scope["method"] == "POST":
             await handle_post(target.binding, target.service, scope, receive, send)
             return
