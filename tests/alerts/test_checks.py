@@ -20,7 +20,7 @@ from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, import_rows, row
 
 from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check
-from dealer_agent.storage.alerts import confirm_copy, count_failed_leads, list_messages
+from dealer_agent.storage.alerts import confirm_key_copy, count_failed_leads, list_messages
 from dealer_agent.storage.clock import confirm_clock
 from dealer_agent.storage.errors import LeaseLost
 from dealer_agent.storage.feeds import (
@@ -178,7 +178,7 @@ def test_a_copy_of_the_key_is_asked_for_until_one_is_confirmed(dealer: Watched) 
     for at in (now - MINUTE, now, now + MINUTE):
         _check_machine(dealer, at)
     assert dealer.subjects() == ["No copy of the key to customer data is known"]
-    write_at(now, dealer.store, DEALER, confirm_copy, key_id)
+    write_at(now, dealer.store, DEALER, confirm_key_copy, key_id)
     _check_machine(dealer, now + HOUR)
     assert dealer.subjects()[1:] == ["A copy of the key to customer data is known"]
 

@@ -165,7 +165,7 @@ def test_a_file_with_everything_is_read(load: Load) -> None:
         (msgspec.UNSET, "Thanksgiving Day", "closed", ()),
     ]
     assert north.holidays
-    assert (north.holidays.place, north.holidays.hours) == (("US", "TN"), "10:00-12:00, 18:00-02:00")
+    assert (north.holidays.region, north.holidays.hours) == (("US", "TN"), "10:00-12:00, 18:00-02:00")
     assert south.fees == ()
     assert settings.dealer.area_offers[0].zip_prefixes == ("372",)
     assert settings.service.public_url == "https://agent.example.com"

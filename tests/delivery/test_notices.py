@@ -235,21 +235,29 @@ def test_what_was_sent_is_sent_again_under_a_new_id_as_a_resend(house: House, by
     assert {**new, "status": ""} == {**again, "status": ""}
 
 
-def test_nothing_of_a_lead_lies_in_the_outbox_in_the_clear_and_nothing_after_it_was_sent(house: House) -> None:
+def documents(house: House) -> list[bytes]:
+    """The documents in the outbox, as they are stored."""
+    with house.intake.store.read(DEALER) as tx:
+        found = tx.connection.execute(outbox_table.select()).all()
+    return [bytes(row.document) for row in found if row.document is not None]
+
+
+def test_waiting_notices_are_encrypted(house: House) -> None:
+    house.take()
+    house.crm.behaviour = one_after_the_other("5xx")
+    house.attempt()
+    waiting = documents(house)
+    assert waiting
+    assert not [document for document in waiting if b"Sam" in document or EMAIL.encode() in document]
+
+
+def test_a_sent_notice_is_deleted_from_the_outbox(house: House) -> None:
     house.take()
     house.crm.behaviour = one_after_the_other("5xx", "5xx", "take")
     house.attempt()
-
-    def documents() -> list[bytes]:
-        with house.intake.store.read(DEALER) as tx:
-            found = tx.connection.execute(outbox_table.select()).all()
-        return [bytes(row.document) for row in found if row.document is not None]
-
-    kept = documents()
-    assert kept
-    assert not [document for document in kept if b"Sam" in document or EMAIL.encode() in document]
+    assert documents(house)
     house.all()
-    assert documents() == []
+    assert documents(house) == []
 
 
 def test_the_notices_of_a_channel_are_a_setting() -> None:

@@ -16,7 +16,7 @@ CIPHER = Cipher(Keyring((OLD,)))
 ROTATED = Cipher(Keyring((NEW, OLD)))
 STRANGER = Cipher(Keyring((NEW,)))
 PERSON = b'{"first_name":"Robin","email":"robin@example.com"}'
-PLACE = ("leads", "customer", "acme", "01KE7AQ2N0V5X3J8R6T4Y9W1ZA")
+CONTEXT = ("leads", "customer", "acme", "01KE7AQ2N0V5X3J8R6T4Y9W1ZA")
 
 # JSON admits any string, halves of surrogate pairs too.
 words = st.text(st.characters(exclude_categories=()), max_size=20)
@@ -43,31 +43,31 @@ def test_what_was_sealed_opens_in_its_place(plain: bytes, context: tuple[str, ..
 
 
 def test_nothing_of_the_plain_bytes_stands_in_the_sealed_ones() -> None:
-    sealed = CIPHER.encrypt(PERSON, *PLACE)
+    sealed = CIPHER.encrypt(PERSON, *CONTEXT)
     for told in (b"Robin", b"robin@example.com", b"first_name", b"leads", b"acme"):
         assert told not in sealed
 
 
 def test_the_same_bytes_are_sealed_differently_each_time() -> None:
-    assert len({CIPHER.encrypt(PERSON, *PLACE) for _ in range(1000)}) == 1000
+    assert len({CIPHER.encrypt(PERSON, *CONTEXT) for _ in range(1000)}) == 1000
 
 
 def test_every_flipped_bit_is_refused() -> None:
-    sealed = CIPHER.encrypt(PERSON, *PLACE)
+    sealed = CIPHER.encrypt(PERSON, *CONTEXT)
     for position in range(len(sealed) * 8):
         changed = bytearray(sealed)
         changed[position // 8] ^= 1 << position % 8
         with pytest.raises(EncryptionError):
-            CIPHER.decrypt(bytes(changed), *PLACE)
+            CIPHER.decrypt(bytes(changed), *CONTEXT)
 
 
 def test_every_cut_and_everything_appended_is_refused() -> None:
-    sealed = CIPHER.encrypt(PERSON, *PLACE)
+    sealed = CIPHER.encrypt(PERSON, *CONTEXT)
     for end in range(len(sealed)):
         with pytest.raises(DecryptionFailed):
-            CIPHER.decrypt(sealed[:end], *PLACE)
+            CIPHER.decrypt(sealed[:end], *CONTEXT)
     with pytest.raises(DecryptionFailed):
-        CIPHER.decrypt(sealed + b"\0", *PLACE)
+        CIPHER.decrypt(sealed + b"\0", *CONTEXT)
 
 
 @given(st.binary(max_size=100))
@@ -102,20 +102,20 @@ def test_the_end_of_the_context_and_the_data_are_told_apart() -> None:
 
 def test_without_its_key_it_is_refused_and_the_key_is_named() -> None:
     with pytest.raises(UnknownKey, match="k-old") as refused:
-        STRANGER.decrypt(CIPHER.encrypt(PERSON, *PLACE), *PLACE)
+        STRANGER.decrypt(CIPHER.encrypt(PERSON, *CONTEXT), *CONTEXT)
     assert refused.value.key_id == "k-old"
 
 
 def test_under_another_key_of_the_same_name_it_is_refused() -> None:
     impostor = Cipher(Keyring((("k-old", NEW[1]),)))
     with pytest.raises(DecryptionFailed):
-        impostor.decrypt(CIPHER.encrypt(PERSON, *PLACE), *PLACE)
+        impostor.decrypt(CIPHER.encrypt(PERSON, *CONTEXT), *CONTEXT)
     assert not impostor.verify_mac(CIPHER.mac(PERSON), PERSON)
 
 
 def test_the_active_key_seals_and_the_others_still_open() -> None:
-    assert ROTATED.key_of(ROTATED.encrypt(PERSON, *PLACE)) == "k-new"
-    assert ROTATED.decrypt(CIPHER.encrypt(PERSON, *PLACE), *PLACE) == PERSON
+    assert ROTATED.key_of(ROTATED.encrypt(PERSON, *CONTEXT)) == "k-new"
+    assert ROTATED.decrypt(CIPHER.encrypt(PERSON, *CONTEXT), *CONTEXT) == PERSON
 
 
 def test_a_hash_stays_the_same_and_depends_on_value_place_and_key() -> None:
@@ -231,10 +231,10 @@ def source() -> Source:
     return Source(Keyring((OLD,)))
 
 
-def test_a_key_that_another_process_made_is_found_on_first_sight(source: Source) -> None:
+def test_an_unknown_key_id_makes_the_cipher_read_the_keys_again(source: Source) -> None:
     cipher = Cipher(source.keyring, source.read)
     source.keyring = Keyring((NEW, OLD))
-    assert cipher.decrypt(ROTATED.encrypt(PERSON, *PLACE), *PLACE) == PERSON
+    assert cipher.decrypt(ROTATED.encrypt(PERSON, *CONTEXT), *CONTEXT) == PERSON
     assert cipher.keyring == source.keyring
     assert cipher.key_of(cipher.encrypt(PERSON)) == "k-new"
 
@@ -277,8 +277,8 @@ def test_without_a_source_there_is_nothing_to_refresh() -> None:
 
 
 FAULTS: dict[str, Callable[[], object]] = {
-    "an unknown key": lambda: STRANGER.decrypt(CIPHER.encrypt(PERSON, *PLACE), *PLACE),
-    "a broken seal": lambda: CIPHER.decrypt(CIPHER.encrypt(PERSON, *PLACE)),
+    "an unknown key": lambda: STRANGER.decrypt(CIPHER.encrypt(PERSON, *CONTEXT), *CONTEXT),
+    "a broken seal": lambda: CIPHER.decrypt(CIPHER.encrypt(PERSON, *CONTEXT)),
     "no seal at all": lambda: CIPHER.decrypt(PERSON),
 }
 
@@ -288,5 +288,5 @@ def test_no_message_holds_a_key_or_what_was_sealed(fault: Callable[[], object]) 
     with pytest.raises(EncryptionError) as refused:
         fault()
     told = repr(refused.value) + repr(refused.value.__cause__)
-    for secret in ("Robin", "example.com", PLACE[3], OLD[1].hex(), repr(OLD[1])[2:12]):
+    for secret in ("Robin", "example.com", CONTEXT[3], OLD[1].hex(), repr(OLD[1])[2:12]):
         assert secret not in told

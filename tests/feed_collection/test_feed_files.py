@@ -145,7 +145,7 @@ def test_accounts_of_a_dealer_leave_room_for_each_other(tmp_path: Path) -> None:
     for name in ("first", "second", "third"):
         account = UploadFolder(tmp_path / "feeds" / name / "incoming", limits, lambda _: None)
         upload = account.begin("feed.csv")
-        with pytest.raises(asyncssh.SFTPError, match="Too many bytes wait already"):
+        with pytest.raises(asyncssh.SFTPError, match="Too many bytes already wait"):
             write_without_end(account, upload)
         taken.append(upload.size)
     assert taken == [40_000, 20_000, 10_000]

@@ -77,8 +77,14 @@ def test_a_file_whose_import_is_ended_from_outside_is_tried_again(
         assert states(dealer.collect().files) == ["imported"]
 
 
-@pytest.mark.parametrize(("code", "attempts"), [(1, 0), (UNEXPECTED, 1)], ids=["the database", "an unknown reason"])
-def test_a_failure_is_an_attempt_if_its_reason_may_be_in_the_file(
+DATABASE_FAILED = 1
+"""The exit code of an import that ends with an expected error, such as a failure of the database."""
+
+
+@pytest.mark.parametrize(
+    ("code", "attempts"), [(DATABASE_FAILED, 0), (UNEXPECTED, 1)], ids=["the database", "an unknown reason"]
+)
+def test_a_failed_import_counts_as_an_attempt_only_if_the_file_may_be_the_cause(
     code: int, attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with feed_dealer(tmp_path / "store") as dealer:

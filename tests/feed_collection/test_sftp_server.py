@@ -271,7 +271,7 @@ async def test_the_files_and_bytes_of_an_account_are_bounded(tmp_path: Path) -> 
                     await two.write(b"x" * 501)
             async with client.open("two.csv", "wb") as two:
                 await two.write(b"x" * 500)
-            with pytest.raises(asyncssh.SFTPError, match="2 files wait already"):
+            with pytest.raises(asyncssh.SFTPError, match="2 files already wait"):
                 await client.open("three.csv", "wb")
             running.received()[0].unlink()
             async with client.open("three.csv", "wb") as three:
@@ -291,9 +291,9 @@ async def test_one_account_fills_neither_the_disk_nor_the_bound_of_the_dealer(tm
         limits = UploadLimits(1 << 30, 1000, 1 << 40, dealer_bytes=1 << 40, least_free=4 << 20)
         async with uploading(disk, limits=limits) as running:
             async with running.session() as client:
-                with pytest.raises(asyncssh.SFTPError, match=r"Too many bytes wait already|file is not taken"):
+                with pytest.raises(asyncssh.SFTPError, match=r"Too many bytes already wait|file is not taken"):
                     await flood(client)
-                with pytest.raises(asyncssh.SFTPError, match="Too many bytes wait already"):
+                with pytest.raises(asyncssh.SFTPError, match="Too many bytes already wait"):
                     await (await client.open("more.csv", "wb")).write(bytes(100_000))
             free = os.statvfs(disk)
             # A quarter of the room is the share of an account, and half of it that of a dealer.

@@ -140,14 +140,14 @@ def test_the_lease_is_renewed_while_the_job_runs(store: Store, monkeypatch: pyte
 KILLED = """
 import asyncio, os, signal, sys
 from datetime import timedelta
-from tests.storage.samples import VAULT
+from tests.storage.samples import CIPHER
 from dealer_agent.jobs.loop import JobLoop, Kind
 from dealer_agent.storage.store import Store
 
 async def run(job):
     os.kill(os.getpid(), signal.SIGKILL)
 
-asyncio.run(JobLoop(Store.open(sys.argv[1], VAULT), [Kind("work", run)], "ridgeline").run_due())
+asyncio.run(JobLoop(Store.open(sys.argv[1], CIPHER), [Kind("work", run)], "ridgeline").run_due())
 """
 
 

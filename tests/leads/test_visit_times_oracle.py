@@ -1,4 +1,4 @@
-"""`settle` against a slow oracle that tries every quarter of an hour (docs/protocol.md#confirmation)."""
+"""`choose_time` against a slow oracle that tries every quarter of an hour (docs/protocol.md#confirmation)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -215,7 +215,7 @@ def test_what_is_busy_outside_the_span_changes_nothing(case: Case, noise: int) -
 
 @settings(max_examples=examples(60), deadline=None)
 @given(case=cases)
-def test_booking_one_after_the_other_fills_every_place_and_no_more(
+def test_repeated_booking_never_exceeds_the_places_and_proposals_can_be_booked(
     case: Case,
 ) -> None:
     asked, plan, busy, now = case

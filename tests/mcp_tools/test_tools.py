@@ -8,7 +8,7 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 from tests.protocol.bodies import payload
 
-from dealer_agent.mcp_tools.tools import MADE_HERE, TOOLS, Tool, instructions
+from dealer_agent.mcp_tools.tools import FILLED_IN_BY_THE_SERVER, TOOLS, Tool, instructions
 from dealer_agent.protocol.schemas import request_schema, response_schema
 from dealer_agent.protocol.skill import SKILLS
 
@@ -43,9 +43,9 @@ def test_schemas_have_no_references_and_no_choice_at_the_top(tool: Tool) -> None
 
 
 @EACH
-def test_an_input_schema_has_the_members_of_the_published_one(tool: Tool) -> None:
+def test_an_input_schema_has_the_published_members_except_those_the_server_fills_in(tool: Tool) -> None:
     published = request_schema(tool.skill)["properties"].keys()
-    made = {"type", *(MADE_HERE if tool.skill.is_lead else ())}
+    made = {"type", *(FILLED_IN_BY_THE_SERVER if tool.skill.is_lead else ())}
     assert made <= published
     assert tool.input_schema["properties"].keys() == published - made
     assert tool.input_schema["additionalProperties"] is False
@@ -54,7 +54,7 @@ def test_an_input_schema_has_the_members_of_the_published_one(tool: Tool) -> Non
 @EACH
 def test_an_input_schema_accepts_the_arguments_of_a_valid_request(tool: Tool) -> None:
     sent = payload(tool.skill.id)
-    arguments = {name: value for name, value in sent.items() if name != "type" and name not in MADE_HERE}
+    arguments = {name: value for name, value in sent.items() if name != "type" and name not in FILLED_IN_BY_THE_SERVER}
     assert Draft202012Validator(tool.input_schema).is_valid(arguments)
     assert not Draft202012Validator(tool.input_schema).is_valid(arguments | {"unknown": 1})
 

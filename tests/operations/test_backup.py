@@ -238,7 +238,7 @@ def test_a_backup_needs_a_role_that_sees_all_rows(tmp_path: Path, postgresql_ser
         assert not file.exists()
         succeed_here("backup", file, "--dir", folder, DATABASE_URL=service, DATABASE_ADMIN_URL=admin_of(service))
         without = command_here("restore", file, "--dir", tmp_path / "copy", *keys)
-        assert (without.returncode, "set DATABASE_ADMIN_URL to an empty database" in without.stderr) == (1, True)
+        assert (without.returncode, "set DATABASE_ADMIN_URL to its URL" in without.stderr) == (1, True)
         full = command_here("restore", file, "--dir", tmp_path / "full", *keys, DATABASE_ADMIN_URL=admin)
         assert (full.returncode, "has tables already" in full.stderr) == (1, True), full.stderr
         assert not (tmp_path / "full").exists()

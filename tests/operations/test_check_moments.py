@@ -26,7 +26,7 @@ from dealer_agent.operations import inside_checks as checks
 from dealer_agent.operations.checks import DoctorFinding, Examined
 from dealer_agent.operations.outside_checks import check_address, check_channels, check_metrics, check_sftp_server
 from dealer_agent.server.replica_record import settings_hash
-from dealer_agent.storage.alerts import confirm_copy
+from dealer_agent.storage.alerts import confirm_key_copy
 from dealer_agent.storage.feeds import put_feeds
 from dealer_agent.storage.replicas import record_replica
 from dealer_agent.storage.store import Store
@@ -80,7 +80,7 @@ def test_a_key_that_is_not_replaced_gets_a_warning(settings: Settings, days: int
     with Store.open(settings.database_url, settings.cipher) as store:
         keyring = store.check_keys(settings.dealer.id).keyring
         with store.write(settings.dealer.id, now) as tx:
-            confirm_copy(tx, keyring.active)
+            confirm_key_copy(tx, keyring.active)
         found = checks.check_the_keys(examined(settings, store, now))
         assert statuses(list(found)) == [status]
 

@@ -143,7 +143,7 @@ def test_a_value_that_the_version_does_not_allow_is_left_out(buyer: Buyer, versi
 
 @every_version
 @pytest.mark.requirement("version-replies")
-def test_extra_members_of_the_feed_stay(buyer: Buyer, version: str) -> None:
+def test_a_reply_keeps_members_of_the_feed_that_the_schema_does_not_name(buyer: Buyer, version: str) -> None:
     assert buyer.ask("inventory.vehicle", vin=ACCORD)["lot_row"] == LOT[0]["lot_row"]
 
 

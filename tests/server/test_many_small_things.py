@@ -93,7 +93,7 @@ def test_the_responses_that_clients_do_not_read_have_a_budget(port: int) -> None
     asked = LARGE_DOCUMENT.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     with ExitStack() as stack:
         deaf = [deaf_client(stack, port, asked) for _ in range(48)]
-        unread = Watched.found._unread
+        unread = Watched.found._unread_responses
         eventually("the budget is used up", lambda: unread.refused > 0 and len(Watched.found) == len(unread._sizes))
         assert BUDGET - size < unread.held <= BUDGET
         kept = len(unread._sizes)

@@ -94,6 +94,7 @@ def test_a_url_with_one_server_stays_as_it_is() -> None:
         "postgresql://one,two/db?target_session_attrs=any",
         "postgresql://one,two/db?target_session_attrs=standby",
     ],
+    ids=["an empty host", "a bad port", "a host twice", "a bad host", "any server", "a standby"],
 )
 def test_a_url_whose_servers_cannot_be_used_is_refused(url: str) -> None:
     with pytest.raises(BadDatabaseUrl):

@@ -9,7 +9,7 @@ from sqlalchemy import Column, MetaData, String, Table, bindparam, func, insert,
 from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.storage.errors import AlreadyStored, StorageError
-from dealer_agent.storage.prepared_statements import Prepared, collect_rows, run_plainly
+from dealer_agent.storage.prepared_statements import Prepared, collect_rows, run_without_parameters
 from dealer_agent.storage.schema import of_dealer, refusals, units, upsert
 from dealer_agent.storage.store import Store
 
@@ -145,12 +145,12 @@ def test_a_move_of_a_row_that_another_has_changed_is_refused(store: Store) -> No
 def test_a_connection_collects_only_within_the_block(store: Store) -> None:
     broken = Prepared(select(NOWHERE.c.name))
     with store.write(DEALER) as tx:
-        run_plainly(tx.connection, "SAVEPOINT job")
+        run_without_parameters(tx.connection, "SAVEPOINT job")
         with collect_rows(tx.connection):
             ADD.add(tx, unit("lost"))
             with pytest.raises(StorageError):
                 broken.read(tx, {})
-        run_plainly(tx.connection, "ROLLBACK TO SAVEPOINT job")
+        run_without_parameters(tx.connection, "ROLLBACK TO SAVEPOINT job")
         ADD.add(tx, unit("kept"))
     with store.read(DEALER) as tx:
         assert tx.connection.execute(select(units.c.vehicle_id)).scalars().all() == ["kept"]

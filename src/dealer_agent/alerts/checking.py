@@ -33,7 +33,7 @@ from dealer_agent.storage.alerts import (
     read_alerts,
     read_check,
     store_alert,
-    store_digest,
+    store_digest_time,
     waiting_document,
 )
 from dealer_agent.storage.isolation import ALL_DEALERS
@@ -103,7 +103,7 @@ def run_check(store: Store, watch: Watch, job: Job) -> bool:
         return False
     with store.write(watch.owner, now) as tx:
         hold_job(tx, job)
-        store_digest(tx, result.digest_at)
+        store_digest_time(tx, result.digest_at)
         for state in result.stored:
             store_alert(tx, state)
         for state in result.forgotten:

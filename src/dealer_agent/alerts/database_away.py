@@ -85,6 +85,7 @@ class DatabaseAlert:
                 memory.states = [state._replace(unreported=0) for state in memory.states]
 
     def _decide(self, memory: _Memory, now: datetime, failure: DatabaseFailure | None) -> None:
+        """As `alerts.checking`, with the alerts and messages in memory, because the database does not answer."""
         states = {state[:2]: state for state in memory.states}
         # There is no digest here.
         result = check(

@@ -10,7 +10,7 @@ from dealer_agent.alerts.checking import Watch
 from dealer_agent.alerts.database_away import DatabaseAlert
 from dealer_agent.alerts.rules import DAY
 from dealer_agent.server.repeated_steps import RepeatedSteps
-from dealer_agent.storage.alerts import count_failed_leads, touch_check
+from dealer_agent.storage.alerts import check_that_writing_works, count_failed_leads
 from dealer_agent.storage.errors import DatabaseFailure, DealerUnknown
 from dealer_agent.storage.store import Store
 
@@ -67,4 +67,4 @@ class MachineAlerts:
         if self.watch is not None:
             # A full disk shows only when something is written.
             with self.store.write(self.watch.owner, now) as tx:
-                touch_check(tx)
+                check_that_writing_works(tx)

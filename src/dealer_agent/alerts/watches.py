@@ -1,4 +1,7 @@
-"""Who is watched: what is checked for a dealer or for the operator of an installation, and who gets the alerts."""
+"""A watch: which conditions are checked, and who gets the alerts.
+
+There is one for each dealer. In an installation there is one more for the operator, who runs the installation.
+"""
 
 import os
 from collections.abc import Mapping

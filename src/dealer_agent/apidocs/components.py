@@ -115,6 +115,7 @@ def _with_component_refs(node: Any) -> Any:
 
 
 def _envelope_of(skill: Skill, vocabularies: Vocabularies) -> dict[str, Json]:
+    """The schemas of one skill's envelope: message, configuration, reply and media types."""
     name = _name_of(skill)
     found: dict[str, Json] = json.loads(json.dumps(PARTS["schemas of a skill"]).replace("SKILL", name))
     response_types = vocabularies.response_types(skill)
@@ -128,6 +129,7 @@ def _envelope_of(skill: Skill, vocabularies: Vocabularies) -> dict[str, Json]:
 
 
 def _error_components(vocabularies: Vocabularies) -> dict[str, Json]:
+    """The schemas of errors, in the words of the dealer's vocabularies."""
     bare = PARTS["schemas"]["BareErrorPayload"]
     type_url = _enum(*(vocabulary.error_type_url for vocabulary in vocabularies.both))
     return {

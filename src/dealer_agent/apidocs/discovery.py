@@ -162,6 +162,7 @@ def dealers_llms_text(public_url: str, host: str, dealers: Sequence[tuple[str, s
 
 
 def _mcp_server(facts: CardFacts, dealer_id: str) -> dict[str, Any]:
+    """The members that the card of the MCP server and its `server.json` share."""
     root = server_root(facts)
     remote: Json = {"type": "streamable-http", "url": root + MCP_PATH}
     if facts.bearer_skills:

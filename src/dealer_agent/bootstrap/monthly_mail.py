@@ -1,4 +1,4 @@
-"""The job of the monthly report, which connects it with the dealer's mail server."""
+"""The job that mails the monthly report of each dealer that wants it, through the dealer's own mail server."""
 
 import asyncio
 from collections.abc import Mapping

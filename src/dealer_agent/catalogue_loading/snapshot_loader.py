@@ -123,6 +123,7 @@ class SnapshotLoader:
         return content.getvalue()
 
     def _make_small(self, now: datetime) -> None:
+        """Makes the snapshot of a small stock in this process, which is faster than starting another one."""
         # Waiting for the disk would take longer than making the snapshot. So it is not used after the next boot.
         boot = boot_id()
         content = self._small(now, boot)
@@ -172,6 +173,7 @@ class SnapshotLoader:
             return found if label.stock == read_mark(tx) else None
 
     def _make(self, now: datetime, lock: int) -> None:
+        """Makes the snapshot of a large stock in a process of its own, so that its memory is freed afterwards."""
         if time.monotonic() < self._rests_until:
             raise SnapshotError("the last attempt failed a moment ago")
         job = SnapshotJob(self._database_url, self._inputs, now, str(self._unfinished), str(self._file))

@@ -52,7 +52,7 @@ def _code_changed_at() -> int:
 
 
 class SnapshotLabel(Struct, frozen=True, omit_defaults=True):
-    """The inputs of a snapshot. `confirmed_at` is the last time that a feed confirmed a unit.
+    """The inputs of a snapshot. `confirmed_at` is the time of the last import with one of its units.
 
     `boot` is the id of the machine's boot if the file may be incomplete after a power failure.
     """
@@ -65,7 +65,7 @@ class SnapshotLabel(Struct, frozen=True, omit_defaults=True):
 
 
 class LoadedSnapshot(NamedTuple):
-    """A searchable stock of `size` bytes and its revision. `at` is the last time that a feed confirmed a unit."""
+    """A searchable stock of `size` bytes and its revision. `at` is the last import with one of its units."""
 
     catalogue: Catalogue
     revision: int
@@ -109,6 +109,7 @@ class _Listings:
     def __iter__(self) -> Iterator[Listing]:
         for live in self._units:
             rooftop = self._policy.rule_of(live.unit).name
+            # The newest import that had all units of the rooftop, else the last one with this unit.
             confirmed_at = self._confirmed[rooftop] or live.updated_at
             if self.confirmed_at is None or confirmed_at > self.confirmed_at:
                 self.confirmed_at = confirmed_at

@@ -144,6 +144,7 @@ def typical_value(member: str, listings: Iterable[Listing], most: int) -> str | 
 
 
 def _meanings(member: str, text: str) -> set[str]:
+    """The known meanings of a value, such as its colours. Empty if they are not certain."""
     words = tokens(text)
     if member.endswith("_color"):
         # "Black Cherry" is red: only the last word decides that a colour is known.

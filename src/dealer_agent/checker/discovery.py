@@ -32,7 +32,7 @@ async def find_cards(wire: Wire, url: str) -> list[Card]:
     exchange = await wire.request("GET", root + CARD_PATH, headers=CARD_HEADERS)
     if not _is_card(exchange.json):
         others = await _listed(wire, root)
-        advice = f"The catalogue lists others, for example {others[0]}" if others else "Give that of a dealer agent"
+        advice = f"The AI Catalog lists others, for example {others[0]}" if others else "Give that of a dealer agent"
         raise NotChecked(f"There is no agent card at {root + CARD_PATH} (HTTP {exchange.status}). {advice}.")
     found = [Card(root + CARD_PATH, exchange.json, exchange)]
     for each in await _listed(wire, root):
@@ -66,7 +66,7 @@ def notes_about(cards: Iterable[Card], token: str | None) -> Iterator[str]:
 
 
 async def _listed(wire: Wire, root: str) -> list[str]:
-    """The URLs of the cards that the catalog lists, below the address of the root."""
+    """The URLs of the cards that the AI Catalog lists, below the URL `root`."""
     exchange = await wire.request("GET", root + CATALOG_PATH, headers=CARD_HEADERS)
     entries = exchange.json.get("entries") if isinstance(exchange.json, dict) else None
     urls = [

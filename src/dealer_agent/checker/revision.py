@@ -46,6 +46,7 @@ class Revision:
 
 
 def _published(version: PublishedVersion) -> Revision:
+    """A published version as a revision, for the checks that know only revisions."""
     return Revision(
         f"aap/{version.name}",
         version.extension_uri,

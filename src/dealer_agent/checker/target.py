@@ -1,4 +1,7 @@
-"""What a check gets: one interface of one card, in one vocabulary, and what the checks of an interface share."""
+"""What a check gets: one interface of a card, in one vocabulary, and what the checks of an interface share.
+
+An interface is a URL with its binding and its revision.
+"""
 
 import hashlib
 import json
@@ -76,7 +79,7 @@ class Refusal:
 
 
 class Material:
-    """The material of one interface. It is fetched when a check first asks for it, with the target that was bound."""
+    """What all checks of one interface share. It is fetched once, when a check first asks for it."""
 
     def __init__(self) -> None:
         self._target: Target | None = None

@@ -77,7 +77,7 @@ class Wire:
             exchange = await self._send(method, url, content, headers)
             retries += 1
         if patient and exchange.status == 429:
-            raise NotChecked("The target answers 429 (too many requests), also after the time that it asked to wait.")
+            raise NotChecked("The target answers 429 (too many requests), even after waiting as long as it asked.")
         if not fresh and self._kept_bytes + len(exchange.body) < KEPT_BYTES:
             self._kept[key] = exchange
             self._kept_bytes += len(exchange.body)
@@ -90,6 +90,7 @@ class Wire:
             await asyncio.sleep(seconds)
 
     async def _send(self, method: str, url: str, content: bytes, headers: Headers) -> Exchange:
+        """Sends one request, with no default headers of the client. Waits between requests. Raises NotChecked."""
         now = time.monotonic()
         start = max(now, self._next)
         self._next = start + self._pause

@@ -80,10 +80,10 @@ class _LazyCommands(TyperGroup):
             command: Any = get_group(getattr(module, row.group))
         else:
             # Imported here: `--help` does not need it.
-            from dealer_agent.cli.command import DEALER, prepared
+            from dealer_agent.cli.command import DEALER, as_typer_command
 
             single = typer.Typer(add_completion=False)
-            function = prepared(getattr(module, cmd_name), DEALER if cmd_name in OF_ONE_DEALER else None)
+            function = as_typer_command(getattr(module, cmd_name), DEALER if cmd_name in OF_ONE_DEALER else None)
             single.command(epilog=getattr(module, "EXIT_CODES", None))(function)
             command = get_command(single)
             # A line of the list says what the command does better than the first sentence of its function.

@@ -1,4 +1,4 @@
-"""`dealer-agent alerts`: what is wrong now, which messages were sent, and a test of their way."""
+"""`dealer-agent alerts`: what is wrong now, which messages were sent, and a test message to all receivers."""
 
 import asyncio
 import os

@@ -184,6 +184,7 @@ def cancel(dealer: OpenDealer, appointment_id: VisitArgument, tell_nobody: TellN
 
 
 def _subscribe(dealer: OpenDealer) -> None:
+    """Makes a token for the calendar of visits, and prints its URL."""
     secret, service = new_token(), dealer.settings.service
     with dealer.write() as tx:
         token_id = create_token(tx, "calendar", secret.secret_hash, "calendar")
@@ -227,6 +228,7 @@ def _opened_intake(dealer: OpenDealer) -> Iterator["LeadIntake"]:
 def _change(
     dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]", *, tell_nobody: bool
 ) -> dict[str, Any]:
+    """Runs a change of a visit by staff, and prints what has changed and who is notified."""
     from dealer_agent.lead_intake.visit_changes import ChangeRefused
 
     notify = not tell_nobody

@@ -55,16 +55,17 @@ def command(group: typer.Typer, name: str, opening: Opening | None = None, **set
     """Adds a function to a group of commands. `settings` are those of `typer.Typer.command`."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        group.command(name, **settings)(prepared(function, opening))
+        group.command(name, **settings)(as_typer_command(function, opening))
         return function
 
     return add
 
 
-def prepared(function: Callable[..., Any], opening: Opening | None = None) -> Callable[..., None]:
-    """A function for Typer, with the options of `opening`, and with `--json` if the function returns something.
+def as_typer_command(function: Callable[..., Any], opening: Opening | None = None) -> Callable[..., None]:
+    """A Typer command that opens the dealer, calls the function, and prints what it returns.
 
-    A function that has a parameter `as_json` prints its result itself.
+    It has the options of `opening`, such as `--dir`. It also has `--json`, unless the function is annotated `-> None`:
+    such a function returns nothing to print. A function that has a parameter `as_json` prints its result itself.
     """
     signature = inspect.signature(function)
     own = list(signature.parameters.values())[0 if opening is None else 1 :]

@@ -100,7 +100,7 @@ def revoke(
         leads = require_leads(person, person.leads(tx))
     found = [stored.lead.lead_id for stored in leads if is_known(stored)]
     if not found:
-        fail("The customer was erased: nobody can be contacted, and there is nothing to revoke")
+        fail("This customer's data was erased, so there is no consent to revoke")
     record_access(dealer, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None)
     at = datetime.now(UTC)
     allowed = revoke_consent(dealer.store, dealer.profile, found, revoked, by=actor(), reason=reason, at=at)

@@ -133,7 +133,7 @@ def confirm_copy(folder: DealerFolder) -> None:
         keyring = rotation.cipher.keyring
         with rotation.store.write(rotation.dealer_id) as tx:
             for key_id in keyring.ids:
-                copies.confirm_copy(tx, key_id)
+                copies.confirm_key_copy(tx, key_id)
         out.print(f"Confirmed: you have a copy of {', '.join(keyring.ids)}. The active key is {keyring.active}.")
 
 

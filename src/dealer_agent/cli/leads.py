@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from dealer_agent.cli.command import CUSTOMERS, command, prepared
+from dealer_agent.cli.command import CUSTOMERS, as_typer_command, command
 from dealer_agent.cli.customer_data import (
     EmailOption,
     LeadArgument,
@@ -381,7 +381,7 @@ def _tell_when_final(dealer: OpenDealer) -> None:
     )
 
 
-app.command("export")(prepared(export, CUSTOMERS))
+app.command("export")(as_typer_command(export, CUSTOMERS))
 
 
 @command(app, "dispose", CUSTOMERS)

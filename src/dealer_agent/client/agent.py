@@ -175,6 +175,7 @@ class DealerAgent:
         return await self._retries.reading(lambda: self._once(skill, members or {}))
 
     async def _once(self, skill: Skill, members: Mapping[str, Any]) -> SkillResponse:
+        """Sends one request and reads its response. `Retries` calls it again after a temporary error."""
         message_id = new_ulid()
         headers = {"Content-Type": "application/json", "A2A-Version": A2A_VERSION}
         if self.card.extension is not None:
@@ -296,14 +297,15 @@ class DealerAgent:
 
 
 def _with_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """The member `filters` of a request. Raises InvalidRequest for an unknown filter or a wrong value."""
     for name in filters:
         if name not in Filters.__struct_fields__:
             raise InvalidRequest(f"There is no filter {name}{did_you_mean(name, Filters.__struct_fields__)}")
     try:
         checked = msgspec.convert(dict(filters), Filters)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).rpartition(" - at `$")
-        problem = ReportedProblem(re.sub(r"[.\[]", "/", place.rstrip("`")).replace("]", ""), reason)
+        reason, _, location = str(error).rpartition(" - at `$")
+        problem = ReportedProblem(re.sub(r"[.\[]", "/", location.rstrip("`")).replace("]", ""), reason)
         raise InvalidRequest(f"Wrong filter: {problem}", [problem]) from None
     return {"filters": msgspec.to_builtins(checked)} if filters else {}
 

@@ -156,6 +156,7 @@ def origin(url: httpx.URL) -> str:
 def _choose_interface(
     card: _Card, url: str, binding: Binding | None, origins: Collection[str] | None
 ) -> tuple[httpx.URL, Binding]:
+    """The interface to use: one on the card's own origin before others, then by `PREFERRED`."""
     if not card.supported_interfaces:
         raise NotADealerAgent(f"The card at {url} has no supportedInterfaces: it is not of A2A 1.0.")
     here = httpx.URL(url)

@@ -28,8 +28,8 @@ async def find_card(
 ) -> Card:
     """The card below a URL, or at the URL. Raises NotADealerAgent and Unreachable."""
     missing = ""
-    for place in _places(address):
-        received = await retries.reading(lambda place=place: _get(pool, place))  # type: ignore[misc]
+    for url in _card_urls(address):
+        received = await retries.reading(lambda url=url: _get(pool, url))  # type: ignore[misc]
         if received.status == 200:
             body = await _verified(pool, received) if verify_signature else received.body
             card = read_card(body, str(received.url), binding, pool.token_origins)
@@ -51,8 +51,8 @@ async def _verified(pool: Transport, received: Received) -> bytes:
     return await verified(pool, received)
 
 
-def _places(address: httpx.URL) -> Iterator[httpx.URL]:
-    """Where the card of a URL can be: the URL itself if it is of a file, else the well-known place below it."""
+def _card_urls(address: httpx.URL) -> Iterator[httpx.URL]:
+    """Where the card of a URL can be: the URL itself if it is of a file, else the well-known path below it."""
     path = address.path.rstrip("/")
     if path.endswith(".json"):
         yield address
@@ -62,29 +62,31 @@ def _places(address: httpx.URL) -> Iterator[httpx.URL]:
         yield address
 
 
-async def _get(pool: Transport, place: httpx.URL) -> Received:
+async def _get(pool: Transport, url: httpx.URL) -> Received:
+    """Fetches a URL and follows its redirects. An overloaded server raises Unreachable, which is tried again."""
     for _ in range(MOST_REDIRECTS + 1):
-        received = await pool.send("GET", place, most=MOST_CARD_BYTES, headers={"Accept": "application/json"})
+        received = await pool.send("GET", url, most=MOST_CARD_BYTES, headers={"Accept": "application/json"})
         if received.status in (429, 502, 503, 504):
             raise Unreachable(
-                f"{place} answered {received.status}.",
+                f"{url} answered {received.status}.",
                 may_have_arrived=False,
                 http_status=received.status,
                 retry_after=received.retry_after,
             )
         if received.status not in (301, 302, 303, 307, 308) or "location" not in received.headers:
             return received
-        place = _redirected(place, received.headers["location"])
-    raise NotADealerAgent(f"{place} redirects more than {MOST_REDIRECTS} times.")
+        url = _redirected(url, received.headers["location"])
+    raise NotADealerAgent(f"{url} redirects more than {MOST_REDIRECTS} times.")
 
 
-def _redirected(place: httpx.URL, location: str) -> httpx.URL:
+def _redirected(url: httpx.URL, location: str) -> httpx.URL:
+    """The target of a redirect. Raises NotADealerAgent if it is not a URL, or leaves TLS."""
     try:
-        target = parse_url(str(place.join(location)))
+        target = parse_url(str(url.join(location)))
     except (httpx.InvalidURL, UnicodeError):
         target = None
     if target is None:
-        raise NotADealerAgent(f"{place} redirects to {location[:200]!r}, which is no URL of a card.")
-    if place.scheme == "https" and target.scheme == "http":
-        raise NotADealerAgent(f"{place} redirects to {target}, which is not encrypted.")
+        raise NotADealerAgent(f"{url} redirects to {location[:200]!r}, which is no URL of a card.")
+    if url.scheme == "https" and target.scheme == "http":
+        raise NotADealerAgent(f"{url} redirects to {target}, which is not encrypted.")
     return target

@@ -72,6 +72,7 @@ def lenient_struct(kind: type[Struct]) -> type[Struct]:
 
 
 def _lenient(kind: Any) -> Any:
+    """The lenient type of a member, such as `str` for a list of words."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         zoned = [mark for mark in arguments[1:] if isinstance(mark, Meta) and mark.tz]

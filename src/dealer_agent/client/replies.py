@@ -2,7 +2,7 @@
 
 A lead has another form in each version, too.
 
-The place and the form of an error differ between bindings and versions. All of them are read:
+The position and the form of an error in a response differ between bindings and versions. All of them are read:
 
 - JSON-RPC: `error.data` is the error payload, or an array with it; HTTP+JSON: `error.details` is such an array.
 - An entry of `details.errors` has `instancePath` and `message`, or `instanceLocation` and `error`.

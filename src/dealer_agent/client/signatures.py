@@ -59,10 +59,11 @@ class _NoKey(Exception):  # noqa: N818 - it only ends the look at one signature
 
 
 async def _key(pool: Transport, card_url: httpx.URL, header: dict[str, Any]) -> jwt.PyJWK:
-    place = parse_url(str(header.get("jku", "")))
-    if place is None or origin(place) != origin(card_url):
+    """The public key of a signature, from the key set that its header names. Raises _NoKey."""
+    jku = parse_url(str(header.get("jku", "")))
+    if jku is None or origin(jku) != origin(card_url):
         raise _NoKey("its key set (jku) is not on the origin of the card")
-    received = await pool.send("GET", place, most=MOST_KEYS_BYTES, headers={"Accept": "application/json"})
+    received = await pool.send("GET", jku, most=MOST_KEYS_BYTES, headers={"Accept": "application/json"})
     if received.status != 200:
         raise _NoKey(f"its key set answered {received.status}")
     try:

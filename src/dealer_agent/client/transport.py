@@ -142,6 +142,7 @@ class Transport:
         return received
 
     async def _receive(self, request: httpx.Request, most: int, exchange: dict[str, Any]) -> Received:
+        """Sends a request, and reads at most `most` bytes of the body. Notes in `exchange` what has arrived."""
         response = await self._http.send(request, stream=True)
         try:
             exchange |= {"status": response.status_code, "headers": dict(response.headers)}
@@ -203,6 +204,7 @@ class Retries:
     async def _repeat(
         self, attempt: Callable[[], Awaitable[Result]], may_repeat: Callable[[DealerAgentError], bool]
     ) -> Result:
+        """Repeats an attempt after a pause while its error may be temporary."""
         for number in range(self.most):
             try:
                 return await attempt()

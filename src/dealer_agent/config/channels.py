@@ -36,6 +36,7 @@ def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str
 
 
 def _problems(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
+    """Settings of channels that cannot work here: absent variables, unusable folders, unsafe addresses."""
     yield from _of_mail(settings, env)
     for index, rooftop in enumerate(settings.dealer.rooftops):
         here: Path = ("rooftops", index, "deliver")

@@ -257,6 +257,7 @@ def _alert_problems(dealer_id: str, alerts: Mapping[str, Any]) -> Iterator[Probl
 
 
 def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
+    """Settings that would let one dealer of an installation use the secrets or files of another."""
     prefix = variable_prefix(file.id)
     for number, rooftop in enumerate(file.rooftops):
         here = ("rooftops", number, "deliver")

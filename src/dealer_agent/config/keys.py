@@ -117,10 +117,10 @@ def create_key_file(directory: Path, keyring: Keyring | None = None) -> Path:
 
 
 def replace_key_file(path: Path, keyring: Keyring) -> None:
-    """Replaces the keyring in a key file. Owner and group stay. Call it within `changing`.
+    """Replaces the keyring in a key file. Owner and group stay. Hold the lock `changing(path)` while you call it.
 
-    Raises OSError. If the file belongs to another user, who could not read the new file, it raises PermissionError and
-    changes nothing.
+    Raises OSError. If the file belongs to another user, it raises PermissionError and changes nothing, because this
+    process cannot give the new file to that user.
     """
     path = path.resolve()
     with _written_beside(path, keyring) as made:

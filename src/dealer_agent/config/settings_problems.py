@@ -54,6 +54,7 @@ _Sections = dict[str, list[str]]
 
 
 def _sections_by_key(kind: types.Type, path: Path) -> _Sections:
+    """The sections in which each key may be, to suggest the right one for an unknown key."""
     sections: _Sections = {}
     match kind:
         case types.Metadata(type=inner):
@@ -72,6 +73,7 @@ def _sections_by_key(kind: types.Type, path: Path) -> _Sections:
 
 
 def _walk(kind: types.Type, value: object, path: Path, sections: _Sections) -> Iterator[Problem]:
+    """All problems of a value, by the type that it must have. Unlike msgspec, it does not stop at the first."""
     match kind:
         case types.Metadata(type=inner, extra=extra):
             shape = list(_walk(inner, value, path, sections))

@@ -53,9 +53,9 @@ def _schedules(opening: Opening) -> tuple[Schedule, ...]:
     found = []
     for department, hours in opening.hours.items():
         week = hours.days()
-        for place in range(max(1, *map(len, week))):
-            name = f"{department} ({_LATER[place - 1]} hours)" if place else department
-            days = [_open_hours(spans[place]) if place < len(spans) else None for spans in week]
+        for number in range(max(1, *map(len, week))):
+            name = f"{department} ({_LATER[number - 1]} hours)" if number else department
+            days = [_open_hours(spans[number]) if number < len(spans) else None for spans in week]
             found.append(Schedule(name, Week(*days)))
     return tuple(found)
 
@@ -78,8 +78,8 @@ def _special_days(opening: Opening) -> str:
             on_holidays.append((special.holiday + whose, hours))
     if opening.holidays and opening.holidays.hours:
         others = "Other public holidays" if on_holidays else "Public holidays"
-        place = ", ".join(part for part in opening.holidays.place if part)
-        on_holidays.append((f"{others} ({place})", hours_text(read_hours(opening.holidays.hours))))
+        region = ", ".join(part for part in opening.holidays.region if part)
+        on_holidays.append((f"{others} ({region})", hours_text(read_hours(opening.holidays.hours))))
     sentences = [f"{day}: {hours}." for day, hours in sorted(days) + on_holidays]
     return " ".join(["Special hours.", *sentences]) if sentences else ""
 

@@ -120,7 +120,7 @@ YEARS = range(2020, 2060)
 
 
 @cache
-def places() -> Mapping[str, Sequence[str]]:
+def regions() -> Mapping[str, Sequence[str]]:
     """The two letters of each country (ISO 3166), with the codes of its subdivisions."""
     import holidays
 
@@ -129,7 +129,7 @@ def places() -> Mapping[str, Sequence[str]]:
 
 @cache
 def holidays_of(country: str, subdivision: str | None, year: int) -> Mapping[date, tuple[str, ...]]:
-    """The English names of the public holidays of a year at one of the `places`, by date.
+    """The English names of the public holidays of a year in one of the `regions`, by date.
 
     A holiday that is observed on another date has two entries: its own date, and `... (observed)`.
     """
@@ -144,7 +144,7 @@ def holidays_of(country: str, subdivision: str | None, year: int) -> Mapping[dat
 
 @cache
 def names(country: str, subdivision: str | None) -> Sequence[str]:
-    """The names of all public holidays of a place, in the order in which they first occur."""
+    """The names of all public holidays of a region, in the order in which they first occur."""
     found = (name for year in YEARS for names in holidays_of(country, subdivision, year).values() for name in names)
     return tuple(dict.fromkeys(found))
 
@@ -182,14 +182,14 @@ class SpecialDay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Holidays(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The place whose public holidays apply. `hours`: on holidays without a special day, by default as in the week."""
+    """The region whose public holidays apply. `hours`: on holidays without a special day, by default as in the week."""
 
     country: Text
     subdivision: Text | UnsetType = UNSET
     hours: DayHours | UnsetType = UNSET
 
     @property
-    def place(self) -> tuple[str, str | None]:
+    def region(self) -> tuple[str, str | None]:
         """Country and subdivision, as arguments of `holidays_of`."""
         return self.country, self.subdivision or None
 
@@ -207,13 +207,13 @@ class Opening(Struct, frozen=True, kw_only=True):
 class DepartmentHours:
     """The hours of one department. `week` is Monday first.
 
-    With a `place`, its public holidays apply. `named` has the holidays for which the dealer wrote a special day. If
+    With a `region`, its public holidays apply. `named` has the holidays for which the dealer wrote a special day. If
     `others` is None, the other holidays have the hours of the week.
     """
 
     week: tuple[Spans, ...]
     dates: Mapping[date, Spans]
-    place: tuple[str, str | None] | None = None
+    region: tuple[str, str | None] | None = None
     named: Mapping[str, Spans] = field(default_factory=dict)
     others: Spans | None = None
 
@@ -221,7 +221,7 @@ class DepartmentHours:
         """The spans that begin on the date."""
         if day in self.dates:
             return self.dates[day]
-        names = holidays_of(*self.place, day.year).get(day, ()) if self.place else ()
+        names = holidays_of(*self.region, day.year).get(day, ()) if self.region else ()
         spans = next((self.named[name] for name in names if name in self.named), self.others if names else None)
         return self.week[day.weekday()] if spans is None else spans
 
@@ -232,6 +232,7 @@ def department_hours(opening: Opening) -> dict[str, DepartmentHours]:
 
 
 def _hours(opening: Opening, department: str, week: WeekHours) -> DepartmentHours:
+    """The hours of one department. Entries for the department replace those for all departments."""
     closed: Iterator[tuple[date, Spans]] = ((read_date(day), ()) for day in opening.closed_dates)
     dates, named = dict(closed), {}
     # Entries for single departments come last, and replace entries for all departments.
@@ -242,11 +243,11 @@ def _hours(opening: Opening, department: str, week: WeekHours) -> DepartmentHour
             dates[read_date(special.date)] = read_hours(special.hours)
         if special.holiday is not UNSET:
             named[special.holiday] = read_hours(special.hours)
-    place, others = None, None
+    region, others = None, None
     if opening.holidays is not UNSET:
-        place = opening.holidays.place
+        region = opening.holidays.region
         others = None if opening.holidays.hours is UNSET else read_hours(opening.holidays.hours)
-    return DepartmentHours(week.days(), dates, place, named, others)
+    return DepartmentHours(week.days(), dates, region, named, others)
 
 
 def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
@@ -262,29 +263,29 @@ def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
 
 
 def _problems(opening: Opening) -> Iterator[Problem]:
-    for place, special in enumerate(opening.special_days):
-        yield from (problem.below("special_days", place) for problem in _day_problems(special, opening))
+    for position, special in enumerate(opening.special_days):
+        yield from (problem.below("special_days", position) for problem in _day_problems(special, opening))
     yield from _duplicate_days(opening)
-    unknown_place = [*_unknown_place(opening)]
-    yield from unknown_place or _unknown_holidays(opening)
+    unknown_region = [*_unknown_region(opening)]
+    yield from unknown_region or _unknown_holidays(opening)
     # Invalid hours and dates are reported when they are parsed.
     with suppress(ValueError):
-        yield from _overlaps(msgspec.structs.replace(opening, holidays=UNSET) if unknown_place else opening)
+        yield from _overlaps(msgspec.structs.replace(opening, holidays=UNSET) if unknown_region else opening)
 
 
 def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
     if (special.date is UNSET) == (special.holiday is UNSET):
         found = "has neither date nor holiday" if special.date is UNSET else "has both date and holiday"
         yield Problem((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
-    for place, department in enumerate(special.departments):
+    for position, department in enumerate(special.departments):
         if department not in opening.hours:
             advice = _one_of(department, list(opening.hours))
-            yield Problem(("departments", place), f"there is no [rooftops.hours.{department}]; {advice}")
+            yield Problem(("departments", position), f"there is no [rooftops.hours.{department}]; {advice}")
 
 
 def _duplicate_days(opening: Opening) -> Iterator[Problem]:
     seen: Counter[tuple[str, str]] = Counter((day, "") for day in opening.closed_dates)
-    for place, special in enumerate(opening.special_days):
+    for position, special in enumerate(opening.special_days):
         day, key = (special.date, "date") if special.date is not UNSET else (special.holiday, "holiday")
         if day is UNSET:
             continue
@@ -293,17 +294,17 @@ def _duplicate_days(opening: Opening) -> Iterator[Problem]:
             if seen[day, department] > 1:
                 whose = f"for '{department}'" if department else "for all departments"
                 advice = "keep one of them; closed_dates counts, too"
-                yield Problem(("special_days", place, key), f"'{day}' has other hours {whose} already; {advice}")
+                yield Problem(("special_days", position, key), f"'{day}' has other hours {whose} already; {advice}")
 
 
-def _unknown_place(opening: Opening) -> Iterator[Problem]:
+def _unknown_region(opening: Opening) -> Iterator[Problem]:
     """Problems of a country or subdivision that `holidays` does not know. It is imported only if a country is set."""
     if opening.holidays is UNSET:
         return
-    country, subdivision = opening.holidays.place
-    known = places().get(country)
+    country, subdivision = opening.holidays.region
+    known = regions().get(country)
     if known is None:
-        advice = f"write the two letters of ISO 3166, such as {nearest(country, list(places())) or quoted(['US'])}"
+        advice = f"write the two letters of ISO 3166, such as {nearest(country, list(regions())) or quoted(['US'])}"
         yield Problem(("holidays", "country"), f"the country '{country}' is not known; {advice}")
     elif subdivision is not None and subdivision not in known:
         advice = _one_of(subdivision, known) if known else "leave subdivision out"
@@ -311,17 +312,17 @@ def _unknown_place(opening: Opening) -> Iterator[Problem]:
 
 
 def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
-    for place, special in enumerate(opening.special_days):
+    for position, special in enumerate(opening.special_days):
         if special.holiday is UNSET:
             continue
         if opening.holidays is UNSET:
             advice = 'needs to know whose holidays count; write [rooftops.holidays] with country = "US"'
-            yield Problem(("special_days", place, "holiday"), advice)
-        elif special.holiday not in names(*opening.holidays.place):
-            where = ", ".join(part for part in opening.holidays.place if part)
-            advice = _one_of(special.holiday, names(*opening.holidays.place))
+            yield Problem(("special_days", position, "holiday"), advice)
+        elif special.holiday not in names(*opening.holidays.region):
+            where = ", ".join(part for part in opening.holidays.region if part)
+            advice = _one_of(special.holiday, names(*opening.holidays.region))
             message = f"'{special.holiday}' is no public holiday of {where}; {advice}"
-            yield Problem(("special_days", place, "holiday"), message)
+            yield Problem(("special_days", position, "holiday"), message)
 
 
 def _one_of(word: str, known: Sequence[str]) -> str:
@@ -335,12 +336,12 @@ def _overlaps(opening: Opening) -> Iterator[Problem]:
             if _run_into(spans, after):
                 until = f"'{span_text(spans[-1])}' runs into '{span_text(after[0])}' of the next day"
                 yield Problem(("hours", department, name), f"{until}; end it at {clock_text(after[0][0])}")
-        for place, special in enumerate(opening.special_days):
+        for position, special in enumerate(opening.special_days):
             if not special.departments or department in special.departments:
-                path = ("special_days", place, "hours")
+                path = ("special_days", position, "hours")
                 yield from _special_overlap(path, special.hours, _days_of(special, opening), hours)
         if opening.holidays is not UNSET and opening.holidays.hours is not UNSET:
-            days = (day for year in YEARS for day in holidays_of(*opening.holidays.place, year))
+            days = (day for year in YEARS for day in holidays_of(*opening.holidays.region, year))
             yield from _special_overlap(("holidays", "hours"), opening.holidays.hours, days, hours)
 
 
@@ -349,11 +350,12 @@ def _days_of(special: SpecialDay, opening: Opening) -> Iterable[date]:
         return (read_date(special.date),)
     if opening.holidays is UNSET:
         return ()
-    years = (holidays_of(*opening.holidays.place, year).items() for year in YEARS)
+    years = (holidays_of(*opening.holidays.region, year).items() for year in YEARS)
     return (day for year in years for day, names in year if special.holiday in names)
 
 
 def _special_overlap(path: Path, text: str, days: Iterable[date], hours: DepartmentHours) -> Iterator[Problem]:
+    """Problems of special hours that run into the next day. Only days on which these hours count are checked."""
     written = read_hours(text)
     for day in days:
         if hours.on(day) != written:

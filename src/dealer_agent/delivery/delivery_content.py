@@ -34,12 +34,12 @@ class PreparedDelivery(NamedTuple):
 
 
 def prepare_delivery(store: Store, profile: Profile, delivery: DueDelivery) -> PreparedDelivery:
-    """Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError."""
+    """Reads what a delivery sends. Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError."""
     try:
         with store.read(profile.id) as tx:
             found = lead_to_deliver(tx, delivery)
     except EncryptionError as failure:
-        problem = f"the customer's data cannot be opened: {failure}"
+        problem = f"the customer's data cannot be decrypted: {failure}"
         raise NotDelivered(problem, channel_failed=False) from None
     message = _message(profile, delivery, found)
     needs: tuple[str, ...] = ()
@@ -55,6 +55,7 @@ def prepare_delivery(store: Store, profile: Profile, delivery: DueDelivery) -> P
 
 
 def _message(profile: Profile, delivery: DueDelivery, found: LeadToDeliver) -> DeliveredMessage:
+    """What a delivery says, from the lead as it is now. Raises DeliveryDropped if nothing is left to send."""
     lead = found.lead
     if lead is None:
         raise DeliveryDropped("there is no such lead")

@@ -308,6 +308,7 @@ class DeliveryLoop:
         self.wake(sending.dealer_id)
 
     async def _deliver(self, sending: Sending) -> None:
+        """One attempt: renders the document, sends it, and records the outcome, whatever it is."""
         span = self.begin_span(sending.dealer_id, sending.delivery)
         if span is not None:
             current_span.set(span)  # The task is of this attempt only.
@@ -365,6 +366,7 @@ class DeliveryLoop:
         return prepared.stored or StoredDocument(content, prepared.needs, prepared.first), prepared.stored is None
 
     def _count_failure(self, sending: Sending, failure: NotDelivered) -> None:
+        """Counts a failure of the channel, which pauses after several. A failure of one lead does not count."""
         rooftop, channel = sending.delivery.receiver
         breaker = self._breaker(sending.dealer, sending.delivery.receiver)
         if not failure.channel_failed:

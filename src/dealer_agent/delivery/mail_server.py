@@ -100,6 +100,7 @@ def needs_utf8(*addresses: str) -> bool:
 
 
 def _failure(error: BaseException) -> NotDelivered:
+    """Translates an exception of aiosmtplib into a failure with a message for staff."""
     match error:
         case aiosmtplib.SMTPRecipientsRefused(recipients=refusals):
             return _refused("the recipient", max((refusal.code for refusal in refusals), default=0))

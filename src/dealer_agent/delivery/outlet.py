@@ -1,4 +1,4 @@
-"""The interface of all outlets, what they are made of, and the formats of their documents."""
+"""The type of all outlets, what they are made of, and the formats of their documents."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

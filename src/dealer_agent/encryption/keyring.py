@@ -48,8 +48,12 @@ class Keyring:
         if len(set(ids)) < len(ids) or len(set(keys)) < len(keys):
             raise ValueError("a key or its id is in the keyring twice")
         for key_id, key in self.keys:
-            if not is_key_id(key_id) or key_id == PERMANENT or len(key) != KEY_BYTES:
-                raise ValueError("a key has 32 bytes, and an id of 1 to 32 letters, digits and -._")
+            if not is_key_id(key_id):
+                raise ValueError(f"'{key_id}' is not a valid key id: use 1 to 32 letters, digits or - . _")
+            if key_id == PERMANENT:
+                raise ValueError(f"the key id '{key_id}' is reserved for the permanent secret: choose another one")
+            if len(key) != KEY_BYTES:
+                raise ValueError(f"the key '{key_id}' is not valid: it must have exactly 32 bytes")
         if self.permanent is not None and (
             len(self.permanent) != KEY_BYTES or self.permanent in dict(self.keys).values()
         ):

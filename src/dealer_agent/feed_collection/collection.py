@@ -238,12 +238,15 @@ class _Work:
                 await self.write(note_fetch, self.claimed, fetched.seen)
 
     def _arrivals(self) -> Arrivals:
-        """The incoming folder with its bounds. Raises FeedSourceError if nothing may arrive now."""
+        """The incoming folder, and how many bytes may still arrive. Raises FeedSourceError if nothing may arrive now.
+
+        A feed gets a share of the bytes that are left, so that other feeds have room.
+        """
         bounds = self.settings.feed_files
         incoming = incoming_folder(self.settings.directory, self.feed.name)
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.feed.upload is not UNSET:
-            # Their bytes are counted already.
+            # The SFTP server has counted the bytes of uploads already.
             return Arrivals(incoming, sys.maxsize, sys.maxsize, least_free=0)
         left = bytes_left(self.settings.directory, bounds.dealer_mib << 20, bounds.least_free_mib << 20)
         waiting = waiting_bytes(incoming.parent)
@@ -265,6 +268,7 @@ class _Work:
             await self.write(note_file_problem, self.claimed, str(problem))
 
     async def _finished(self, waiting: WaitingFile) -> FeedFile:
+        """Gives a waiting file its result: unchanged since the last import, failed too often, or imported now."""
         content_hash = await asyncio.to_thread(waiting.content_hash)
         file = await self.write(
             add_file,
@@ -298,7 +302,7 @@ class _Work:
         return found
 
     async def _import(self, waiting: WaitingFile, file: FeedFile) -> None:
-        """Gives a file its result. Raises ImportInterrupted."""
+        """Imports a file in a process of its own, which stores the result. Raises ImportInterrupted."""
         settings = self.settings
         job = ImportJob(
             settings.database_url,

@@ -84,6 +84,7 @@ def do(job: ImportJob) -> None:
 
 
 def _import(store: Store, job: ImportJob) -> None:
+    """Reads the file and imports its stock. A FeedError refuses the file for good."""
     settings, at = job.settings, datetime.now(UTC)
     with TemporaryFile() as spool, TemporaryFile() as unpacked:
         try:

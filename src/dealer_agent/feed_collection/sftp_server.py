@@ -256,7 +256,7 @@ class Client(asyncssh.SSHServer):
         return False
 
     def auth_completed(self) -> None:
-        """The client has logged in."""
+        """Called by asyncssh when the client has logged in. Opens the folder of its account."""
         assert self._connection is not None
         assert self._lookup is not None
         user, found = self._lookup

@@ -134,6 +134,7 @@ class UploadHandler(SFTPServerHandler):
         self._on_request = on_request
 
     async def _process_packet(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
+        """Answers one request. Overrides a private method of asyncssh to bound what a client may cause."""
         self._on_request()
         if self._session.channel.get_write_buffer_size() > MOST_UNREAD_BYTES:
             # The end of the session alone would wait until the client has read them.
@@ -185,7 +186,7 @@ class UploadStream(SSHServerStreamSession[bytes]):
 def _some_name(path: bytes) -> str:
     name = file_name(path)
     if not name:
-        raise asyncssh.SFTPFailure("This is the folder: name a file")
+        raise asyncssh.SFTPFailure("This path is the folder: add the name of a file")
     return name
 
 

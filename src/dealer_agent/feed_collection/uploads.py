@@ -32,7 +32,7 @@ MOST_UNFINISHED = 8
 """Files of an account that are open, or that wait for their final name."""
 MOST_GAPS = 256
 """Clients send several parts of a file at once, so parts may arrive out of order."""
-TOO_MANY_BYTES = "Too many bytes wait already: try again later"
+TOO_MANY_BYTES = "Too many bytes already wait to be imported: try again later"
 _BYTES_BETWEEN_SCANS = 8 << 20
 
 
@@ -116,7 +116,9 @@ class UploadFolder:
             if len(self._open) + sum(is_temporary(each.name) for each in self.path.iterdir()) >= MOST_UNFINISHED:
                 raise asyncssh.SFTPQuotaExceeded(f"{MOST_UNFINISHED} files are not finished: close or rename them")
             if files >= self._limits.files:
-                raise asyncssh.SFTPQuotaExceeded(f"{self._limits.files} files wait already: try again later")
+                raise asyncssh.SFTPQuotaExceeded(
+                    f"{self._limits.files} files already wait to be imported: try again later"
+                )
             if self._used_bytes >= self._most_bytes:
                 raise asyncssh.SFTPQuotaExceeded(TOO_MANY_BYTES)
             upload = Upload(part_file(self._incoming), name)
@@ -187,6 +189,7 @@ class UploadFolder:
             self.drop(upload)
 
     def _write(self, upload: Upload, offset: int, data: bytes) -> None:
+        """Writes bytes at an offset, because a client may send several pieces at once and out of order."""
         end = offset + len(data)
         if end > self._limits.file_bytes:
             raise asyncssh.SFTPQuotaExceeded(f"The file is too large: at most {self._limits.file_bytes} bytes")

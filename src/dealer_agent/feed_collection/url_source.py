@@ -52,6 +52,7 @@ class FeedUrl:
             raise FeedSourceError(f"the connection to the server failed ({type(error).__name__})") from None
 
     async def _fetch(self, seen: Seen, arrivals: Arrivals) -> Fetched:
+        """Follows redirects itself: each address is checked, and another host gets no password."""
         conditions = {"If-None-Match": seen.get("etag"), "If-Modified-Since": seen.get("modified")}
         asked = {name: value for name, value in conditions.items() if value}
         url, rule, cookies = self._settings.address, self._rule, CookieJar()

@@ -126,6 +126,7 @@ class JobLoop:
             self._is_failing = False
 
     def _find(self) -> list[tuple[Kind, JobKey, When]]:
+        """The jobs that are due now, and those that the process wants to run at once."""
         if self.begin is not None:
             self.begin()
             self.begin = None
@@ -152,6 +153,7 @@ class JobLoop:
         return True
 
     async def _do(self, kind: Kind, key: JobKey, when: When) -> None:
+        """Runs one job. A job that fails again and again is logged once."""
         try:
             done = await run_job(self.store, kind, key, when, self.clock)
             if done is not None and done.has_new_jobs:

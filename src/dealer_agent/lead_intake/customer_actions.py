@@ -164,6 +164,7 @@ class CustomerActions:
     def _free_times(
         self, lead: StoredLead, visit: VisitRecord, request: Appointment, now: datetime
     ) -> tuple[Slot, ...]:
+        """The times to which the customer may move the visit. None are offered when the lead has too many additions."""
         timetable = self._context.timetable
         rooftop = timetable.rooftop(visit.rooftop)
         plan = None if rooftop is None else timetable.plan(rooftop, visit.kind)
@@ -180,6 +181,7 @@ class CustomerActions:
         return tuple(islice((slot for slot in free if slot.start != visit.starts_at), MOST_TIMES))
 
     def _move(self, tx: Transaction, target: LinkTarget, start: datetime) -> tuple[str, datetime]:
+        """Books another time for the visit, and stores and delivers the change. Raises TimeNotFree."""
         lead, visit = self._changeable(tx, target)
         request = visit.read_request()
         assert request is not None, "only a visit of a customer who is not erased can be changed"

@@ -147,6 +147,7 @@ def _result_of(answer: Answer | ProtocolError) -> str:
 
 
 async def _in_time(stored: Future[Result], seconds: float) -> Result:
+    """The result of the lead writer. After `seconds` the job is cancelled, unless it has begun: then waits again."""
     waiting = asyncio.wrap_future(stored)
     try:
         async with asyncio.timeout(seconds):

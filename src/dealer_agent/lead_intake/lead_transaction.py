@@ -101,24 +101,25 @@ class LeadTransaction:
         return self._store_lead()[1] if key is UNSET else self._store_once(key)
 
     def _store_once(self, key: str) -> Result:
-        """Repeats the response that is stored for the idempotency key. Without one, stores the lead and its response.
+        """Stores the lead for the first request with the idempotency key. A repeated request gets the same response.
 
-        Errors are not stored. After AppointmentTimeUnavailable, a repeated request tries to book the visit.
+        After AppointmentTimeUnavailable there is no response to repeat. The lead is stored already, so a repeated
+        request only tries to book the visit again. Other errors are not stored.
         """
         hashed = payload_hash(self.lead.payload)
         first = idempotency.find_idempotent(self.tx, self.lead.key_scope, key)
-        waiting_id = None
+        lead_without_a_time = None
         if first is not None:
             if first.payload_hash != hashed:
                 raise IdempotencyConflict("This idempotency_key came with another payload before.")
             answered = msgspec.json.decode(first.reply, type=_StoredAnswer)
-            waiting_id = answered.without_a_time
-            if waiting_id is None:
+            lead_without_a_time = answered.without_a_time
+            if lead_without_a_time is None:
                 return Answer(bytes(answered.data), answered.message, is_repeated=True)
-        lead_id, answer = self._store_lead() if waiting_id is None else self._book_again(waiting_id)
+        lead_id, answer = self._store_lead() if lead_without_a_time is None else self._book_again(lead_without_a_time)
         if isinstance(answer, Answer):
             content = _StoredAnswer(msgspec.Raw(answer.data), answer.message)
-        elif waiting_id is None:
+        elif lead_without_a_time is None:
             content = _StoredAnswer(without_a_time=lead_id)
         else:
             return answer
@@ -342,6 +343,7 @@ class LeadTransaction:
         found: FoundVehicle,
         visit: VisitDecision | None,
     ) -> Result:
+        """The response to a lead: a receipt with a message, or the error for a visit without a time."""
         request = self.lead.request
         kind = None if request.appointment is UNSET else VISIT_KIND_OF[request.appointment.appointment_type]
         department = self.context.timetable.department(rooftop, kind, self.tx.now)

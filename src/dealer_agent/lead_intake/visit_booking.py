@@ -231,6 +231,7 @@ class VisitBooking:
         return home or self.timetable.booking(kind) or self.timetable.first
 
     def _repeat(self, record: VisitRecord, rooftop: DealerRooftop, alike: Sequence[VisitRecord]) -> VisitDecision:
+        """The decision for a request that equals an earlier one: the visit stays, and its reply is repeated."""
         assert record.status in (REQUESTED, PROPOSED, CONFIRMED, UNAVAILABLE), "it is active"
         place = self.timetable.rooftop(record.rooftop) or rooftop
         spans = [(slot.start, slot.end)] if (slot := record.slot) else record.proposed_times()
@@ -269,6 +270,7 @@ class VisitBooking:
     def _part_of_drive(
         self, request: Appointment, home: DealerRooftop | None, drives: Iterable[visits.Booked]
     ) -> VisitDecision | None:
+        """An appraisal of the trade-in during a test drive that the customer has booked. None if no drive fits."""
         for drive in drives:
             rooftop = self.timetable.rooftop(drive.rooftop)
             if rooftop is None or home not in (None, rooftop):
@@ -292,6 +294,7 @@ class VisitBooking:
         return None
 
     def _moved_parts(self, decision: VisitDecision, parts: Iterable[VisitRecord]) -> list[VisitRecord]:
+        """The appraisals that share a visit's places, moved to its new time."""
         slot = decision.confirmed
         if slot is None:
             return []

@@ -294,7 +294,7 @@ def _instant(time: ChosenTime, rooftop: DealerRooftop) -> datetime:
 
 
 def _why_not(visit: VisitRecord, state: VisitState, action: VisitAction) -> str:
-    """Why a visit in this state cannot be changed so, and what to do instead."""
+    """Why this change of a visit is not possible in its state, and what to do instead."""
     match action, state:
         case "close", "ahead":
             return "has not begun: dealer-agent appointments cancel or move changes it"

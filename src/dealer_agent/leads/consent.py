@@ -121,7 +121,7 @@ class Grant:
 
 
 def check_consent(consent: object, customer: Customer, now: datetime, version: PublishedVersion | None = None) -> Grant:
-    """The grant in a request's `consent`, by the rules of the root or of a published version.
+    """The grant in a request's `consent`, by the rules of `version`; None: by those of docs/protocol.md.
 
     Raises ContactConsentRequired and InvalidConsent, which list all defects and repeat nothing of the consent.
     """

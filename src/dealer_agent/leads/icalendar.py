@@ -68,6 +68,7 @@ def _event(visit: CalendarVisit) -> Event:
     if visit.end is not None:
         event.add("dtend", visit.end.astimezone(UTC))
     event.add("summary", _line(visit.title))
+    # A visit at another time is another visit with its own uid. So a visit changes at most once: when it is cancelled.
     event.add("sequence", 1 if visit.cancelled else 0)
     event.add("status", "CANCELLED" if visit.cancelled else "CONFIRMED")
     event.add("location", _line(place_words(visit.rooftop)))

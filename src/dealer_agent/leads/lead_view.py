@@ -242,6 +242,7 @@ def cancelled_visit(visit: VisitRecord, profile: Profile) -> CancelledVisit:
 
 
 def _visit_view(visit: VisitRecord, profile: Profile, of_lead: Sequence[VisitRecord]) -> VisitView:
+    """The visit as staff see it, with the visits that it replaced."""
     request = visit.read_request()
     assert request is not None, "a visit is shown only with its request"
     return VisitView(

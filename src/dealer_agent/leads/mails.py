@@ -122,6 +122,7 @@ def staff_mail(message: DeliveredMessage) -> Mail:
 
 
 def _lead_mail(view: LeadView) -> Mail:
+    """The mail to staff about a new lead, or about a lead that is sent again with the reason."""
     name = " ".join(filter(None, (short(view.customer.first_name, 60), short(view.customer.last_name, 60))))
     vehicle = short(wording.wanted_words(view), 100)
     about, reason = _resend_reason(view)

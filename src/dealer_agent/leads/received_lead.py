@@ -167,7 +167,7 @@ class PreparedLead:
     """A lead that passed the schema. It is prepared outside its transaction, where other leads would wait for it.
 
     `payload` has the JSON values of the request, extras included. `contacts` are the `contact_points`, `senders` the
-    `sender_keys`. The consent follows the rules of a published `version`, or of the root.
+    `sender_keys`. The consent follows the rules of `version`, or of this service's protocol if it is None.
     """
 
     request: LeadSubmitRequest

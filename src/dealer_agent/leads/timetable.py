@@ -88,6 +88,7 @@ class Timetable:
         return known.get(department) or known.get(DEFAULT_DEPARTMENT)
 
     def _plan(self, rooftop: DealerRooftop, kind: VisitKind, rules: VisitRules) -> VisitPlan:
+        """The plan of one kind of visit: the rules of the settings, and the department's hours without closed dates."""
         hours = self._hours[rooftop.name][rules.hours]
         closed = {read_date(day): () for day in rules.closed_dates}
         return VisitPlan(

@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from dealer_agent.mcp_tools.consent import ConsentTerms, agent_name, consented, lead_payload, question
-from dealer_agent.mcp_tools.tools import MADE_HERE, TOOL_BY_NAME, TOOLS, Tool, instructions
+from dealer_agent.mcp_tools.tools import FILLED_IN_BY_THE_SERVER, TOOL_BY_NAME, TOOLS, Tool, instructions
 from dealer_agent.mcp_tools.words import SkillData, SkillError, error_text, result_text
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.ids import new_ulid
@@ -92,7 +92,8 @@ class ToolServer:
     async def _lead(
         self, context: Context, params: types.CallToolRequestParams, arguments: dict[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        claimed = [name for name in MADE_HERE if name in arguments]
+        """Asks the person for consent through the host, then sends the lead. A model cannot give the consent."""
+        claimed = [name for name in FILLED_IN_BY_THE_SERVER if name in arguments]
         if claimed:
             return _not_sent(
                 f"Leave out {', '.join(claimed)}. You cannot consent for the person: this server asks the person, and "
@@ -102,7 +103,7 @@ class ToolServer:
         lead = lead_payload(arguments, agent)
         lacks_token = LEAD_SUBMIT.id in self.token_skills and "authorization" not in context.request.headers
         if lacks_token or payload_problems(LEAD_SUBMIT, lead):
-            # Nobody is asked in vain: the dealer refuses this lead, and says why. It counts as any other invalid lead.
+            # The person is not asked: the dealer refuses this lead, and says why. It counts as any other invalid lead.
             return _result(TOOL_BY_NAME[params.name], await self.ask(context, LEAD_SUBMIT, lead))
         if not _can_ask(context):
             return _not_sent(

@@ -21,7 +21,7 @@ from dealer_agent.protocol.skill import (
     Skill,
 )
 
-MADE_HERE: Final = ("consent", "idempotency_key", "source_agent", "submitted_at")
+FILLED_IN_BY_THE_SERVER: Final = ("consent", "idempotency_key", "source_agent", "submitted_at")
 """Members of a lead that a model cannot send. They come from the person's answer, or are made for the call."""
 
 _NO_USE = ("$defs", "$schema", "maxProperties", "propertyNames", "title")
@@ -67,7 +67,7 @@ class Tool:
         published = request_schema(self.skill)
         schema = _inlined(published, published.get("$defs", {}))
         schema.pop("allOf", None)
-        left_out = {"type", *(MADE_HERE if self.skill.is_lead else ())}
+        left_out = {"type", *(FILLED_IN_BY_THE_SERVER if self.skill.is_lead else ())}
         schema["properties"] = {
             name: member for name, member in schema.get("properties", {}).items() if name not in left_out
         }

@@ -165,9 +165,10 @@ def verify(manifest: Manifest, cipher: Cipher) -> None:
     try:
         is_ours = cipher.verify_mac(manifest.mac, _authenticated(manifest), *_CONTEXT)
     except EncryptionError:
+        made_with = f"the key {manifest.keys[0]}" if manifest.keys else "a key"
         raise BackupUnreadable(
-            f"the keys here are not those of this backup: give the key {', '.join(manifest.keys[:1]) or 'file'} of the "
-            "day on which it was made, or use another backup"
+            f"this backup was made with {made_with}, which is not among your keys: put the dealer-agent.keys of that "
+            "day back (or set DEALER_AGENT_KEYS), and try again"
         ) from None
     if not is_ours:
         raise BackupUnreadable("the backup was changed after it was made, or is not yours: use another backup")
@@ -226,6 +227,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, Manifest]]:
 
 
 def _decoded(text: bytes) -> Manifest:
+    """The manifest in a backup. Raises BackupUnreadable, which names the version that can read another format."""
     try:
         found = msgspec.json.decode(text, type=_AnyFormat)
         if found.format == FORMAT:

@@ -114,6 +114,7 @@ def run_checks(checks: Sequence[DoctorCheck], seconds: float) -> list[CheckResul
 
 
 def _findings(check: DoctorCheck) -> list[DoctorFinding]:
+    """Runs a check, and turns its exceptions into findings."""
     try:
         return list(check.run())
     except NoDatabase:

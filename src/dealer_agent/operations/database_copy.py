@@ -59,6 +59,7 @@ def copy_database(
 
 
 def _copy(connection: Connection, folder: Path, on_progress: Progress) -> tuple[str, tuple[TableRows, ...]]:
+    """Writes all tables into files of `folder`. Returns the schema of the database and the rows of each table."""
     found = inspect(connection)
     if not found.has_table(REVISION_TABLE):
         raise OperationError("the database is empty: start the service once, or import the inventory")
@@ -118,6 +119,7 @@ def restore_database(
 
 
 def _insert(connection: Connection, tables: Sequence[TableRows], folder: Path, on_progress: Progress) -> None:
+    """Inserts the rows of a backup. First refuses tables and columns that this version does not have."""
     known = _columns_by_table(connection)
     for table in tables:
         if not set(table.columns) <= known.get(table.name, {}).keys() or len(set(table.columns)) < len(table.columns):
@@ -243,6 +245,7 @@ def insert_rows(
 
 
 def _parts(path: Path, name: str) -> Iterator[list[bytes]]:
+    """The lines of a table's file in parts that fit into memory."""
     lines: list[bytes] = []
     size = 0
     with path.open("rb") as file:

@@ -57,6 +57,7 @@ def export_dealer(opened: OpenInstallation, dealer_id: str, target: Path, on_row
 
 
 def _export(store: Store, dealer_id: str, heads_file: Path, target: Path, on_rows: OnRows) -> int:
+    """Copies a dealer of an installation into a folder of its own: settings, keys, rows and recorded heads."""
     _require_whole(store, dealer_id, "in the installation")
     with store.read(dealer_id) as tx:
         document = read_settings(tx, find_dealer(tx).settings_number)

@@ -113,6 +113,7 @@ def _check_dealers(of: Examined) -> Iterator[DoctorFinding]:
 
 
 def _problem_of(of: Examined, dealer_id: str) -> str | None:
+    """The first problem of one dealer in an installation, in short. None if there is none."""
     try:
         settings = OpenInstallation(of.installation, of.store).settings_of(dealer_id)
         channel_secrets(settings, of.env)

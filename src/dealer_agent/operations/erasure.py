@@ -144,6 +144,7 @@ class Erasure:
         with self.store.lock(self.profile.id) as tx:
             done = erase_and_notify(tx, lead_id, self.profile, consent_too=self.consent_too)
         if done is not None:
+            # The channels that have the lead. True: it has arrived. False: it may have arrived.
             for (_, channel), arrived in done.copies.items():
                 self.copies[channel] = self.copies.get(channel, False) or arrived
             self.visits.extend(done.visits)
@@ -155,6 +156,7 @@ class Erasure:
         return None if newest is None else newest + timedelta(days=self.profile.privacy.keep_consents_days)
 
     def _counts(self, leads: Sequence[StoredLead]) -> dict[str, int]:
+        """How many records the erasure of these leads removes, in words for the person who asked for it."""
         ids = [stored.lead.lead_id for stored in leads]
         with self._read() as tx:
             deliveries = [each for lead_id in ids for each in list_deliveries(tx, 1000, lead_id=lead_id)]

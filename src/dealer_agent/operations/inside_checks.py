@@ -255,10 +255,10 @@ def check_feeds(of: Examined) -> Iterator[DoctorFinding]:
         if age is not None and age <= late:
             continue
         found = True
-        since = "never" if at is None else f"last {local(at, rooftop.timezone)}"
+        when = "was never imported" if at is None else f"was last imported {local(at, rooftop.timezone)}"
         yield DoctorFinding(
             "problem" if age is None or age > OLD_FEED else "warning",
-            f"{rooftop.name}: its whole stock was {since} confirmed by a feed",
+            f"{rooftop.name}: its whole stock {when}",
             "import a current file: dealer-agent inventory import FILE; see dealer-agent inventory history",
         )
     if not found:

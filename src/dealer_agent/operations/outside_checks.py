@@ -194,6 +194,7 @@ def check_channels(of: Examined) -> Iterator[DoctorFinding]:
 
 
 def _connection_to(url: str, where: str, rule: AddressRule) -> DoctorFinding:
+    """Connects to the URL of a channel, with TLS for https, and sends nothing."""
     parts = urlsplit(url)
     address = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
@@ -317,6 +318,7 @@ async def _send_all(opened: OpenInstallation, dealer_id: str, now: datetime) -> 
 
 
 async def _send(dealer: Profile, receiver: Receiver, outlet: Outlet, now: datetime) -> DoctorFinding:
+    """Sends a test lead to one channel, past the queue."""
     rooftop, channel = receiver
     where = f"{rooftop}, {channel}"
     lead_id = f"TEST-{new_ulid()}"

@@ -144,6 +144,7 @@ def _new_folder(target: Path) -> Iterator[Path]:
 
 
 def _require_possible(manifest: Manifest, target: Path, admin_url: str | None) -> None:
+    """Raises OperationError or BackupUnreadable before anything is written, if the backup cannot be restored."""
     if target.exists() and (not target.is_dir() or {path.name for path in target.iterdir()} - {UNFINISHED}):
         raise OperationError(f"{target} is not empty: name a new folder")
     if manifest.schema not in known_revisions():
@@ -158,8 +159,8 @@ def _require_possible(manifest: Manifest, target: Path, admin_url: str | None) -
         raise BackupUnreadable(f"the backup lacks {missing}: use another backup")
     if manifest.database == "postgresql" and admin_url is None:
         raise OperationError(
-            f"the backup is of a PostgreSQL database: set {ADMIN_VARIABLE} to an empty database (createdb makes one), "
-            "with a user such as postgres"
+            f"the backup is of a PostgreSQL database: create an empty one (createdb NAME), and set {ADMIN_VARIABLE} to "
+            "its URL, with a user who may create roles and tables, such as postgresql://postgres@HOST/NAME"
         )
     size = MAX_GROWTH[manifest.database] * sum(each.size for each in manifest.files)
     free = shutil.disk_usage(_existing(target)).free

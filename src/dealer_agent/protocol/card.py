@@ -106,6 +106,7 @@ def _consent_text(facts: CardFacts) -> dict[str, str]:
 
 
 def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params: dict[str, str]) -> dict[str, Any]:
+    """The members that all cards have. `params` are those of the extension, under each of `uris`."""
     schemas = {
         skill.id: {
             "request_schema": f"{facts.schemas_url}/{skill.request_type}.json",

@@ -52,8 +52,8 @@ class Request(Struct, frozen=True, gc=False):
     """A request whose skill is known. It has a `payload`, or `problems` that say why not.
 
     `plain` is the payload of a lead as JSON values, unknown members included. It is what the store keeps. `tenant` is
-    A2A's name of the receiver, as sent. A request to a published `version` has the payload and `plain` of the same
-    request at the root.
+    A2A's name of the receiver, as sent. For a request to a published `version`, the payload and
+    `plain` are translated to the service's own protocol.
     """
 
     skill: Skill
@@ -109,8 +109,8 @@ def decode_request(
 ) -> Request:
     """The request in an HTTP+JSON body. Raises ProtocolError for an invalid envelope or an unknown skill.
 
-    A request with an invalid payload has `problems`. `lenient` allows an absent configuration. The rules are those of
-    the root, or of a published version.
+    A request with an invalid payload has `problems`. `lenient` allows an absent configuration. `version` is None
+    for a request to the service's own addresses, which follow docs/protocol.md.
     """
     request = decode_plain_request(body, vocabularies) if version is None else None
     if request is not None:
@@ -198,6 +198,11 @@ def check_request(
 def _check_envelope(
     body: Any, vocabularies: Vocabularies, vocabulary: Vocabulary, *, lenient: bool, version: PublishedVersion | None
 ) -> tuple[Skill, dict[str, Any]]:
+    """The full check. Returns the skill and its payload, or raises one error that lists all problems.
+
+    A2A has an error of its own for media types. A request to a published version with A2A errors gets it if it has no
+    other problem. `lenient`: see `decode_request`.
+    """
     _refuse_tasks(body)
     _refuse_other_media_types(body, vocabularies)
     problems = envelope_problems(body, vocabulary, lenient=lenient)
@@ -205,10 +210,10 @@ def _check_envelope(
     payload = part.get("data") if part else None
     named = payload.get("type") if isinstance(payload, dict) else None
     skill = SKILL_BY_REQUEST_TYPE.get(named) if not problems and isinstance(named, str) else None
-    of_media_types = media_type_problems(body, skill, vocabularies, lenient=lenient)
-    if of_media_types and not problems and version is not None and version.has_a2a_errors:
-        raise ContentTypeNotSupported(*message_and_details(of_media_types, "envelope"))
-    problems += of_media_types
+    type_problems = media_type_problems(body, skill, vocabularies, lenient=lenient)
+    if type_problems and not problems and version is not None and version.has_a2a_errors:
+        raise ContentTypeNotSupported(*message_and_details(type_problems, "envelope"))
+    problems += type_problems
     if problems:
         raise validation_error(problems, "envelope")
     _refuse_pushes(body)
@@ -219,6 +224,7 @@ def _check_envelope(
 
 
 def _no_skill(payload: dict[str, Any]) -> ProtocolError:
+    """The error for a payload whose `type` is absent, malformed, or not a skill."""
     if "type" not in payload:
         return validation_error([Problem(("type",), "is required: it names the skill request", "required")], "payload")
     named = payload["type"]

@@ -137,6 +137,7 @@ def media_type_problems(body: Any, skill: Skill | None, vocabularies: Vocabulari
 
 
 def _part_problems(body: Any, vocabulary: Vocabulary) -> list[Problem]:
+    """Problems of the parts together: legacy members, and a number of data parts other than one."""
     message, parts = _message(body), _parts(body)
     problems = []
     nodes: list[tuple[Path, Any]] = [((), message)]

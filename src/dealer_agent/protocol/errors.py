@@ -308,4 +308,4 @@ class VersionNotSupported(ProtocolError):
 
 
 ERRORS: dict[str, type[ProtocolError]] = {kind.code: kind for kind in ProtocolError.__subclasses__()}
-"""Each error code at the root and its class, in the order of this file."""
+"""Each error code of docs/protocol.md and its class, in the order of this file."""

@@ -61,7 +61,7 @@ def decode_call(
 ) -> tuple[bytes, Request | ProtocolError | TaskPage]:
     """The id of a call, as the JSON text that was received, and the request, the error or the response to ListTasks.
 
-    The rules are those of the root, or of a published version.
+    `version` is None for requests to the service's own addresses, which follow docs/protocol.md.
     """
     plain_call = decode_plain_call(body, vocabularies) if version is None else None
     if plain_call is not None:
@@ -141,6 +141,7 @@ def _refuse_other_values(plain: Any) -> None:
 
 
 def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes, version: PublishedVersion | None) -> None:
+    """Raises the error of a call that is not a valid call of SendMessage, or of ListTasks."""
     if "id" not in call:
         raise _invalid('Notifications are not supported: send an "id".')
     if rpc_id == NO_ID and call["id"] is not None:

@@ -24,7 +24,7 @@ ERROR_TYPE_URL: Final = "https://autoagentprotocol.org/extensions/aap/error"
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class PublishedVersion:
-    """How one version differs from the root.
+    """How one version differs from docs/protocol.md.
 
     `left_out` are members of a listing that the version does not define: responses leave them out. `unsearchable` are
     fields without filters and facets. `price` says what the version calls `price`. Without `lists_all_problems`, the
@@ -156,7 +156,7 @@ LISTING_RULES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "fees": {"uniqueItems": True},
     }
 )
-"""What every version demands of members of a vehicle, in listings and in leads, and the root does not."""
+"""What every version demands of members of a vehicle, in listings and in leads, and docs/protocol.md does not."""
 
 LEAD_VEHICLE_RULES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {

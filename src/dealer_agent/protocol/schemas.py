@@ -132,6 +132,7 @@ def _generated(wire_type: Any, *, checked: bool = False) -> tuple[Schema, dict[s
 
 
 def _readable(node: Any, definitions: dict[str, Schema], *, checked: bool) -> Any:
+    """A generated schema as we publish it: one line a paragraph, ECMA patterns, `const`."""
     if isinstance(node, list):
         return [_readable(item, definitions, checked=checked) for item in node]
     if not isinstance(node, dict):

@@ -63,6 +63,7 @@ def json_rpc_error(
 
 
 def _number(version: PublishedVersion, error: ProtocolError) -> int:
+    """The JSON-RPC number of an error. A version without A2A errors reports a wrong media type as a schema error."""
     if version.has_a2a_errors:
         return error.json_rpc
     number = error.json_rpc_autoagent or error.json_rpc
@@ -70,7 +71,7 @@ def _number(version: PublishedVersion, error: ProtocolError) -> int:
 
 
 def _details(version: PublishedVersion, error: ProtocolError, error_id: str, at: datetime) -> tuple[Any, Any]:
-    """ErrorInfo and the error payload."""
+    """ErrorInfo and the error payload, with the members that the version has."""
     info, payload = error_details(error, AUTOAGENT, error_id, at)
     if version.has_a2a_errors:
         payload["@type"] = ERROR_TYPE_URL

@@ -131,6 +131,7 @@ def version_request_schema(version: PublishedVersion, skill: Skill) -> Schema:
 
 
 def _limit_lead(version: PublishedVersion, schema: Schema, definitions: dict[str, Schema]) -> None:
+    """Adds the rules of a published version to the schema of a lead, and closes what the version closes."""
     _close(definitions["Address"])
     definitions["Customer"]["properties"]["phone"]["pattern"] = PHONE_PATTERN
     agent = definitions["SourceAgent"]
@@ -192,6 +193,7 @@ def reply_data(version: PublishedVersion, skill: Skill, data: bytes) -> bytes:
 
 @cache
 def _reply_validator(version: PublishedVersion, skill: Skill) -> jsonschema_rs.Validator:
+    """Finds the values that a published version does not allow in a response. Its schema is stricter than ours."""
     published = response_schema(skill)
     schema, definitions = published["properties"]["data"], published.get("$defs", {})
     definitions = {name: _reply_rules(version, name, one) for name, one in definitions.items()}
@@ -206,6 +208,7 @@ def _reply_validator(version: PublishedVersion, skill: Skill) -> jsonschema_rs.V
 
 
 def _reply_rules(version: PublishedVersion, name: str, schema: Schema) -> Schema:
+    """One definition of a response schema, with the rules of the published version added to it."""
     members = schema["properties"]
     match name:
         case "Vehicle":

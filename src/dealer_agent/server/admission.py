@@ -188,6 +188,7 @@ class Admission:
         asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
+        """Called by the event loop after a turn: answers queued requests, then parses bytes of other connections."""
         self._refused = 0
         if not (self._queue.size or self._stopped or self._unparsed):
             self._turn_began = 0.0

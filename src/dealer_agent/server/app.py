@@ -56,7 +56,7 @@ class DealerApp:
         self._of_installation = Router(installation_routes(), redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
+        """Answers a request, or runs the service from start to stop (ASGI). Skills take the shortest way."""
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
             return
@@ -74,6 +74,7 @@ class DealerApp:
             await self._route(host.decode("latin-1"), path, scope, receive, send)
 
     async def _route(self, host: str, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request. An exception becomes the error response of the dealer that the request is for."""
         process, where = self.dealers.process, WHERE_DEALERS_ARE
         wire: Vocabulary | PublishedVersion | None = None
         try:
@@ -105,7 +106,7 @@ class DealerApp:
         return RoutedRequest(service, place.path, bindings_of(service).get(place.path) if place.is_below_root else None)
 
     async def _answer(self, target: RoutedRequest, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request. Raises HTTPException and ProtocolError."""
+        """Answers a request by its path. Raises HTTPException and ProtocolError."""
         if target.service is not None and target.binding is not None and scope["method"] == "POST":
             await handle_post(target.binding, target.service, scope, receive, send)
             return
@@ -126,6 +127,7 @@ class DealerApp:
         await router(below, receive, send)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Starts the service when the server starts, and closes it when the server stops (ASGI)."""
         await receive()
         try:
             async with self._start() as dealers:

@@ -55,6 +55,7 @@ class BatchedCounters(RedisStorage):
             self._sending = None
 
     async def _send(self, batch: list[_Count]) -> None:
+        """Sends all counts of a batch in one round trip, and gives each request its result or its error."""
         script = RedisBridge.SCRIPT_INCR_EXPIRE.decode()
         results: list[int | ValkeyError]
         try:

@@ -19,6 +19,7 @@ class Binding(NamedTuple):
     """The functions of one binding. The id of a call is JSON text; over HTTP+JSON it is empty.
 
     - `decode(body, vocabularies, lenient)` returns the call's id, and the request, its error or a page of tasks.
+      `lenient` allows an absent configuration.
     - `decode_plain(body, vocabularies)` returns the call's id and a plain request; None for every other body.
     - `names_a_lead(body)` costs much less than to decode the body.
     - `call_id(body)` returns the id in a body that may be invalid; `null` if there is none.
@@ -41,6 +42,7 @@ class Binding(NamedTuple):
 def _decode_http(
     body: bytes, vocabularies: Vocabularies, lenient: bool, version: PublishedVersion | None = None
 ) -> tuple[bytes, Request | ProtocolError]:
+    """As `json_rpc.decode_call`. HTTP+JSON has no call id, so the id is empty."""
     try:
         return b"", envelope.decode_request(body, vocabularies, lenient, version)
     except ProtocolError as error:

@@ -1,6 +1,6 @@
 """Records the heads of a dealer's chains outside the database: in the log, and in a file that is only appended to.
 
-It also checks the table of withdrawals, which is derived from a chain.
+It also compares the table of withdrawals with the chain of consent events, and writes the table again if they differ.
 """
 
 import fcntl

@@ -1,9 +1,9 @@
 """One client's connection, with limits that uvicorn's connection does not have:
 
 - The head of a request is bounded in size and time. Bodies have limits of their own (`server.body`).
-- Connections that pipeline are parsed in turns (`server.admission`). Bytes are held back until then, while a request
-  waits for an earlier one, and while the client does not read its responses. Meanwhile no more bytes are read. When too
-  many requests wait, or one is refused for its rate, the connection closes after a response.
+- Connections that pipeline are parsed in turns (`server.admission`). Received bytes are held back, and no more are
+  read, in three cases: until the connection's turn; while an earlier request waits; while the client does not read its
+  responses. When too many requests wait, or one is refused for its rate, the connection closes after a response.
 - All bytes of requests that are incomplete or wait are counted (`server.request_memory`).
 - A header whose repetition is dangerous may occur once. Trailers are ignored.
 - A request for an upgrade gets a normal response.
@@ -99,7 +99,7 @@ class BoundedConnection(CountedConnection):
         self._is_stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
-        """Called by the event loop."""
+        """Called by the event loop for a new connection. At a limit, the connection gets an error and closes."""
         client = ClientTransport(transport, self.loop, self._may_send, self._parse_later)
         super().connection_made(client)
         settings = self._dealers.process.settings if self._dealers else ServiceSettings()
@@ -111,7 +111,7 @@ class BoundedConnection(CountedConnection):
                 most_per_address=settings.max_connections_per_address,
                 keep_alive_seconds=self.timeout_keep_alive,
                 memory=self._dealers.process.memory if self._dealers else memory_of(settings),
-                unread=unread_memory_of(settings),
+                unread_responses=unread_memory_of(settings),
             )
             if self._dealers:
                 self._dealers.process.connections = found
@@ -212,7 +212,7 @@ class BoundedConnection(CountedConnection):
             self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Called by the parser."""
+        """Called by the parser at the end of a head. Chooses the fast path or the path over ASGI."""
         if self._head_timer is not None:
             self._stop_head_timer()
             self._line = b""
@@ -322,7 +322,7 @@ class BoundedConnection(CountedConnection):
             self._load.parse_later(self._parse_held)
 
     def _read_later(self) -> None:
-        """Clients that send much must not delay those that send little."""
+        """Reads no more until the connection's turn, so that a client that sends much does not delay the others."""
         self.transport.pause_reading(TURN)
         self._load.read_later(partial(self.transport.resume_reading, TURN))
 
@@ -365,6 +365,7 @@ class BoundedConnection(CountedConnection):
                 self._held = memoryview(held[:second] if second > 0 else held)
 
     def _parse(self, data: bytes) -> None:
+        """Gives bytes to the parser. An error of the parser, or a head that is too large, refuses the request."""
         self._other_bytes += len(data)
         again = b""
         try:
@@ -421,6 +422,7 @@ class BoundedConnection(CountedConnection):
         return any(line.split() == words for line in self._line.split(b"\n")[:-1])
 
     def _after_all_bytes(self, data: bytes) -> None:
+        """Called when the parser has all received bytes: what the connection does with an incomplete request."""
         if self._refusal is not None or self.transport.is_closing():
             return
         if self._binding is not None:

@@ -1,7 +1,7 @@
-"""Reads the words of counted requests in a thread, and writes the counts into the database about once a minute.
+"""Counts in a thread what buyers searched for (makes, models, prices). Saves the counts about once a minute.
 
-A process that is killed loses the counts of its last minute. If a connection breaks during a commit, a minute may count
-twice.
+A process that is killed loses the counts of its last minute. If a connection breaks during a commit, the requests of
+that minute may be counted twice.
 """
 
 import asyncio
@@ -112,6 +112,7 @@ class Counting:
             await asyncio.to_thread(self._save)
 
     def _read(self, taken: list[Counted], catalogues: dict[str, Catalogue | None], now: datetime) -> None:
+        """Adds the counts of the last requests to `_unsaved`. Reads the words of at most MOST_READ requests."""
         share = max(1, MOST_READ // max(1, sum(bool(counted.kept) for counted in taken)))
         with self._lock:
             for counted in taken:
@@ -151,6 +152,7 @@ class Counting:
         tally.add("outside_price", missed.outside_ids)
 
     def _save(self) -> None:
+        """Writes all unsaved counts, some dealers at a time. If it fails, those not written are unsaved again."""
         with self._lock:
             unsaved, self._unsaved = self._unsaved, {}
         # Processes write dealers in one order, so that two of them never wait for each other.
@@ -182,6 +184,7 @@ def _count_requests(tally: DayTally, counted: Counted) -> None:
 
 
 def _count_search(tally: DayTally, filters: Filters, catalogue: Catalogue | None, *, found_nothing: bool) -> None:
+    """Counts what a search asked for, and again under `nothing_...` if it found nothing."""
     tally.add_to_searches({"examined": 1, "found_nothing": int(found_nothing), "with_price": int(has_price(filters))})
     asked = asked_for(filters, catalogue)
     tally.add("make", asked.make)

@@ -93,6 +93,7 @@ class CustomerPages:
             return self._notice(503, None, "This page does not work at the moment", advice)
 
     async def _follow(self, link: LinkTarget, purpose: LinkPurpose, form: Form | None) -> Response:
+        """The page of a valid link: the customer's visit or contact permission. With `form`, it is changed first."""
         now = datetime.now(UTC)
         visit = await self._service.customers.see(link, now)
         if now >= link.until:
@@ -107,6 +108,7 @@ class CustomerPages:
             return self._ended(visit.rooftop, ended.why)
 
     async def _visit(self, link: LinkTarget, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
+        """Shows the visit with free times, or cancels or moves it if the customer sent the form."""
         if form is None:
             return self._page(200, visit_page, visit)
         customers = self._service.customers

@@ -1,4 +1,4 @@
-"""Errors outside the two bindings, and exceptions that no code expects (docs/protocol.md#errors)."""
+"""Errors outside the two bindings, and unexpected exceptions (docs/protocol.md#errors)."""
 
 from datetime import UTC, datetime
 

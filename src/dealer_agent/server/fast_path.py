@@ -117,6 +117,7 @@ class FastPathConnection(HttpToolsProtocol):
         self._load = Admission() if self._dealers is None else self._dealers.process.load
 
     def _may_take_fast_path(self) -> bool:
+        """Whether the request is plain HTTP, and no earlier request of the connection waits for its response."""
         parser, fields = self.parser, self._fields
         # Without these headers only HTTP/1.1 keeps a connection open. To ask the parser for the version takes longer.
         is_http_1_1 = b"connection" not in fields and b"proxy-connection" not in fields

@@ -164,6 +164,7 @@ class KeyRotation:
         return (due if at is None or at <= due else at + timedelta(days=self.days)) + MARGIN
 
     def _run_due_steps(self, now: datetime) -> None:
+        """Runs the steps that are due: add the next key, activate it after the notice, and remove old keys."""
         self._reload_keys()
         if self._is_unfinished(self._uses()):
             self._finish()

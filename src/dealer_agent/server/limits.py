@@ -172,6 +172,7 @@ class RateLimits:
         return block, counters
 
     def _acquire_rule(self, start: int, limits: list[_Limit], now: float, cost: int) -> int | None:
+        """Counts a request in all windows of a rule, or in none. Returns the seconds to wait; None if it is allowed."""
         # Conditional expressions are faster than min() and max(): every request calls this twice.
         table, wait = self._table, 0.0
         updates: list[tuple[int, bytes, float, int]] = []
@@ -209,6 +210,7 @@ class RateLimits:
         return min(others, key=lambda offset: _COUNTED.unpack_from(table, offset + _OWNER_BYTES)[0])
 
     def _open_table(self, path: Path) -> mmap.mmap:
+        """Maps the shared table of counters. The first worker creates it, while the lock keeps the others out."""
         size = _HEADER_BYTES + self._blocks * _BLOCK_BYTES
         fcntl.lockf(self._file, fcntl.LOCK_EX, _HEADER_BYTES)
         try:

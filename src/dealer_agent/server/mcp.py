@@ -64,7 +64,7 @@ class McpEndpoint:
         self._tools: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ProtocolError before the response begins."""
+        """Answers one MCP request (ASGI). Raises ProtocolError before the response begins."""
         service: Service = scope["service"]
         settings = service.settings
         if not settings.mcp.enabled:

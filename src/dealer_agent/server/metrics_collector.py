@@ -78,6 +78,7 @@ class WorkerCollector(Collector):
                     add_to(self._ended, self._with_few_dealers(series), values)
 
     def _total(self) -> list[tuple[Series, list[float]]]:
+        """The values of all workers, also of those that have ended. First the dealers of a worker are combined."""
         total: Readings = dict(self._ended)
         main = {} if any(name.startswith(f"{os.getpid()}-") for name in self._last) else process_readings()
         for readings in (main, *self._last.values()):
@@ -119,6 +120,7 @@ def _ask(path: Path, wanted: bytes) -> Readings | None:
 
 
 def _metric(name: str, family: Family, found: Iterable[tuple[tuple[str, ...], list[float]]]) -> Metric:
+    """One metric in the form that prometheus_client writes."""
     labels = list(family.labels)
     if family.kind == "histogram":
         histogram = HistogramMetricFamily(name, family.meaning, labels=labels)

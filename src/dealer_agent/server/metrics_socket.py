@@ -56,6 +56,7 @@ class WorkerState:
         return self.metrics.readings() | combined([*self._gauges(), *stored]) | process_readings()
 
     def _gauges(self) -> list[tuple[Series, list[float]]]:
+        """What is true of this worker now. Counters and histograms are in `metrics`."""
         process, label_of = self.dealers.process, self.metrics.label_of
         connections = 0 if process.connections is None else len(process.connections)
         found: list[tuple[Series, float]] = [

@@ -31,7 +31,7 @@ def connection_limit(wanted: int) -> int:
 class OpenConnections:
     """Admits up to `most` connections and `most_per_address`, and closes those that are idle or stalled too long.
 
-    `memory` counts the bytes of requests, and `unread` those of responses that clients have not read.
+    `memory` counts the bytes of requests, and `unread_responses` those of responses that clients have not read.
     """
 
     sweep_seconds = 5.0
@@ -44,10 +44,10 @@ class OpenConnections:
         most_per_address: int,
         keep_alive_seconds: float,
         memory: RequestMemory,
-        unread: RequestMemory,
+        unread_responses: RequestMemory,
     ) -> None:
         self.memory = memory
-        self._unread = unread
+        self._unread_responses = unread_responses
         self._loop = loop
         self._most = most
         self._most_per_address = most_per_address
@@ -57,6 +57,7 @@ class OpenConnections:
         self._by_address: dict[str, set[ClientTransport]] = {}
         # Connections without a request, with the time since when. The one that is idle longest comes first.
         self._idle: dict[ClientTransport, float] = {}
+        # Refused connections, oldest first: they stay open until their clients have read the refusal.
         self._refused: dict[ClientTransport, None] = {}
         self._is_sweeping = False
 
@@ -84,7 +85,7 @@ class OpenConnections:
 
     def remove(self, client: ClientTransport) -> None:
         """Removes a closed connection."""
-        self._unread.release(client)
+        self._unread_responses.release(client)
         self._refused.pop(client, None)
         self._idle.pop(client, None)
         address = self._open.pop(client, None)
@@ -108,7 +109,8 @@ class OpenConnections:
         If all clients together leave too much, the one that has left it longest is aborted.
         """
         unread = client.get_write_buffer_size()
-        if not self._unread.hold(client, unread if unread > UNREAD_BYTES else 0, None, is_unfinished=True):
+        counted = unread if unread > UNREAD_BYTES else 0
+        if not self._unread_responses.hold(client, counted, None, is_unfinished=True):
             client.give_up()
 
     def _make_room(self, address: str | None) -> bool:
@@ -136,6 +138,7 @@ class OpenConnections:
         return False
 
     def _sweep(self) -> None:
+        """Every few seconds: closes connections that were idle too long, aborts stalled ones, and frees memory."""
         now = self._loop.time()
         before = now - self._keep_alive_seconds
         for client in list(takewhile(lambda client: self._idle[client] <= before, self._idle)):
@@ -143,7 +146,7 @@ class OpenConnections:
             client.close()
         for client in (*self._open, *self._refused):
             client.abort_if_stalled(now)
-        for memory in (self.memory, self._unread):
+        for memory in (self.memory, self._unread_responses):
             memory.return_unused(len(self._open))
         self._is_sweeping = bool(self._open or self._refused)
         if self._is_sweeping:

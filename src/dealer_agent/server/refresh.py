@@ -103,7 +103,7 @@ class Changes:
 
 
 class MarkedDealers:
-    """The dealers that one step must look at."""
+    """The dealers whose data one step must load again."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
@@ -206,6 +206,8 @@ class Refresher:
             self._announced.set()
 
     async def _refresh_stock(self) -> None:
+        """Replaces the stock of the marked dealers. A request that has begun keeps its old stock."""
+
         async def refresh(service: Service, _: ChangeCounters) -> None:
             snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
             replaced = [service.dealer]
@@ -257,7 +259,7 @@ class Refresher:
             await _refresh_each(opened, open_again)
 
     def _opened(self, dealer_ids: Iterable[str]) -> list[tuple[Service, ChangeCounters]]:
-        """Those of the dealers that are opened, with their revisions in the database."""
+        """The services of those dealers that are opened, with their revisions in the database."""
         opened = self.dealers.opened
         return [(opened[dealer_id], self._known[dealer_id]) for dealer_id in dealer_ids if dealer_id in opened]
 

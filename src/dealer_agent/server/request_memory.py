@@ -141,6 +141,7 @@ class RequestMemory:
             _take(self._unknown, name, 1)
 
     def _has_room(self, holder: Holder, size: int, client: str | None, *, is_unfinished: bool) -> bool:
+        """Whether `size` more bytes may be held. Gives up the oldest incomplete requests to make room."""
         if client is not None and (
             self._of_clients.get(client, 0) + size > self._most_per_client
             or (is_unfinished and self._requests[client] >= self._most_requests)

@@ -151,6 +151,7 @@ def _read(incoming: IncomingRequest) -> Answer:
 
 
 async def _submit_lead(incoming: IncomingRequest) -> Answer:
+    """Stores a lead in the time that is left for the request, and counts its outcome."""
     service = incoming.service
     seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
     # The task is of this request only.
@@ -178,6 +179,7 @@ def _success(incoming: IncomingRequest, result: Answer) -> HttpResponse:
 
 
 def _failure(incoming: IncomingRequest, fault: Exception) -> HttpResponse:
+    """The error response for an exception. Counts the error and notes it for the log line."""
     line = incoming.line
     error, error_id = as_protocol_error(fault, line.request_id), f"err_{line.request_id}"
     line.code, line.error_id = error.code, error_id

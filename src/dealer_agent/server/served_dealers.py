@@ -208,6 +208,7 @@ class ServedDealers:
         return service
 
     def _add(self, dealer_id: str, service: Service) -> None:
+        """Makes an opened dealer reachable at its addresses. May close idle dealers to make room."""
         self.loads += 1
         service.used_at = perf_counter()
         self.opened[dealer_id] = service

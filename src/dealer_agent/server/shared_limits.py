@@ -7,8 +7,7 @@ fast path cannot wait. With a shared store all requests take the path over ASGI.
 A count takes one round trip for each window of its rule. A reading request has two counts, or three in an
 installation. All counts of a process that wait at the same time are sent in one batch (`server.batched_counters`). A
 refusal is remembered until its wait is over, so a client over its limit causes no further round trips. With 16 requests
-at once, a search was measured to take 320 µs of processor time, instead of 60 to 90 µs on the fast path with the
-machine's own table.
+at once, a search takes 320 µs of processor time. On the fast path with the machine's own table it takes 60 to 90 µs.
 
 The store counts with the strategy `FixedWindowRateLimiter` of the library `limits`. Its windows are those of
 `server.limits`: of fixed length, from the client's first request. The clock is the store's.
@@ -106,6 +105,7 @@ class LimitStore:
         return refusal
 
     async def _acquire(self, limits: list["RateLimitItem"], client: tuple[str, ...], cost: int) -> int | None:
+        """`acquire` without the timeout and the memory of refusals."""
         if cost < 0:
             self._refused_until.pop(client, None)
             for limit in limits:
@@ -122,6 +122,7 @@ class LimitStore:
         return wait
 
     async def _take_back(self, limit: "RateLimitItem", client: tuple[str, ...], cost: int) -> None:
+        """Undoes a count: another window has refused the request, or the caller gives its cost back."""
         key = limit.key_for(*client)
         if await self._storage.incr(key, limit.get_expiry(), -cost) < 0:
             # The window has just ended. A count below 0 would allow more than the limit in the next one.
@@ -150,27 +151,27 @@ class LimitStore:
 
 
 class SharedLimits:
-    """One dealer's limits in the store. `machine` counts while the store is away. `key` is the same on all machines.
+    """One dealer's limits in the store. `local_limits` count while the store is away.
 
-    `all_dealers` are the limits of an installation that hold for all its dealers together.
+    `key` is the same on all machines. `installation_limits` hold for all dealers of the installation together.
     """
 
     def __init__(
         self,
         store: LimitStore,
-        machine: RateLimits | DealerLimits,
+        local_limits: RateLimits | DealerLimits,
         dealer_id: str,
         rules: Mapping[str, str],
         key: bytes,
-        all_dealers: "SharedLimits | None" = None,
+        installation_limits: "SharedLimits | None" = None,
     ) -> None:
         from limits import RateLimitItemPerSecond
 
         self._store = store
-        self._machine = machine
+        self._local_limits = local_limits
         self._dealer_id = dealer_id
         self._key = key
-        self._all_dealers = all_dealers
+        self._installation_limits = installation_limits
         self._limits: dict[str, list[RateLimitItem]] = {
             name: [RateLimitItemPerSecond(amount, window, namespace="limits") for amount, window in windows_of(rule)]
             for name, rule in rules.items()
@@ -179,13 +180,13 @@ class SharedLimits:
     async def acquire(self, rule: str, client: str, cost: int = 1) -> int | None:
         """As `RateLimits.acquire`, for all machines together."""
         try:
-            if rule == ADDRESS_RULE and self._all_dealers is not None:
-                wait = await self._all_dealers.acquire_in_store(rule, client, cost)
+            if rule == ADDRESS_RULE and self._installation_limits is not None:
+                wait = await self._installation_limits.acquire_in_store(rule, client, cost)
                 if wait is not None:
                     return wait
             return await self.acquire_in_store(rule, client, cost)
         except StoreUnavailable:
-            return self._machine.acquire(rule, client, cost)
+            return self._local_limits.acquire(rule, client, cost)
 
     async def acquire_in_store(self, rule: str, client: str, cost: int) -> int | None:
         """`acquire` for these limits alone. Raises StoreUnavailable."""

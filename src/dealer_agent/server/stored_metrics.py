@@ -87,6 +87,7 @@ class StoredMetrics:
         self._read_at = datetime.now(UTC)
 
     def _chosen(self, enabled: Collection[str]) -> Iterator[str]:
+        """The dealers to read now: those with due deliveries, then the next ones in order of their ids."""
         if len(enabled) <= DEALERS_AT_ONCE:
             yield from enabled
             return

@@ -1,4 +1,7 @@
-"""Alerts: which conditions were observed, and the messages about them. Jobs check and send (`alerts.jobs`)."""
+"""Alerts: which conditions were observed, and the messages about them. Jobs check and send (`alerts.jobs`).
+
+Also: of which keys a person has confirmed a copy.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -175,7 +178,7 @@ def read_check(tx: Transaction) -> CheckRecord:
     return CheckRecord(None, None, 0) if row is None else CheckRecord(*row)
 
 
-def store_digest(tx: Transaction, digest_at: datetime | None) -> None:
+def store_digest_time(tx: Transaction, digest_at: datetime | None) -> None:
     """Stores the time of the dealer's last digest."""
     tx.execute(STORE_DIGEST, {"digest_at": digest_at, "failed_leads": 0})
 
@@ -186,7 +189,7 @@ def count_failed_leads(tx: Transaction, count: int, quiet: timedelta) -> None:
     tx.execute(COUNT_FAILED_LEADS, values)
 
 
-def touch_check(tx: Transaction) -> None:
+def check_that_writing_works(tx: Transaction) -> None:
     """Writes without a change: this fails on a full disk."""
     tx.execute(TOUCH_CHECK, {"failed_leads": 0})
 
@@ -258,7 +261,7 @@ def list_messages(tx: Transaction, most: int) -> list[MessageRecord]:
     return [MessageRecord(*row) for row in tx.execute(READ_MESSAGES, {"most": most})]
 
 
-def confirm_copy(tx: Transaction, key_id: str) -> None:
+def confirm_key_copy(tx: Transaction, key_id: str) -> None:
     """Records that a person has a copy of a key."""
     tx.execute(CONFIRM_COPY, {"key_id": key_id, "confirmed_at": tx.now})
 

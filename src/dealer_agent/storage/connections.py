@@ -62,7 +62,7 @@ MOST_CONNECTIONS = 10
 """The connections of a process to PostgreSQL, if no setting has another number."""
 
 LEAD_CONNECTIONS = 1
-"""Those that only the lead writer uses."""
+"""The connections that only the lead writer uses."""
 
 POOL_SECONDS = 10
 """How long a transaction waits for a connection of the pool."""
@@ -74,8 +74,8 @@ TCP = {"keepalives_idle": 5, "keepalives_interval": 1, "keepalives_count": 3, "t
 """A connection to a machine that is gone ends after 8 seconds. The options of the URL come first."""
 
 IDLE_SECONDS = 15
-"""How long the server lets a transaction that writes stand idle, with the locks that it holds. A process that was
-stopped, or is on a lost machine, loses its transaction then. Longer than a busy machine delays a process."""
+"""The server ends a transaction that writes, and frees its locks, after it was idle for this long. Its process was
+stopped, or its machine is lost. A busy machine delays a process for a shorter time."""
 
 READING_IDLE_SECONDS = 600
 """The same for a transaction that only reads: longer than a process works on what it has read."""
@@ -229,6 +229,7 @@ def _begin_on_sqlite(engine: Engine, dealer_id: str, *, registered: bool) -> Ite
 def _begin_on_postgresql(
     engine: Engine, dealer_id: str, lock_seconds: float, *, registered: bool
 ) -> Iterator[Connection]:
+    """A transaction on PostgreSQL. The message that begins it also chooses the dealer, so it costs no round trip."""
     with engine.connect() as connection:
         registered = registered and needs_registration(connection, dealer_id)
         connection.execution_options(**{_DEALER: dealer_id, _LOCK_SECONDS: lock_seconds, _REGISTERED: registered})
@@ -316,6 +317,7 @@ def truncate_log(engine: Engine) -> None:
 
 
 def _sqlite_engine(url: URL) -> Engine:
+    """An engine that refuses to work on a database file that was moved or replaced after it was opened."""
     path = Path(str(url.database)).absolute()
     address = f"{path.as_uri()}?mode=rw"
     engine = create_engine(
@@ -346,6 +348,7 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 
 
 def _postgresql_engine(url: URL, most: int, losses: _Losses) -> Engine:
+    """An engine whose pool replaces its connections when the server is lost or becomes a standby."""
     known_losses = 0
     engine = create_engine(
         url,

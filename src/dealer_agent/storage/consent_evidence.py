@@ -141,7 +141,7 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
             return "there is no such kind of event"
         compared += row["number"] in hashes
         if row["lead_id"] in first.lead_ids:
-            theirs.append(_their_event(row))
+            theirs.append(_checked_event(row))
             texts.see(row, row["body"])
         elif row["body"] is not None:
             return "it has a text and belongs to no lead that the first line names"
@@ -198,7 +198,11 @@ def _row(dealer_id: str, event: _Event) -> dict[str, Any]:
     return msgspec.structs.asdict(event) | {"dealer_id": dealer_id, "channels": bytes(event.channels)}
 
 
-def _their_event(row: Mapping[Any, Any]) -> ConsentEvent:
+def _checked_event(row: Mapping[Any, Any]) -> ConsentEvent:
+    """The event of one line of the file. Raises BadEvidence for an event that was changed.
+
+    Compares the text of the event with its commitment, and `said` with the text.
+    """
     number, body = row["number"], row["body"]
     try:
         found = event_of({**row, **{name: time_of(row[name]) for name in _TIMES}}, body)

@@ -92,6 +92,7 @@ def prepare_database(url: str, roles: Roles, passwords: Passwords | None = None)
 
 
 def _prepare(connection: Connection, roles: Roles, passwords: Passwords | None) -> str | None:
+    """Creates the roles and the tables, and grants each role its rights. May run again after an update."""
     connection.execute(LOCK_ROLES)
     quote = connection.dialect.identifier_preparer.quote_identifier
     owner, service, admin = map(quote, roles)

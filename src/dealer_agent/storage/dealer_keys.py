@@ -1,8 +1,8 @@
 """The keys of the dealers of an installation: each is encrypted with the active key of the installation.
 
 An encrypted key is bound to its dealer and its id. The keys of the installation are in its key file or in
-DEALER_AGENT_KEYS. Their use is recorded like that of a dealer's keys (`storage.keys`), under the id ALL_DEALERS: so no
-process encrypts a dealer's key with a retired key of the installation.
+DEALER_AGENT_KEYS. The database records which of them is active, as for a dealer's keys (`storage.keys`), with
+ALL_DEALERS as the dealer id. So a process with an old key file cannot encrypt with a retired key.
 """
 
 from collections import OrderedDict
@@ -74,7 +74,9 @@ SET_WRAPPED = (
 COUNT_CHANGE = upsert(revisions, "UPDATE SET settings_counter = revisions.settings_counter + 1").values(
     stock_counter=0, token_counter=0, settings_counter=1
 )
-"""Announces to all processes that the settings, hosts, keys or state of a dealer have changed."""
+"""Announces to all processes that the settings, hosts, keys or state of a dealer have changed.
+
+Each process reads the counters (`server.refresh`)."""
 
 
 @dataclass
@@ -178,8 +180,8 @@ def create_keys(tx: Transaction) -> None:
 def change_keyring(tx: Transaction, before: Sequence[str], keyring: Keyring) -> None:
     """Replaces the keys of the dealer. `before` are the ids of its keys, the active one first; empty for no keys.
 
-    Raises KeysChanged if the dealer has other keys, and KeyMissing or WrongKey if the installation's active key may not
-    encrypt.
+    Raises KeysChanged if the dealer has other keys, and KeyMissing or WrongKey if the installation's active key is
+    missing or retired.
     """
     installation = _lock_keys(tx)
     current = [row.key_id for row in READ_KEYS.read(tx, {}) if row.key_id != PERMANENT]

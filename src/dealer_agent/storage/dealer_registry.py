@@ -340,14 +340,14 @@ MOST_COPIED = 500
 """The most rows of one transaction of `copy_dealer`: it bounds how long leads of other dealers wait."""
 
 _NOT_COPIED = (registered_dealers, dealer_settings, dealer_hosts, dealer_keys, replicas, revisions)
-"""Tables about the place of a dealer. The caller writes what the other place needs."""
+"""Tables about a dealer's entry in its installation. The caller writes what the target needs."""
 
 # Deliveries are sent as soon as they are there, so they come last.
 COPIED = (*(table for table in metadata.sorted_tables if table not in (*_NOT_COPIED, outbox)), outbox)
 
 
 def _copied_rows(table: Table) -> ColumnElement[bool]:
-    """The rows of the dealer. Each place has its own job for new settings."""
+    """The rows of the dealer. Source and target each have their own job for new settings."""
     return of_dealer(table) & (jobs.c.kind != literal(SETTINGS)) if table is jobs else of_dealer(table)
 
 

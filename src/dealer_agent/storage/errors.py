@@ -233,6 +233,7 @@ def translated_driver_error(error: BaseException, *, disconnected: bool = False)
 
 
 def _of_postgresql(error: BaseException, *, disconnected: bool) -> tuple[type[StorageError], str, str]:
+    """The kind of an error of PostgreSQL, its message, and its SQLSTATE or class name."""
     # Imported here: a start with SQLite does not need the driver, which takes 0.07 s.
     import psycopg
 

@@ -1,4 +1,7 @@
-"""A job of the lead writer: it runs in a transaction together with others or alone, and its future gets the result."""
+"""One write that waits in memory for the lead writer. It runs with others or alone, and its future gets the result.
+
+It is called a job, but it is not a *job* of the glossary, which is a row of the database.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
@@ -20,7 +23,7 @@ from dealer_agent.storage.errors import (
 )
 from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.isolation import forget_dealer
-from dealer_agent.storage.prepared_statements import CollectedRows, run_plainly
+from dealer_agent.storage.prepared_statements import CollectedRows, run_without_parameters
 from dealer_agent.storage.transaction import Ciphers, OpenSpan, Transaction, current_span
 
 Result = TypeVar("Result")
@@ -144,7 +147,7 @@ def savepoint(rows: CollectedRows, locked: Iterable[Transaction]) -> Iterator[No
 
     `locked` has a transaction of each dealer that is locked. After a DatabaseFailure the whole transaction ends.
     """
-    run_plainly(rows.connection, "SAVEPOINT job")
+    run_without_parameters(rows.connection, "SAVEPOINT job")
     try:
         with translating():
             yield
@@ -153,11 +156,11 @@ def savepoint(rows: CollectedRows, locked: Iterable[Transaction]) -> Iterator[No
         raise
     except BaseException:
         rows.discard()
-        run_plainly(rows.connection, "ROLLBACK TO SAVEPOINT job")
-        run_plainly(rows.connection, "RELEASE SAVEPOINT job")
+        run_without_parameters(rows.connection, "ROLLBACK TO SAVEPOINT job")
+        run_without_parameters(rows.connection, "RELEASE SAVEPOINT job")
         forget_dealer(rows.connection)
         for tx in locked:
             # It also reads the end of the chain of consents again.
             lock_dealer(tx)
         raise
-    run_plainly(rows.connection, "RELEASE SAVEPOINT job")
+    run_without_parameters(rows.connection, "RELEASE SAVEPOINT job")

@@ -25,7 +25,7 @@ SHARED_GROUP = 4
 a group have equal shares of it. A transaction by itself costs as much processor time as about four leads."""
 
 SHARED_SECONDS = 1.0
-"""How long several dealers are said to have jobs after a job of another dealer than before arrived."""
+"""After a job of another dealer than the one before, several dealers count as active for this time."""
 
 MOST_WAITING = 1024
 """The most jobs in the queue. It bounds the memory of waiting leads.
@@ -46,8 +46,8 @@ must not take the turns and the processor time of the others."""
 
 @dataclass
 class _Blocked:
-    """A blocked dealer: its jobs, since when it is blocked, when a transaction last waited for it in vain, and the last
-    pause. While it is tried, `jobs` is empty."""
+    """A blocked dealer: its jobs, since when it is blocked, when a transaction last failed to get its lock, and the
+    last pause. While it is tried, `jobs` is empty."""
 
     since: float
     jobs: deque[SubmittedJob[Any]] = field(default_factory=deque)
@@ -70,6 +70,7 @@ class LeadQueue:
         self._apart = 0
         self._closed = False
         self._last_dealer: str | None = None
+        # A time of `perf_counter`. Until then several dealers count as active, even if only one has jobs now.
         self._shared_until = 0.0
 
     def __len__(self) -> int:
@@ -126,8 +127,8 @@ class LeadQueue:
     def _take(self, now: float) -> Iterator[SubmittedJob[Any]]:
         """Takes the jobs of the next group.
 
-        The dealers of the last group wait while others have jobs. So the job of a dealer with few jobs shares its
-        transaction with none of a flood. A group has one job of each of its dealers, then a second one of each that has
+        The dealers of the last group wait while others have jobs. So a dealer with few jobs never shares a transaction
+        with a dealer that has very many. A group has one job of each of its dealers, then a second one of each that has
         more, and so on.
         """
         self.is_shared = now < self._shared_until or self._ready.dealers > 1
@@ -162,14 +163,14 @@ class LeadQueue:
         return blocked is not None and blocked.since <= since
 
     def waited_at(self, dealer_id: str) -> float:
-        """When a transaction last waited for a blocked dealer in vain; 0 if none did."""
+        """When a transaction last waited for a blocked dealer without success; 0 if none did."""
         blocked = self._blocked.get(dealer_id)
         return 0.0 if blocked is None else blocked.waited_at
 
     def set_apart(self, dealer_id: str, jobs: Iterable[SubmittedJob[Any]], *, waited: bool) -> list[SubmittedJob[Any]]:
         """Puts jobs of a blocked dealer back. Returns those that are too old: the caller refuses them.
 
-        `waited`: a transaction has waited for the dealer in vain.
+        `waited`: a transaction has waited for the dealer without success.
         """
         with self._changed:
             now = perf_counter()

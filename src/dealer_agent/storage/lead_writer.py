@@ -64,8 +64,8 @@ NO_WAIT_SECONDS = 0.001
 """The shortest wait that PostgreSQL can be told."""
 
 REST = 4
-"""After a wait in vain, no transaction waits for this multiple of its time. So blocked dealers take at most a fifth of
-the writer's time, however many they are."""
+"""After a wait without success, no transaction waits for this multiple of its time. So blocked dealers take at most a
+fifth of the writer's time, however many they are."""
 
 Jobs = dict[str, list[SubmittedJob[Any]]]
 """Jobs by dealer."""
@@ -146,6 +146,7 @@ class LeadWriter:
         self._thread.join()
 
     def _work(self) -> None:
+        """The loop of the writer's thread: stores one group of jobs after the other, until the queue is closed."""
         while group := self._queue.next_group():
             jobs: Jobs = {}
             now = perf_counter()

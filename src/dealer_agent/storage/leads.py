@@ -138,7 +138,7 @@ READ_EVENTS = Prepared(
 
 
 def is_known(tx: Transaction, contacts: Iterable[str]) -> bool:
-    """Whether any lead has one of `contacts` (normalised). If not, no other search can find a lead of them."""
+    """Whether any lead has one of `contacts` (normalised). If not, the caller can leave out all other searches."""
     hashes = _hashes(tx, contacts)
     if not hashes:
         return False

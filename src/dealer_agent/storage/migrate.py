@@ -74,6 +74,7 @@ def _reason_to_wait(engine: Engine) -> str | None:
 
 
 def _state_of_servers(engine: Engine) -> str:
+    """Says why no server takes writes: called when the connection has failed, to choose the message."""
     # Imported here: SQLite does not need the driver.
     import psycopg
     from psycopg.conninfo import make_conninfo

@@ -475,7 +475,7 @@ def list_deliveries(
     channel: str | None = None,
     lead_id: str | None = None,
 ) -> list[DeliveryRecord]:
-    """The rows that match, newest first."""
+    """Up to `limit` deliveries with this state, channel and lead, newest first. None matches all."""
     chosen = READ_DELIVERIES
     for column, value in ((outbox.c.state, state), (outbox.c.channel, channel), (outbox.c.lead_id, lead_id)):
         if value is not None:
@@ -485,7 +485,7 @@ def list_deliveries(
 
 
 def get_delivery(tx: Transaction, delivery_id: str) -> DeliveryRecord | None:
-    """One row."""
+    """The delivery with this id."""
     row = tx.execute(READ_DELIVERIES.where(outbox.c.delivery_id == delivery_id)).one_or_none()
     return None if row is None else DeliveryRecord(*row)
 

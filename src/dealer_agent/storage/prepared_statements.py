@@ -4,7 +4,8 @@ The execution by SQLAlchemy takes several times longer than SQLite takes for the
 meanwhile. SQLAlchemy still provides the statement, the conversions and the transaction.
 
 A group of jobs collects the rows that it adds (`collect_rows`). They are written together, with one statement for each
-table and one round trip, before any statement that could find them or depends on them.
+table and one round trip, before any statement that could find them or depends on them. `Prepared.read` and `write`
+execute a statement at once. `add` and `move` collect rows.
 """
 
 from collections import namedtuple
@@ -292,7 +293,7 @@ def _collected(connection: Connection) -> CollectedRows | None:
     return rows
 
 
-def run_plainly(connection: Connection, sql: str) -> None:
+def run_without_parameters(connection: Connection, sql: str) -> None:
     """Runs SQL that has no parameters and no result. Raises StorageError."""
     _run(connection, lambda cursor: cursor.execute(sql))
 
@@ -319,9 +320,10 @@ def _run_all(connection: Connection, statements: Sequence[tuple[tuple[str, Prepa
 def _run_together(
     connection: Connection, count: int, work: Callable[[Sequence[Any]], None], result: Callable[[Any], Any]
 ) -> list[Any]:
-    """Executes `work` with `count` cursors, and returns the result of each.
+    """Runs `work` with `count` cursors of the driver, and returns the result of each cursor.
 
-    PostgreSQL gets all statements before the first result is read. For one statement this would cost more.
+    On PostgreSQL several statements are sent in a pipeline, which takes one round trip. For one statement, a pipeline
+    would cost more.
     """
     driver: Any = connection.connection.driver_connection
 

@@ -104,6 +104,7 @@ def _reencrypt_keys(store: Store, most: int) -> Iterator[int]:
 
 
 def _reencrypt_values(store: Store, dealer_id: str, most: int) -> Iterator[int]:
+    """Encrypts a dealer's values with the active key, some rows in each transaction. Yields their numbers."""
     for step in STEPS:
         first = None
         while True:

@@ -1,8 +1,8 @@
-"""Who writes for a dealer of an installation holds its registration until the transaction ends.
+"""A transaction that writes for a dealer of an installation prevents the dealer's removal until it ends.
 
 A process may stop for hours and go on: with SIGSTOP, or with its virtual machine. Its dealer may be removed meanwhile.
 So every transaction that writes for a dealer first checks that the dealer is registered. On PostgreSQL it also shares a
-lock of the dealer. The transaction that adds or removes a dealer takes this lock alone (`Store.registration`). So
+lock of the dealer. The transaction that adds or removes a dealer takes this lock exclusively (`Store.registration`). So
 nothing is written after a removal, and a removal waits for what is being written. On SQLite there is one writer.
 
 The dealer of a folder of its own needs no registration.

@@ -97,7 +97,7 @@ class Stock:
     confirmations: list[Confirmation]
 
     def confirmed_at(self, rooftop: str | None = None) -> datetime | None:
-        """The time of the newest import that confirmed all units of a rooftop, by default of all rooftops."""
+        """The time of the newest import of a rooftop's whole stock, by default of the newest of all."""
         return next(
             (at for rooftops, at in self.confirmations if rooftops is None or rooftop in rooftops),
             None,
@@ -144,7 +144,10 @@ _unchanged = (
 def current_units(
     *columns: str, only: Callable[[Table], ColumnElement[bool]] | None = None
 ) -> CompoundSelect[*tuple[Any, ...]]:
-    """A SELECT of units as readers see them. `only` is a condition about the columns of `units`."""
+    """A SELECT of the current units: the rows of `units` without a newer change, and the applied changes.
+
+    An applied change is not merged into `units` yet. `only` is a condition about the columns of `units`.
+    """
     return union_all(
         *(
             select(*(table.c[name] for name in columns)).where(*visible, *([only(table)] if only else []))

@@ -288,6 +288,7 @@ def _plan(
     scope: Scope | None,
     review: Callable[[Plan, StockBefore], Review] | None,
 ) -> tuple[Plan, Review | None]:
+    """What an import would change. Raises FeedRefused if a finding of `review` refuses the feed."""
     with store.read(dealer_id) as tx:
         known = [KnownUnit(*row) for row in tx.execute(READ_KNOWN_UNITS)]
         plan = plan_import(known, file, set() if scope is None else _outside(tx, scope))

@@ -167,20 +167,22 @@ def count_drives(tx: Transaction, vehicle_id: str) -> int:
     return int(tx.execute(COUNT_DRIVES, {"vehicle_id": vehicle_id, "now": tx.now}).scalar_one())
 
 
-def occupy_places(tx: Transaction, visit: VisitRecord, quarters: Sequence[datetime], of: int | None) -> None:
-    """Occupies one of the rooftop's `of` places in each quarter (in order of time) for a stored visit, and its vehicle.
+def occupy_places(tx: Transaction, visit: VisitRecord, quarters: Sequence[datetime], places: int | None) -> None:
+    """Occupies a place of the rooftop in each quarter (in order of time) for a stored visit, and its vehicle.
 
-    Raises AlreadyStored if a quarter has no free place, because another visit was first. With `of` None the rooftop
-    always has one more place, because the time was confirmed before. Raises AlreadyStored if the vehicle is not free.
+    `places` is the rooftop's number of places. None: no limit, because the customer already has a confirmation for this
+    time. Raises AlreadyStored if a quarter has no free place, because another visit was first, or if the vehicle is not
+    free.
     """
-    _occupy(tx, visit.appointment_id, visit.rooftop, visit.kind, quarters, of)
+    _occupy(tx, visit.appointment_id, visit.rooftop, visit.kind, quarters, places)
     if visit.vehicle_id is not None:
         _occupy(tx, visit.appointment_id, visit.vehicle_id, VEHICLE, quarters, 1)
 
 
 def _occupy(
-    tx: Transaction, appointment_id: str, rooftop: str, kind: str, quarters: Sequence[datetime], of: int | None
+    tx: Transaction, appointment_id: str, rooftop: str, kind: str, quarters: Sequence[datetime], places: int | None
 ) -> None:
+    """Occupies one place in each quarter. `rooftop` is a vehicle's id if `kind` is VEHICLE."""
     of_rooftop = {"rooftop": rooftop, "kind": kind}
     taken: Mapping[datetime, set[int]] = defaultdict(set)
     keys = [_place_key(rooftop, kind, quarter) for quarter in quarters]
@@ -190,7 +192,7 @@ def _occupy(
     rows = []
     for quarter in quarters:
         # Counted, not numbered: a dealer who has fewer places than before keeps the visits of the others.
-        if of is not None and len(taken[quarter]) >= of:
+        if places is not None and len(taken[quarter]) >= places:
             raise AlreadyStored("every place at that time is occupied")
         place = next(number for number in count() if number not in taken[quarter])
         rows.append(of_rooftop | {"quarter": quarter, "place": place, "appointment_id": appointment_id})
@@ -254,7 +256,7 @@ def stop_sharing(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Coll
         alone = VisitRecord(**{name: values[name] for name in VisitRecord.__dataclass_fields__})
         assert alone.slot is not None, "a visit that shares places is confirmed"
         tx.execute(STOP_SHARING, {"appointment": alone.appointment_id})
-        occupy_places(tx, alone, quarters_of(alone.slot), of=None)
+        occupy_places(tx, alone, quarters_of(alone.slot), places=None)
 
 
 def find_visit(tx: Transaction, appointment_id: str) -> VisitRecord | None:

@@ -1,4 +1,4 @@
-"""An agent card: its members, how caches may keep it, and the catalogue of the host.
+"""An agent card: its members, how caches may keep it, and the AI Catalog of the host.
 
 Schemas, signatures and what a card says about tokens have modules of their own.
 """
@@ -244,7 +244,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     exchange = await target.fetch(target.card.url, fresh=True)
     if not isinstance(exchange.json, dict):
-        raise Skipped("The card cannot be read again.")
+        raise Skipped("The second fetch of the card returned no JSON object.")
     again = Card(target.card.url, exchange.json, exchange)
     one, two = ([_params(each).get("id") for each in card.extensions] for card in (target.card, again))
     expect(one == two, f"params.id changes from one request to the next: {one}, {two}.", exchange)
@@ -354,16 +354,16 @@ async def _(target: Target) -> None:
     expect(found in ("*", origin), "No other origin may read the card.", exchange)
 
 
-# The catalogue of the host, `/.well-known/ai-catalog.json`, beside the card at the well-known path
+# The AI Catalog of the host, `/.well-known/ai-catalog.json`, beside the card at the well-known path
 
 
 async def _catalog(target: Target) -> Exchange:
-    """The catalogue. Skips the check if there is none."""
+    """The AI Catalog: the host's list of its agents. Skips the check if there is none."""
     if not target.card.url.endswith(CARD_PATH):
         raise Skipped("The card is not at the well-known path.")
     exchange = await target.fetch(target.card.url.removesuffix(CARD_PATH) + CATALOG_PATH)
     if exchange.status != 200:
-        raise Skipped("There is no catalogue beside the card.")
+        raise Skipped("There is no AI Catalog beside the card.")
     return exchange
 
 
@@ -371,12 +371,12 @@ async def _entries(target: Target) -> list[tuple[Entry, Exchange]]:
     exchange = await _catalog(target)
     found = dicts(exchange.json.get("entries")) if isinstance(exchange.json, dict) else []
     if not found:
-        raise Skipped("The catalogue has no entries.")
+        raise Skipped("The AI Catalog has no entries.")
     return [(each, exchange) for each in found]
 
 
 async def _listed_cards(target: Target) -> tuple[list[str], Exchange]:
-    """The URLs of the cards that the catalogue names."""
+    """The URLs of the cards that the AI Catalog of the host names."""
     entries = await _entries(target)
     found = [
         each["url"]
@@ -384,7 +384,7 @@ async def _listed_cards(target: Target) -> tuple[list[str], Exchange]:
         if (each.get("type") or each.get("mediaType")) == CARD_TYPE and forms.url(each.get("url"))
     ]
     if not found:
-        raise Skipped("The catalogue names no cards.")
+        raise Skipped("The AI Catalog names no cards.")
     return found, entries[0][1]
 
 
@@ -392,7 +392,7 @@ async def _listed_cards(target: Target) -> tuple[list[str], Exchange]:
 async def _(target: Target) -> None:
     exchange = await _catalog(target)
     listed = isinstance(exchange.json, dict) and isinstance(exchange.json.get("entries"), list)
-    expect(listed, "The catalogue is not a JSON object with a list of entries.", exchange)
+    expect(listed, "The AI Catalog is not a JSON object with a list of entries.", exchange)
 
 
 def _has_type_and_url(entry: Entry) -> bool | str:
@@ -413,10 +413,10 @@ async def _(target: Target) -> None:
         if target.card.is_at_home(url):
             exchange = await target.fetch(url)
             found = exchange.status == 200 and isinstance(exchange.json, dict)
-            expect(found, f"The card that the catalogue names gets HTTP {exchange.status}.", exchange)
+            expect(found, f"The card that the AI Catalog names gets HTTP {exchange.status}.", exchange)
 
 
 @check("catalog.names-card")
 async def _(target: Target) -> None:
     urls, exchange = await _listed_cards(target)
-    expect(target.card.url in urls, f"The catalogue does not name {target.card.url}.", exchange)
+    expect(target.card.url in urls, f"The AI Catalog does not name {target.card.url}.", exchange)

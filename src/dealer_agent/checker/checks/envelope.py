@@ -203,7 +203,7 @@ async def _(target: Target, change: Change, code: str) -> None:
     (await _refusal_of(target, change)).expect_code(code)
 
 
-# An agent may allow these on purpose.
+# An agent may refuse the request because the member is absent, or answer it. Both pass.
 @check_each(
     {
         "envelope.configuration-required": lambda request: request.pop("configuration"),

@@ -93,7 +93,10 @@ async def _(target: Target, name: str) -> None:
 
 
 async def _filter(target: Target, name: str) -> tuple[dict[str, Any], Matches]:
-    """A filter that some listings match and others do not."""
+    """A filter that at least one listing matches, and a function that judges a listing.
+
+    It returns True if the listing must match, False if it must not, and None if it may.
+    """
     if name in WORD_FILTERS:
         word = await word_of(target, name)
         return {name: [word]}, lambda each: word_matches(WORD_FILTERS[name], [word], each)

@@ -35,7 +35,7 @@ def word_matches(member: str, wanted: Sequence[str], listing: Listing) -> bool |
 
 
 def range_matches(name: str, end: float, listing: Listing) -> bool | None:
-    """Whether a listing must, must not or may match an end of a range. `range.absent` judges absent values."""
+    """Whether a listing must, must not or may match a minimum or maximum. `range.absent` judges absent values."""
     value = number_of(listing, RANGE_FILTERS[name])
     if value is None:
         return None
@@ -51,7 +51,7 @@ async def word_of(target: Target, name: str, most: int = PAGE) -> str:
 
 
 async def end_of(target: Target, name: str) -> int:
-    """An end of a range that some listings match and others do not: the value of a listing.
+    """A minimum or maximum that some listings match and others do not: the value of a listing.
 
     Skips the check if the stock has none.
     """

@@ -32,7 +32,7 @@ class Signature:
 
 
 def _decoded(text: object) -> bytes | None:
-    """The bytes of base64url without padding; None if it is none."""
+    """Decodes base64url without padding. None if the text is not base64url."""
     if not isinstance(text, str) or not text:
         return None
     try:

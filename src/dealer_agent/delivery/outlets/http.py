@@ -140,6 +140,7 @@ async def _read_short_body(response: httpx.Response) -> None:
 
 
 def _check_status(response: httpx.Response) -> None:
+    """Raises NotDelivered unless the CRM accepted the request. Some statuses mean that no retry can help."""
     status = response.status_code
     if response.is_success:
         return
@@ -156,6 +157,7 @@ def _check_status(response: httpx.Response) -> None:
 
 
 def _retry_after(value: str | None) -> timedelta | None:
+    """The header Retry-After, which has seconds or a date, as a time to wait."""
     if value is None:
         return None
     if value.isascii() and value.isdigit():

@@ -81,6 +81,7 @@ class CustomerMailOutlet:
 
 
 def _visit_mail(delivery: DueDelivery, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
+    """The mail to the customer about a visit. Raises DeliveryDropped if it is no longer true or useful."""
     visit = next((visit for visit in view.visits if visit.appointment_id == delivery.event_id), None)
     if delivery.kind == "cancel":
         if visit is None or visit.status != CANCELLED or not visit.times:

@@ -79,7 +79,10 @@ def query_terms(text: str) -> list[Term]:
 
 
 def _name_words(text: str) -> set[str]:
-    """The words of a name, its letters and digits on their own, and joined neighbours: `F 150` gives f150, `CX5` 5."""
+    """The words of a name, joined neighbours, and letters and digits apart.
+
+    `F 150` also gives `f150`. `CX5` also gives `cx` and `5`.
+    """
     groups = ["".join(group) for group in word_groups(text)]
     found = set(words(text))
     found.update(run for group in groups for run in _RUNS.findall(group))

@@ -171,6 +171,7 @@ class Matcher:
         return Found(mask, None)
 
     def _wanted(self, filters: Filters) -> list[_Wanted]:
+        """The constraints of a request, each with the column that it is about."""
         values = (*astuple(filters), UNSET)
         # An empty list of texts and a flag that is false are no constraint.
         wanted: list[_Wanted] = [

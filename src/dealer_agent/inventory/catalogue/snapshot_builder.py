@@ -87,6 +87,7 @@ class _Collected(NamedTuple):
 
 
 def _collect(listings: Iterable[Listing], json: DocumentWriter) -> _Collected:
+    """Reads the listings once, in batches, and collects the values of each column."""
     found = _Collected(
         ids=[],
         vins=[],

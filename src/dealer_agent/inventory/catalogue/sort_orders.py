@@ -109,6 +109,7 @@ def _best_first(scores: NDArray[np.uint16]) -> NDArray[np.intp]:
 
 
 def _walk(mask: Mask, total: int, skip: int, end: int, order: Order | None) -> Rows:
+    """The rows of one page. It reads the mask in pieces, and stops when the page is full."""
     count = len(mask)
     step = max(_CHUNK, count * end // total * 5 // 4)
     found: list[Rows] = []

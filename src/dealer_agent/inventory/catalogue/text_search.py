@@ -75,6 +75,7 @@ class TextIndex:
         return total
 
     def _hits(self, term: Iterable[str]) -> Scores:
+        """The weight of each row's best hit for one term; 0 for no hit."""
         hits = np.zeros(self._count, np.uint16)
         spans = []
         for alternative in term:

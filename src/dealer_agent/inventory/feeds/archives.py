@@ -136,6 +136,7 @@ def _gunzipped(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _unzip(file: BinaryIO, out: BinaryIO, most: int) -> None:
+    """Unpacks the one file of a ZIP archive. A workbook, which is a ZIP archive too, becomes CSV."""
     _check_directory(file)
     with zipfile.ZipFile(file) as archive:
         _check_overlaps(archive.infolist())

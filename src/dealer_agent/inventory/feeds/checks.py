@@ -110,7 +110,7 @@ EVERY_CHECK = frozenset(CHECK_BY_ID)
 
 
 def check_names_are_known(settings: Any) -> Iterator[Problem]:
-    """The keys of `actions` are checks."""
+    """Problems of keys of `actions` that are not ids of checks."""
     match settings:
         case {"actions": dict() as actions}:
             for name in actions:

@@ -245,6 +245,7 @@ def check_feed(
 
 
 def _check_columns(check_run: CheckRun, feed: ParsedFeed, last: FeedShape | None) -> None:
+    """Finds columns whose values are not understood, and columns that the last feed had and this one lacks."""
     for member, use in feed.columns.items():
         check = "not_understood" if member in ESSENTIAL else "details_not_understood"
         words = {"member": member, "example": repr(use.example), "line": use.line}

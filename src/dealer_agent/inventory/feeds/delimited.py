@@ -186,6 +186,7 @@ def _check_quotes(rows: Iterator[DelimitedRow], delimiter: str, width: int) -> N
 
 
 def _is_runaway(cell: str, delimiter: str, width: int) -> bool:
+    """Whether a cell contains whole rows, so its quotation mark is not closed. Fewer than 5 columns prove nothing."""
     if width < 5 or cell.count("\n") <= _RUNAWAY_LINES or cell.count(delimiter) < width:
         return False
     inside = cell.split("\n")[1:-1]

@@ -113,6 +113,7 @@ def _stock(row: FileUnit) -> str:
 def _match(
     known: Iterable[KnownUnit], rows: Sequence[FileUnit], positions: Sequence[int], outside: Collection[str]
 ) -> dict[int, KnownUnit]:
+    """The known unit of each row: by VIN, else by stock number. A unit belongs to at most one row."""
     by_vin: dict[str, KnownUnit] = {}
     without_vin: dict[str, KnownUnit] = {}
     with_vin: dict[str, KnownUnit] = {}

@@ -113,6 +113,7 @@ def _numbered(items: list[Any]) -> list[Record]:
 
 
 def _from_lines(text: str) -> list[Record]:
+    """Records of a file with one JSON object a line. A line that cannot be read is a record with an error."""
     records: list[Record] = []
     for number, written in enumerate(text.split("\n"), 1):
         if not written.strip():
@@ -132,6 +133,7 @@ def _from_lines(text: str) -> list[Record]:
 
 
 def _from_html(text: str) -> list[Record]:
+    """Records in the JSON scripts of an HTML page, such as JSON-LD."""
     found: list[Any] = []
     counts = _Counts()
     for block in _scripts(text):
@@ -186,6 +188,7 @@ def _names_unit(item: object) -> bool:
 
 
 def _vehicles_in(node: Any, depth: int) -> list[Any]:
+    """The objects that name a unit, wherever they are in the document. Well-known list names are tried first."""
     if depth > DEEPEST:
         return []
     if isinstance(node, list):
@@ -230,6 +233,7 @@ def flattened(members: dict[str, Any], withheld: dict[str, None]) -> dict[str, l
 
 
 def _walk(path: str, node: Any, depth: int, withheld: dict[str, None]) -> Iterator[tuple[str, str]]:
+    """The path and text of each value in a record. Personal data is left out, and its paths go to `withheld`."""
     if path and path_is_withheld(path):
         if len(withheld) < MOST_REPORTED:
             withheld[path] = None

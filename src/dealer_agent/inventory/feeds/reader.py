@@ -108,6 +108,7 @@ class _Tally:
             self.on_progress(done, self.total)
 
     def _add(self, line: int, reading: ParsedRow) -> None:
+        """Counts one row, and keeps its unit in place of an earlier row with the same identifier."""
         self.rows += 1
         for text in reading.row_problems:
             self.warnings.add(RowProblem(line, reading.identifier, text))
@@ -180,15 +181,18 @@ class _Tally:
         return ColumnUse(columns, self.filled[member], found.row_problems.count, found.line, found.example)
 
     def _warnings(self) -> _RowProblems:
-        """All warnings, in the order of their lines. Many values of a member that are not understood are one line."""
+        """All warnings, in the order of their lines.
+
+        If more than `_MOST_MISREAD` values of a member are not understood, one warning sums them up.
+        """
         listed = list(self.warnings.first)
         count = self.warnings.count
         for member, found in self.misread.items():
             misread = found.row_problems.count
             if misread > _MOST_MISREAD:
-                of = f"{misread:,} of {self.filled[member]:,}"
+                share = f"{misread:,} of {self.filled[member]:,}"
                 listed.append(
-                    RowProblem(found.line, None, f"{member}: {of} not understood, such as {found.example!r}.")
+                    RowProblem(found.line, None, f"{member}: {share} not understood, such as {found.example!r}.")
                 )
                 count += 1
             else:
@@ -237,6 +241,7 @@ def _read_delimited(
     more: Mapping[str, str],
     on_progress: Progress | None,
 ) -> ParsedFeed:
+    """Reads the rows one by one. Also looks for signs that the end of the file is missing."""
     table = read_table(feed, encoding, head, layout_name, more)
     seen = survey(feed, encoding)
     tally = _Tally(units, on_progress, seen.lines + 1)

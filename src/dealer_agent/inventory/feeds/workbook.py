@@ -400,6 +400,7 @@ class _Sheet(_Part):
                 return value
 
     def _number_text(self, value: str) -> str:
+        """A number as text. Excel stores dates as days since 1900 or 1904: only the cell's style tells them apart."""
         if self._style not in self._dates:
             if value.isdecimal() and value.isascii():
                 return value
