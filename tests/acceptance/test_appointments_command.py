@@ -206,7 +206,7 @@ def test_a_cancelled_visit_frees_its_time_and_shows_as_cancelled(staff: Staff) -
     eventually("the lead is with the CRM", lambda: staff.leads(staff.drive["lead_id"]))
     said = staff.command("cancel", appointment_id)
     assert f"Visit {appointment_id} is cancelled: " in said
-    assert f"The customer gets a mail about {appointment_id}." in said
+    assert f"The customer gets a mail about visit {appointment_id}." in said
     assert str(events(staff.get(path).content)[appointment_id]["status"]) == "CANCELLED"
     assert appointment_id not in staff.command("list")
     assert "cancelled" in next(line for line in staff.command("list", "--all").splitlines() if appointment_id in line)
@@ -266,7 +266,7 @@ def test_a_visit_that_was_only_requested_is_confirmed_and_moved_and_everybody_he
     said = staff.command("confirm", asked_id, "--at", f"{DAY} 15:00")
     visit_id = said.split()[1]
     assert f"{DAY:%a %Y-%m-%d} 15:00 C" in said
-    for words in (f"It replaces visit {asked_id}.", f"The customer gets a mail about {visit_id}."):
+    for words in (f"It replaces visit {asked_id}.", f"The customer gets a mail about visit {visit_id}."):
         assert words in said
     moved = msgspec.json.decode(staff.command("move", visit_id, "--at", f"{DAY}T16:00", "--json"))
     assert (moved["replaces"], moved["status"], moved["mailed"]) == (visit_id, "confirmed", [moved["id"]])

@@ -385,7 +385,7 @@ def test_what_a_person_sends_while_the_question_is_read_is_erased_too(sample_dea
         assert email not in sample_dealer.said("leads", "show", lead_id)
 
 
-def test_erasing_twice_is_no_failure_and_nobody_is_one(sample_dealer: SampleDealer) -> None:
+def test_erasing_twice_succeeds_and_erasing_an_unknown_person_fails(sample_dealer: SampleDealer) -> None:
     lead_id, email = sample_dealer.take()
     sample_dealer.said("leads", "erase", lead_id, "--yes")
     assert "was erased before" in sample_dealer.said("leads", "erase", lead_id, "--yes")

@@ -139,7 +139,7 @@ OBSTACLES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("obstacle", OBSTACLES.values(), ids=OBSTACLES.keys())
-def test_what_stands_in_the_files_place_and_is_none_is_not_taken_for_no_key(
+def test_a_folder_or_a_broken_link_named_like_the_key_file_is_an_error_and_no_absent_key(
     tmp_path: Path, obstacle: Callable[[Path], object]
 ) -> None:
     obstacle(tmp_path / "dealer-agent.keys")

@@ -163,9 +163,9 @@ def test_a_request_sent_twice_may_have_arrived_even_if_the_second_connection_fai
 @pytest.mark.parametrize(
     ("what", "problem"),
     [
-        ("refuse", "cut the connection before it answered"),
-        ("cut", "cut the connection before it answered"),
-        ("die", "cut the connection before it answered"),
+        ("refuse", "the receiver closed the connection before it answered"),
+        ("cut", "the receiver closed the connection before it answered"),
+        ("die", "the receiver closed the connection before it answered"),
         ("4xx", "answered 422"),
         ("5xx", "answered 500"),
     ],

@@ -133,7 +133,7 @@ def test_extra_members_of_any_type_are_shown(value: Any, told: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "value", "told"), [("x", "", []), ("x", None, []), ("", "y", ["Other: y"])])
-def test_what_says_nothing_is_left_out(name: str, value: Any, told: list[str]) -> None:
+def test_a_fact_without_value_is_left_out_and_one_without_name_is_other(name: str, value: Any, told: list[str]) -> None:
     assert described_facts(TradeIn(), {name: value}) == told
 
 

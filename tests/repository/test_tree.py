@@ -79,6 +79,7 @@ OPTIONS = re.compile(r"--(extra-)?index-url|--find-links|://|^\s*-[if]\s", re.MU
 
 
 def test_no_file_names_a_package_registry(tree: list[Path]) -> None:
+    """Each machine installs from the registry in its own configuration, such as that of a company."""
     assert [str(path) for path in tree if REGISTRY.search(read(path))] == []
 
 

@@ -248,7 +248,7 @@ def test_a_lead_may_have_its_type_after_everything_else(
     assert status() == 429
 
 
-def test_the_number_of_large_bodies_of_unknown_type_is_limited() -> None:
+def test_only_a_few_large_bodies_may_arrive_before_their_skill_is_known() -> None:
     memory = RequestMemory(MEBIBYTE, MEBIBYTE)
     with ExitStack() as stack:
         for _ in range(request_memory.MOST_UNKNOWN):

@@ -32,7 +32,7 @@ async def find_cards(wire: Wire, url: str) -> list[Card]:
     exchange = await wire.request("GET", root + CARD_PATH, headers=CARD_HEADERS)
     if not _is_card(exchange.json):
         others = await _listed(wire, root)
-        advice = f"The AI Catalog lists others, for example {others[0]}" if others else "Give that of a dealer agent"
+        advice = f"The AI Catalog lists others, for example {others[0]}" if others else "Give the URL of a dealer agent"
         raise NotChecked(f"There is no agent card at {root + CARD_PATH} (HTTP {exchange.status}). {advice}.")
     found = [Card(root + CARD_PATH, exchange.json, exchange)]
     for each in await _listed(wire, root):

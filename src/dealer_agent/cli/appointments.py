@@ -285,6 +285,6 @@ def _show_notices(visits: Iterable[VisitRecord], mailed: Collection[str], *, not
     out.print("The service sends the lead again to every receiver that has it.")
     for visit in visits:
         if visit.appointment_id in mailed:
-            out.print(f"The customer gets a mail about {visit.appointment_id}.")
+            out.print(f"The customer gets a mail about visit {visit.appointment_id}.")
         else:
-            out.print(f"The customer gets no mail about {visit.appointment_id}: you must notify the customer.")
+            out.print(f"The customer gets no mail about visit {visit.appointment_id}: you must notify the customer.")

@@ -333,7 +333,7 @@ def host_remove(
         removed = remove_host(tx, host)
     if not removed:
         fail(f"The dealer {dealer_id} has no host {plain(host)}: see dealer-agent dealers host list")
-    out.print(f"The host is removed. The cards of {dealer_id} name {_address(opened, dealer_id)}/")
+    out.print(f"The host is removed. The agent cards of {dealer_id} now give {_address(opened, dealer_id)}/")
 
 
 @contextmanager

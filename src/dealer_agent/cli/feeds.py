@@ -101,7 +101,7 @@ def run(
 
     key = JobKey(dealer.profile.id, FEED, name)
     if not asyncio.run(run_job(dealer.store, feed_kind(collect), key)):
-        fail(f"Another process works on the feed {name} now; its result will be in dealer-agent feeds files")
+        fail(f"Another process works on the feed {name} now. To see its result, type: dealer-agent feeds files")
     (done,) = collected
     for file in done.files:
         out.print(f"{plain(file.name)}: {file.state}{f'. {plain(file.problem)}' if file.problem else ''}")

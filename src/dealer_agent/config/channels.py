@@ -77,7 +77,7 @@ def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
             '("none" is for localhost, 127.0.0.0/8 and ::1)'
         )
         yield Problem(("mail", "security"), message)
-    yield from _of_time(settings, mail.timeout_seconds, ("mail", "timeout_seconds"))
+    yield from _timeout_problems(settings, mail.timeout_seconds, ("mail", "timeout_seconds"))
 
 
 def _of_http(settings: Settings, channel: HttpChannel, here: Path, env: Mapping[str, str]) -> Iterator[Problem]:
@@ -92,10 +92,11 @@ def _of_http(settings: Settings, channel: HttpChannel, here: Path, env: Mapping[
     parts = urlsplit(channel.url)
     if parts.scheme == "http" and not _is_private(parts.hostname or ""):
         yield Problem((*here, "url"), "would send customers' data in the clear; write https://")
-    yield from _of_time(settings, channel.timeout_seconds, (*here, "timeout_seconds"))
+    yield from _timeout_problems(settings, channel.timeout_seconds, (*here, "timeout_seconds"))
 
 
-def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Problem]:
+def _timeout_problems(settings: Settings, seconds: int, path: Path) -> Iterator[Problem]:
+    """A timeout must end before the lease of the delivery."""
     lease = settings.delivery.lease_seconds
     if lease < seconds + LEAST_LEASE_MARGIN_SECONDS:
         message = f"{seconds} is too long for lease_seconds, {lease}, of [delivery]: another worker would send it too"

@@ -144,7 +144,8 @@ class SftpServer:
             raise FeedSourceError(checked.problem()) from None
         except asyncssh.KeyExchangeFailed:
             raise FeedSourceError(
-                "the server has no host key of the kind of host_key, or only old encryption: ask its owner for the key"
+                "the server has no host key of the type in host_key, or offers only outdated encryption: ask its owner "
+                "for the current host key"
             ) from None
         except asyncssh.PermissionDenied:
             raise FeedSourceError("the server refuses the login: check user, and password_env or key_file") from None

@@ -106,7 +106,7 @@ class VisitChanges:
 
     def confirm(self, appointment_id: str, time: ChosenTime | None, *, forced: bool = False) -> VisitChange:
         """Books a visit that has no time yet. With `time` None, at the one time that the customer asked for."""
-        visit, lead, request = self._open_visit(appointment_id, "confirm")
+        visit, lead, request = self._visit_for(appointment_id, "confirm")
         if time is None:
             if request.appointment_at is UNSET:
                 raise ChangeRefused(
@@ -118,7 +118,7 @@ class VisitChanges:
 
     def move(self, appointment_id: str, time: ChosenTime) -> VisitChange:
         """Gives a confirmed visit that has not begun another time. It keeps its length unless `time` has one."""
-        visit, lead, request = self._open_visit(appointment_id, "move")
+        visit, lead, request = self._visit_for(appointment_id, "move")
         slot = visit.slot
         assert slot is not None, "a visit that is ahead has a time"
         rooftop, before = self._rooftop(visit.rooftop), slot.end - slot.start
@@ -250,10 +250,11 @@ class VisitChanges:
         minutes = request.duration_minutes
         return USUAL_LENGTH if minutes is UNSET else timedelta(minutes=min(minutes, MOST_MINUTES))
 
-    def _open_visit(self, appointment_id: str, action: VisitAction) -> tuple[VisitRecord, StoredLead, Appointment]:
+    def _visit_for(self, appointment_id: str, action: VisitAction) -> tuple[VisitRecord, StoredLead, Appointment]:
+        """The visit, its lead and what was asked for, if the action is possible now. Raises ChangeRefused."""
         visit = self._changeable(appointment_id, action)
         lead, request = self._lead(visit.lead_id), visit.read_request()
-        assert request is not None, "it is erased only with its customer"
+        assert request is not None, "only an erased customer has none, and `_lead` refuses those"
         return visit, lead, request
 
     def _changeable(self, appointment_id: str, action: VisitAction) -> VisitRecord:

@@ -59,7 +59,8 @@ class SendMessage(Struct, frozen=True):
     tenant: Any = UNSET
 
 
-def _checker(*, lenient: bool) -> Checker:
+def _envelope_checker(*, lenient: bool) -> Checker:
+    """Checks an envelope without its payload. With `lenient`, `configuration` may be absent."""
     schema = envelope_schema(SendMessage)
     # `payload_problems` checks the payload.
     schema["$defs"]["Part"]["properties"]["data"] = {"type": "object"}
@@ -70,7 +71,7 @@ def _checker(*, lenient: bool) -> Checker:
     return Checker(schema, names=False)
 
 
-_strict, _lenient = _checker(lenient=False), _checker(lenient=True)
+_strict, _lenient = _envelope_checker(lenient=False), _envelope_checker(lenient=True)
 
 
 def data_part(body: Any) -> tuple[int, dict[str, Any] | None]:

@@ -169,7 +169,7 @@ def count_body(incoming: IncomingRequest) -> None:
 
 
 def check_size(incoming: IncomingRequest) -> None:
-    """Refuses a body above the limit of its skill: a lead may have a larger body than other requests (413)."""
+    """Notes whether the body is a lead, and refuses any other body above the limit of reading skills (413)."""
     settings, body = incoming.service.settings.service, incoming.body
     is_large = len(body) > settings.body_limit_bytes
     incoming.is_lead = (is_large or LEAD in body) and incoming.binding.names_a_lead(body)

@@ -124,7 +124,7 @@ class StoredMetrics:
 
 
 def channel_kinds(profile: Profile) -> dict[Receiver, str]:
-    """The kind of each channel, by the name of its section in `dealer.toml`; `notify` for staff, and `customer`."""
+    """The kind of each receiver, as metrics label it: `smtp`, `http` or `directory`, `notify` for staff, `customer`."""
     kinds: dict[Receiver, str] = {}
     for rooftop in profile.rooftops:
         deliver = rooftop.deliver

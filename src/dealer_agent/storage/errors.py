@@ -10,7 +10,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
         SchemaOutdated, SchemaTooNew
         KeyMissing, WrongKey, KeysChanged
         AlreadyStored, FeedRefused, LeaseLost, ClockDoubtful
-        TokenRevoked, DealerUnknown, DealerExists, SettingsConflict, HostTaken
+        TokenRevoked, DealerUnknown, DealerExists, SettingsConflict, HostTaken, NotIsolated
 """
 
 # ruff: noqa: N818 - the names say what happened, as in httpx

@@ -63,9 +63,10 @@ def withdraw(
     """Records that a customer withdrew consent for these channels, and notifies receivers as the profile says.
 
     It applies to this lead, to later leads with an earlier consent, and to other leads that allow one of the channels:
-    the newest MOST_OTHER_LEADS with each contact point of this lead that begins with one of `known_by`. The receivers
-    of a lead are notified if it allowed one of the channels. `by` is the person who records the withdrawal. Returns
-    the ids of the leads, `lead_id` first. Raises StorageError if there is no such lead.
+    the newest MOST_OTHER_LEADS with each of the person's contact points. `known_by` are the kinds of contact points by
+    which they are found: e-mail addresses only, for a link in a mail. The receivers of a lead are notified if it
+    allowed one of the channels. `by` is the person who records the withdrawal. Returns the ids of the leads, `lead_id`
+    first. Raises StorageError if there is no such lead.
     """
     newest = newest_leads_of(tx, contact_points_of(tx, lead_id, known_by), MOST_OTHER_LEADS)
     # A consent that has expired counts: receivers may not know that.

@@ -1,4 +1,7 @@
-"""The machines that serve a dealer, or an installation (ALL_DEALERS): each records itself while it runs."""
+"""The machines (replicas) that serve a dealer, or an installation (ALL_DEALERS).
+
+Each records its version and a hash of its settings while it runs. `doctor` compares them.
+"""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy import bindparam, delete, insert, select
-from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
 from dealer_agent.inventory.feeds.checks import FeedFinding, refusals
 from dealer_agent.inventory.feeds.counts import FeedShape
@@ -26,8 +26,16 @@ from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import DatabaseBusy, FeedRefused
 from dealer_agent.storage.keys import check_owner, claim_dealer
-from dealer_agent.storage.schema import feed_shapes, imports, of_dealer, revisions, unit_changes, unit_documents, units
-from dealer_agent.storage.schema import upsert as upsert_row
+from dealer_agent.storage.schema import (
+    feed_shapes,
+    imports,
+    of_dealer,
+    revisions,
+    unit_changes,
+    unit_documents,
+    units,
+    upsert,
+)
 from dealer_agent.storage.stock import applied_changes, current_units, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -142,13 +150,13 @@ READ_LAST_SHAPE = select(feed_shapes.c.shape).where(
     of_dealer(feed_shapes), feed_shapes.c.rooftops == bindparam("of_rooftops")
 )
 
-KEEP_SHAPE = upsert_row(feed_shapes, "UPDATE SET shape = excluded.shape")
+KEEP_SHAPE = upsert(feed_shapes, "UPDATE SET shape = excluded.shape")
 
 ADD_CHANGE = insert(unit_changes)
 
 # Imports of one dealer run one after the other. The upsert locks the row also against tokens.
 NEXT_REVISION = (
-    upsert(revisions)
+    insert_or_update(revisions)
     .values(stock_counter=1, token_counter=0)
     .on_conflict_do_update(index_elements=revisions.primary_key, set_={"stock_counter": revisions.c.stock_counter + 1})
     .returning(revisions.c.stock_counter)
@@ -162,7 +170,7 @@ LIST_CHANGES = select(unit_changes.c.vehicle_id).where(of_dealer(unit_changes))
 LIST_ABANDONED_CHANGES = LIST_CHANGES.where(unit_changes.c.revision > bindparam("revision"))
 
 _unit_columns = [column.name for column in units.c]
-_add_units = upsert(units).from_select(
+_add_units = insert_or_update(units).from_select(
     _unit_columns, select(*(unit_changes.c[name] for name in _unit_columns)).where(*_some_changes)
 )
 MOVE_UNITS = _add_units.on_conflict_do_update(
@@ -170,7 +178,7 @@ MOVE_UNITS = _add_units.on_conflict_do_update(
     set_={column.name: _add_units.excluded[column.name] for column in units.c if not column.primary_key},
 )
 
-_add_documents = upsert(unit_documents).from_select(
+_add_documents = insert_or_update(unit_documents).from_select(
     ["dealer_id", "vehicle_id", "unit"],
     select(unit_changes.c.dealer_id, unit_changes.c.vehicle_id, unit_changes.c.unit).where(
         *_some_changes, unit_changes.c.unit.is_not(None)
@@ -244,6 +252,7 @@ def _make_current(
 ) -> None:
     """Makes the revision of an import the current one, and adds the import to the history.
 
+    It keeps the shape of the file, its columns, because checks compare the next file with it.
     `of_file` are the columns of the history that describe the file. Raises DatabaseBusy.
     """
     if tx.execute(NEXT_REVISION).scalar_one() != outcome.revision:

@@ -89,7 +89,7 @@ def test_only_a_driveline_of_2wd_finds_either_axle() -> None:
 
 
 @pytest.mark.parametrize("length", [120, 121, 5_000])
-def test_a_text_longer_than_any_word_is_only_folded(length: int) -> None:
+def test_a_text_of_more_than_120_characters_is_never_a_canonical_word(length: int) -> None:
     text = "Gasoline " + "x" * (length - 9)
     assert value_key("trim", text) == "gasoline" + "x" * (length - 9)
     assert known("fuel", text) == ("gas" if length <= 120 else None)

@@ -131,8 +131,9 @@ def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
 
 
 def _proposed_times(found: tuple[Lead, str]) -> bool | str:
-    proposed = found[0].get("proposed_times")
-    if found[0].get("status") != "proposed":
+    appointment, _ = found
+    proposed = appointment.get("proposed_times")
+    if appointment.get("status") != "proposed":
         return not proposed or "`proposed_times` are there, and the status is not proposed."
     return (isinstance(proposed, list) and bool(proposed)) or "The status is proposed, and no time is proposed."
 

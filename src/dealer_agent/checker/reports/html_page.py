@@ -64,7 +64,7 @@ def _expectations(result: Result, failures: list[Verdict]) -> list[str]:
 
 
 def _shown(group: Group) -> list[Verdict]:
-    """The verdicts whose exchanges the page shows: failures with different sentences first."""
+    """The verdicts whose exchanges the page shows: one for each sentence and beginning of a response."""
     found: dict[tuple[str, bytes], Verdict] = {}
     for verdict in group.verdicts:
         if verdict.outcome in ("fail", "could not check") and verdict.exchange is not None:

@@ -29,6 +29,8 @@ LONGEST_LENGTH = 4
 BODY_SECONDS = 1.0
 """The timeout for the body of a response, whose content is ignored."""
 
+CLOSED = "the receiver closed the connection before it answered"
+
 _GATEWAY_STATUSES = frozenset({502, 504})
 """A gateway got no valid response from the receiver, which may have accepted the lead."""
 
@@ -78,7 +80,7 @@ class HttpOutlet:
                 sent_before = True
         except DatabaseFailure:
             if sent_before:
-                raise NotDelivered("cut the connection before it answered", may_have_arrived=True) from None
+                raise NotDelivered(CLOSED, may_have_arrived=True) from None
             raise
         except TimeoutError:
             raise NotDelivered(f"no response within {self.timeout_seconds:g} s", may_have_arrived=True) from None
@@ -182,7 +184,7 @@ def _problem(error: httpx.TransportError) -> str:
         case httpx.ConnectError():
             return f"the server {CANNOT_BE_REACHED}"
         case httpx.RemoteProtocolError() | httpx.ReadError():
-            return "cut the connection before it answered"
+            return CLOSED
         case _:
             return f"the connection failed ({type(error).__name__})"
 

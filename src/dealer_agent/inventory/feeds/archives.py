@@ -129,7 +129,9 @@ def _gunzipped(file: BinaryIO) -> Iterator[bytes]:
                 if packed:
                     members += 1
                     if members > MOST_MEMBERS:
-                        raise FeedError(f"The gzip file has more than {MOST_MEMBERS:,} members. Pack it again in one.")
+                        raise FeedError(
+                            f"The gzip file has more than {MOST_MEMBERS:,} parts. Compress the feed again as one part."
+                        )
                     unpacker = zlib.decompressobj(wbits=31)
     if not unpacker.eof:
         raise EOFError

@@ -145,7 +145,7 @@ def read_table(
 ) -> DelimitedTable:
     """The delimiter, the layout and the rows of a file. `head` is the start of its text.
 
-    `columns` are those of `layouts.with_columns`.
+    `columns` are the dealer's own columns: the name in the file, and the member that it gives.
 
     The whole file is checked for a quotation mark that is not closed, before any row is imported. That takes a second
     for 50 MiB. Raises FeedError for such a mark, and if no column identifies a unit.

@@ -253,7 +253,10 @@ DESCRIBE = _steps(
 
 
 def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None) -> ParsedRow:
-    """The unit of a row's cells. `ready` are members that need no parsing: fees, other_attributes, extras."""
+    """The unit of a row's cells. `ready` are members that need no parsing: fees, other_attributes, extras.
+
+    A row without VIN and stock number is refused. The row of a sold unit has an identifier, and no unit.
+    """
     row = _RowParser(cells, layout)
     row.read(IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
@@ -261,10 +264,10 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
         identifier=identifier, row_problems=row.row_problems, filled=tuple(row.cells), misread=row.misread
     )
     if identifier is None:
-        said = row.text("vin", 40)
+        vin_text = row.text("vin", 40)
         reading.refused = (
-            f"The VIN {said!r} is not a VIN, and there is no stock number."
-            if said
+            f"The VIN {vin_text!r} is not a VIN, and there is no stock number."
+            if vin_text
             else "There is neither a VIN nor a stock number."
         )
         return reading
