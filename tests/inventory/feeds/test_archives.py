@@ -118,7 +118,7 @@ REFUSED = {
     "entries that overlap": (overlapping(), "damaged"),
     "a size that is too small": (with_declared_size(100), "damaged"),
     "a size that is too large": (with_declared_size((1 << 32) - 2), "more than"),
-    "many members": (gzip.compress(b"") * (MOST_MEMBERS + 1), f"{MOST_MEMBERS:,} members"),
+    "many members": (gzip.compress(b"") * (MOST_MEMBERS + 1), f"{MOST_MEMBERS:,} parts"),
     "many entries": (with_declared_entries(MOST_ENTRIES + 1), "more than 1,000 files"),
     "cut zip": (zipped(("a.csv", CSV))[:-30], "damaged"),
     "cut gzip": (gzip.compress(CSV)[:-12], "damaged"),
