@@ -148,7 +148,7 @@ REMOVE_OTHERS = delete(jobs).where(
 
 
 def add_jobs(tx: Transaction, kind: str, subjects: Iterable[str] = ("",)) -> None:
-    """Adds jobs that are due now. One that is there already begins anew: whoever works on it loses its lease."""
+    """Adds jobs that are due now. One that is there begins anew: the process that works on it loses its lease."""
     _put(tx, ADD_JOB, [(kind, subject) for subject in subjects])
 
 
