@@ -16,20 +16,20 @@ from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at, read, read_at
 from tests.storage.samples import NO_NOTICES
 
-from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import lead_view
 from dealer_agent.leads.mails import staff_mail
 from dealer_agent.leads.received_lead import contact_points
+from dealer_agent.leads.records import MOST_ADDITIONS
 from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.storage.consents import allowed_channels
-from dealer_agent.storage.erasure import erase_lead
-from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.leads import find_leads_of, get_lead
-from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.deliveries.notices import withdraw
+from dealer_agent.storage.leads.lead_record import lead_details
+from dealer_agent.storage.leads.stored_leads import find_leads_of, get_lead
+from dealer_agent.storage.privacy.consents import allowed_channels
+from dealer_agent.storage.privacy.erasure import erase_lead
 
 OpenIntake = Callable[..., IntakeSetup]
 SOON, LATER = NOW + timedelta(minutes=5), NOW + timedelta(minutes=6)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 from sqlalchemy import (
@@ -29,10 +29,10 @@ from tests.storage.samples import CIPHER, DEALER, KEYRING, import_rows, row, sto
 
 import dealer_agent.storage
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage.event_chain import Chain
-from dealer_agent.storage.outbox import list_deliveries, retry_deliveries
-from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.reencryption import reencrypt
+from dealer_agent.storage.deliveries.outbox import list_deliveries, retry_deliveries
+from dealer_agent.storage.leads.prepared_statements import Prepared
+from dealer_agent.storage.privacy.event_chain import Chain
+from dealer_agent.storage.privacy.reencryption import reencrypt
 from dealer_agent.storage.store import Store
 
 Statement = Select[Any] | CompoundSelect[Any] | Insert | Update | Delete | TextClause
@@ -42,13 +42,14 @@ Statement = Select[Any] | CompoundSelect[Any] | Insert | Update | Delete | TextC
 def statements_of_modules() -> dict[str, Statement]:
     """The statements of all modules by their names. A part of other statements has a private name."""
     found: dict[str, Statement] = {}
-    for module in iter_modules(dealer_agent.storage.__path__):
-        if module.name in ("migrations", "database_roles", "isolation", "migrate"):
+    for module in walk_packages(dealer_agent.storage.__path__, "dealer_agent.storage."):
+        _, _, subject = module.name.rpartition(".")
+        if ".migrations" in module.name or subject in ("database_roles", "isolation", "migrate"):
             continue  # They use no table of a dealer.
-        for name, value in vars(import_module(f"dealer_agent.storage.{module.name}")).items():
+        for name, value in vars(import_module(module.name)).items():
             for number, statement in enumerate([] if name.startswith("_") else _statements_in(value)):
                 if not any(statement is other for other in found.values()):
-                    found[f"{module.name}.{name}{number or ''}"] = statement
+                    found[f"{subject}.{name}{number or ''}"] = statement
     return found
 
 

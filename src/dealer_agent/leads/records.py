@@ -152,6 +152,11 @@ class RequestedVisit(Struct):
     reply: AppointmentReply
 
 
+MOST_ADDITIONS = 50
+"""The most additions and the most consent events of a lead. The same sender's next request is a new lead. Each addition
+reads all earlier ones."""
+
+
 class Addition(Struct, omit_defaults=True):
     """The JSON document of an addition. The trade-in is as received."""
 
