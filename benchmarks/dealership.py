@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from benchmarks.stock_maker import stock
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.demo import demo_dealer_toml
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 

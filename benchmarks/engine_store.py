@@ -11,7 +11,7 @@ from benchmarks.stock_maker import POLICY, ROOFTOPS, listed, units
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.listing import listing_digest
 from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.stock_import import ImportRow, Scope, apply_import
+from dealer_agent.storage.stock.stock_import import ImportRow, Scope, apply_import
 from dealer_agent.storage.store import Store
 
 DATABASE = "stock.db"

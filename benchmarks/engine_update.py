@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from benchmarks.engine_store import bring_in, rows
 from benchmarks.engines.catalogue_engine import CatalogueEngine
 from benchmarks.questions import mixed
-from dealer_agent.storage.stock_import import ImportRow
+from dealer_agent.storage.stock.stock_import import ImportRow
 
 CHANGED = 1_000
 _QUIET_SECONDS = 10.0

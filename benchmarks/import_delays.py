@@ -24,7 +24,7 @@ from ulid import ULID
 
 from benchmarks.imports import make_dealer, write_feed
 from dealer_agent.config import load_settings
-from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
 
 ROWS = 100_000

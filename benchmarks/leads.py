@@ -28,8 +28,8 @@ from benchmarks.wire import write_stock
 from benchmarks.wrk import Load, measure, median_load, write_requests
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.storage.leads import list_leads
-from dealer_agent.storage.outbox import enqueue
+from dealer_agent.storage.deliveries.outbox import enqueue
+from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

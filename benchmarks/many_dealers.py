@@ -23,8 +23,8 @@ from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.listing import listing_digest, vehicle_id_for
 from dealer_agent.server.opening import note_first_time
 from dealer_agent.storage.columns import microseconds
-from dealer_agent.storage.dealer_keys import create_keys
-from dealer_agent.storage.stock_import import ImportRow, _file_unit
+from dealer_agent.storage.privacy.dealer_keys import create_keys
+from dealer_agent.storage.stock.stock_import import ImportRow, _file_unit
 from dealer_agent.storage.store import Store
 
 USUAL = 290

@@ -49,7 +49,7 @@ from benchmarks.steady import Steady, send_steadily
 from benchmarks.stock_maker import stock
 from benchmarks.wrk import Load, measure, median_load, write_requests
 from dealer_agent.config.installation import load_installation
-from dealer_agent.storage.dealer_registry import add_dealer, change_settings, set_state
+from dealer_agent.storage.installation.dealer_registry import add_dealer, change_settings, set_state
 from dealer_agent.storage.store import Store
 
 WORKERS = 2

@@ -11,10 +11,10 @@ import msgspec
 
 from benchmarks.dealership import feed_units
 from benchmarks.many_dealers import COLD, dealer_document
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config.installation import load_installation
-from dealer_agent.inventory.feeds.checks import EVERY_CHECK
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.checks import EVERY_CHECK
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.storage.store import Store
 
 

@@ -9,7 +9,7 @@ from scripts.reference.markdown import code, page, table
 from tests.protocol.publishing import documents
 
 from dealer_agent.apidocs.examples import STATUSES
-from dealer_agent.inventory.feeds.layouts import CANONICAL
+from dealer_agent.feeds.files.layouts import CANONICAL
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.requests import filter_members
 from dealer_agent.protocol.skill import SKILLS, Skill

@@ -15,12 +15,18 @@ from dealer_agent.config.settings import LONGEST_LEASE_SECONDS, Settings
 from dealer_agent.encryption import Cipher
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage.dealer_registry import RegisteredDealer, all_dealers, all_hosts, find_dealer, list_hosts
-from dealer_agent.storage.dealer_registry import read_settings as read_document
+from dealer_agent.storage.deliveries.outbox import dealers_with_due
 from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.installation.dealer_registry import (
+    RegisteredDealer,
+    all_dealers,
+    all_hosts,
+    find_dealer,
+    list_hosts,
+)
+from dealer_agent.storage.installation.dealer_registry import read_settings as read_document
+from dealer_agent.storage.installation.registration import removed_dealers, was_removed
 from dealer_agent.storage.isolation import ALL_DEALERS
-from dealer_agent.storage.outbox import dealers_with_due
-from dealer_agent.storage.registration import removed_dealers, was_removed
 from dealer_agent.storage.store import LISTENING_CONNECTIONS, Store
 
 LONGEST_LEASE = timedelta(seconds=LONGEST_LEASE_SECONDS)

@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.storage.current import make_current
 
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.storage.store import Store
 
 HONDA_VIN, FORD_VIN, TESLA_VIN = "1HGCY2F57RA000001", "1FTFW1E50PFA00002", "5YJ3E1EA8PF000003"

@@ -14,7 +14,7 @@ from tests.skills.sample_dealers import a_lead
 from tests.skills.visiting import listing
 
 from dealer_agent.config import Settings, load_settings
-from dealer_agent.feed_collection.collection import feed_rows
+from dealer_agent.feeds.collection.collection import feed_rows
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.received_lead import PreparedLead
@@ -22,9 +22,9 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.alerts import AlertState, NewMessage, add_message, store_alert
 from dealer_agent.storage.database_url import database_url
-from dealer_agent.storage.feeds import add_file, finish_file, put_feeds, read_feed
 from dealer_agent.storage.jobs import claim_job
 from dealer_agent.storage.schema import outbox
+from dealer_agent.storage.stock.feeds import add_file, finish_file, put_feeds, read_feed
 from dealer_agent.storage.store import Store
 
 NORTH, SOUTH = "Acceptance Motors North", "Acceptance Motors South"

@@ -11,7 +11,7 @@ from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
 from dealer_agent.encryption import Keyring, render
-from dealer_agent.storage.reencryption import keys_in_use
+from dealer_agent.storage.privacy.reencryption import keys_in_use
 from dealer_agent.storage.store import Store
 
 LEADS = 12

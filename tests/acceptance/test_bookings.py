@@ -22,9 +22,9 @@ from tests.storage.calls import read
 from tests.storage.databases import fresh_schema
 
 from dealer_agent.config import load_settings
-from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.leads.stored_leads import get_lead
+from dealer_agent.storage.leads.visits import list_booked, visits_of
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.visits import list_booked, visits_of
 
 ROUNDS = 20 if SOAK else 1
 BUYERS = 64

@@ -23,8 +23,8 @@ from tests.soak import sqlite_first
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import KeyFile
 from dealer_agent.encryption import Keyring, new_key, render
-from dealer_agent.server import key_rotation
-from dealer_agent.storage.reencryption import reencrypt
+from dealer_agent.privacy import key_rotation
+from dealer_agent.storage.privacy.reencryption import reencrypt
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("keys")
@@ -109,7 +109,7 @@ STOPPED = """
 import os, signal, sys
 from dealer_agent.cli import main
 from dealer_agent.config import keys as files
-from dealer_agent.server import key_rotation as keys
+from dealer_agent.privacy import key_rotation as keys
 
 keys.VALUES_PER_TRANSACTION, keys.RELOAD_SECONDS = 1, 0.0
 times, name = int(sys.argv.pop(1)), sys.argv.pop(1)

@@ -13,9 +13,9 @@ from dealer_agent.config import load_settings
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
-from dealer_agent.storage import outbox
-from dealer_agent.storage.leads import record_lead
-from dealer_agent.storage.outbox import Receiver
+from dealer_agent.storage.deliveries import outbox
+from dealer_agent.storage.deliveries.outbox import Receiver
+from dealer_agent.storage.leads.stored_leads import record_lead
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

@@ -14,7 +14,7 @@ from tests.installation.platform import INSTALLATION_TOML, LOCAL, add, make_inst
 from tests.storage.calls import read, write
 from tests.storage.service_role import prepared_schema
 
-from dealer_agent.storage.outbox import list_deliveries, retry_deliveries
+from dealer_agent.storage.deliveries.outbox import list_deliveries, retry_deliveries
 from dealer_agent.storage.store import Store
 
 DEALERS = ("north-motors", "south-motors", "west-motors")

@@ -36,8 +36,8 @@ from tests.storage.calls import read
 from tests.storage.databases import PostgreSQL, fresh_schema, own_postgresql
 
 from dealer_agent.config import load_settings
-from dealer_agent.storage.leads import list_leads
-from dealer_agent.storage.outbox import list_deliveries
+from dealer_agent.storage.deliveries.outbox import list_deliveries
+from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 
 KILLS = 200 if SOAK else 0

@@ -23,7 +23,7 @@ from tests.soak import soak_count
 from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
-from dealer_agent.storage.leads import get_lead, list_leads
+from dealer_agent.storage.leads.stored_leads import get_lead, list_leads
 from dealer_agent.storage.store import Store
 
 KILLS = soak_count("SOAK_KILLS", 1)

@@ -20,7 +20,7 @@ from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
 from dealer_agent.storage.database_url import database_url as parsed_url
-from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 
 ONE_SECOND = "\n[service]\nrequest_timeout_seconds = 1\n"

@@ -32,7 +32,7 @@ from tests.acceptance.searching import EMAIL, MARK, PHONE, personal, readable, r
 from tests.delivery.receivers import NOBODY
 from tests.storage.databases import fresh_schema
 
-from dealer_agent.server import key_rotation
+from dealer_agent.privacy import key_rotation
 
 pytestmark = pytest.mark.requirement("sealed-at-rest", "personal-data-not-echoed")
 

@@ -22,9 +22,9 @@ from tests.storage.service_role import prepare
 
 from dealer_agent.storage.database_roles import Roles
 from dealer_agent.storage.errors import DatabaseFailure, DatabaseUnreachable
-from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.migrate import wait_for_server
-from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("failover of PostgreSQL")

@@ -40,7 +40,7 @@ from typer.testing import CliRunner
 from dealer_agent.cli import app
 from dealer_agent.config import load_settings
 from dealer_agent.jobs.loop import LOOK_SECONDS
-from dealer_agent.storage.leads import record_lead
+from dealer_agent.storage.leads.stored_leads import record_lead
 from dealer_agent.storage.store import Store
 
 USER = pwd.getpwuid(os.getuid()).pw_name

@@ -20,7 +20,7 @@ from tests.installation.marked_dealers import DEALER, MarkedDealer
 from tests.storage.service_role import admin_of, prepared_schema
 
 from dealer_agent.config.installation import Installation, load_installation
-from dealer_agent.storage.dealer_registry import count_rows, remove_dealer, set_state
+from dealer_agent.storage.installation.dealer_registry import count_rows, remove_dealer, set_state
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import list_active_tokens, revoke_token
 

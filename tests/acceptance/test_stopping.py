@@ -15,7 +15,7 @@ from tests.acceptance.senders import Senders
 from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
-from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("how the service stops")

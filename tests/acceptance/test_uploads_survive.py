@@ -16,7 +16,7 @@ import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, free_port, start, succeed_here
-from tests.feed_collection.uploading import PASSWORD, PASSWORD_HASH, USER
+from tests.feeds.collection.uploading import PASSWORD, PASSWORD_HASH, USER
 from tests.soak import soak_count
 
 pytestmark = pytest.mark.outside_protocol("uploads of feeds by SFTP")

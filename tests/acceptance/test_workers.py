@@ -15,11 +15,11 @@ from tests.acceptance.asking import ask, asked, refusal
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import Running, eventually, serving, succeed_here
 
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
-from dealer_agent.inventory.feeds.checks import EVERY_CHECK
-from dealer_agent.inventory.feeds.feed import ParsedFeed
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.checks import EVERY_CHECK
+from dealer_agent.feeds.files.feed import ParsedFeed
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.storage.store import Store
 
 SETTINGS = """

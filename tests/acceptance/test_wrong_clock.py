@@ -13,7 +13,7 @@ from tests.acceptance.running import COMMAND, Running, command, eventually, serv
 from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
-from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 
 FAKETIME = shutil.which("faketime")

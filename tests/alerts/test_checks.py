@@ -23,7 +23,9 @@ from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check
 from dealer_agent.storage.alerts import confirm_key_copy, count_failed_leads, list_messages
 from dealer_agent.storage.clock import confirm_clock
 from dealer_agent.storage.errors import LeaseLost
-from dealer_agent.storage.feeds import (
+from dealer_agent.storage.jobs import claim_job
+from dealer_agent.storage.privacy.keys import key_uses
+from dealer_agent.storage.stock.feeds import (
     FEED,
     ClaimedFeed,
     FileState,
@@ -34,9 +36,7 @@ from dealer_agent.storage.feeds import (
     put_feeds,
     read_feed,
 )
-from dealer_agent.storage.jobs import claim_job
-from dealer_agent.storage.keys import key_uses
-from dealer_agent.storage.stock import record_refused_import
+from dealer_agent.storage.stock.reading import record_refused_import
 
 pytestmark = pytest.mark.outside_protocol("alerts")
 

@@ -26,8 +26,8 @@ from dealer_agent.jobs.loop import JobLoop
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.storage.alerts import ALERT_CHECK, MESSAGE_KINDS, AlertState, read_alerts
 from dealer_agent.storage.database_url import database_url as parsed_url
+from dealer_agent.storage.deliveries.outbox import enqueue
 from dealer_agent.storage.jobs import Job, begin_jobs, claim_job, find_due_jobs, finish_job
-from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.schema import outbox
 from dealer_agent.storage.store import Store
 

@@ -15,12 +15,12 @@ from structlog.testing import capture_logs
 from tests.server.dealership import LOT, set_up
 
 from dealer_agent.catalogue_loading import snapshot_loader
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError, SnapshotLoader
 from dealer_agent.config import load_settings
-from dealer_agent.inventory.feeds.checks import EVERY_CHECK
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.checks import EVERY_CHECK
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.protocol.requests import Filters
 from dealer_agent.storage.store import Store
 

@@ -18,13 +18,13 @@ from tests.patching import replace_in
 from tests.server.dealership import LOT, set_up
 
 from dealer_agent.catalogue_loading import child_processes, snapshot_loader, snapshot_process
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotError, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob
 from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, listing_policy, write_stock
 from dealer_agent.config import Settings, load_settings
-from dealer_agent.inventory.feeds.checks import EVERY_CHECK
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.checks import EVERY_CHECK
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.protocol.requests import Filters
 from dealer_agent.storage.store import Store
 

@@ -14,14 +14,14 @@ from tests.server.dealership import LISTENS_AT, NO_LIMITS, Dealership, run_deale
 from tests.storage.calls import write_at
 from tests.storage.current import make_current
 
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.checker.events import Event, Verdict
 from dealer_agent.checker.runner import Options, run_checks
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
-from dealer_agent.inventory.feeds.checks import EVERY_CHECK
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.checks import EVERY_CHECK
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from tests.cost.asking import KINDS
 
-from dealer_agent.lead_intake import customer_actions
 from dealer_agent.leads import customer_links
 from dealer_agent.protocol import json_body, json_rpc, problems
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.server import connection, customer_routes, fast_path, guards
+from dealer_agent.visits import customer_actions
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = (DOCS / "reference" / "bounds.md").read_text("utf-8")

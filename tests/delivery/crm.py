@@ -21,7 +21,7 @@ from dealer_agent.dealers.profile import Deliver, FolderChannel, HttpChannel, Pr
 from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.storage.database_url import database_url as parsed_url
-from dealer_agent.storage.outbox import DeliveryRecord
+from dealer_agent.storage.deliveries.outbox import DeliveryRecord
 from dealer_agent.storage.schema import outbox
 
 LATER = DeliverySettings(first_retry_seconds=3600, longest_retry_minutes=60, breaker_failures=100)

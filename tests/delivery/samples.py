@@ -9,7 +9,7 @@ from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.statuses import VisitStatus
 from dealer_agent.protocol.requests import Appointment, Customer, SourceAgent
-from dealer_agent.storage.outbox import DueDelivery
+from dealer_agent.storage.deliveries.outbox import DueDelivery
 
 MONDAY = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 NORTH = RooftopView(name="Example Motors North", zone="America/New_York")

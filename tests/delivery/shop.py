@@ -20,10 +20,10 @@ from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import Outlets
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage import outbox
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import record_lead
-from dealer_agent.storage.outbox import DeliveryRecord, DueDelivery, Receiver, list_deliveries
+from dealer_agent.storage.deliveries import outbox
+from dealer_agent.storage.deliveries.outbox import DeliveryRecord, DueDelivery, Receiver, list_deliveries
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import record_lead
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

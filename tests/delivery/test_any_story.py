@@ -19,9 +19,9 @@ from tests.skills.visiting import LOT
 from tests.storage.calls import lock_at
 
 from dealer_agent.dealers.profile import HttpChannel, Profile
-from dealer_agent.storage.notices import withdraw
-from dealer_agent.storage.outbox import retry_deliveries
-from dealer_agent.storage.sent_deliveries import send_again
+from dealer_agent.storage.deliveries.notices import withdraw
+from dealer_agent.storage.deliveries.outbox import retry_deliveries
+from dealer_agent.storage.deliveries.sent_deliveries import send_again
 
 STORIES = int(os.environ.get("SOAK_CASES", "120")) // 40
 CHANNELS = ("email", "phone", "sms")

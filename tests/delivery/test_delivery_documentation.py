@@ -11,7 +11,7 @@ from tests.delivery.samples import parcel, sent
 
 from dealer_agent.delivery.outlet import FORMATS
 from dealer_agent.delivery.outlets.http import HttpOutlet
-from dealer_agent.storage.outbox import State
+from dealer_agent.storage.deliveries.outbox import State
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "delivery.md").read_text(encoding="utf-8")
 

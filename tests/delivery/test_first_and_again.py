@@ -14,8 +14,8 @@ from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.dealers.profile import HttpChannel, Profile
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.storage.notices import withdraw
-from dealer_agent.storage.outbox import enqueue, retry_deliveries
+from dealer_agent.storage.deliveries.notices import withdraw
+from dealer_agent.storage.deliveries.outbox import enqueue, retry_deliveries
 
 
 class Crm(Sending):

@@ -22,7 +22,7 @@ from dealer_agent.delivery.outlets.folder import UNFINISHED, FolderOutlet
 from dealer_agent.delivery.outlets.http import HttpOutlet
 from dealer_agent.delivery.outlets.mail import CrmMailOutlet
 from dealer_agent.storage.errors import AlreadyStored, DatabaseBusy, LeaseLost
-from dealer_agent.storage.lead_job import Job
+from dealer_agent.storage.leads.lead_job import Job
 
 pytestmark = pytest.mark.outside_protocol("deliveries of several processes")
 

@@ -25,11 +25,11 @@ from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.lease import Lease
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.server.log import BufferedLines, configure_logs
-from dealer_agent.storage import outbox
-from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.deliveries import outbox
+from dealer_agent.storage.deliveries.notices import withdraw
+from dealer_agent.storage.deliveries.outbox import DueDelivery, Receiver, retry_deliveries
 from dealer_agent.storage.errors import DatabaseUnreachable
-from dealer_agent.storage.notices import withdraw
-from dealer_agent.storage.outbox import DueDelivery, Receiver, retry_deliveries
+from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.storage.schema import outbox as deliveries
 from dealer_agent.storage.store import Store
 

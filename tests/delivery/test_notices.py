@@ -22,10 +22,10 @@ from tests.storage.calls import at_time, lock_at
 
 from dealer_agent.dealers.profile import HttpChannel, Profile
 from dealer_agent.dealers.routing import visit_cancelled_notices
-from dealer_agent.storage import outbox
-from dealer_agent.storage.notices import erase, withdraw
+from dealer_agent.storage.deliveries import outbox
+from dealer_agent.storage.deliveries.notices import erase, withdraw
+from dealer_agent.storage.deliveries.sent_deliveries import send_again
 from dealer_agent.storage.schema import outbox as outbox_table
-from dealer_agent.storage.sent_deliveries import send_again
 
 DEALER = "ridgeline"
 

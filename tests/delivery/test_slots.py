@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dealer_agent.delivery.loop import CHANNEL_CONCURRENCY, CONCURRENCY, PROCESS_CONCURRENCY
 from dealer_agent.delivery.slots import share_slots
-from dealer_agent.storage.outbox import Receiver
+from dealer_agent.storage.deliveries.outbox import Receiver
 
 TOTAL, OF_DEALER = 24, 10
 DEALERS = [f"dealer-{number}" for number in range(12)]

@@ -12,7 +12,7 @@ import vininfo
 
 from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.reader import read_feed
 
 FEED = read_feed(demo_inventory())
 UNITS: list[dict[str, Any]] = [

@@ -7,7 +7,7 @@ import vininfo
 from tests.installation.platform import make_installation
 
 from dealer_agent.demo.many import MOST_DEALERS, invented_dealers
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.reader import read_feed
 
 pytestmark = pytest.mark.outside_protocol("the command `demo`")
 

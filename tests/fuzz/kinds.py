@@ -16,14 +16,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.config.test_loading import EVERYTHING, LEAST
+from tests.feeds.files.test_feed_files import VALID
+from tests.feeds.files.test_feed_files import check as feed_check
+from tests.feeds.files.test_feed_json_layouts import FILES as JSON_FEEDS
+from tests.feeds.files.test_feed_layouts import FILES as TABLE_FEEDS
 from tests.fuzz.hostile import RICH, TARGETS
 from tests.fuzz.judging import AnswerJudge
 from tests.fuzz.mutation import Documents, damaged, settings_file, table
 from tests.fuzz.sending import Answer
-from tests.inventory.feeds.test_feed_files import VALID
-from tests.inventory.feeds.test_feed_files import check as feed_check
-from tests.inventory.feeds.test_feed_json_layouts import FILES as JSON_FEEDS
-from tests.inventory.feeds.test_feed_layouts import FILES as TABLE_FEEDS
 from tests.protocol.bodies import STEMS, WIRE, body, call
 from tests.protocol.test_two_decoders import VALID as VALID_BODIES
 from tests.protocol.test_two_decoders import assert_same_request
@@ -31,7 +31,7 @@ from tests.protocol.test_two_decoders import assert_same_request
 from dealer_agent.config import SettingsError, load_settings
 from dealer_agent.config.new_dealer_file import dealer_toml
 from dealer_agent.demo import demo_dealer_toml
-from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
+from dealer_agent.feeds.files.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.envelope import Request, check_request, decode_plain_request
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_body import read_json

@@ -16,13 +16,13 @@ from tests.acceptance.asking import answer, body, lead
 from tests.installation.platform import PUBLIC_URL
 from tests.storage.service_role import admin_of
 
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import create_key_file
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.tokens import new_token
-from dealer_agent.storage.dealer_registry import add_dealer, add_host
+from dealer_agent.storage.installation.dealer_registry import add_dealer, add_host
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
 

@@ -11,11 +11,11 @@ from tests.storage.current import make_current
 from tests.storage.service_role import admin_of
 
 from dealer_agent.bootstrap import application
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import create_key_file
-from dealer_agent.inventory.feeds.reader import read_feed
-from dealer_agent.storage.dealer_registry import add_dealer, add_host
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
+from dealer_agent.storage.installation.dealer_registry import add_dealer, add_host
 from dealer_agent.storage.store import Store
 
 PUBLIC_URL = "https://agents.example.com"

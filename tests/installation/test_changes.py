@@ -11,10 +11,16 @@ from tests.installation.platform import DEALERS, add, dealer_toml, make_installa
 from tests.server.dealership import Dealership, message
 from tests.storage.service_role import admin_of
 
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config.installation import Installation, load_installation
-from dealer_agent.inventory.feeds.reader import read_feed
-from dealer_agent.storage.dealer_registry import add_host, change_settings, remove_dealer, remove_host, set_state
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
+from dealer_agent.storage.installation.dealer_registry import (
+    add_host,
+    change_settings,
+    remove_dealer,
+    remove_host,
+    set_state,
+)
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")

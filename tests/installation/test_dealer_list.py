@@ -14,7 +14,7 @@ from tests.server.dealership import Dealership
 from dealer_agent.apidocs.discovery import MOST_LISTED, dealers_llms_text
 from dealer_agent.config.installation import load_installation
 from dealer_agent.server.installation_routes import DEALERS_ON_A_PAGE
-from dealer_agent.storage.dealer_registry import change_settings, set_state
+from dealer_agent.storage.installation.dealer_registry import change_settings, set_state
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.requirement("dealer-list")

@@ -28,10 +28,10 @@ from dealer_agent.config.installation import Installation
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.delivery import loop as loops
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage import outbox
-from dealer_agent.storage.dealer_registry import change_settings, remove_dealer, set_state
-from dealer_agent.storage.leads import record_lead
-from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
+from dealer_agent.storage.deliveries import outbox
+from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries
+from dealer_agent.storage.installation.dealer_registry import change_settings, remove_dealer, set_state
+from dealer_agent.storage.leads.stored_leads import record_lead
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

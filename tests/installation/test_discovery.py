@@ -10,7 +10,7 @@ from tests.server.dealership import Dealership
 from tests.server.verifying import KEYS_PATH, are_valid_in_javascript, is_valid_in_python, read
 
 from dealer_agent.config.installation import load_installation
-from dealer_agent.storage.dealer_registry import change_settings
+from dealer_agent.storage.installation.dealer_registry import change_settings
 from dealer_agent.storage.store import Store
 
 NORTH, SOUTH = DEALERS

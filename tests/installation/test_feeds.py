@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.running import eventually
-from tests.feed_collection.feed_server import feed_server
-from tests.feed_collection.feeding import feed_bytes
+from tests.feeds.collection.feed_server import feed_server
+from tests.feeds.collection.feeding import feed_bytes
 from tests.installation.platform import INSTALLATION_TOML, LOCAL, add, dealer_toml, make_installation, run_installation
 from tests.storage.calls import read, write
 from tests.storage.service_role import admin_of, prepared_schema
 
 from dealer_agent.config import SettingsError
 from dealer_agent.config.installation import Installation
-from dealer_agent.storage.dealer_registry import change_settings
-from dealer_agent.storage.feeds import FeedState, feed_states
-from dealer_agent.storage.stock import count_for_sale, list_imports
+from dealer_agent.storage.installation.dealer_registry import change_settings
+from dealer_agent.storage.stock.feeds import FeedState, feed_states
+from dealer_agent.storage.stock.reading import count_for_sale, list_imports
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")

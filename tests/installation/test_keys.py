@@ -30,14 +30,14 @@ from dealer_agent.config.installation import Installation, load_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile
 from dealer_agent.encryption import Keyring, new_key, render
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.server import key_rotation
-from dealer_agent.server.installation_keys import InstallationKeys
-from dealer_agent.server.key_rotation import KeyRotation, KeyTable, RotationStopped
-from dealer_agent.storage.consents import verify_chain
+from dealer_agent.privacy import key_rotation
+from dealer_agent.privacy.installation_keys import InstallationKeys
+from dealer_agent.privacy.key_rotation import KeyRotation, KeyTable, RotationStopped
 from dealer_agent.storage.errors import KeysChanged
 from dealer_agent.storage.isolation import ALL_DEALERS
-from dealer_agent.storage.leads import get_lead, record_lead
-from dealer_agent.storage.reencryption import keys_in_use
+from dealer_agent.storage.leads.stored_leads import get_lead, record_lead
+from dealer_agent.storage.privacy.consents import verify_chain
+from dealer_agent.storage.privacy.reencryption import keys_in_use
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -173,7 +173,7 @@ KILLED = """
 import os, signal, sys
 from dealer_agent.cli import main
 from dealer_agent.config import keys as files
-from dealer_agent.server import key_rotation as keys
+from dealer_agent.privacy import key_rotation as keys
 
 keys.VALUES_PER_TRANSACTION, keys.RELOAD_SECONDS = 1, 0.0
 times, name = int(sys.argv.pop(1)), sys.argv.pop(1)

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.running import eventually
-from tests.feed_collection.feed_server import feed_server
-from tests.feed_collection.feeding import feed_bytes
+from tests.feeds.collection.feed_server import feed_server
+from tests.feeds.collection.feeding import feed_bytes
 from tests.installation.platform import INSTALLATION_TOML, LOCAL, add, make_installation, run_installation
 from tests.storage.calls import read, write
 from tests.storage.service_role import admin_of
 
 from dealer_agent.config.installation import Installation
-from dealer_agent.feed_collection.collection import FeedCollection, ImportInterrupted, feed_rows
-from dealer_agent.feed_collection.collector import MOST_OF_DEALER, feed_kind
-from dealer_agent.feed_collection.import_process import ImportJob
-from dealer_agent.feed_collection.source import finish_file, incoming_folder, part_file
+from dealer_agent.feeds.collection.collection import FeedCollection, ImportInterrupted, feed_rows
+from dealer_agent.feeds.collection.collector import MOST_OF_DEALER, feed_kind
+from dealer_agent.feeds.collection.import_process import ImportJob
+from dealer_agent.feeds.collection.source import finish_file, incoming_folder, part_file
 from dealer_agent.jobs.loop import Next, run_job
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.storage.feeds import FEED, list_files, put_feeds
 from dealer_agent.storage.jobs import Job, JobKey
-from dealer_agent.storage.stock import count_for_sale
+from dealer_agent.storage.stock.feeds import FEED, list_files, put_feeds
+from dealer_agent.storage.stock.reading import count_for_sale
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")

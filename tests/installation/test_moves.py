@@ -11,8 +11,8 @@ from tests.server.dealership import message
 from tests.storage.databases import fresh_schema
 
 from dealer_agent.config.installation import Installation
-from dealer_agent.storage import dealer_registry
-from dealer_agent.storage.dealer_registry import count_rows
+from dealer_agent.storage.installation import dealer_registry
+from dealer_agent.storage.installation.dealer_registry import count_rows
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")

@@ -15,9 +15,9 @@ from tests.storage.service_role import admin_of, prepared_schema
 
 from dealer_agent.config.installation import Installation
 from dealer_agent.jobs import loop
-from dealer_agent.server.chain_heads import read_heads
-from dealer_agent.storage.dealer_registry import change_settings, set_state
-from dealer_agent.storage.leads import record_refusal
+from dealer_agent.privacy.chain_heads import read_heads
+from dealer_agent.storage.installation.dealer_registry import change_settings, set_state
+from dealer_agent.storage.leads.stored_leads import record_refusal
 from dealer_agent.storage.schema import refusals
 from dealer_agent.storage.store import Store
 

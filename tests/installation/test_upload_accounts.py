@@ -4,14 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.feed_collection.uploading import PASSWORD_HASH
+from tests.feeds.collection.uploading import PASSWORD_HASH
 from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, dealer_toml, make_installation
 from tests.storage.service_role import admin_of
 
 from dealer_agent.config import SettingsError
-from dealer_agent.feed_collection.accounts import Accounts
+from dealer_agent.feeds.collection.accounts import Accounts
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.storage.dealer_registry import set_state
+from dealer_agent.storage.installation.dealer_registry import set_state
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("uploads of feeds by SFTP")

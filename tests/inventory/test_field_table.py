@@ -5,9 +5,9 @@ from typing import get_args
 
 import pytest
 
+from dealer_agent.feeds.files.layouts import FEEDS, LAYOUTS
+from dealer_agent.feeds.files.units import DESCRIBE, IDENTIFY
 from dealer_agent.inventory.canonical_words.tables import TABLES
-from dealer_agent.inventory.feeds.layouts import FEEDS, LAYOUTS
-from dealer_agent.inventory.feeds.units import DESCRIBE, IDENTIFY
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.requests import FILTERED, Filters, filter_members
 from dealer_agent.protocol.responses import COUNT_FACETS, RANGE_FACETS, Facets

@@ -11,8 +11,8 @@ from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
 from dealer_agent.storage.database_url import database_url
-from dealer_agent.storage.leads import list_leads
-from dealer_agent.storage.stock import count_for_sale
+from dealer_agent.storage.leads.stored_leads import list_leads
+from dealer_agent.storage.stock.reading import count_for_sale
 from dealer_agent.storage.store import Store
 
 PASSPHRASE = "an invented passphrase"

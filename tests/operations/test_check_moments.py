@@ -21,14 +21,14 @@ from dealer_agent.config.installation import installation_of
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Deliver, HttpChannel
-from dealer_agent.feed_collection.collection import feed_rows
+from dealer_agent.feeds.collection.collection import feed_rows
 from dealer_agent.operations import inside_checks as checks
 from dealer_agent.operations.checks import DoctorFinding, Examined
 from dealer_agent.operations.outside_checks import check_address, check_channels, check_metrics, check_sftp_server
 from dealer_agent.server.replica_record import settings_hash
 from dealer_agent.storage.alerts import confirm_key_copy
-from dealer_agent.storage.feeds import put_feeds
-from dealer_agent.storage.replicas import record_replica
+from dealer_agent.storage.installation.replicas import record_replica
+from dealer_agent.storage.stock.feeds import put_feeds
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("the command `doctor`")

@@ -11,10 +11,10 @@ from tests.published_versions.talking import VERSIONS
 from tests.server.conftest import open_dealership, stocked
 from tests.server.dealership import LOT, NO_LIMITS, Dealership, run_dealership, set_up
 
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
-from dealer_agent.inventory.feeds.checks import EVERY_CHECK
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.checks import EVERY_CHECK
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.storage.store import Store
 
 __all__ = ["open_dealership", "stocked"]  # fixtures

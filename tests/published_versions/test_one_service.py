@@ -15,7 +15,7 @@ from tests.server.dealership import ACCORD, NO_LIMITS, Dealership, message, run_
 from tests.storage.calls import read
 
 from dealer_agent.server.log import BufferedLines, configure_logs
-from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.leads.stored_leads import get_lead
 
 pytestmark = needs_schemas
 every_interface = pytest.mark.parametrize(("version", "interface"), INTERFACES)

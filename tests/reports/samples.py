@@ -9,7 +9,7 @@ from dealer_agent.inventory.listing import Unit
 from dealer_agent.reports.month import Month
 from dealer_agent.reports.report import Facts, Names, Report, make_report
 from dealer_agent.storage.daily_counts import SUBJECTS, Subject
-from dealer_agent.storage.monthly_reports import LeadCounts
+from dealer_agent.storage.leads.monthly_reports import LeadCounts
 
 OCTOBER = Month(2026, 10)
 TOKEN = "01M837000000000000000000AA"

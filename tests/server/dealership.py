@@ -17,11 +17,11 @@ from tests.storage.calls import write_at
 from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.config.installation import load_served
 from dealer_agent.config.keys import KEY_FILE_NAME, create_key_file
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import new_token

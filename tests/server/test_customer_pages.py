@@ -18,7 +18,7 @@ from tests.storage.calls import lock_at
 from dealer_agent.leads.customer_links import LONGEST_TOKEN, CustomerLinks, LinkPurpose
 from dealer_agent.server.customer_routes import FORM_LIMIT_BYTES, MOST_FIELDS
 from dealer_agent.server.service import Service
-from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.privacy.erasure import erase_lead
 
 EAST = "".join(
     [

@@ -19,15 +19,15 @@ from tests.storage.test_erasure import VEHICLES, known
 
 from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile, changing, load_cipher
 from dealer_agent.encryption import Cipher, Keyring, new_key, render
-from dealer_agent.server import key_rotation
-from dealer_agent.server.key_rotation import KeyRotation, RotationStopped, changeable_key_file
-from dealer_agent.storage.consents import verify_chain
+from dealer_agent.privacy import key_rotation
+from dealer_agent.privacy.key_rotation import KeyRotation, RotationStopped, changeable_key_file
 from dealer_agent.storage.errors import KeyMissing
-from dealer_agent.storage.idempotency import find_idempotent
-from dealer_agent.storage.leads import find_duplicate, get_lead
-from dealer_agent.storage.reencryption import keys_in_use
+from dealer_agent.storage.leads.idempotency import find_idempotent
+from dealer_agent.storage.leads.stored_leads import find_duplicate, get_lead
+from dealer_agent.storage.leads.visits import visits_of
+from dealer_agent.storage.privacy.consents import verify_chain
+from dealer_agent.storage.privacy.reencryption import keys_in_use
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.visits import visits_of
 
 pytestmark = pytest.mark.outside_protocol("keys")
 

@@ -10,10 +10,10 @@ from tests.storage.calls import lock_at
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, MONDAY, NO_NOTICES, storing
 
-from dealer_agent.server.chain_heads import read_heads, record_heads, repair_withdrawals
-from dealer_agent.storage.accesses import log_access
+from dealer_agent.privacy.chain_heads import read_heads, record_heads, repair_withdrawals
+from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.privacy.accesses import log_access
 from dealer_agent.storage.store import Store
 
 MINUTE = timedelta(minutes=1)

@@ -12,7 +12,7 @@ from tests.server.dealership import LEAF, NO_LIMITS, Dealership, message, run_de
 from tests.servers.otlp import OtlpReceiver, otlp_receiver
 from tests.storage.calls import read
 
-from dealer_agent.storage.outbox import list_deliveries
+from dealer_agent.storage.deliveries.outbox import list_deliveries
 
 pytestmark = pytest.mark.outside_protocol("traces")
 

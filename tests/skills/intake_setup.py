@@ -16,18 +16,18 @@ from tests.storage.current import make_current
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.intake import LeadIntake
-from dealer_agent.lead_intake.visit_changes import VisitChange
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.leads.records import VisitRecord
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.database_url import database_url as parsed_url
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
+from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.schema import outbox, places
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import ADD_TOKEN
-from dealer_agent.storage.visits import visits_of
+from dealer_agent.visits.changes import VisitChange
 
 EMPTY_LOT = Catalogue.build([])
 TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZT"

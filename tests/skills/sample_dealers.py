@@ -18,18 +18,19 @@ from tests.storage.calls import read, write_at
 from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.config.installation import installation_of
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.inventory.feeds.checks import EVERY_CHECK
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.checks import EVERY_CHECK
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.leads.records import LeadRecord, StoredLead, VisitRecord
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.database_url import database_url as parsed_url
-from dealer_agent.storage.leads import get_lead, list_leads
-from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
+from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries
+from dealer_agent.storage.leads.stored_leads import get_lead, list_leads
+from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.schema import (
     appointments,
     consent_events,
@@ -43,7 +44,6 @@ from dealer_agent.storage.schema import (
 )
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
-from dealer_agent.storage.visits import visits_of
 
 ACCORD, TACOMA, SOLD = "1HGCY2F57RA000001", "3TYLD4S86VD100909", "1FTEW1EP0LFA00001"
 """The first is at North, the second at South, the third was sold. A trailer without a VIN has stock number T-1."""

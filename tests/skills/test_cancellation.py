@@ -14,9 +14,9 @@ from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.dealers.profile import Deliver
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.visit_changes import ChangeRefused
-from dealer_agent.storage.erasure import erase_lead
-from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.deliveries.notices import withdraw
+from dealer_agent.storage.privacy.erasure import erase_lead
+from dealer_agent.visits.changes import ChangeRefused
 
 pytestmark = pytest.mark.outside_protocol("cancelled visits")
 

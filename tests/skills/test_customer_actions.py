@@ -14,12 +14,12 @@ from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at, read
 
 from dealer_agent.dealers.profile import VisitRules
-from dealer_agent.lead_intake.customer_actions import CustomerActions, CustomerVisit, TimeNotFree, VisitEnded
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.customer_links import LinkTarget
-from dealer_agent.storage.consents import allowed_channels
-from dealer_agent.storage.erasure import erase_lead
-from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.leads.stored_leads import get_lead
+from dealer_agent.storage.privacy.consents import allowed_channels
+from dealer_agent.storage.privacy.erasure import erase_lead
+from dealer_agent.visits.customer_actions import CustomerActions, CustomerVisit, TimeNotFree, VisitEnded
 
 OpenIntake = Callable[..., IntakeSetup]
 Result = TypeVar("Result")

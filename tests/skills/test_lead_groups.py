@@ -20,9 +20,9 @@ from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
-from dealer_agent.storage.consents import allowed_channels, record_withdrawal_event, verify_chain
 from dealer_agent.storage.database_url import database_url as parsed_url
-from dealer_agent.storage.leads import get_lead, list_leads
+from dealer_agent.storage.leads.stored_leads import get_lead, list_leads
+from dealer_agent.storage.privacy.consents import allowed_channels, record_withdrawal_event, verify_chain
 from dealer_agent.storage.schema import consent_events, idempotency, lead_contacts, leads, outbox
 from dealer_agent.storage.transaction import Transaction
 

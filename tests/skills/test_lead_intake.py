@@ -18,8 +18,8 @@ from dealer_agent.leads.mails import staff_mail
 from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.protocol.errors import IdempotencyConflict, InvalidConsent
 from dealer_agent.storage.clock import confirm_clock
-from dealer_agent.storage.erasure import Purged, purge
-from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.leads.lead_record import lead_details
+from dealer_agent.storage.privacy.erasure import Purged, purge
 
 NOW = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
 PROFILE = Profile(

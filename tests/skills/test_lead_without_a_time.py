@@ -15,8 +15,8 @@ from dealer_agent.dealers.profile import Policies, Profile, VisitRules
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.leads.records import StoredLead
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict
-from dealer_agent.storage.erasure import erase_lead
-from dealer_agent.storage.leads import get_lead, list_leads
+from dealer_agent.storage.leads.stored_leads import get_lead, list_leads
+from dealer_agent.storage.privacy.erasure import erase_lead
 
 OpenIntake = Callable[..., IntakeSetup]
 FULL = Profile(

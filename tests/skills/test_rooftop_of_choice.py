@@ -11,7 +11,7 @@ from tests.storage.calls import read
 
 from dealer_agent.leads.lead_answer import NAME_LENGTH
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
-from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.leads.stored_leads import get_lead
 
 OpenIntake = Callable[..., IntakeSetup]
 

@@ -25,11 +25,11 @@ from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.storage.consents import allowed_channels
-from dealer_agent.storage.erasure import erase_lead
-from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.leads import find_leads_of, get_lead
-from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.deliveries.notices import withdraw
+from dealer_agent.storage.leads.lead_record import lead_details
+from dealer_agent.storage.leads.stored_leads import find_leads_of, get_lead
+from dealer_agent.storage.privacy.consents import allowed_channels
+from dealer_agent.storage.privacy.erasure import erase_lead
 
 OpenIntake = Callable[..., IntakeSetup]
 SOON, LATER = NOW + timedelta(minutes=5), NOW + timedelta(minutes=6)

@@ -28,8 +28,8 @@ from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_view import lead_view
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.outbox import list_deliveries
+from dealer_agent.storage.deliveries.outbox import list_deliveries
+from dealer_agent.storage.leads.lead_record import lead_details
 
 OpenIntake = Callable[..., IntakeSetup]
 ROOM: Mapping[VisitKind, VisitRules] = {

@@ -14,9 +14,9 @@ from tests.skills.test_cancellation import SAM, WITH_PEOPLE, OpenIntake, id_of, 
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at
 
-from dealer_agent.lead_intake.visit_changes import ChangeRefused, ChosenTime, VisitChange, VisitChanges
 from dealer_agent.leads.records import VisitRecord
-from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.privacy.erasure import erase_lead
+from dealer_agent.visits.changes import ChangeRefused, ChosenTime, VisitChange, VisitChanges
 
 SOON = NOW + timedelta(minutes=5)
 NEVER = "01ARZ3NDEKTSV4RRFFQ69G5FAV"

@@ -20,16 +20,16 @@ from tests.storage.calls import lock_at
 
 from dealer_agent.dealers.profile import Profile, VisitRules
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.customer_actions import TimeNotFree, VisitEnded
-from dealer_agent.lead_intake.visit_booking import MOST_DRIVES
-from dealer_agent.lead_intake.visit_changes import ChangeRefused, ChosenTime
 from dealer_agent.leads.visit_times import Slot, quarters_of
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.database_url import database_url as parsed_url
-from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.leads.visits import VEHICLE
+from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.storage.schema import appointments, places
-from dealer_agent.storage.visits import VEHICLE
+from dealer_agent.visits.booking import MOST_DRIVES
+from dealer_agent.visits.changes import ChangeRefused, ChosenTime
+from dealer_agent.visits.customer_actions import TimeNotFree, VisitEnded
 
 pytestmark = pytest.mark.requirement("one-vehicle-one-buyer")
 

@@ -13,7 +13,7 @@ from tests.storage.calls import read
 
 from dealer_agent.dealers.profile import Deliver, Profile, VisitRules
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
-from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.leads.stored_leads import get_lead
 
 OpenIntake = Callable[..., IntakeSetup]
 

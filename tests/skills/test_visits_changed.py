@@ -15,9 +15,9 @@ from tests.storage.samples import NO_NOTICES
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
-from dealer_agent.storage.consents import allowed_channels
-from dealer_agent.storage.leads import get_lead
-from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.deliveries.notices import withdraw
+from dealer_agent.storage.leads.stored_leads import get_lead
+from dealer_agent.storage.privacy.consents import allowed_channels
 
 OpenIntake = Callable[..., IntakeSetup]
 SAM = {"customer": customer(email="sam@example.com")}

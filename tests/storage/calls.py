@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
 from dealer_agent.encryption import Cipher
-from dealer_agent.storage.reencryption import reencrypt
+from dealer_agent.storage.privacy.reencryption import reencrypt
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import OneCipher, Transaction
 

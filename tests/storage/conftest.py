@@ -6,7 +6,7 @@ import pytest
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER
 
-from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
 
 

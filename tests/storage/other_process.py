@@ -11,10 +11,10 @@ from tests.storage.calls import at_time, read
 from tests.storage.samples import CIPHER, DEALER, MONDAY, first_answer, import_rows, row, storing
 from ulid import ULID
 
-from dealer_agent.storage.idempotency import find_idempotent
-from dealer_agent.storage.leads import find_duplicate
+from dealer_agent.storage.leads.idempotency import find_idempotent
+from dealer_agent.storage.leads.stored_leads import find_duplicate
 from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

@@ -7,9 +7,9 @@ from multiprocessing import Queue
 
 from tests.storage.samples import DEALER
 
-from dealer_agent.storage import outbox
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_url import database_url
+from dealer_agent.storage.deliveries import outbox
 from dealer_agent.storage.transaction import OneCipher, Transaction
 
 CRM = ("North", "crm")

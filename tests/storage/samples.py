@@ -13,10 +13,10 @@ from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
-from dealer_agent.storage.idempotency import IdempotencyRecord, record_idempotency
-from dealer_agent.storage.leads import record_lead
-from dealer_agent.storage.stock import GoneUnit, LiveUnit, Stock, read_stock
-from dealer_agent.storage.stock_import import ImportOutcome, ImportRow, apply_import
+from dealer_agent.storage.leads.idempotency import IdempotencyRecord, record_idempotency
+from dealer_agent.storage.leads.stored_leads import record_lead
+from dealer_agent.storage.stock.reading import GoneUnit, LiveUnit, Stock, read_stock
+from dealer_agent.storage.stock.stock_import import ImportOutcome, ImportRow, apply_import
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

@@ -29,10 +29,10 @@ from tests.storage.samples import CIPHER, DEALER, KEYRING, import_rows, row, sto
 
 import dealer_agent.storage
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage.event_chain import Chain
-from dealer_agent.storage.outbox import list_deliveries, retry_deliveries
-from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.reencryption import reencrypt
+from dealer_agent.storage.deliveries.outbox import list_deliveries, retry_deliveries
+from dealer_agent.storage.leads.prepared_statements import Prepared
+from dealer_agent.storage.privacy.event_chain import Chain
+from dealer_agent.storage.privacy.reencryption import reencrypt
 from dealer_agent.storage.store import Store
 
 Statement = Select[Any] | CompoundSelect[Any] | Insert | Update | Delete | TextClause

@@ -15,8 +15,8 @@ from tests.storage.test_lead_writer import Guard
 
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.errors import DatabaseUnreachable, DealerBlocked
-from dealer_agent.storage.lead_queue import SHARED_GROUP
-from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.leads.lead_queue import SHARED_GROUP
+from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

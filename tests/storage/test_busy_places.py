@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.samples import DEALER, MONDAY, storing
 
-from dealer_agent.lead_intake.visit_booking import Availability, OtherVisits
 from dealer_agent.leads.records import VisitRecord
-from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.visits import busy_quarters, occupy_places, record_visit
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.visits import busy_quarters, occupy_places, record_visit
+from dealer_agent.visits.booking import Availability, OtherVisits
 
 QUARTER = timedelta(minutes=15)
 NINE = MONDAY.replace(hour=9, minute=0, second=0, microsecond=0)

@@ -8,13 +8,13 @@ from sqlalchemy import text
 from tests.storage.calls import at_time, lock_at, read_at, write_at
 from tests.storage.samples import DEALER, MONDAY, first_answer, import_rows, row, stock_of, storing
 
-from dealer_agent.storage.accesses import log_access
 from dealer_agent.storage.clock import BACKWARD, FORWARD, clock_problem, confirm_clock, trust_clock
-from dealer_agent.storage.erasure import dispose, purge
 from dealer_agent.storage.errors import ClockDoubtful
-from dealer_agent.storage.idempotency import record_idempotency
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import record_refusal
+from dealer_agent.storage.leads.idempotency import record_idempotency
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import record_refusal
+from dealer_agent.storage.privacy.accesses import log_access
+from dealer_agent.storage.privacy.erasure import dispose, purge
 from dealer_agent.storage.store import Store
 
 DAY = timedelta(days=1)

@@ -17,7 +17,7 @@ from dealer_agent.storage import connections
 from dealer_agent.storage.database_url import database_url
 from dealer_agent.storage.errors import BadDatabaseUrl, DatabaseBusy, DatabaseUnreachable
 from dealer_agent.storage.migrate import migrate
-from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("connections to PostgreSQL")

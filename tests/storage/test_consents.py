@@ -25,18 +25,18 @@ from ulid import ULID
 
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.leads.consent_events import ConsentRecord
-from dealer_agent.storage.consents import (
+from dealer_agent.storage.deliveries.notices import withdraw
+from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import get_lead, record_lead
+from dealer_agent.storage.privacy.consents import (
     allowed_channels,
     record_consent,
     record_withdrawal_event,
     verify_chain,
 )
-from dealer_agent.storage.erasure import erase_lead
-from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.event_chain import CONSENTS, ChainEnd, ChainReport, end_mac, lock_dealer, row_hash
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import get_lead, record_lead
-from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.privacy.erasure import erase_lead
+from dealer_agent.storage.privacy.event_chain import CONSENTS, ChainEnd, ChainReport, end_mac, lock_dealer, row_hash
 from dealer_agent.storage.schema import consent_events
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

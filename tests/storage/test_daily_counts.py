@@ -21,12 +21,12 @@ from dealer_agent.storage.daily_counts import (
     requests_by_day,
     sum_counts,
 )
-from dealer_agent.storage.erasure import purge
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.monthly_reports import (
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.monthly_reports import (
     LeadCounts,
     count_leads,
 )
+from dealer_agent.storage.privacy.erasure import purge
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("daily counts and monthly reports")

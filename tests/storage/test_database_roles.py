@@ -15,7 +15,7 @@ from dealer_agent.storage.database_roles import Passwords, prepare_database
 from dealer_agent.storage.errors import BadDatabaseUrl, SchemaOutdated, StorageError
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.schema import SCHEMA_VERSION
-from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 
 

@@ -12,12 +12,12 @@ from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, KEYRING, MONDAY, storing
 
 from dealer_agent.encryption import Cipher, DecryptionFailed, Keyring, UnknownKey, new_key
-from dealer_agent.storage.dealer_keys import change_keyring, create_keys
-from dealer_agent.storage.dealer_registry import ADD_DEALER, add_dealer, remove_dealer
 from dealer_agent.storage.errors import KeyMissing, KeysChanged, StorageError, WrongKey
+from dealer_agent.storage.installation.dealer_registry import ADD_DEALER, add_dealer, remove_dealer
 from dealer_agent.storage.isolation import ALL_DEALERS
-from dealer_agent.storage.leads import get_lead
-from dealer_agent.storage.reencryption import keys_in_use
+from dealer_agent.storage.leads.stored_leads import get_lead
+from dealer_agent.storage.privacy.dealer_keys import change_keyring, create_keys
+from dealer_agent.storage.privacy.reencryption import keys_in_use
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
@@ -55,7 +55,7 @@ def test_two_dealers_have_different_keys(store: Store) -> None:
 def test_a_dealer_has_its_cipher_while_another_thread_forgets_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """No cipher is kept, as if each were forgotten at once."""
     wanted = keyring_of(store, NORTH)
-    monkeypatch.setattr("dealer_agent.storage.dealer_keys.MOST_CIPHERS", 0)
+    monkeypatch.setattr("dealer_agent.storage.privacy.dealer_keys.MOST_CIPHERS", 0)
     for dealer_id in (NORTH, SOUTH):
         store.forget_keys(dealer_id)
     assert keyring_of(store, NORTH) == wanted

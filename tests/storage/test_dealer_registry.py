@@ -11,8 +11,8 @@ from tests.storage.calls import read, write
 from tests.storage.samples import MONDAY, import_rows, row, storing
 
 from dealer_agent.dealers.profile_checks import canonical_host
-from dealer_agent.storage import dealer_registry as registry
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, HostTaken, SettingsConflict
+from dealer_agent.storage.installation import dealer_registry as registry
 from dealer_agent.storage.schema import metadata, revisions
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token

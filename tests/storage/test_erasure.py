@@ -14,21 +14,21 @@ from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY
 
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.leads.records import StoredLead, VisitRecord
-from dealer_agent.storage.accesses import list_accesses, log_access
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.columns import is_sealed
-from dealer_agent.storage.consents import record_consent, record_withdrawal_event, verify_chain
-from dealer_agent.storage.erasure import MOST_LEADS, Disposed, dispose, erase_lead
-from dealer_agent.storage.idempotency import find_idempotent, record_idempotency
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import append_to_lead, find_duplicate, find_leads_of, get_lead, record_lead
-from dealer_agent.storage.notices import withdraw
-from dealer_agent.storage.outbox import claim, enqueue, list_deliveries, reschedule, retry_deliveries
+from dealer_agent.storage.deliveries.notices import withdraw
+from dealer_agent.storage.deliveries.outbox import claim, enqueue, list_deliveries, reschedule, retry_deliveries
+from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, store_document
+from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import append_to_lead, find_duplicate, find_leads_of, get_lead, record_lead
+from dealer_agent.storage.leads.visits import busy_quarters, occupy_places, record_visit, visits_of
+from dealer_agent.storage.privacy.accesses import list_accesses, log_access
+from dealer_agent.storage.privacy.consents import record_consent, record_withdrawal_event, verify_chain
+from dealer_agent.storage.privacy.erasure import MOST_LEADS, Disposed, dispose, erase_lead
 from dealer_agent.storage.schema import consent_proofs, metadata
-from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.visits import busy_quarters, occupy_places, record_visit, visits_of
 
 HOUR = timedelta(hours=1)
 SAID = {

@@ -22,8 +22,8 @@ from dealer_agent.storage.errors import (
     SchemaOutdated,
     StorageError,
 )
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 

@@ -8,7 +8,8 @@ from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.storage.errors import LeaseLost
-from dealer_agent.storage.feeds import (
+from dealer_agent.storage.jobs import LEASE, claim_job, finish_job
+from dealer_agent.storage.stock.feeds import (
     FEED,
     ClaimedFeed,
     FeedFile,
@@ -25,7 +26,6 @@ from dealer_agent.storage.feeds import (
     put_feeds,
     read_feed,
 )
-from dealer_agent.storage.jobs import LEASE, claim_job, finish_job
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("automatic feeds")

@@ -10,9 +10,9 @@ from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, consent, lead
 
 from dealer_agent.storage.errors import DatabaseUnreachable
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import list_leads, record_lead
-from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import list_leads, record_lead
+from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

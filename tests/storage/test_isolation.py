@@ -35,10 +35,10 @@ from tests.storage.test_lead_writer import Guard
 
 from dealer_agent.storage.columns import ExternalText, UtcTime
 from dealer_agent.storage.connections import writer_engine
-from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.database_url import database_url as parsed
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.isolation import ALL_DEALERS, INSTALLATION_TABLES, SET_DEALER
+from dealer_agent.storage.privacy.consents import verify_chain
 from dealer_agent.storage.schema import leads, metadata
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

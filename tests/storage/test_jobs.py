@@ -14,8 +14,8 @@ from tests.storage.calls import write, write_at
 from tests.storage.samples import CIPHER, DEALER, MONDAY
 from tests.storage.service_role import admin_of, prepared_schema
 
-from dealer_agent.storage.dealer_registry import set_state
 from dealer_agent.storage.errors import LeaseLost
+from dealer_agent.storage.installation.dealer_registry import set_state
 from dealer_agent.storage.jobs import (
     LEASE,
     SETTINGS,

@@ -27,19 +27,26 @@ from ulid import ULID
 
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
 from dealer_agent.storage.columns import is_sealed
-from dealer_agent.storage.consents import record_consent, verify_chain
-from dealer_agent.storage.erasure import dispose, erase_lead
+from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.errors import KeyMissing, StorageError, WrongKey
-from dealer_agent.storage.idempotency import find_idempotent, record_idempotency
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import find_duplicate, find_leads_of, get_lead, list_leads, record_contacts, record_lead
-from dealer_agent.storage.notices import withdraw
-from dealer_agent.storage.reencryption import STEPS, _find_others, _reencrypt, keys_in_use, reencrypt
+from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import (
+    find_duplicate,
+    find_leads_of,
+    get_lead,
+    list_leads,
+    record_contacts,
+    record_lead,
+)
+from dealer_agent.storage.leads.visits import visits_of
+from dealer_agent.storage.privacy.consents import record_consent, verify_chain
+from dealer_agent.storage.privacy.erasure import dispose, erase_lead
+from dealer_agent.storage.privacy.reencryption import STEPS, _find_others, _reencrypt, keys_in_use, reencrypt
 from dealer_agent.storage.schema import metadata
-from dealer_agent.storage.stock import ChangeCounters, read_revision
+from dealer_agent.storage.stock.reading import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.visits import visits_of
 
 NEW = Cipher(replace(KEYRING, keys=(("k-second", bytes(range(1, 33))), *KEYRING.keys)))
 ONLY_NEW = Cipher(replace(KEYRING, keys=NEW.keyring.keys[:1]))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dealer_agent.storage import lead_queue
-from dealer_agent.storage.lead_job import SubmittedJob
-from dealer_agent.storage.lead_queue import GROUP, RETRIES, SHARED_GROUP, LeadQueue
+from dealer_agent.storage.leads import lead_queue
+from dealer_agent.storage.leads.lead_job import SubmittedJob
+from dealer_agent.storage.leads.lead_queue import GROUP, RETRIES, SHARED_GROUP, LeadQueue
 from dealer_agent.storage.transaction import OneCipher
 
 pytestmark = pytest.mark.requirement("fair-share")

@@ -9,12 +9,12 @@ from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, consent, lead
 
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.storage import lead_search
-from dealer_agent.storage.erasure import erase_lead
-from dealer_agent.storage.lead_search import FoundLeads, LeadFilter, find_leads
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import append_to_lead, record_lead
-from dealer_agent.storage.outbox import enqueue
+from dealer_agent.storage.deliveries.outbox import enqueue
+from dealer_agent.storage.leads import lead_search
+from dealer_agent.storage.leads.lead_search import FoundLeads, LeadFilter, find_leads
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import append_to_lead, record_lead
+from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

@@ -13,11 +13,11 @@ from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, MONDAY, first_answer, lead, storing
 
 from dealer_agent.storage.errors import AlreadyStored, DatabaseUnreachable, DiskFull, QueueFull, StoreClosed
-from dealer_agent.storage.idempotency import find_idempotent
-from dealer_agent.storage.lead_queue import MOST_WAITING
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import find_duplicate, get_lead, list_leads
-from dealer_agent.storage.stock_import import NEXT_REVISION
+from dealer_agent.storage.leads.idempotency import find_idempotent
+from dealer_agent.storage.leads.lead_queue import MOST_WAITING
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import find_duplicate, get_lead, list_leads
+from dealer_agent.storage.stock.stock_import import NEXT_REVISION
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

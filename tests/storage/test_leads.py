@@ -11,11 +11,10 @@ from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, consent, f
 
 from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.records import StoredLead
-from dealer_agent.storage.consents import record_consent, verify_chain
 from dealer_agent.storage.errors import AlreadyStored
-from dealer_agent.storage.idempotency import StoredResponse, find_idempotent, record_idempotency
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import (
+from dealer_agent.storage.leads.idempotency import StoredResponse, find_idempotent, record_idempotency
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import (
     append_to_lead,
     find_duplicate,
     find_leads_of,
@@ -25,6 +24,7 @@ from dealer_agent.storage.leads import (
     record_lead,
     record_refusal,
 )
+from dealer_agent.storage.privacy.consents import record_consent, verify_chain
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

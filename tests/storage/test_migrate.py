@@ -20,7 +20,7 @@ from dealer_agent.storage.database_url import database_url as parse
 from dealer_agent.storage.errors import SchemaOutdated, SchemaTooNew, StorageError
 from dealer_agent.storage.migrate import migrate, prepare_file
 from dealer_agent.storage.schema import SCHEMA_VERSION, metadata
-from dealer_agent.storage.stock import ChangeCounters, read_revision
+from dealer_agent.storage.stock.reading import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 
 

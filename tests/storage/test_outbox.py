@@ -16,14 +16,14 @@ from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, MONDAY, TUESDAY
 
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.storage import outbox
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_url import database_url as parsed
+from dealer_agent.storage.deliveries import outbox
+from dealer_agent.storage.deliveries.outbox import DeliveryRecord, DueDelivery, Receiver
+from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.errors import AlreadyStored
-from dealer_agent.storage.outbox import DeliveryRecord, DueDelivery, Receiver
 from dealer_agent.storage.schema import leads
 from dealer_agent.storage.schema import outbox as outbox_table
-from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.transaction import InstallationTransaction, OneCipher, Transaction
 
 LEASE = timedelta(minutes=5)

@@ -9,7 +9,10 @@ from sqlalchemy.sql.visitors import iterate
 from tests.storage.current import make_current
 from tests.storage.samples import MONDAY
 
-from dealer_agent.storage import consents, erasure, leads, outbox, visits, withdrawals
+from dealer_agent.storage.deliveries import outbox
+from dealer_agent.storage.leads import stored_leads as leads
+from dealer_agent.storage.leads import visits
+from dealer_agent.storage.privacy import consents, erasure, withdrawals
 from dealer_agent.storage.store import Store
 
 KNOWN: dict[str, Any] = {

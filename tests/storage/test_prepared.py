@@ -9,7 +9,7 @@ from sqlalchemy import Column, MetaData, String, Table, bindparam, func, insert,
 from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.storage.errors import AlreadyStored, StorageError
-from dealer_agent.storage.prepared_statements import Prepared, collect_rows, run_without_parameters
+from dealer_agent.storage.leads.prepared_statements import Prepared, collect_rows, run_without_parameters
 from dealer_agent.storage.schema import of_dealer, refusals, units, upsert
 from dealer_agent.storage.store import Store
 

@@ -15,10 +15,10 @@ from tests.storage import other_process
 from tests.storage.calls import read
 from tests.storage.samples import CIPHER, DEALER, MONDAY, stock_of
 
-from dealer_agent.storage.consents import verify_chain
-from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.leads.stored_leads import list_leads
+from dealer_agent.storage.privacy.consents import verify_chain
 from dealer_agent.storage.schema import SCHEMA_VERSION
-from dealer_agent.storage.stock import list_imports
+from dealer_agent.storage.stock.reading import list_imports
 from dealer_agent.storage.store import Store
 
 ROOT = Path(__file__).parents[2]

@@ -12,13 +12,13 @@ from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, WEDNESDAY, s
 from tests.storage.test_erasure import SAID, disposed, known
 
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage.consent_evidence import BadEvidence, check_evidence, evidence_of
-from dealer_agent.storage.consents import verify_chain
-from dealer_agent.storage.erasure import disposable, erase_lead, newest_proof, proven_events, proven_leads
-from dealer_agent.storage.event_chain import Head, commitment, heads, row_hash
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import find_leads_of, get_lead
-from dealer_agent.storage.reencryption import keys_in_use
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import find_leads_of, get_lead
+from dealer_agent.storage.privacy.consent_evidence import BadEvidence, check_evidence, evidence_of
+from dealer_agent.storage.privacy.consents import verify_chain
+from dealer_agent.storage.privacy.erasure import disposable, erase_lead, newest_proof, proven_events, proven_leads
+from dealer_agent.storage.privacy.event_chain import Head, commitment, heads, row_hash
+from dealer_agent.storage.privacy.reencryption import keys_in_use
 from dealer_agent.storage.store import Store
 
 _, EMAIL, PHONE, _, TEXT, _ = SAID["Sam"]

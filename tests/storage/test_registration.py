@@ -14,12 +14,12 @@ from tests.storage.samples import CIPHER, import_rows, row, storing
 from dealer_agent.open_installation import delete_files_of_removed
 from dealer_agent.server.counting import Counting, DayTally
 from dealer_agent.server.request_counts import RequestCounts
-from dealer_agent.storage import dealer_registry as registry
 from dealer_agent.storage.daily_counts import requests_by_day
-from dealer_agent.storage.dealer_registry import count_rows, require_removed
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, TokenRevoked
+from dealer_agent.storage.installation import dealer_registry as registry
+from dealer_agent.storage.installation.dealer_registry import count_rows, require_removed
 from dealer_agent.storage.jobs import add_jobs
-from dealer_agent.storage.lead_job import Buyer
+from dealer_agent.storage.leads.lead_job import Buyer
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token, revoke_token
 

@@ -10,13 +10,13 @@ from sqlalchemy import event, text
 from tests.storage.calls import at_time, lock_at, of_dealer, read, write_at
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, first_answer, storing
 
-from dealer_agent.storage.accesses import list_accesses, log_access
 from dealer_agent.storage.clock import confirm_clock
 from dealer_agent.storage.columns import microseconds
-from dealer_agent.storage.erasure import MOST_ROWS, Purged, purge
-from dealer_agent.storage.idempotency import record_idempotency
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import record_refusal
+from dealer_agent.storage.leads.idempotency import record_idempotency
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import record_refusal
+from dealer_agent.storage.privacy.accesses import list_accesses, log_access
+from dealer_agent.storage.privacy.erasure import MOST_ROWS, Purged, purge
 from dealer_agent.storage.store import Store
 
 DAY = timedelta(days=1)
@@ -111,7 +111,7 @@ def test_a_deletion_from_the_access_log_adds_an_entry_to_it(store: Store) -> Non
 
 def test_only_a_bounded_number_of_the_newest_refusals_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Strangers cause them, as often as they like."""
-    retention = import_module("dealer_agent.storage.erasure")
+    retention = import_module("dealer_agent.storage.privacy.erasure")
     statement = retention.READ_OLDEST_KEPT.offset(None).offset(2499)
     monkeypatch.setattr(retention, "READ_OLDEST_KEPT", statement)
     fill(store, "refusals", 4000)

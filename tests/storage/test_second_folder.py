@@ -10,7 +10,7 @@ from tests.storage.samples import CIPHER, DEALER, KEYRING, MONDAY, import_rows, 
 
 from dealer_agent.encryption import Cipher, Keyring, new_key, new_permanent_secret
 from dealer_agent.storage.errors import KeyMissing, WrongKey
-from dealer_agent.storage.keys import key_uses
+from dealer_agent.storage.privacy.keys import key_uses
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token, list_tokens, revoke_token
 

@@ -19,8 +19,8 @@ from tests.storage.test_isolation import rows_of
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_roles import Roles, prepare_database
 from dealer_agent.storage.database_url import database_url
-from dealer_agent.storage.dealer_registry import add_dealer, add_host, change_settings, remove_dealer
 from dealer_agent.storage.errors import DatabaseReadOnly, HostTaken
+from dealer_agent.storage.installation.dealer_registry import add_dealer, add_host, change_settings, remove_dealer
 from dealer_agent.storage.isolation import ALL_DEALERS, INSTALLATION_TABLES, SERVICE_RIGHTS
 from dealer_agent.storage.migrate import REVISION_TABLE
 from dealer_agent.storage.schema import metadata

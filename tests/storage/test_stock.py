@@ -7,13 +7,13 @@ import pytest
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of
 
-from dealer_agent.inventory.feeds.checks import FeedFinding
-from dealer_agent.inventory.feeds.counts import FeedShape
-from dealer_agent.inventory.feeds.import_plan import Plan
+from dealer_agent.feeds.files.checks import FeedFinding
+from dealer_agent.feeds.files.counts import FeedShape
+from dealer_agent.feeds.files.import_plan import Plan
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle import Fee
 from dealer_agent.storage.errors import FeedRefused
-from dealer_agent.storage.stock import (
+from dealer_agent.storage.stock.reading import (
     MOST_REFUSED_IMPORTS,
     ChangeCounters,
     list_imports,
@@ -22,7 +22,7 @@ from dealer_agent.storage.stock import (
     read_stock,
     record_refused_import,
 )
-from dealer_agent.storage.stock_import import ImportRow, Review, Scope, StockBefore
+from dealer_agent.storage.stock.stock_import import ImportRow, Review, Scope, StockBefore
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

@@ -10,12 +10,12 @@ from tests.storage.calls import read_at, write_at
 from tests.storage.samples import DEALER, MONDAY, storing
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
-from dealer_agent.lead_intake.visit_calendar import FUTURE, MOST_VISITS, PAST, subscribed_calendar
-from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.visits import list_calendar
 from dealer_agent.storage.schema import appointments
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
-from dealer_agent.storage.visits import list_calendar
+from dealer_agent.visits.calendar import FUTURE, MOST_VISITS, PAST, subscribed_calendar
 
 SECRET = b"\x02" * 32
 PROFILE = Profile(

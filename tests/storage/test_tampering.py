@@ -9,13 +9,13 @@ from sqlalchemy import text
 from tests.storage.calls import at_time, lock_at, read, read_at, write_at
 from tests.storage.samples import CIPHER, DEALER, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, consent, storing
 
-from dealer_agent.storage.accesses import list_accesses, log_access, verify_accesses
 from dealer_agent.storage.clock import confirm_clock
-from dealer_agent.storage.consents import record_consent, record_withdrawal_event, verify_chain
-from dealer_agent.storage.erasure import purge
-from dealer_agent.storage.event_chain import CHAINS, Head, by_chain, heads
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.deliveries.notices import withdraw
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.privacy.accesses import list_accesses, log_access, verify_accesses
+from dealer_agent.storage.privacy.consents import record_consent, record_withdrawal_event, verify_chain
+from dealer_agent.storage.privacy.erasure import purge
+from dealer_agent.storage.privacy.event_chain import CHAINS, Head, by_chain, heads
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import OneCipher, Transaction
 

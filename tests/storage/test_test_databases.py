@@ -17,7 +17,7 @@ from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_url import database_url as parsed
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.schema import SCHEMA_VERSION, metadata
-from dealer_agent.storage.stock import ChangeCounters, read_revision
+from dealer_agent.storage.stock.reading import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 
 ROOT = Path(__file__).parents[2]

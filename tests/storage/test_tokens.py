@@ -5,7 +5,7 @@ from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, import_rows, row
 
 from dealer_agent.storage.errors import AlreadyStored
-from dealer_agent.storage.stock import ChangeCounters, read_revision
+from dealer_agent.storage.stock.reading import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token, find_token, list_active_tokens, list_tokens, revoke_token
 

@@ -15,11 +15,8 @@ from dealer_agent.leads.records import VisitRecord
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.errors import AlreadyStored, translating
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.schema import appointments, places
-from dealer_agent.storage.store import Store
-from dealer_agent.storage.transaction import OneCipher, Transaction
-from dealer_agent.storage.visits import (
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.visits import (
     Booked,
     booked_visits,
     busy_quarters,
@@ -33,6 +30,9 @@ from dealer_agent.storage.visits import (
     stop_sharing,
     visits_of,
 )
+from dealer_agent.storage.schema import appointments, places
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import OneCipher, Transaction
 
 QUARTER = timedelta(minutes=15)
 TEN = MONDAY.replace(hour=10, minute=0, second=0, microsecond=0) + timedelta(days=1)

@@ -10,15 +10,15 @@ from tests.storage.contents import everything
 from tests.storage.samples import CIPHER, DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, storing
 
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.errors import WrongKey
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import find_leads_of
-from dealer_agent.storage.notices import withdraw
-from dealer_agent.storage.reencryption import delete_unused_keys, keys_in_use
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import find_leads_of
+from dealer_agent.storage.privacy.erasure import erase_lead
+from dealer_agent.storage.privacy.reencryption import delete_unused_keys, keys_in_use
+from dealer_agent.storage.privacy.withdrawals import withdrawn_since
 from dealer_agent.storage.schema import lead_contacts, withdrawals
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.withdrawals import withdrawn_since
 
 SAM, PHONE, PAT = "email:sam@example.com", "phone:+12025550123", "email:pat@example.com"
 SENDER = '["agent","Example Agent","email:sam@example.com"]'

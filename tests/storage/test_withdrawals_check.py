@@ -11,21 +11,21 @@ from tests.storage.calls import lock_at, read, reencrypt_all
 from tests.storage.samples import DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, consent, lead, storing
 
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage.consents import allowed_channels, record_consent, verify_chain
-from dealer_agent.storage.erasure import erase_lead
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import record_lead
-from dealer_agent.storage.notices import withdraw, withdraw_late
-from dealer_agent.storage.schema import withdrawals
-from dealer_agent.storage.store import Store
-from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals import (
+from dealer_agent.storage.deliveries.notices import withdraw, withdraw_late
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import record_lead
+from dealer_agent.storage.privacy.consents import allowed_channels, record_consent, verify_chain
+from dealer_agent.storage.privacy.erasure import erase_lead
+from dealer_agent.storage.privacy.withdrawals import (
     compare_withdrawals,
     leads_meanwhile,
     restore_withdrawals,
     withdrawn_by_events,
     withdrawn_since,
 )
+from dealer_agent.storage.schema import withdrawals
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 pytestmark = pytest.mark.requirement("withdrawal-checked")
 

@@ -13,15 +13,15 @@ from dealer_agent.alerts.jobs import AlertJobs
 from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.bootstrap.monthly_mail import monthly_reports
 from dealer_agent.config import SettingsError
-from dealer_agent.feed_collection.collection import feed_rows
-from dealer_agent.feed_collection.collector import FeedJobs
+from dealer_agent.feeds.collection.collection import feed_rows
+from dealer_agent.feeds.collection.collector import FeedJobs
 from dealer_agent.jobs.loop import JobLoop, Kind, Next
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.server.installation_keys import InstallationKeys
-from dealer_agent.server.maintenance import Maintenance
+from dealer_agent.privacy.installation_keys import InstallationKeys
+from dealer_agent.privacy.maintenance import Maintenance
 from dealer_agent.storage.alerts import ALERT_CHECK
-from dealer_agent.storage.feeds import StoredFeed, put_feeds
 from dealer_agent.storage.jobs import SETTINGS, Job, begin_jobs
+from dealer_agent.storage.stock.feeds import StoredFeed, put_feeds
 from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()

@@ -10,8 +10,8 @@ from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.jobs.loop import Kind, Next
 from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.privacy.maintenance import maintenance_period
 from dealer_agent.reports.monthly_mail import MonthlyMail
-from dealer_agent.server.maintenance import maintenance_period
 from dealer_agent.storage.jobs import Job
 
 log = structlog.get_logger()

@@ -23,9 +23,9 @@ from dealer_agent.config import SettingsError
 from dealer_agent.config.installation import load_served
 from dealer_agent.core_dumps import forbid_core_dumps
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.feed_collection.accounts import Accounts
-from dealer_agent.feed_collection.host_key import host_key
-from dealer_agent.feed_collection.sftp_server import UploadServer
+from dealer_agent.feeds.collection.accounts import Accounts
+from dealer_agent.feeds.collection.host_key import host_key
+from dealer_agent.feeds.collection.sftp_server import UploadServer
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.log import configure_logs
 from dealer_agent.server.refresh import flush_logs

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from dealer_agent.core_dumps import forbid_core_dumps
-from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.feeds.files.feed import FeedError
 
 _Job = TypeVar("_Job", bound=Struct)
 _NICE = 10

@@ -33,7 +33,7 @@ from dealer_agent.catalogue_loading.snapshots import (
 )
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays
-from dealer_agent.storage.stock import has_more_live_units, read_mark
+from dealer_agent.storage.stock.reading import has_more_live_units, read_mark
 from dealer_agent.storage.store import Store
 
 FILE = "catalogue-snapshot.bin"

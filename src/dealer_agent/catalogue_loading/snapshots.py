@@ -16,7 +16,7 @@ from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
 from dealer_agent.inventory.listing import ListingPolicy, RooftopRule, UnitRecord, list_unit
-from dealer_agent.storage.stock import Stock, StockMark, read_stock
+from dealer_agent.storage.stock.reading import Stock, StockMark, read_stock
 from dealer_agent.storage.store import Store
 
 

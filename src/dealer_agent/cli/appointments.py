@@ -20,12 +20,12 @@ from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.timestamps import zone_abbreviation
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
+from dealer_agent.storage.leads.visits import ListedVisit, list_booked, list_waiting
 from dealer_agent.storage.tokens import create_token
-from dealer_agent.storage.visits import ListedVisit, list_booked, list_waiting
 
 if TYPE_CHECKING:
     from dealer_agent.lead_intake.intake import LeadIntake
-    from dealer_agent.lead_intake.visit_changes import ChosenTime, VisitChange, VisitChanges
+    from dealer_agent.visits.changes import ChosenTime, VisitChange, VisitChanges
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -59,7 +59,7 @@ def calendar(
     if subscribe and file is not None:
         fail("--subscribe makes an address and writes no file: leave out --out")
     # Imported here: the library for calendars takes 0.1 s.
-    from dealer_agent.lead_intake.visit_calendar import PAST, visit_calendar
+    from dealer_agent.visits.calendar import PAST, visit_calendar
 
     if subscribe:
         _subscribe(dealer)
@@ -211,7 +211,7 @@ def _customers(visits: Iterable[ListedVisit]) -> int:
 
 
 def _chosen(at: datetime, minutes: int | None, *, force: bool) -> "ChosenTime":
-    from dealer_agent.lead_intake.visit_changes import ChosenTime
+    from dealer_agent.visits.changes import ChosenTime
 
     return ChosenTime(start=at, length=None if minutes is None else timedelta(minutes=minutes), forced=force)
 
@@ -229,7 +229,7 @@ def _change(
     dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]", *, tell_nobody: bool
 ) -> dict[str, Any]:
     """Runs a change of a visit by staff, and prints what has changed and who is notified."""
-    from dealer_agent.lead_intake.visit_changes import ChangeRefused
+    from dealer_agent.visits.changes import ChangeRefused
 
     notify = not tell_nobody
     with _opened_intake(dealer) as intake:

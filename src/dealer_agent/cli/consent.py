@@ -28,18 +28,18 @@ from dealer_agent.cli.open_dealer import DealerFolder, OpenDealer, open_dealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import counted, fail, local, out
 from dealer_agent.leads.consent import channels_of
-from dealer_agent.operations.erasure import is_known, revoke_consent
+from dealer_agent.privacy.chain_heads import append_heads, read_heads
+from dealer_agent.privacy.erasure import is_known, revoke_consent
 from dealer_agent.protocol.requests import Channel
-from dealer_agent.server.chain_heads import append_heads, read_heads
-from dealer_agent.storage.accesses import verify_accesses
-from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence, evidence_of
-from dealer_agent.storage.consents import verify_chain
-from dealer_agent.storage.erasure import proven_events, proven_leads
-from dealer_agent.storage.event_chain import Head, by_chain, heads
-from dealer_agent.storage.leads import find_leads_of
-from dealer_agent.storage.notices import restore_from_chain
+from dealer_agent.storage.deliveries.notices import restore_from_chain
+from dealer_agent.storage.leads.stored_leads import find_leads_of
+from dealer_agent.storage.privacy.accesses import verify_accesses
+from dealer_agent.storage.privacy.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence, evidence_of
+from dealer_agent.storage.privacy.consents import verify_chain
+from dealer_agent.storage.privacy.erasure import proven_events, proven_leads
+from dealer_agent.storage.privacy.event_chain import Head, by_chain, heads
+from dealer_agent.storage.privacy.withdrawals import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.withdrawals import NO_DIFFERENCES, RESTORE_COMMAND, compare_withdrawals
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -21,12 +21,12 @@ from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.local_time import first_instant
 from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
 from dealer_agent.leads.records import LeadDetails, StoredLead
-from dealer_agent.operations.erasure import Person
+from dealer_agent.privacy.erasure import Person
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.requests import Channel, Customer
-from dealer_agent.storage.accesses import list_accesses, log_access
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.leads.lead_record import lead_details
+from dealer_agent.storage.privacy.accesses import list_accesses, log_access
 
 accesses = typer.Typer(no_args_is_help=True)
 

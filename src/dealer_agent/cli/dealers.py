@@ -21,7 +21,8 @@ from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.dealer_moves import OnRows, delete_files, export_dealer, import_dealer
-from dealer_agent.storage.dealer_registry import (
+from dealer_agent.storage.errors import DealerUnknown, SettingsConflict
+from dealer_agent.storage.installation.dealer_registry import (
     RegisteredDealer,
     add_dealer,
     add_host,
@@ -38,9 +39,8 @@ from dealer_agent.storage.dealer_registry import (
     require_removed,
     set_state,
 )
-from dealer_agent.storage.errors import DealerUnknown, SettingsConflict
-from dealer_agent.storage.registration import was_removed
-from dealer_agent.storage.stock import count_for_sale
+from dealer_agent.storage.installation.registration import was_removed
+from dealer_agent.storage.stock.reading import count_for_sale
 from dealer_agent.storage.transaction import Transaction
 
 app = typer.Typer(no_args_is_help=True)

@@ -11,9 +11,15 @@ from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import err, fail, limited, out, plain, section
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY, TO_CUSTOMER
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.storage.leads import get_lead
-from dealer_agent.storage.outbox import DeliveryRecord, State, get_delivery, list_deliveries, retry_deliveries
-from dealer_agent.storage.sent_deliveries import send_again as resend
+from dealer_agent.storage.deliveries.outbox import (
+    DeliveryRecord,
+    State,
+    get_delivery,
+    list_deliveries,
+    retry_deliveries,
+)
+from dealer_agent.storage.deliveries.sent_deliveries import send_again as resend
+from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.transaction import Transaction
 
 app = typer.Typer(no_args_is_help=True)

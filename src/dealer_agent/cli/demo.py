@@ -13,7 +13,6 @@ import typer
 from rich.markup import escape
 
 from dealer_agent.apidocs.examples import curl_command
-from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.cli.open_dealer import open_installation, opened
 from dealer_agent.cli.serve import LOOPBACK, PORT, HostOption, PortOption, address_of, serve_installation
 from dealer_agent.cli.terminal import fail, out, progress
@@ -26,12 +25,13 @@ from dealer_agent.config.new_dealer_file import installation_toml
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 from dealer_agent.demo.many import MOST_DEALERS, invented_dealers
-from dealer_agent.inventory.feeds.checks import EVERY_CHECK
-from dealer_agent.inventory.feeds.reader import read_feed
+from dealer_agent.feeds.files.checks import EVERY_CHECK
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto
 from dealer_agent.protocol.well_known import CARD_PATH
-from dealer_agent.storage.dealer_registry import add_dealer, all_dealers
+from dealer_agent.storage.installation.dealer_registry import add_dealer, all_dealers
 
 DEMO_INSTALLATION = "# Invented dealers. `dealer-agent demo --dealers` writes this file again.\n"
 

@@ -20,8 +20,8 @@ from dealer_agent.cli.terminal import counted, err, fail, progress
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView, lead_view
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
-from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.lead_search import FIRST, LAST, PAGE, LeadFilter, find_leads
+from dealer_agent.storage.leads.lead_record import lead_details
+from dealer_agent.storage.leads.lead_search import FIRST, LAST, PAGE, LeadFilter, find_leads
 
 Format = Literal["csv", "json", "adf"]
 

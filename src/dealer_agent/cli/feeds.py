@@ -18,8 +18,8 @@ from dealer_agent.cli.terminal import fail, limited, out, plain, section
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.installation import load_served
 from dealer_agent.encryption.passwords import check_new_password, hash_password
-from dealer_agent.storage.feeds import FEED, FeedState, feed_states, list_files, put_feeds
 from dealer_agent.storage.jobs import Job, JobKey
+from dealer_agent.storage.stock.feeds import FEED, FeedState, feed_states, list_files, put_feeds
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -84,8 +84,8 @@ def run(
 ) -> None:
     """Fetch a feed now and import its files, whatever its schedule says."""
     # Imported here: the HTTP client takes a moment.
-    from dealer_agent.feed_collection.collection import Collected, FeedCollection, feed_rows, import_in_process
-    from dealer_agent.feed_collection.collector import feed_kind
+    from dealer_agent.feeds.collection.collection import Collected, FeedCollection, feed_rows, import_in_process
+    from dealer_agent.feeds.collection.collector import feed_kind
     from dealer_agent.jobs.loop import Next, run_job
 
     feed_named(dealer, name)
@@ -131,8 +131,8 @@ def password() -> None:
 def host_key(folder: FolderOption = Path()) -> list[dict[str, Any]]:
     """Show the host key of the SFTP server, and its fingerprint for vendors. A missing key is made."""
     # Imported here: asyncssh takes a moment.
-    from dealer_agent.feed_collection.host_key import fingerprint
-    from dealer_agent.feed_collection.host_key import host_key as read_host_key
+    from dealer_agent.feeds.collection.host_key import fingerprint
+    from dealer_agent.feeds.collection.host_key import host_key as read_host_key
 
     installation = load_served(folder, os.environ)
     path = installation.directory / installation.file.sftp.host_key_file

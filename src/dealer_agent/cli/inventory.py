@@ -20,15 +20,15 @@ from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import cell_text, fail, limited, out, plain, progress
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds.checks import CHECK_BY_ID, EVERY_CHECK, FeedFinding, refusals
-from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, FeedError, ParsedFeed, Repeat, RowProblem
-from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
+from dealer_agent.feeds.files.checks import CHECK_BY_ID, EVERY_CHECK, FeedFinding, refusals
+from dealer_agent.feeds.files.feed import MOST_FILE_MIB, FeedError, ParsedFeed, Repeat, RowProblem
+from dealer_agent.feeds.files.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
-from dealer_agent.storage.stock import ImportRecord, RefusedImport, list_imports, list_refused_imports
+from dealer_agent.storage.stock.reading import ImportRecord, RefusedImport, list_imports, list_refused_imports
 
 if TYPE_CHECKING:
-    from dealer_agent.catalogue_loading.feed_import import ImportResult
+    from dealer_agent.feeds.importing import ImportResult
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -136,9 +136,9 @@ def import_(
             fail(f"The import was ended by signal {-code}. Is there enough memory? Run it again.", 128 - code)
         raise typer.Exit(code)
 
-    from dealer_agent.catalogue_loading.feed_import import import_feed
-    from dealer_agent.inventory.feeds.archives import unpack
-    from dealer_agent.inventory.feeds.reader import read_feed
+    from dealer_agent.feeds.files.archives import unpack
+    from dealer_agent.feeds.files.reader import read_feed
+    from dealer_agent.feeds.importing import import_feed
 
     with (
         memory_limit_ends_process(),
@@ -210,7 +210,7 @@ def _record(
     dealer: OpenDealer, problem: FeedError, file: Path, settings: FeedSettings | None, rooftops: list[str]
 ) -> None:
     """Adds a file that cannot be read to the history."""
-    from dealer_agent.catalogue_loading.feed_import import record_unreadable
+    from dealer_agent.feeds.importing import record_unreadable
 
     record_unreadable(
         dealer.store,

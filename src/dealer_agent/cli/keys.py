@@ -27,7 +27,7 @@ from dealer_agent.operations.key_changes import (
     rotations_of,
     source_of,
 )
-from dealer_agent.server.key_rotation import KeyRotation
+from dealer_agent.privacy.key_rotation import KeyRotation
 from dealer_agent.storage import alerts as copies
 from dealer_agent.storage.isolation import ALL_DEALERS
 

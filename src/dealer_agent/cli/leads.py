@@ -38,14 +38,14 @@ from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.records import LeadDetails, StoredLead
 from dealer_agent.leads.wording import VISITS
-from dealer_agent.operations.erasure import Erasure, customers_of, is_known
-from dealer_agent.storage import erasure
+from dealer_agent.privacy.erasure import Erasure, customers_of, is_known
 from dealer_agent.storage.clock import clock_problem, confirm_clock
-from dealer_agent.storage.erasure import purge
-from dealer_agent.storage.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
-from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
+from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries
+from dealer_agent.storage.leads.lead_search import MOST_SEARCHED, FoundLeads, LeadFilter, LeadState, find_leads
+from dealer_agent.storage.leads.visits import visits_of
+from dealer_agent.storage.privacy import erasure
+from dealer_agent.storage.privacy.erasure import purge
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.visits import visits_of
 
 app = typer.Typer(no_args_is_help=True)
 

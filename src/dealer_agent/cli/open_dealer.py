@@ -21,8 +21,8 @@ from dealer_agent.open_installation import OpenInstallation, open_store
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, require_same_database
 from dealer_agent.storage.database_url import is_sqlite
-from dealer_agent.storage.dealer_registry import all_dealers
 from dealer_agent.storage.errors import DatabaseReadOnly, DealerUnknown
+from dealer_agent.storage.installation.dealer_registry import all_dealers
 from dealer_agent.storage.migrate import START_SECONDS, migrate, wait_for_server
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

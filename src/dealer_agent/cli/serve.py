@@ -17,7 +17,7 @@ from dealer_agent.config.installation import Installation
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.protocol.well_known import CARD_PATH
-from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 
 HostOption = Annotated[

@@ -14,7 +14,7 @@ from dealer_agent.bootstrap.upload_process import UploadJob
 from dealer_agent.cli.terminal import err, out
 from dealer_agent.cli.uvicorn_server import listen
 from dealer_agent.config.sftp import SftpSettings
-from dealer_agent.feed_collection.host_key import fingerprint, host_key
+from dealer_agent.feeds.collection.host_key import fingerprint, host_key
 
 RESTART_SECONDS = 5.0
 STOP_SECONDS = 30.0

@@ -15,9 +15,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from dealer_agent.config.sftp import SftpSource, UploadAccount, has_login, has_password_or_key
 from dealer_agent.dealers import profile_checks
 from dealer_agent.dealers.profile_checks import Text, is_this_machine, must_satisfy, read_by
-from dealer_agent.inventory.feeds.checks import FeedChecks, check_names_are_known
-from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB
-from dealer_agent.inventory.feeds.layouts import CANONICAL, LAYOUT_NAMES, is_withheld
+from dealer_agent.feeds.files.checks import FeedChecks, check_names_are_known
+from dealer_agent.feeds.files.feed import MOST_FILE_MIB
+from dealer_agent.feeds.files.layouts import CANONICAL, LAYOUT_NAMES, is_withheld
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Problem
 

@@ -27,7 +27,7 @@ from dealer_agent.dealers.profile_checks import (
     read_web_address,
 )
 from dealer_agent.encryption import Cipher
-from dealer_agent.inventory.feeds.checks import FeedChecks, check_names_are_known
+from dealer_agent.feeds.files.checks import FeedChecks, check_names_are_known
 from dealer_agent.mcp_tools.consent import CONSENT_TEXT
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
 from dealer_agent.protocol.did_you_mean import did_you_mean

@@ -189,7 +189,7 @@ class Profile(Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields
 
 
 def erase_before(kept: PrivacySettings, now: datetime) -> dict[str, datetime]:
-    """The limits for `storage.erasure.dispose`."""
+    """The limits for `storage.privacy.erasure.dispose`."""
     return {
         "leads_unused_since": now - timedelta(days=kept.keep_leads_days),
         "consents_before": now - timedelta(days=kept.keep_consents_days),
@@ -197,7 +197,7 @@ def erase_before(kept: PrivacySettings, now: datetime) -> dict[str, datetime]:
 
 
 def purge_before(kept: PrivacySettings, now: datetime) -> dict[str, datetime]:
-    """The limits for `storage.erasure.purge`.
+    """The limits for `storage.privacy.erasure.purge`.
 
     The limit of the access log is a midnight, so that its hourly deletion, which adds an entry, deletes once a day.
     """

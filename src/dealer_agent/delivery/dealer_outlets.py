@@ -13,7 +13,7 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.delivery.outlet import Outlets
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.storage.outbox import DueDelivery, Receiver
+from dealer_agent.storage.deliveries.outbox import DueDelivery, Receiver
 
 MOST_KEPT = 1024
 

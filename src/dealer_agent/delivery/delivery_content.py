@@ -11,9 +11,9 @@ from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView, cancelled_visit, erased_lead, lead_view
 from dealer_agent.protocol.formats import normal_email
 from dealer_agent.protocol.requests import Channel
-from dealer_agent.storage.lead_record import LeadToDeliver, lead_to_deliver
-from dealer_agent.storage.outbox import DueDelivery, count_mails_before
-from dealer_agent.storage.sent_deliveries import StoredDocument
+from dealer_agent.storage.deliveries.outbox import DueDelivery, count_mails_before
+from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument
+from dealer_agent.storage.leads.lead_record import LeadToDeliver, lead_to_deliver
 from dealer_agent.storage.store import Store
 
 MOST_MAILS = 5

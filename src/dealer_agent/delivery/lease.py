@@ -19,11 +19,11 @@ from datetime import timedelta
 from dealer_agent.config.channels import LEAST_LEASE_MARGIN_SECONDS
 from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
 from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.storage import outbox
+from dealer_agent.storage.deliveries import outbox
+from dealer_agent.storage.deliveries.outbox import DueDelivery
+from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, store_document
 from dealer_agent.storage.errors import AlreadyStored, LeaseLost
-from dealer_agent.storage.lead_job import Job
-from dealer_agent.storage.outbox import DueDelivery
-from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
+from dealer_agent.storage.leads.lead_job import Job
 from dealer_agent.storage.transaction import Transaction
 
 _CLOCKS = (getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC), time.CLOCK_REALTIME)

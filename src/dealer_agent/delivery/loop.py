@@ -24,7 +24,9 @@ from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId,
 from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.slots import share_slots
 from dealer_agent.jobs.loop import words_of
-from dealer_agent.storage import outbox
+from dealer_agent.storage.deliveries import outbox
+from dealer_agent.storage.deliveries.outbox import DueDelivery, Receiver
+from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument
 from dealer_agent.storage.errors import (
     DatabaseFailure,
     DealerUnknown,
@@ -33,10 +35,8 @@ from dealer_agent.storage.errors import (
     StorageError,
     WrongKey,
 )
-from dealer_agent.storage.lead_job import Job
-from dealer_agent.storage.lead_writer import STORE_SECONDS, LeadWriter
-from dealer_agent.storage.outbox import DueDelivery, Receiver
-from dealer_agent.storage.sent_deliveries import StoredDocument
+from dealer_agent.storage.leads.lead_job import Job
+from dealer_agent.storage.leads.lead_writer import STORE_SECONDS, LeadWriter
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import OpenSpan, Transaction, current_span
 

@@ -11,7 +11,7 @@ from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import DeliveredMessage
-from dealer_agent.storage.outbox import DueDelivery, Receiver
+from dealer_agent.storage.deliveries.outbox import DueDelivery, Receiver
 
 
 class Outlet(Protocol):

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 
-from dealer_agent.storage.outbox import Receiver
+from dealer_agent.storage.deliveries.outbox import Receiver
 
 
 def share_slots(

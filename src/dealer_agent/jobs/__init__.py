@@ -14,12 +14,12 @@ and raises LeaseLost. So each job can be repeated.
 A kind is a function and its rule for another attempt (`loop.Kind`):
 
 - `settings`: stores the feeds and the other jobs of a dealer, after its settings have changed (`bootstrap.jobs`);
-- `feed`: collects a feed (`feed_collection.collector`);
-- `disposal`, `heads`, `report`, `keys`: the maintenance of a dealer (`server.maintenance`, `bootstrap.monthly_mail`,
-  `server.installation_keys`);
+- `feed`: collects a feed (`feeds.collection.collector`);
+- `disposal`, `heads`, `report`, `keys`: the maintenance of a dealer (`privacy.maintenance`, `bootstrap.monthly_mail`,
+  `privacy.installation_keys`);
 - `alert check`, `alert mail`, `alert webhook`: conditions, and messages about them (`alerts.jobs`).
 
-Deliveries have a queue of their own, the table `outbox` (`storage.outbox`): they are stored with each lead, so a
+Deliveries have a queue of their own, the table `outbox` (`storage.deliveries.outbox`): they are stored with each lead, so a
 delivery costs one row and no more. They also have an order for each receiver, and slots that channels
 share (`delivery.loop`).
 """

@@ -12,10 +12,7 @@ from msgspec import UNSET, Struct
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.lead_intake.lead_transaction import LeadTransaction
-from dealer_agent.lead_intake.notifications import IntakeContext
-from dealer_agent.lead_intake.visit_changes import VisitChange, VisitChanges
 from dealer_agent.leads.received_lead import PreparedLead, accept_lead
 from dealer_agent.leads.statuses import DUPLICATE
 from dealer_agent.leads.timetable import Timetable
@@ -30,11 +27,14 @@ from dealer_agent.storage.errors import (
     StoreClosed,
     TokenRevoked,
 )
-from dealer_agent.storage.lead_job import Buyer, Job
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import record_refusal
+from dealer_agent.storage.leads.lead_job import Buyer, Job
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.leads.stored_leads import record_refusal
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.visits.changes import VisitChange, VisitChanges
+from dealer_agent.visits.customer_actions import CustomerActions
+from dealer_agent.visits.notifications import IntakeContext
 
 Result = TypeVar("Result")
 

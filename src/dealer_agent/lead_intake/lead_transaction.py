@@ -13,8 +13,6 @@ from msgspec import UNSET, Struct
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
-from dealer_agent.lead_intake.visit_booking import VisitBooking, find_unavailable
 from dealer_agent.leads.consent import EMAIL, Grant, can_reach, channels_of, consent_was_withdrawn, usable_channels
 from dealer_agent.leads.consent_events import is_same_consent
 from dealer_agent.leads.lead_answer import LeadResponse, answer_message
@@ -44,19 +42,20 @@ from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer
 from dealer_agent.protocol.responses import DealerContact, LeadStatus
 from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage import idempotency
-from dealer_agent.storage import leads as stored_leads
-from dealer_agent.storage.consents import (
+from dealer_agent.storage.deliveries.outbox import enqueue
+from dealer_agent.storage.leads import idempotency, stored_leads
+from dealer_agent.storage.leads.visits import Booked, booked_visits, visits_of
+from dealer_agent.storage.privacy.consents import (
     REVOKED_BEFORE,
     consents_of,
     record_consent,
     repeat_withdrawal_event,
     touch_lead,
 )
-from dealer_agent.storage.outbox import enqueue
+from dealer_agent.storage.privacy.withdrawals import withdrawn_by_events, withdrawn_since
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.visits import Booked, booked_visits, visits_of
-from dealer_agent.storage.withdrawals import withdrawn_by_events, withdrawn_since
+from dealer_agent.visits.booking import VisitBooking, find_unavailable
+from dealer_agent.visits.notifications import IntakeContext, Notifications
 
 MOST_ADDITIONS = 50
 """The most additions and the most consent events of a lead. The same sender's next request is a new lead. Each addition

@@ -11,7 +11,7 @@ WITHDRAWN: Final = "revoked"
 WITHDRAWN_ELSEWHERE: Final = "revoked on another lead"
 """The customer withdrew consent on another lead, and it applies to this one. Its sender is not informed."""
 KEPT_AS_PROOF: Final = "kept as proof"
-"""The person was erased. The texts of the lead's events moved to `storage.erasure`."""
+"""The person was erased. The texts of the lead's events moved to `storage.privacy.erasure`."""
 ERASED: Final = "erased"
 """The texts of the lead's events were deleted, because the person asked for it."""
 DISPOSED: Final = "disposed"
@@ -30,7 +30,7 @@ class ConsentRecord:
 
     `source_agent` is the agent that got the consent. `token_id` is the token of the request. `customer` is who agreed
     (JSON in UTF-8): the law requires it with the consent, for longer than the lead itself. If it is None,
-    `storage.leads.record_lead` uses the lead's customer.
+    `storage.leads.stored_leads.record_lead` uses the lead's customer.
     """
 
     received_at: datetime

@@ -26,7 +26,7 @@ from dealer_agent.operations.backup_file import (
 from dealer_agent.operations.database_copy import copy_database
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 from dealer_agent.storage.database_url import is_sqlite
-from dealer_agent.storage.event_chain import MOST_CHARACTERS, Head
+from dealer_agent.storage.privacy.event_chain import MOST_CHARACTERS, Head
 
 UNFINISHED = ".dealer-agent-backup"
 """The end of the name of a folder with the files of an unfinished backup."""

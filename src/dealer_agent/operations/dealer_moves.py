@@ -13,8 +13,8 @@ from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME, read_text
 from dealer_agent.open_installation import OpenInstallation, delete_files_of_removed
 from dealer_agent.operations import OperationError
-from dealer_agent.storage.dealer_keys import change_keyring
-from dealer_agent.storage.dealer_registry import (
+from dealer_agent.storage.errors import DealerExists
+from dealer_agent.storage.installation.dealer_registry import (
     COPIED,
     add_dealer,
     copy_dealer,
@@ -26,8 +26,8 @@ from dealer_agent.storage.dealer_registry import (
     require_removed,
     set_state,
 )
-from dealer_agent.storage.errors import DealerExists
 from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.privacy.dealer_keys import change_keyring
 from dealer_agent.storage.store import Store
 
 OF_DEALER = {"DATABASE_URL": "DEALER_DATABASE_URL", KEYS_VARIABLE: "DEALER_KEYS"}

@@ -43,10 +43,10 @@ from dealer_agent.operations.outside_checks import (
     check_sftp_server,
 )
 from dealer_agent.storage.database_url import database_url, is_sqlite
-from dealer_agent.storage.dealer_registry import all_dealers
+from dealer_agent.storage.deliveries.outbox import list_deliveries
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.outbox import list_deliveries
-from dealer_agent.storage.stock import list_imports
+from dealer_agent.storage.installation.dealer_registry import all_dealers
+from dealer_agent.storage.stock.reading import list_imports
 from dealer_agent.storage.store import Store
 
 MOST_DEALERS = 1000

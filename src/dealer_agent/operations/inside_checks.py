@@ -22,15 +22,15 @@ from dealer_agent.operations.checks import DoctorFinding, Examined, Status, age_
 from dealer_agent.server.replica_record import SEEN_WITHIN, settings_hash
 from dealer_agent.storage.alerts import confirmed_copies
 from dealer_agent.storage.clock import clock_problem, server_clock
-from dealer_agent.storage.feeds import feed_states
+from dealer_agent.storage.deliveries.outbox import list_deliveries
+from dealer_agent.storage.installation.replicas import list_replicas
 from dealer_agent.storage.isolation import isolation_problem
-from dealer_agent.storage.keys import check_keys, key_uses
-from dealer_agent.storage.outbox import list_deliveries
-from dealer_agent.storage.replicas import list_replicas
+from dealer_agent.storage.privacy.keys import check_keys, key_uses
+from dealer_agent.storage.privacy.withdrawals import RESTORE_COMMAND, compare_withdrawals
 from dealer_agent.storage.schema import SCHEMA_VERSION
-from dealer_agent.storage.stock import list_imports, read_stock
+from dealer_agent.storage.stock.feeds import feed_states
+from dealer_agent.storage.stock.reading import list_imports, read_stock
 from dealer_agent.storage.store import Store
-from dealer_agent.storage.withdrawals import RESTORE_COMMAND, compare_withdrawals
 
 ZONE_DAYS = 400
 """How far ahead the rules of a time zone are compared."""

@@ -12,11 +12,11 @@ from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, from
 from dealer_agent.encryption import Cipher
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations import OperationError
-from dealer_agent.server.key_rotation import KeyRotation, KeyTable, changeable_key_file
+from dealer_agent.privacy.key_rotation import KeyRotation, KeyTable, changeable_key_file
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
 from dealer_agent.storage.isolation import ALL_DEALERS
-from dealer_agent.storage.keys import KeyUse, key_uses
-from dealer_agent.storage.reencryption import delete_unused_keys, keys_in_use
+from dealer_agent.storage.privacy.keys import KeyUse, key_uses
+from dealer_agent.storage.privacy.reencryption import delete_unused_keys, keys_in_use
 from dealer_agent.storage.store import Store
 
 OnProgress = Callable[[int], None]

@@ -33,7 +33,7 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import Customer, SourceAgent
 from dealer_agent.protocol.well_known import ARD_PATH
 from dealer_agent.server.service import RPC
-from dealer_agent.storage.outbox import DueDelivery, Receiver
+from dealer_agent.storage.deliveries.outbox import DueDelivery, Receiver
 
 ADDRESS_SECONDS = 20.0
 MOST_BYTES = 2**20

@@ -31,8 +31,8 @@ from dealer_agent.operations.backup import has_heads
 from dealer_agent.operations.backup_file import TABLES_FOLDER, Manifest, Progress, open_keys, unpack, verify
 from dealer_agent.operations.database_copy import restore_database
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE
+from dealer_agent.storage.deliveries.outbox import hold_deliveries
 from dealer_agent.storage.migrate import known_revisions, migrate_connection
-from dealer_agent.storage.outbox import hold_deliveries
 from dealer_agent.storage.schema import FIRST_SCHEMA_VERSION, SCHEMA_VERSION, outbox
 from dealer_agent.storage.transaction import OneCipher, Transaction
 

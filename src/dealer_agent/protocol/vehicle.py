@@ -7,7 +7,7 @@ member here. `FIELDS` is the table as data. These derive from it:
 - the filters, the sort fields, the facets and their schemas (`protocol.requests`, `protocol.responses`),
 - the bounds of the vehicles in a lead, and their lines in texts for people (`leads.wording`),
 - the columns of the catalogue and the weights of free-text search (`inventory.catalogue`),
-- the names of columns in feeds and the parsing of their cells (`inventory.feeds`), and the documentation.
+- the names of columns in feeds and the parsing of their cells (`feeds.files`), and the documentation.
 
 An absent member is unknown, never null. Money is whole US dollars, mileage is miles (docs/protocol.md#listings).
 """

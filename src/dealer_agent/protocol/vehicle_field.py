@@ -42,7 +42,7 @@ CellParser = Literal[
     "address", "amount", "condition", "cubic_centimetres", "day", "dollars", "features", "line", "miles", "moment",
     "names", "photos", "prose", "status", "stock", "truth", "vehicle_type", "vin", "whole", "word", "year",
 ]  # fmt: skip
-"""The parsers of feed cells, which are in `inventory.feeds.units`."""
+"""The parsers of feed cells, which are in `feeds.files.units`."""
 
 
 class Field(Struct, frozen=True):

@@ -13,7 +13,7 @@ from dealer_agent.reports.month import Month
 from dealer_agent.reports.rendering import render_mail
 from dealer_agent.reports.report import read_report
 from dealer_agent.storage.daily_counts import first_day
-from dealer_agent.storage.monthly_reports import first_import
+from dealer_agent.storage.leads.monthly_reports import first_import
 from dealer_agent.storage.store import Store
 
 SEND_AFTER = timedelta(hours=6)

@@ -24,8 +24,8 @@ from dealer_agent.storage.daily_counts import (
     requests_by_day,
     sum_counts,
 )
-from dealer_agent.storage.monthly_reports import LeadCounts, count_leads
-from dealer_agent.storage.stock import find_units
+from dealer_agent.storage.leads.monthly_reports import LeadCounts, count_leads
+from dealer_agent.storage.stock.reading import find_units
 from dealer_agent.storage.tokens import list_tokens
 from dealer_agent.storage.transaction import Transaction
 

@@ -22,8 +22,8 @@ from dealer_agent.protocol.skill import InventorySearchRequest
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.request_counts import Counted, RequestCounts
 from dealer_agent.storage.daily_counts import MOST_ITEMS, OK, OTHER, SearchCount, Subject, add_counts
+from dealer_agent.storage.installation.registration import hold_registration
 from dealer_agent.storage.isolation import ALL_DEALERS
-from dealer_agent.storage.registration import hold_registration
 from dealer_agent.storage.store import Store
 
 TAKE_SECONDS = 1.0

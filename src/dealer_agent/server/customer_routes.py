@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dealer_agent.lead_intake.customer_actions import CustomerVisit, EndReason, TimeNotFree, VisitEnded
 from dealer_agent.leads.customer_links import LinkPurpose, LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, rooftop_view
 from dealer_agent.leads.mails import ways_to_reach
@@ -25,6 +24,7 @@ from dealer_agent.server.pages.customer import contact_page, notice_page, visit_
 from dealer_agent.server.pages.site import FORM_SECURITY_POLICY, Site
 from dealer_agent.server.service import BAD_TOKENS_RULE, Service
 from dealer_agent.storage.errors import DealerUnknown, StorageError
+from dealer_agent.visits.customer_actions import CustomerVisit, EndReason, TimeNotFree, VisitEnded
 
 log = structlog.get_logger()
 

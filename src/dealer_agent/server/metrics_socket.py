@@ -31,7 +31,7 @@ from dealer_agent.server.metrics import (
 from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.service import LEADS_TAKEN
 from dealer_agent.server.stored_metrics import StoredMetrics
-from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads.lead_writer import LeadWriter
 
 SUFFIX = ".sock"
 OWN, WITH_STORED = b"o", b"s"

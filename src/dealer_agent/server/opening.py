@@ -18,7 +18,6 @@ from dealer_agent.config import Settings
 from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.lead_intake.intake import LeadIntake
-from dealer_agent.lead_intake.visit_calendar import subscribed_calendar
 from dealer_agent.mcp_tools.consent import consent_text
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.protocol.card import CardFacts
@@ -33,11 +32,12 @@ from dealer_agent.skills import dealer_of
 from dealer_agent.storage.clock import has_trusted_time, trust_clock
 from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.isolation import ALL_DEALERS
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.stock import ChangeCounters, read_revision
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.stock.reading import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import list_active_tokens
 from dealer_agent.storage.transaction import Transaction
+from dealer_agent.visits.calendar import subscribed_calendar
 
 if TYPE_CHECKING:
     # Only with the extra `traces`.

@@ -17,7 +17,6 @@ from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import ServedDealers, read_addresses
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
-from dealer_agent.storage.dealer_registry import changed_dealers, count_changes
 from dealer_agent.storage.errors import (
     BUSY,
     FULL,
@@ -29,8 +28,9 @@ from dealer_agent.storage.errors import (
     DealerUnknown,
     StorageError,
 )
-from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.stock import ChangeCounters, read_revision
+from dealer_agent.storage.installation.dealer_registry import changed_dealers, count_changes
+from dealer_agent.storage.leads.lead_writer import LeadWriter
+from dealer_agent.storage.stock.reading import ChangeCounters, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import InstallationTransaction
 

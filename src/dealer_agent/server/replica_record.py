@@ -15,7 +15,7 @@ from dealer_agent import __version__
 from dealer_agent.config.installation import Installation
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.replicas import forget_replica, record_replica
+from dealer_agent.storage.installation.replicas import forget_replica, record_replica
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

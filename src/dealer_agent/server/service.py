@@ -13,7 +13,6 @@ from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.encryption.card_signer import CardSigner
-from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import RateLimited
@@ -28,7 +27,8 @@ from dealer_agent.server.request_memory import RequestMemory, memory_of
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
-from dealer_agent.storage.stock import ChangeCounters
+from dealer_agent.storage.stock.reading import ChangeCounters
+from dealer_agent.visits.customer_actions import CustomerActions
 
 if TYPE_CHECKING:
     # Only with the extra `traces`.

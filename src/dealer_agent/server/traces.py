@@ -23,7 +23,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from dealer_agent import __version__
 from dealer_agent.config.settings import TracesSettings
 from dealer_agent.server.log import RequestLine
-from dealer_agent.storage.outbox import DueDelivery
+from dealer_agent.storage.deliveries.outbox import DueDelivery
 
 EXPORT_SECONDS = 5.0
 """How long the export of some spans may take; also at the end of the service."""

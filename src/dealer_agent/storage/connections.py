@@ -43,9 +43,14 @@ from dealer_agent.storage.errors import (
     DiskFull,
     translating,
 )
+from dealer_agent.storage.installation.registration import (
+    HOLD_AND_FIND,
+    READ_ENABLED,
+    needs_registration,
+    not_registered,
+)
 from dealer_agent.storage.isolation import begin_transaction
-from dealer_agent.storage.prepared_statements import write_collected
-from dealer_agent.storage.registration import HOLD_AND_FIND, READ_ENABLED, needs_registration, not_registered
+from dealer_agent.storage.leads.prepared_statements import write_collected
 
 BUSY_SECONDS = 30
 """How long a writer waits for the lock of another process: longer than the longest import."""

@@ -24,7 +24,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from dealer_agent.correctable import CorrectableError
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
-from dealer_agent.inventory.feeds.checks import FeedFinding, refusals
+from dealer_agent.feeds.files.checks import FeedFinding, refusals
 
 
 class StorageError(CorrectableError):

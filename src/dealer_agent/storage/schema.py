@@ -99,7 +99,7 @@ def dealer_table(name: str, *groups: Iterable[Column[Any]], key: Sequence[str] =
 
 # A dealer has a row in `dealers`, which is the lock for leads, and one in `revisions`, which is the lock for stock and
 # tokens. So a long import never delays a lead.
-# The dealer's row also has the ends of its two hash chains (`storage.event_chain`), each with a MAC in the column named
+# The dealer's row also has the ends of its two hash chains (`storage.privacy.event_chain`), each with a MAC in the column named
 # `seal`: removed rows at the end are detected too. `accesses` counts the entries that the access log ever had.
 dealers = dealer_table(
     "dealers",
@@ -110,7 +110,7 @@ dealers = dealer_table(
 # The keys that encrypt the dealer's data. `proof` is a known text, encrypted with the key: it detects a wrong key.
 vault_keys = dealer_table("vault_keys", columns(String, "key_id"), columns(LargeBinary, "proof"), key=("key_id",))
 
-# The use of each key (`storage.keys.KeyState`), since when, and the machine that does not have the next key. Rows stay:
+# The use of each key (`storage.privacy.keys.KeyState`), since when, and the machine that does not have the next key. Rows stay:
 # a destroyed key never encrypts again, even if an old copy of the key file is restored.
 vault_key_uses = dealer_table(
     "vault_key_uses",
@@ -132,7 +132,7 @@ revisions = dealer_table(
     columns(UtcTime, "changed_at"),
 )
 
-# The dealers of an installation (`storage.dealer_registry`). A single dealer with a folder of its own has no row.
+# The dealers of an installation (`storage.installation.dealer_registry`). A single dealer with a folder of its own has no row.
 # `settings_number` is the number of its current settings, and `name` is the name in them: the list of dealers reads no
 # documents. `listed`: the dealer wants to be in that list.
 registered_dealers = dealer_table(
@@ -229,7 +229,7 @@ imports = dealer_table(
     key=("revision",),
 )
 
-# What the next import of the same rooftops is compared with (`inventory.feeds.counts.FeedShape`). `rooftops` are a JSON
+# What the next import of the same rooftops is compared with (`feeds.files.counts.FeedShape`). `rooftops` are a JSON
 # array, which is empty for all rooftops.
 feed_shapes = dealer_table(
     "feed_shapes", columns(ExternalText, "rooftops"), columns(LargeBinary, "shape"), key=("rooftops",)
@@ -246,7 +246,7 @@ refused_imports = dealer_table(
 )
 
 # The feeds of the dealer's settings, whose digest is `digest`. Each has a job. `seen` is what the source remembers
-# (`feed_collection.source`, JSON), and `imported_hash` is the hash of the last imported file: both are only valid for
+# (`feeds.collection.source`, JSON), and `imported_hash` is the hash of the last imported file: both are only valid for
 # these settings. `new_at` is the arrival of the newest file that was read.
 feeds = dealer_table(
     "feeds",
@@ -342,7 +342,7 @@ proof_contacts = dealer_table(
 # A hash chain for each dealer. Rows are only added. `hash` covers the number, the columns that are not encrypted,
 # `commitment` and the `hash` before. `commitment` is a salted hash of `body` (text as shown, scope, agent, hash of the
 # request, the person); the salt is encrypted with it. So the chain stays valid after erasures and key rotations.
-# The `purpose` of a withdrawal has the `contact_hash` of each contact point (`storage.withdrawals`).
+# The `purpose` of a withdrawal has the `contact_hash` of each contact point (`storage.privacy.withdrawals`).
 consent_events = dealer_table(
     "consent_events",
     columns(BigInteger, "number"),

@@ -11,14 +11,14 @@ from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import connections
 from dealer_agent.storage.connections import CONNECT_SECONDS, READ_PROCESS, TCP, replace_connections
 from dealer_agent.storage.database_url import database_url
-from dealer_agent.storage.dealer_keys import DealerCiphers, create_keys
 from dealer_agent.storage.errors import NOT_PRIMARY, translated_driver_error, translating
-from dealer_agent.storage.event_chain import lock_dealer
+from dealer_agent.storage.installation.registration import NEEDED, TAKE_ALONE
 from dealer_agent.storage.isolation import ALL_DEALERS, isolation_problem
-from dealer_agent.storage.keys import check_keys, check_keys_to_encrypt, start_use
-from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.migrate import check_schema
-from dealer_agent.storage.registration import NEEDED, TAKE_ALONE
+from dealer_agent.storage.privacy.dealer_keys import DealerCiphers, create_keys
+from dealer_agent.storage.privacy.event_chain import lock_dealer
+from dealer_agent.storage.privacy.keys import check_keys, check_keys_to_encrypt, start_use
 from dealer_agent.storage.transaction import Ciphers, InstallationTransaction, OneCipher, Transaction
 
 CHANNEL = "dealer_agent_changes"

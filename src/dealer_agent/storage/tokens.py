@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 from sqlalchemy import bindparam, insert, select, update
 
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage.event_chain import lock_dealer
-from dealer_agent.storage.keys import claim_dealer
-from dealer_agent.storage.prepared_statements import Prepared
+from dealer_agent.storage.leads.prepared_statements import Prepared
+from dealer_agent.storage.privacy.event_chain import lock_dealer
+from dealer_agent.storage.privacy.keys import claim_dealer
 from dealer_agent.storage.schema import of_dealer, revisions, rows_of, tokens, upsert
 from dealer_agent.storage.transaction import Transaction
 

@@ -85,7 +85,7 @@ class Transaction:
     erases: bool = field(default=False, init=False)
     """Whether it erases customer data. Then the store also empties SQLite's write-ahead log after the commit."""
     changes_keys: bool = field(default=False, init=False)
-    """Whether it changes the dealer's own keys (`storage.dealer_keys`)."""
+    """Whether it changes the dealer's own keys (`storage.privacy.dealer_keys`)."""
     trace: str | None = field(default=None, init=False)
     """The `traceparent` of the request that it belongs to. Its deliveries continue this trace."""
     _pinned: Cipher | None = field(default=None, init=False)

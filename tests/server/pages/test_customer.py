@@ -8,10 +8,10 @@ from tests.leads.lead_views import ROOFTOP, TEN_IN_NASHVILLE
 from tests.server.pages.conftest import Page, read_page
 from tests.server.pages.samples import HOSTILE_TEXT, card_facts
 
-from dealer_agent.lead_intake.customer_actions import CustomerVisit
 from dealer_agent.leads.lead_view import RooftopView, VisitTime
 from dealer_agent.leads.visit_times import Slot
 from dealer_agent.server.pages.customer import contact_page, notice_page, visit_page
+from dealer_agent.visits.customer_actions import CustomerVisit
 
 pytestmark = pytest.mark.requirement("customer-links-accessible")
 

@@ -17,7 +17,7 @@ from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlet, OutletParts
 from dealer_agent.delivery.outlets.mail import CustomerMailOutlet, StaffMailOutlet
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.storage.outbox import Receiver
+from dealer_agent.storage.deliveries.outbox import Receiver
 
 _MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
 

@@ -14,7 +14,7 @@ from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage.outbox import DueDelivery
+from dealer_agent.storage.deliveries.outbox import DueDelivery
 
 UNFINISHED = ".unfinished"
 """The folder for unfinished files. It is hidden, so that a program that collects files skips it."""

@@ -18,8 +18,8 @@ from dealer_agent.delivery.lease import Countdown, Lease
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.outgoing.addresses import AddressRefused
+from dealer_agent.storage.deliveries.outbox import DueDelivery
 from dealer_agent.storage.errors import CANNOT_BE_REACHED, DatabaseFailure
-from dealer_agent.storage.outbox import DueDelivery
 
 LONGEST_WAIT = timedelta(hours=24)
 """The limit of a receiver's Retry-After."""

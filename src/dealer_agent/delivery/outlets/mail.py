@@ -21,7 +21,7 @@ from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
 from dealer_agent.leads.mails import Mail, adf_mail_subject, staff_mail, visit_mail
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
-from dealer_agent.storage.outbox import DueDelivery
+from dealer_agent.storage.deliveries.outbox import DueDelivery
 
 LONGEST_LINE = 998
 """Octets of a line of mail without its end (RFC 5322, 2.1.1)."""

@@ -2,7 +2,6 @@
 
 from itertools import groupby
 
-from dealer_agent.lead_intake.customer_actions import CustomerVisit
 from dealer_agent.leads.consent import CHANNELS
 from dealer_agent.leads.lead_view import RooftopView
 from dealer_agent.leads.plain_text import short
@@ -10,6 +9,7 @@ from dealer_agent.leads.us_formats import day_words, period_words, phone_number,
 from dealer_agent.leads.wording import CALLS, VISITS, place_words
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.server.pages.site import render
+from dealer_agent.visits.customer_actions import CustomerVisit
 
 
 def visit_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str | None = None) -> str:

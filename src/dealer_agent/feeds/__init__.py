@@ -1,0 +1,1 @@
+"""Feeds: files are read and checked (`files`), imported (`importing`), and collected without a person (`collection`)."""

@@ -1,0 +1,129 @@
+"""The process that imports one file of a feed.
+
+A large file takes a minute of processor time and much memory, which the process that answers requests must not spend.
+The result is in the database: the transaction that makes the new stock current also finishes the file. So a file is
+imported once, also after a kill. Without a result, the file is still waiting and the job is done again. But if the
+process dies at one of its limits, the process that started it refuses the file.
+"""
+
+import os
+from datetime import UTC, datetime
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from msgspec import UNSET, Struct
+
+from dealer_agent.catalogue_loading.child_processes import (
+    end_reading,
+    limit_process,
+    memory_limit_ends_process,
+    run_job,
+)
+from dealer_agent.config import SettingsError
+from dealer_agent.config.feeds import FeedSettings
+from dealer_agent.config.keys import load_cipher
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.encryption import EncryptionError
+from dealer_agent.feeds.files.archives import unpack
+from dealer_agent.feeds.files.checks import FeedChecks
+from dealer_agent.feeds.files.feed import FeedError
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import import_feed, record_unreadable
+from dealer_agent.storage.errors import FeedRefused, StorageError
+from dealer_agent.storage.stock.feeds import ClaimedFeed, FeedFile, FileState, finish_file
+from dealer_agent.storage.store import Store
+
+LONGEST_PROBLEM = 1000
+
+
+class ImportJob(Struct, frozen=True):
+    """The file of a feed, the settings, the checks, and the lease of the process that starts the job.
+
+    `folder` has the keys: it is the folder of the dealer's installation if `is_installation`, else that of the dealer.
+    """
+
+    database_url: str
+    folder: str
+    is_installation: bool
+    profile: Profile
+    settings: FeedSettings
+    checks: FeedChecks
+    feed: ClaimedFeed
+    file: FeedFile
+    path: str
+
+
+def do_within_limits(job: ImportJob) -> None:
+    """As `do`, in a process that has limits from now on."""
+    with memory_limit_ends_process():
+        limit_process()
+        do(job)
+
+
+TEMPORARY = (StorageError, SettingsError, EncryptionError, OSError)
+"""The errors of `do` whose reason is not in the file."""
+
+
+def words_of(problem: Exception) -> str:
+    """What to tell the dealer about one of the errors TEMPORARY."""
+    if isinstance(problem, OSError):
+        return f"the file cannot be read, or there is no space for temporary files: {problem.strerror}"
+    return str(problem)
+
+
+def do(job: ImportJob) -> None:
+    """Imports the file, or stores why not. Raises one of TEMPORARY, and MemoryError."""
+    cipher = load_cipher(Path(job.folder), os.environ)
+    with Store.open(job.database_url, cipher, many_dealers=job.is_installation) as store:
+        try:
+            _import(store, job)
+        except FeedRefused as problem:
+            _finish(store, job, "refused", problem)
+
+
+def _import(store: Store, job: ImportJob) -> None:
+    """Reads the file and imports its stock. A FeedError refuses the file for good."""
+    settings, at = job.settings, datetime.now(UTC)
+    with TemporaryFile() as spool, TemporaryFile() as unpacked:
+        try:
+            feed = read_feed(
+                unpack(partial(FileIO, job.path), unpacked, settings.most_bytes),
+                layout=None if settings.layout is UNSET else settings.layout,
+                columns=settings.columns,
+                spool=spool,
+            )
+        except FeedError as problem:
+            refuse(store, job, problem)
+            return
+        end_reading()
+        import_feed(
+            store,
+            job.profile,
+            feed,
+            source=job.file.name,
+            at=at,
+            rooftops=settings.rooftops,
+            checks=job.checks,
+            feed_name=settings.name,
+            on_commit=lambda tx, revision: finish_file(tx, job.feed, job.file, "imported", revision=revision),
+        )
+
+
+def refuse(store: Store, job: ImportJob, problem: FeedError) -> None:
+    """Stores that the file cannot be read. Raises StorageError, also if it has a result."""
+    settings, at = job.settings, datetime.now(UTC)
+    record_unreadable(
+        store, job.profile, problem, source=job.file.name, at=at, rooftops=settings.rooftops, feed_name=settings.name
+    )
+    _finish(store, job, "failed", problem)
+
+
+def _finish(store: Store, job: ImportJob, state: FileState, problem: Exception) -> None:
+    with store.write(job.profile.id) as tx:
+        finish_file(tx, job.feed, job.file, state, problem=str(problem)[:LONGEST_PROBLEM])
+
+
+if __name__ == "__main__":
+    run_job(ImportJob, do_within_limits, TEMPORARY, words_of)

@@ -1,0 +1,194 @@
+"""The checks of a feed before it replaces the stock: their settings, and what each of them says. Pure.
+
+`CHECKS` has one row for each check. `feeds.files.counts` counts what they compare. The explanation is in
+docs/reference/feeds.md#checks-of-a-feed.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta, Struct, defstruct
+
+from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.problems import Problem
+
+Action = Literal["off", "warn", "refuse"]
+
+
+class FeedCheck(NamedTuple):
+    """One check. It finds something if more than the share `threshold` of the units, rows or columns is affected.
+
+    `threshold` is the default, None for a check without one. Fewer than `least` are never a finding. `sentence` is the
+    report, with the number that is affected as `count` and the number of all as `total`.
+    """
+
+    id: str
+    threshold: float | None
+    action: Action
+    sentence: str
+    least: int = 2
+
+
+CHECKS = (
+    FeedCheck("units_lost", 0.15, "refuse", "{count} of {total} units that are for sale are not in the file."),
+    FeedCheck("units_lost_warning", 0.08, "warn", "{count} of {total} units that are for sale are not in the file.", 3),
+    FeedCheck("rooftop_lost", 0.5, "refuse", "{rooftop}: {count} of {total} units would be lost."),
+    FeedCheck("vins_lost", 0.05, "refuse", "{count} of {total} units would lose their VIN."),
+    FeedCheck("stock_numbers_lost", 0.2, "refuse", "{count} of {total} units would lose their stock number."),
+    FeedCheck("prices_lost", 0.1, "refuse", "{count} of {total} units would lose their price."),
+    FeedCheck("photos_lost", 0.2, "refuse", "{count} of {total} units would lose photos: more than half of theirs."),
+    FeedCheck("values_lost", 0.2, "refuse", "{member}: {count} of {total} units would lose it."),
+    FeedCheck("details_lost", 0.2, "warn", "{member}: {count} of {total} units would lose it."),
+    FeedCheck("price_jumps", 0.05, "refuse", "{count} of {total} prices would be three times as high or low: {named}."),
+    FeedCheck(
+        "price_jumps_warning", 0.0, "warn", "{count} of {total} prices would be three times as high or low: {named}.", 1
+    ),
+    FeedCheck("prices_changed", 0.3, "warn", "{count} of {total} prices would change."),
+    FeedCheck(
+        "identities_changed", 0.05, "refuse", "{member}: {count} of {total} known units would get another value."
+    ),
+    FeedCheck("values_changed", 0.3, "warn", "{member}: {count} of {total} units would get another value."),
+    FeedCheck(
+        "columns_missing",
+        None,
+        "refuse",
+        "{member}: the last import had it in {columns}. The file has no such column.{new}",
+        1,
+    ),
+    FeedCheck(
+        "details_missing",
+        None,
+        "warn",
+        "{member}: the last import had it in {columns}. The file has no such column.{new}",
+        1,
+    ),
+    FeedCheck(
+        "not_understood",
+        0.3,
+        "refuse",
+        "{member}: {count} of {total} not understood, such as {example} on line {line}.",
+    ),
+    FeedCheck(
+        "details_not_understood",
+        0.3,
+        "warn",
+        "{member}: {count} of {total} not understood, such as {example} on line {line}.",
+    ),
+    FeedCheck("truncated", None, "refuse", "{reason}", 1),
+    FeedCheck(
+        "line_end_missing",
+        None,
+        "warn",
+        "The file does not end with a line end, so its last row may be cut.",
+        1,
+    ),
+    FeedCheck(
+        "mixed_encodings",
+        None,
+        "warn",
+        "{count} bytes are not UTF-8, the first on line {line}. They are read as Windows-1252.",
+        1,
+    ),
+    FeedCheck(
+        "garbled_texts",
+        0.05,
+        "warn",
+        "{count} texts in {total} rows have characters that were lost or decoded wrongly.",
+        1,
+    ),
+    FeedCheck("rows_refused", 0.1, "warn", "{count} of {total} rows name no unit."),
+    FeedCheck("rows_repeated", 0.2, "warn", "{count} of {total} rows repeat another row."),
+    FeedCheck("rooftops_unknown", 0.2, "warn", "{count} of {total} units name no rooftop of dealer.toml."),
+    FeedCheck("values_absent", 0.5, "warn", "{member}: {count} of {total} units have none."),
+    FeedCheck("implausible_values", 0.5, "warn", "{what}: {count} of {total}."),
+)
+"""All checks, in the order of reports."""
+
+CHECK_BY_ID: Mapping[str, FeedCheck] = {check.id: check for check in CHECKS}
+
+EVERY_CHECK = frozenset(CHECK_BY_ID)
+
+
+def check_names_are_known(settings: Any) -> Iterator[Problem]:
+    """Problems of keys of `actions` that are not ids of checks."""
+    match settings:
+        case {"actions": dict() as actions}:
+            for name in actions:
+                if name not in CHECK_BY_ID:
+                    advice = did_you_mean(name, list(CHECK_BY_ID))
+                    yield Problem(("actions", name), f"is no check; the reference of settings lists them{advice}")
+
+
+class _Actions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`actions` replace the default actions of checks. The other members are thresholds: shares from 0 to 1."""
+
+    actions: dict[str, Action] = {}
+
+    def threshold(self, check: FeedCheck) -> float:
+        """The share of a check; 0 for one without a threshold."""
+        return 0.0 if check.threshold is None else float(getattr(self, check.id))
+
+    def action(self, check: FeedCheck) -> Action:
+        """What a check does when it finds something."""
+        return self.actions.get(check.id, check.action)
+
+
+if TYPE_CHECKING:
+    FeedChecks = _Actions
+else:
+    _Share = Annotated[float, Meta(ge=0, le=1)]
+    FeedChecks = defstruct(
+        "FeedChecks",
+        [(check.id, _Share, check.threshold) for check in CHECKS if check.threshold is not None],
+        bases=(_Actions,),
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    """The thresholds and actions of the checks: `[checks]` of dealer.toml."""
+
+
+class FeedFinding(Struct, frozen=True):
+    """What a check found. `action` is `warn`, or `refuse` if nobody accepted it. `sentence` is for people."""
+
+    check: str
+    action: Action
+    sentence: str
+
+
+class CheckRun:
+    """Collects the findings of checks. Refusals of checks in `accepted` become warnings."""
+
+    def __init__(self, settings: FeedChecks, accepted: Collection[str] = ()) -> None:
+        self._settings = settings
+        self._accepted = accepted
+        self._findings: list[FeedFinding] = []
+
+    def share(self, check_id: str, count: int, total: int, **words: object) -> None:
+        """Adds a finding if `count` of `total` is more than the check allows."""
+        check = CHECK_BY_ID[check_id]
+        if count >= check.least and count > self._settings.threshold(check) * total:
+            self.found(check_id, count=f"{count:,}", total=f"{total:,}", **words)
+
+    def found(self, check_id: str, **words: object) -> None:
+        """Adds a finding, unless the check is off."""
+        check = CHECK_BY_ID[check_id]
+        action = self._settings.action(check)
+        if action == "refuse" and check_id in self._accepted:
+            action = "warn"
+        if action != "off":
+            self._findings.append(FeedFinding(check_id, action, check.sentence.format(**words)))
+
+    @property
+    def findings(self) -> tuple[FeedFinding, ...]:
+        """The findings in the order of `CHECKS`. A warning that a refusal repeats is left out."""
+        order = list(CHECK_BY_ID)
+        refused = {finding.sentence for finding in self._findings if finding.action == "refuse"}
+        kept = [found for found in self._findings if found.action == "refuse" or found.sentence not in refused]
+        unique = {found.sentence: found for found in reversed(kept)}
+        return tuple(sorted(unique.values(), key=lambda found: order.index(found.check)))
+
+
+def refusals(findings: Collection[FeedFinding]) -> list[FeedFinding]:
+    """The findings that refuse the feed."""
+    return [finding for finding in findings if finding.action == "refuse"]

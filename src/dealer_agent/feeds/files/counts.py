@@ -1,0 +1,274 @@
+"""Counts what the checks of a feed compare: values of the file, and differences from the stock. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from msgspec import UNSET, Struct
+
+from dealer_agent.feeds.files.checks import CheckRun, FeedFinding
+from dealer_agent.feeds.files.feed import ParsedFeed
+from dealer_agent.inventory.listing import Unit
+
+ESSENTIAL = (
+    *("vin", "stock", "year", "make", "model", "selling_price", "mileage", "condition", "photos"),
+    *("rooftop_hints", "status"),
+)
+"""The members without which a listing is wrong or useless. If a feed loses one, it is refused."""
+
+_DETAILS = (
+    *("vehicle_type", "trim", "list_price", "msrp", "body", "transmission", "driveline", "engine", "fuel"),
+    *("exterior_color", "interior_color", "features", "vdp_url", "description"),
+)
+_COMPARED = (*(member for member in ESSENTIAL if member not in ("rooftop_hints", "status")), *_DETAILS)
+_values_of: Callable[[Unit], tuple[Any, ...]] = attrgetter(*_COMPARED)
+
+_OWN_CHECK = {
+    "vin": "vins_lost",
+    "stock": "stock_numbers_lost",
+    "selling_price": "prices_lost",
+    "photos": "photos_lost",
+}
+_EXPECTED = ("vin", "year", "make", "model", "selling_price", "condition", "photos")
+"""Members that most units of a feed have. New cars often have no mileage."""
+
+_IDENTITY = ("year", "make", "model")
+_REWRITTEN = frozenset({"vin", "selling_price", "photos", "features", "vdp_url", "description", *_IDENTITY})
+"""Members that have their own checks, or that systems rewrite often."""
+
+_JUMP = 3
+_NAMED = 3
+_YEAR_CODES = {code: number for number, code in enumerate("ABCDEFGHJKLMNPRSTVWXY123456789")}
+"""The tenth character of a VIN gives the model year, in a cycle of 30 years from 1980 (49 CFR 565.15)."""
+
+_FEWEST_COMPARED = 0.5
+"""Below this share of known units, the file is judged by its own values."""
+
+_PRICES_OF_NEW_CARS = (10_000, 250_000)
+_PRICES_OF_USED_CARS = (2_500, 250_000)
+_MOST_MILES = 400_000
+_MOST_MILES_OF_NEW = 10_000
+
+
+class FeedShape(Struct, frozen=True):
+    """What the next import of the same rooftops remembers of a file.
+
+    `columns` are the names of the columns of each member that had values. `line_end` is that of its `Signs`.
+    """
+
+    columns: dict[str, tuple[str, ...]]
+    line_end: bool = False
+
+
+def shape_of(feed: ParsedFeed) -> FeedShape:
+    """The shape of a file. In JSON, only members that at least half of the records have are columns."""
+    least = feed.rows / 2 if feed.delimiter is None else 1
+    columns = {name: use.columns for name, use in feed.columns.items() if use.filled and use.filled >= least}
+    return FeedShape(columns, feed.signs.line_end)
+
+
+class FileCounts:
+    """Counts the values of units of a file, of which one in `scale` is added."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.units = 0
+        self._scale = scale
+        self._filled = [0] * len(_COMPARED)
+        self._makes: set[str] = set()
+        self._models: set[str] = set()
+        self._odd: dict[str, list[int]] = {}
+
+    def add(self, unit: Unit) -> None:
+        """Counts a unit."""
+        self.units += 1
+        for index, value in enumerate(_values_of(unit)):
+            self._filled[index] += value is not UNSET and value != ()
+        if isinstance(unit.make, str) and isinstance(unit.model, str):
+            self._makes.add(unit.make)
+            self._models.add(unit.model)
+        self._check_years(unit)
+        if unit.vehicle_type in (UNSET, "car"):
+            self._check_car(unit)
+
+    def _check_years(self, unit: Unit) -> None:
+        if isinstance(unit.year, int) and isinstance(unit.vin, str) and len(unit.vin) == 17 and unit.year > 1980:
+            is_odd = _YEAR_CODES.get(unit.vin[9]) != (unit.year - 1980) % 30
+            self._count("Years that are not the year in the VIN", is_odd)
+
+    def _check_car(self, unit: Unit) -> None:
+        is_new = unit.condition == "new"
+        cars = "new cars" if is_new else "used cars"
+        if isinstance(unit.selling_price, int):
+            least, most = _PRICES_OF_NEW_CARS if is_new else _PRICES_OF_USED_CARS
+            self._count(f"Prices that are unusual for {cars}", not least <= unit.selling_price <= most)
+        if isinstance(unit.mileage, int):
+            most = _MOST_MILES_OF_NEW if is_new else _MOST_MILES
+            self._count(f"Mileages that are unusual for {cars}", unit.mileage > most)
+
+    def _count(self, what: str, is_odd: bool) -> None:
+        found = self._odd.setdefault(what, [0, 0])
+        found[0] += is_odd
+        found[1] += 1
+
+    def share(self, member: str) -> float:
+        """The share of the units that have a value of a member."""
+        return self._filled[_COMPARED.index(member)] / self.units if self.units else 0.0
+
+    def check(self, check_run: CheckRun) -> None:
+        """The findings of a file that has little to be compared with."""
+        units = round(self.units * self._scale)
+        for member in _EXPECTED:
+            check_run.share("values_absent", round(units * (1 - self.share(member))), units, member=member)
+        for what, (count, total) in self._odd.items():
+            check_run.share("implausible_values", round(count * self._scale), round(total * self._scale), what=what)
+        if len(self._makes) > max(5, len(self._models)):
+            both = {"count": f"{len(self._makes):,} makes", "total": f"{len(self._models):,} models"}
+            check_run.found("implausible_values", what="Makes and models that seem to be swapped", **both)
+
+
+class Comparison:
+    """Compares known units with their stored values."""
+
+    def __init__(self) -> None:
+        self.units = 0
+        self._had = [0] * len(_COMPARED)
+        self._lost = [0] * len(_COMPARED)
+        self._changed = [0] * len(_COMPARED)
+        self._jumps = 0
+        self._named: list[str] = []
+        self._garbled = 0
+        self._moved = 0
+        self._renewed = 0
+
+    def add(self, old: Unit, new: Unit, *, moves: bool) -> None:
+        """Compares a changed unit. `moves`: it goes to another rooftop."""
+        self.units += 1
+        self._moved += moves
+        self._renewed += new.condition == "new" and old.condition in ("used", "cpo")
+        for index, (before, after) in enumerate(zip(_values_of(old), _values_of(new), strict=True)):
+            if before is UNSET or before == ():
+                continue
+            self._had[index] += 1
+            if after is UNSET or after == ():
+                self._lost[index] += 1
+            elif before != after:
+                self._changed[index] += 1
+        if new.photos and old.photos and len(new.photos) * 2 < len(old.photos):
+            self._lost[_COMPARED.index("photos")] += 1
+        self._compare_prices(old, new)
+        self._garbled += _text_of(new).count("?") > _text_of(old).count("?") and not _text_of(old).isascii()
+
+    def _compare_prices(self, old: Unit, new: Unit) -> None:
+        before, after = old.selling_price, new.selling_price
+        if not isinstance(before, int) or not isinstance(after, int):
+            return
+        if after >= before * _JUMP or after * _JUMP <= before:
+            self._jumps += 1
+            if len(self._named) < _NAMED:
+                self._named.append(f"{new.vin or new.stock} ${before:,} to ${after:,}")
+
+    def check(self, check_run: CheckRun, file: FileCounts, unchanged: int, scale: float) -> None:
+        """The findings. `unchanged` units were not compared. Of the others, one in `scale` was."""
+
+        def numbers(member: str, counts: list[int]) -> tuple[int, int]:
+            # Of unchanged units only the number is known: they have values as often as all units of the file.
+            index = _COMPARED.index(member)
+            had = self._had[index] * scale + file.share(member) * unchanged
+            return round(counts[index] * scale), max(round(had), round(counts[index] * scale))
+
+        for member in _COMPARED:
+            own = _OWN_CHECK.get(member) or ("values_lost" if member in ESSENTIAL else "details_lost")
+            check_run.share(own, *numbers(member, self._lost), member=member)
+            if member in _IDENTITY:
+                check_run.share("identities_changed", *numbers(member, self._changed), member=member)
+            elif member not in _REWRITTEN:
+                check_run.share("values_changed", *numbers(member, self._changed), member=member)
+        changed, priced = numbers("selling_price", self._changed)
+        check_run.share("prices_changed", changed, priced)
+        named = ", ".join(self._named) + (", ..." if self._jumps > _NAMED else "")
+        for check in ("price_jumps", "price_jumps_warning"):
+            check_run.share(check, round(self._jumps * scale), priced, named=named)
+        all_units = round(self.units * scale) + unchanged
+        check_run.share("identities_changed", round(self._renewed * scale), all_units, member="condition, used to new")
+        check_run.share("values_changed", round(self._moved * scale), all_units, member="rooftop")
+        check_run.share("garbled_texts", round(self._garbled * scale), all_units)
+
+
+def _text_of(unit: Unit) -> str:
+    return " ".join(text for text in (unit.model, unit.trim, unit.description) if isinstance(text, str))
+
+
+class StockChange(NamedTuple):
+    """How an import changes the units for sale in its scope.
+
+    `for_sale` units become `after`. `changed` units are known, and buyers see a change. `comparison` has one in `scale`
+    of them. `rooftops` are the units of each rooftop before, and `rooftops_after` those in the file.
+    """
+
+    for_sale: int
+    after: int
+    sold: int
+    changed: int
+    unchanged: int
+    comparison: Comparison
+    scale: float
+    rooftops: Mapping[str, int]
+    rooftops_after: Mapping[str, int]
+
+
+def check_feed(
+    check_run: CheckRun,
+    feed: ParsedFeed,
+    file: FileCounts,
+    change: StockChange,
+    *,
+    last: FeedShape | None,
+    unknown_rooftops: int,
+) -> tuple[FeedFinding, ...]:
+    """All findings about a feed. `last` is the shape of the previous file of the same rooftops, if there is one.
+
+    `unknown_rooftops` units name no rooftop of the dealer.
+    """
+    for check in ("units_lost", "units_lost_warning"):
+        check_run.share(check, change.sold, change.for_sale)
+    for rooftop, before in change.rooftops.items():
+        check_run.share("rooftop_lost", before - change.rooftops_after.get(rooftop, 0), before, rooftop=rooftop)
+    change.comparison.check(check_run, file, change.unchanged, change.scale)
+    if change.changed + change.unchanged < change.after * _FEWEST_COMPARED:
+        file.check(check_run)
+    _check_columns(check_run, feed, last)
+    _check_signs(check_run, feed, last)
+    check_run.share("rows_refused", feed.counts.refused, feed.rows)
+    check_run.share("rows_repeated", feed.repeats, feed.rows)
+    check_run.share("rooftops_unknown", unknown_rooftops, change.after)
+    return check_run.findings
+
+
+def _check_columns(check_run: CheckRun, feed: ParsedFeed, last: FeedShape | None) -> None:
+    """Finds columns whose values are not understood, and columns that the last feed had and this one lacks."""
+    for member, use in feed.columns.items():
+        check = "not_understood" if member in ESSENTIAL else "details_not_understood"
+        words = {"member": member, "example": repr(use.example), "line": use.line}
+        check_run.share(check, use.misread, use.filled, **words)
+    new = _some(feed.columns_not_understood)
+    for member, columns in () if last is None else last.columns.items():
+        if member not in feed.columns:
+            check = "columns_missing" if member in ESSENTIAL else "details_missing"
+            hint = f" Columns that are not understood: {new}." if new else ""
+            check_run.found(check, member=member, columns=_some(columns), new=hint)
+
+
+def _check_signs(check_run: CheckRun, feed: ParsedFeed, last: FeedShape | None) -> None:
+    signs = feed.signs
+    if signs.truncated:
+        check_run.found("truncated", reason=signs.truncated)
+    elif not signs.line_end and feed.delimiter is not None and (last is None or last.line_end):
+        check_run.found("line_end_missing")
+    if signs.stray_bytes:
+        check_run.found("mixed_encodings", count=f"{signs.stray_bytes:,}", line=signs.stray_line)
+    check_run.share("garbled_texts", signs.garbled, feed.rows)
+
+
+def _some(names: Iterable[str], most: int = 5) -> str:
+    names = list(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")

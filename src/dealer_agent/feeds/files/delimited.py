@@ -1,0 +1,205 @@
+"""Reads delimited text: the delimiter, the quotes, the header, the rows. Pure functions."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import NamedTuple, TextIO
+
+from dealer_agent.feeds.files.decoding import Opener, open_text
+from dealer_agent.feeds.files.feed import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS, FeedError
+from dealer_agent.feeds.files.layouts import CARSFORSALE, Columns, Layout, layout_of, named_layout, understand
+from dealer_agent.feeds.files.values import VIN_SHAPE
+
+_DELIMITERS = ",\t;|"
+_RUNAWAY_LINES = 3
+"""If more lines than this in one cell look like rows, the quotation mark of the cell is not closed."""
+_AFTER_THE_END = "end"
+
+
+class DelimitedRow(NamedTuple):
+    """A row: its first line, its cells, and its number of lines. `error` is the reason why it cannot be read."""
+
+    line: int
+    cells: list[str]
+    lines: int = 1
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class DelimitedTable:
+    """A delimited file. `header` are the names of the columns, and `rows` are the rows below the header."""
+
+    layout: Layout
+    delimiter: str
+    columns: Columns
+    header: tuple[str, ...]
+    rows: Iterator[DelimitedRow]
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.header)
+
+
+def _unquoted(cell: str) -> str:
+    """A cell without the quotes around it, in a file where other quotation marks are inch marks."""
+    if len(cell) > 1 and cell[0] == cell[-1] == '"':
+        inner = cell[1:-1].replace('""', "\0")
+        if '"' not in inner:
+            return inner.replace("\0", '"')
+    return cell
+
+
+def _unclosed(line: int) -> FeedError:
+    return FeedError(
+        f"A quotation mark in the row at line {line} is not closed, so the row contains the rows after it. Close or"
+        " remove the quotation mark there, or export the inventory again."
+    )
+
+
+def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[DelimitedRow]:
+    """The rows that are not blank. With `literal`, quotes count only if they enclose a whole cell.
+
+    Raises FeedError for a quotation mark that is not closed, for a line that is too long, and for too many rows.
+    """
+    have_ended = False
+
+    def lines() -> Iterator[str]:
+        """The lines, then an extra line. A cell that contains it has a quotation mark that is not closed."""
+        nonlocal have_ended
+        number = 1
+        while line := text.readline(MOST_LINE + 1):
+            if len(line) > MOST_LINE:
+                raise FeedError(
+                    f"Line {number} has more than {MOST_LINE:,} characters. Export the inventory with one unit a line."
+                )
+            yield line
+            number += 1
+        have_ended = True
+        yield _AFTER_THE_END
+
+    reader = csv.reader(
+        lines(),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if literal else csv.QUOTE_MINIMAL,
+        skipinitialspace=delimiter == ",",
+    )
+    for number in count():
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except csv.Error:
+            if reader.line_num > line:
+                raise _unclosed(line) from None
+            yield DelimitedRow(
+                line, [], error=f"A cell has more than {MOST_CELL:,} characters; is a quotation mark missing?"
+            )
+            continue
+        if have_ended:
+            if cells == [_AFTER_THE_END]:
+                return
+            raise _unclosed(line)
+        if number > MOST_ROWS:
+            raise FeedError(f"A file may have at most {MOST_ROWS:,} rows. Export the units for sale only.")
+        if any(cell.strip() for cell in cells):
+            yield DelimitedRow(
+                line, [_unquoted(cell) for cell in cells] if literal else cells, reader.line_num - line + 1
+            )
+
+
+def _has_literal_quotes(head: str, delimiter: str) -> bool:
+    """Whether quotes are inch marks: in TAB files, unless the header is quoted."""
+    return delimiter == "\t" and not head.lstrip().startswith('"')
+
+
+def _first_rows(head: str, delimiter: str, most: int) -> list[list[str]]:
+    """The first rows, up to one that cannot be read: `head` may end inside a row, and `delimiter` is a guess."""
+    rows = _rows(io.StringIO(head, newline=""), delimiter, literal=_has_literal_quotes(head, delimiter))
+    found: list[list[str]] = []
+    with suppress(FeedError):
+        found.extend(row.cells for row in islice(rows, most))
+    return found
+
+
+def _is_carsforsale(rows: list[list[str]]) -> bool:
+    return bool(rows) and all(
+        len(CARSFORSALE.header) - 2 <= len(row) <= len(CARSFORSALE.header) + 2
+        and (VIN_SHAPE.fullmatch(row[2].strip().upper()) or row[3].strip())
+        and re.fullmatch(r"(?:19|20)\d\d", row[6].strip()) is not None
+        and row[1].strip().casefold() in {"n", "u", "new", "used", "cpo", "c", ""}
+        for row in rows
+    )
+
+
+def _header_fits(names: list[str], layout: Layout | None, more: Mapping[str, str]) -> int:
+    columns = understand(names, layout_of(names, "delimited", layout, more))
+    return columns.understood if columns.names_units and columns.understood > 1 else 0
+
+
+def read_table(
+    feed: Opener, encoding: str, head: str, layout_name: str | None, columns: Mapping[str, str]
+) -> DelimitedTable:
+    """The delimiter, the layout and the rows of a file. `head` is the start of its text.
+
+    `columns` are the dealer's own columns: the name in the file, and the member that it gives.
+
+    The whole file is checked for a quotation mark that is not closed, before any row is imported. That takes a second
+    for 50 MiB. Raises FeedError for such a mark, and if no column identifies a unit.
+    """
+    layout = named_layout(layout_name, "delimited") if layout_name else None
+    headers = {mark: [name[:MOST_NAME] for name in next(iter(_first_rows(head, mark, 1)), [])] for mark in _DELIMITERS}
+    fits = {mark: _header_fits(names, layout, columns) for mark, names in headers.items()}
+    delimiter = max(_DELIMITERS, key=lambda mark: fits[mark])
+    if fits[delimiter]:
+        header = headers[delimiter]
+        layout = layout_of(header, "delimited", layout, columns)
+    elif layout in (None, CARSFORSALE) and (
+        found := next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(head, mark, 5))), None)
+    ):
+        header = list(CARSFORSALE.header)
+        layout, delimiter = CARSFORSALE, found
+    else:
+        next(_rows(open_text(feed, encoding), ",", literal=False), None)  # Raises FeedError for a line without an end.
+        raise FeedError(
+            "The first line names no column for the VIN or the stock number"
+            + (f" in the layout {layout.name}" if layout else "")
+            + ". Give the file a header with at least VIN, Year, Make and Model, or name its layout."
+        )
+    if len(header) > MOST_COLUMNS:
+        raise FeedError(f"A file may have at most {MOST_COLUMNS:,} columns, and this one has {len(header):,}.")
+    literal = _has_literal_quotes(head, delimiter)
+    _check_quotes(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
+    rows = _rows(open_text(feed, encoding), delimiter, literal=literal)
+    below = islice(rows, 1 if fits[delimiter] else 0, None)
+    return DelimitedTable(layout, delimiter, understand(header, layout), tuple(header), below)
+
+
+def _check_quotes(rows: Iterator[DelimitedRow], delimiter: str, width: int) -> None:
+    """Reads all rows. Raises FeedError for a cell that contains rows: its quotation mark is not closed."""
+    for row in rows:
+        if row.lines > _RUNAWAY_LINES and any(_is_runaway(cell, delimiter, width) for cell in row.cells):
+            raise _unclosed(row.line)
+
+
+def _is_runaway(cell: str, delimiter: str, width: int) -> bool:
+    """Whether a cell contains whole rows, so its quotation mark is not closed. Fewer than 5 columns prove nothing."""
+    if width < 5 or cell.count("\n") <= _RUNAWAY_LINES or cell.count(delimiter) < width:
+        return False
+    inside = cell.split("\n")[1:-1]
+    return sum(line.count(delimiter) >= width - 1 for line in inside) > len(inside) / 2
+
+
+def cells_of(row: DelimitedRow, table: DelimitedTable) -> tuple[dict[str, list[str]], str | None]:
+    """The cells of a readable row by field, and a problem if the row is longer or shorter than the header."""
+    present = len(row.cells)
+    row_problem = None
+    if present < table.width:
+        row_problem = f"The row has {present} cells where the header has {table.width}; the rest is absent."
+    elif any(cell.strip() for cell in row.cells[table.width :]):
+        row_problem = f"The row has {present} cells where the header has {table.width}; the last are not read."
+    fields = table.columns.fields.items()
+    return {field: [row.cells[index] for index in indices if index < present] for field, indices in fields}, row_problem

@@ -1,0 +1,351 @@
+"""Reads a feed: bytes to units and a report. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from io import BytesIO
+from operator import itemgetter
+from typing import Any, BinaryIO, NamedTuple
+
+from dealer_agent.feeds.files.decoding import (
+    MIXED,
+    Opener,
+    Survey,
+    check_size,
+    encoding_of,
+    head_of,
+    open_text,
+    stray_bytes,
+    survey,
+)
+from dealer_agent.feeds.files.delimited import DelimitedRow, DelimitedTable, cells_of, read_table
+from dealer_agent.feeds.files.feed import (
+    MOST_CELL,
+    MOST_FILE_MIB,
+    MOST_JSON_MIB,
+    MOST_REPORTED,
+    MOST_ROWS_WITHOUT_UNIT,
+    ColumnUse,
+    FeedError,
+    ParsedFeed,
+    Repeat,
+    RowCounts,
+    RowProblem,
+    Signs,
+    Units,
+)
+from dealer_agent.feeds.files.json_records import Record, flattened, is_cut, read_records, ready_members
+from dealer_agent.feeds.files.layouts import Columns, Layout, layout_of, named_layout, understand
+from dealer_agent.feeds.files.units import ParsedRow, read_unit
+
+Progress = Callable[[int, int], None]
+
+_STEP = 500
+"""Rows between two reports of progress."""
+_SAMPLE = 200
+"""The number of records by which a JSON layout is recognised."""
+_MOST_MISREAD = 3
+"""If more values of a member are not understood, one problem counts them."""
+_MOST_PATTERNS = 1_000
+"""The most kinds of rows that are counted at a time. Rows with values of the same members are of one kind."""
+_MOST_NAMES = 100
+"""The names of the columns of one member in JSON, where each record can have others."""
+_USUALLY_SHORT = 0.05
+"""In a file with this share of short rows, a short row at the end is usual."""
+
+
+@dataclass(slots=True)
+class _RowProblems:
+    first: list[RowProblem] = field(default_factory=list)
+    count: int = 0
+    most: int = MOST_REPORTED
+
+    def add(self, row_problem: RowProblem) -> None:
+        self.count += 1
+        if self.count <= self.most:
+            self.first.append(row_problem)
+
+
+@dataclass(slots=True)
+class _Misread:
+    """The values of a member that are not understood; the first of them, and its line."""
+
+    line: int
+    example: str
+    row_problems: _RowProblems = field(default_factory=lambda: _RowProblems(most=_MOST_MISREAD))
+
+
+class _Named(NamedTuple):
+    """The names of the columns of each member, and of the other columns."""
+
+    fields: Mapping[str, tuple[str, ...]]
+    not_understood: tuple[str, ...]
+    withheld: tuple[str, ...]
+
+
+class _Tally:
+    """The rows so far. Of rows with the same VIN, or without a VIN the same stock number, the last one is used."""
+
+    def __init__(self, units: Units, on_progress: Progress | None, total: int) -> None:
+        self.on_progress = on_progress
+        self.total = total
+        self.rows = 0
+        self.units = units
+        # The number of the unit, or the line of a row of a sold unit as a negative number.
+        self.outcomes: dict[str, int] = {}
+        self.earlier: dict[str, list[int]] = {}
+        self.refused = _RowProblems()
+        self.warnings = _RowProblems()
+        self.filled: Counter[str] = Counter()
+        # The rows by their members with values: rows are mostly alike, and counting each member takes time.
+        self._filled: defaultdict[tuple[str, ...], int] = defaultdict(int)
+        self.misread: dict[str, _Misread] = {}
+
+    def add(self, line: int, reading: ParsedRow, done: int) -> None:
+        self._add(line, reading)
+        if self.on_progress is not None and self.rows % _STEP == 0:
+            self.on_progress(done, self.total)
+
+    def _add(self, line: int, reading: ParsedRow) -> None:
+        """Counts one row, and keeps its unit in place of an earlier row with the same identifier."""
+        self.rows += 1
+        for text in reading.row_problems:
+            self.warnings.add(RowProblem(line, reading.identifier, text))
+        self._filled[reading.filled] += 1
+        if len(self._filled) > _MOST_PATTERNS:
+            self._add_up_filled()
+        for member, (example, text) in reading.misread.items():
+            found = self.misread.setdefault(member, _Misread(line, example))
+            found.row_problems.add(RowProblem(line, reading.identifier, text))
+        key = reading.identifier
+        if key is None:
+            assert reading.refused is not None, "a row without an identifier is refused with a reason"
+            self.refused.add(RowProblem(line, None, reading.refused))
+            if self.rows == MOST_ROWS_WITHOUT_UNIT and not self.outcomes:
+                first = self.refused.first[0]
+                raise FeedError(
+                    f"None of the first {MOST_ROWS_WITHOUT_UNIT:,} rows names a unit. Line {first.line}: {first.text}"
+                    " Export the inventory with a column for the VIN or the stock number."
+                )
+            return
+        # Removed first, so that the units are in the order of the rows that are used.
+        before = self.outcomes.pop(key, None)
+        if before is not None:
+            self.earlier.setdefault(key, []).append(self.line(before))
+        self.outcomes[key] = -line if reading.unit is None else self.units.add(line, reading.unit)
+
+    def _add_up_filled(self) -> None:
+        for members, rows in self._filled.items():
+            for member in members:
+                self.filled[member] += rows
+        self._filled.clear()
+
+    def line(self, outcome: int) -> int:
+        return -outcome if outcome < 0 else self.units.line(outcome)
+
+    def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: "_Named", signs: Signs) -> ParsedFeed:
+        if self.on_progress is not None:
+            self.on_progress(self.total, self.total)
+        self._add_up_filled()
+        self.units.keep(outcome for outcome in self.outcomes.values() if outcome >= 0)
+        sold = _RowProblems()
+        for key, outcome in self.outcomes.items():
+            if outcome < 0:
+                sold.add(RowProblem(-outcome, key, "The row says that the unit is sold."))
+        warnings = self._warnings()
+        return ParsedFeed(
+            layout=layout.name,
+            encoding=encoding.removesuffix("-sig"),
+            delimiter=delimiter,
+            rows=self.rows,
+            units=self.units,
+            counts=RowCounts(self.refused.count, sold.count, warnings.count, len(self.earlier)),
+            refused=tuple(self.refused.first),
+            sold=tuple(sold.first),
+            warnings=tuple(warnings.first),
+            repeated_vins=tuple(
+                Repeat(key, (*found, self.line(self.outcomes[key])))
+                for key, found in sorted(self.earlier.items(), key=itemgetter(1))[:MOST_REPORTED]
+            ),
+            columns={member: self._use_of(member, names) for member, names in columns.fields.items()},
+            columns_not_understood=columns.not_understood[:MOST_REPORTED],
+            columns_withheld=columns.withheld[:MOST_REPORTED],
+            signs=signs,
+        )
+
+    def _use_of(self, member: str, columns: tuple[str, ...]) -> ColumnUse:
+        found = self.misread.get(member)
+        if found is None:
+            return ColumnUse(columns, self.filled[member])
+        return ColumnUse(columns, self.filled[member], found.row_problems.count, found.line, found.example)
+
+    def _warnings(self) -> _RowProblems:
+        """All warnings, in the order of their lines.
+
+        If more than `_MOST_MISREAD` values of a member are not understood, one warning sums them up.
+        """
+        listed = list(self.warnings.first)
+        count = self.warnings.count
+        for member, found in self.misread.items():
+            misread = found.row_problems.count
+            if misread > _MOST_MISREAD:
+                share = f"{misread:,} of {self.filled[member]:,}"
+                listed.append(
+                    RowProblem(found.line, None, f"{member}: {share} not understood, such as {found.example!r}.")
+                )
+                count += 1
+            else:
+                listed.extend(found.row_problems.first)
+                count += misread
+        return _RowProblems(sorted(listed, key=itemgetter(0))[:MOST_REPORTED], count)
+
+
+def read_feed(
+    feed: Opener | bytes,
+    *,
+    layout: str | None = None,
+    columns: Mapping[str, str] = {},
+    on_progress: Progress | None = None,
+    spool: BinaryIO | None = None,
+) -> ParsedFeed:
+    """Reads an inventory file. The layout is recognised from it, unless `layout` is one of `LAYOUT_NAMES`.
+
+    `columns` are columns that no layout knows, each with the member of the canonical layout that it gives.
+    `spool` is an empty file for the units, by default in memory. The caller closes it after the use of the feed.
+    `on_progress(done, all)` counts lines of a delimited file, or records of JSON. Raises only FeedError, for a file
+    that cannot be read. A row that cannot be read is refused, and a cell that cannot be read is absent.
+    """
+    if layout is not None:
+        named_layout(layout)
+    if isinstance(feed, bytes):
+        feed = partial(BytesIO, feed)
+    units = Units(BytesIO() if spool is None else spool)
+    check_size(feed, "A file", MOST_FILE_MIB)
+    encoding = encoding_of(feed)
+    head = head_of(feed, encoding)
+    if head.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
+        check_size(feed, "A file of JSON or HTML", MOST_JSON_MIB)
+        # A program that joins files can leave a second byte order mark, which is not JSON.
+        with open_text(feed, encoding) as text:
+            return _read_json(feed, text.read().lstrip("\ufeff"), units, encoding, layout, columns, on_progress)
+    return _read_delimited(feed, units, encoding, head, layout, columns, on_progress)
+
+
+def _read_delimited(
+    feed: Opener,
+    units: Units,
+    encoding: str,
+    head: str,
+    layout_name: str | None,
+    more: Mapping[str, str],
+    on_progress: Progress | None,
+) -> ParsedFeed:
+    """Reads the rows one by one. Also looks for signs that the end of the file is missing."""
+    table = read_table(feed, encoding, head, layout_name, more)
+    seen = survey(feed, encoding)
+    tally = _Tally(units, on_progress, seen.lines + 1)
+    header = list(table.header)
+    last: DelimitedRow | None = None
+    short = 0
+    for row in table.rows:
+        if row.error is not None:
+            reading = ParsedRow(refused=row.error)
+        elif row.cells == header:
+            reading = ParsedRow(refused="The row repeats the header.")
+        else:
+            cells, row_problem = cells_of(row, table)
+            reading = read_unit(cells, table.layout)
+            if row_problem is not None:
+                reading.row_problems.append(row_problem)
+                short += len(row.cells) < table.width
+        tally.add(row.line, reading, done=row.line)
+        last = row
+    named = {member: tuple(table.header[index] for index in found) for member, found in table.columns.fields.items()}
+    named_columns = _Named(named, table.columns.not_understood, table.columns.withheld)
+    end = "" if last is None or seen.line_end or short > 1 + _USUALLY_SHORT * tally.rows else _cut(last, table)
+    return tally.feed(table.layout, encoding, table.delimiter, named_columns, _signs(feed, encoding, seen, end))
+
+
+def _cut(last: DelimitedRow, table: DelimitedTable) -> str:
+    """The sentence about a file that ends inside a row."""
+    present = len(last.cells)
+    if last.error is not None or present >= table.width:
+        return ""
+    return (
+        f"The file ends inside a row: the last row, on line {last.line}, has {present} cells where the header has "
+        f"{table.width}. Export the inventory again."
+    )
+
+
+def _signs(feed: Opener, encoding: str, seen: Survey, truncated: str) -> Signs:
+    strays = stray_bytes(feed) if encoding == MIXED else None
+    return Signs(
+        truncated=truncated,
+        line_end=seen.line_end,
+        stray_bytes=0 if strays is None else strays.strays,
+        stray_line=0 if strays is None else strays.line,
+        garbled=seen.garbled,
+    )
+
+
+def _read_json(
+    feed: Opener,
+    text: str,
+    units: Units,
+    encoding: str,
+    layout_name: str | None,
+    more: Mapping[str, str],
+    on_progress: Progress | None,
+) -> ParsedFeed:
+    records = read_records(text)
+    paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
+    layout = layout_of(list(paths), "json", named_layout(layout_name, "json") if layout_name else None, more)
+    tally = _Tally(units, on_progress, len(records))
+    reader = _RecordReader(layout)
+    for done, record in enumerate(records, 1):
+        tally.add(record.number, reader.read(record), done=done)
+    fields = {member: tuple(names) for member, names in reader.fields.items()}
+    columns = _Named(fields, tuple(reader.unread), tuple(reader.withheld))
+    end = "The file ends inside a document. Export the inventory again." if is_cut(text) else ""
+    return tally.feed(layout, encoding, None, columns, _signs(feed, encoding, survey(feed, encoding), end))
+
+
+class _RecordReader:
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.withheld: dict[str, None] = {}
+        self.unread: dict[str, None] = {}
+        self.fields: dict[str, dict[str, None]] = {}
+        # Records mostly have the same members.
+        self._columns_of = lru_cache(maxsize=1_024)(self._understand)
+
+    def _understand(self, names: tuple[str, ...]) -> Columns:
+        columns = understand(names, self.layout)
+        for member, found in columns.fields.items():
+            known = self.fields.setdefault(member, {})
+            if len(known) < _MOST_NAMES:
+                known.update((names[index], None) for index in found)
+        return columns
+
+    def read(self, record: Record) -> ParsedRow:
+        if record.error is not None:
+            return ParsedRow(refused=record.error)
+        paths = flattened(record.members, self.withheld)
+        long = next((name for name, texts in paths.items() for text in texts if len(text) > MOST_CELL), None)
+        if long is not None:
+            return ParsedRow(refused=f"{long[:100]} has more than {MOST_CELL:,} characters.")
+        names = tuple(paths)
+        columns = self._columns_of(names)
+        fields = columns.fields.items()
+        cells = {field: [text for index in found for text in paths[names[index]]] for field, found in fields}
+        ready: dict[str, Any] = {}
+        row_problems: list[str] = []
+        passed: set[str] = set()
+        if self.layout.passes_extras:
+            ready, row_problems = ready_members(record.members)
+            passed = {"fees", "other_attributes", *ready.get("extras", ())}
+        self.unread.update((name, None) for name in columns.not_understood if name.partition(".")[0] not in passed)
+        reading = read_unit(cells, self.layout, ready)
+        reading.row_problems.extend(row_problems)
+        return reading

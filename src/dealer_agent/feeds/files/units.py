@@ -1,0 +1,279 @@
+"""The cells of one row to one unit. Pure functions.
+
+A cell that cannot be parsed counts as absent, and a problem reports it. No cell raises an error.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from vininfo import Vin
+
+from dealer_agent.feeds.files import values
+from dealer_agent.feeds.files.layouts import FEEDS, Layout
+from dealer_agent.feeds.files.values import is_absent, line, prose
+from dealer_agent.inventory.canonical_words.tables import canonical, known
+from dealer_agent.inventory.canonical_words.text import fold
+from dealer_agent.inventory.listing import Unit
+from dealer_agent.protocol.vehicle_field import CellParser, Feed
+
+Cells = dict[str, list[str]]
+
+_OLD_VIN_SHAPE = re.compile(r"[A-Z0-9]{4,17}", re.ASCII)
+_FIRST_YEAR_OF_VINS = 1981
+_SCHEMA_ORG = re.compile(r"https?://schema\.org/", re.IGNORECASE)
+_ROOFTOP_HINTS = 8
+
+
+@dataclass(slots=True)
+class ParsedRow:
+    """The result for one row, and problems for the report.
+
+    `filled` are the members with a value. `misread` has those whose value is not understood: the value, and a problem.
+    A row that identifies no unit has `refused` and no `identifier`. A row of a sold unit has an `identifier` and no
+    `unit`.
+    """
+
+    identifier: str | None = None
+    unit: Unit | None = None
+    refused: str | None = None
+    row_problems: list[str] = field(default_factory=list)
+    filled: tuple[str, ...] = ()
+    misread: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
+    """A parser of the first cell of a member. It ignores a value of 0, unless `zero` is set."""
+
+    def read(row: "_RowParser", member: str, _: Feed) -> None:
+        text = row.first(member)
+        if text is not None:
+            value = parse(text)
+            if value is None:
+                row.not_understood(member, text)
+            elif value or zero:
+                row.keep(member, value)
+
+    return read
+
+
+class _RowParser:
+    """Collects the members of one unit. The methods and attributes from `status` to `address` parse cells."""
+
+    def __init__(self, cells: Cells, layout: Layout) -> None:
+        self.layout = layout
+        self.cells: Cells = {}
+        for name, texts in cells.items():
+            # Most members have one cell, and most cells have a value. A list for each of them takes time.
+            if any(map(is_absent, texts)):
+                texts = [text for text in texts if not is_absent(text)]
+            if texts:
+                self.cells[name] = texts
+        self.members: dict[str, Any] = {}
+        self.row_problems: list[str] = []
+        self.misread: dict[str, tuple[str, str]] = {}
+        self.is_sold = False
+
+    def read(self, steps: "Iterable[tuple[_Read, str, Feed]]") -> None:
+        for read, member, feed in steps:
+            if member in self.cells or feed.more_columns:
+                read(self, member, feed)
+
+    def text(self, name: str, limit: int) -> str:
+        text = self.first(name)
+        return "" if text is None else line(text, limit)
+
+    def status(self, member: str, _: Feed) -> None:
+        texts = [line(_SCHEMA_ORG.sub("", text), 60) for text in self.cells.get(member, ())]
+        words = [known("status", text) for text in texts]
+        for text, word in zip(texts, words, strict=True):
+            if word is None:
+                self.not_understood(member, text, "the unit counts as available")
+        self.keep(member, next((word for word in words if word is not None), None))
+        self.is_sold = "sold" in words
+
+    def vehicle_type(self, member: str, _: Feed) -> None:
+        texts = [part for text in self.cells.get(member, ()) for part in text.split("\n") if part.strip()]
+        words = (known("vehicle_type", line(_SCHEMA_ORG.sub("", text), 80)) for text in texts)
+        word = next((word for word in words if word is not None), None)
+        if texts and word is None:
+            self.not_understood(member, texts[0])
+        self.keep(member, word)
+
+    year = _parser(values.year)
+    whole = _parser(values.whole)
+    amount = _parser(values.amount)
+    truth = _parser(values.truth, zero=True)
+    day = _parser(values.day)
+    moment = _parser(values.moment)
+
+    def dollars(self, member: str, _: Feed) -> None:
+        """The first column that holds an amount; 0 and words such as "call" are no price."""
+        for text in self.cells.get(member, ()):
+            amount = values.dollars(text)
+            if amount:
+                self.keep(member, amount)
+                return
+            if amount is None and not values.is_no_price(text):
+                self.not_understood(member, text)
+
+    def miles(self, member: str, feed: Feed) -> None:
+        unit = self.text("mileage_unit", 20)
+        _parser(lambda text: values.miles(text, unit), zero=True)(self, member, feed)
+
+    def cubic_centimetres(self, member: str, _: Feed) -> None:
+        for name, unit in ((member, ""), ("displacement_litres", "l"), ("displacement_cubic_inches", "cid")):
+            text = self.first(name)
+            if text is not None and member not in self.members:
+                size = values.cubic_centimetres(text, unit)
+                if size is None:
+                    self.not_understood(name, text)
+                self.keep(member, size or None)
+
+    def vin(self, member: str, _: Feed) -> None:
+        """A text with the shape of a VIN. A failing check digit is only a problem, because real units have them."""
+        text = self.text(member, 60)
+        vin = fold(text).upper()
+        if not vin:
+            return
+        year = self.members.get("year", _FIRST_YEAR_OF_VINS)
+        is_old = year < _FIRST_YEAR_OF_VINS or self.members.get("vehicle_type") == "other"
+        if values.VIN_SHAPE.fullmatch(vin):
+            if year >= _FIRST_YEAR_OF_VINS and not Vin(vin).verify_checksum():
+                self.row_problems.append("The VIN's check digit fails; the VIN is kept as it is.")
+            self.keep(member, vin)
+        elif is_old and _OLD_VIN_SHAPE.fullmatch(vin):
+            self.keep(member, vin)
+        else:
+            self.misread[member] = (
+                text,
+                f"The VIN {text!r} is not 17 letters and digits without I, O and Q; the unit goes by its stock number.",
+            )
+
+    def line(self, member: str, feed: Feed) -> None:
+        if member in self.layout.joined and member in self.cells:
+            parts = dict.fromkeys(line(text, feed.limit) for text in self.cells[member])
+            self.keep(member, line(" ".join(parts), feed.limit))
+        else:
+            self.keep(member, self.text(member, feed.limit))
+
+    stock = line
+
+    def word(self, member: str, _: Feed) -> None:
+        """The canonical word of a vocabulary, which is named like the member, or the text as it is."""
+        self.keep(member, canonical(member, self._word(member, 80)))
+
+    def prose(self, member: str, _: Feed) -> None:
+        self.keep(member, prose(self.first(member) or ""))
+
+    def names(self, member: str, _: Feed) -> None:
+        names = (line(text, 200) for text in self.cells.get(member, ()))
+        self.keep(member, tuple(dict.fromkeys(name for name in names if name))[:_ROOFTOP_HINTS])
+
+    def condition(self, member: str, _: Feed) -> None:
+        text = self._word(member, 60)
+        condition = known("condition", text) if text else None
+        if text and condition is None:
+            self.not_understood(member, text)
+        if condition is None and (is_used := self._flag("is_used")) is not None:
+            condition = "used" if is_used else "new"
+        if condition is None and (is_new := self._flag("is_new")) is not None:
+            condition = "new" if is_new else "used"
+        if self._flag("certified") and condition != "new":
+            condition = "cpo"
+        self.keep(member, condition)
+
+    def photos(self, member: str, _: Feed) -> None:
+        photos, refused = values.photos(self.cells.get(member, []))
+        self.keep(member, tuple(photos))
+        if refused:
+            self.row_problems.append(f"photos: {refused} not an http or https address; left out.")
+
+    def features(self, member: str, _: Feed) -> None:
+        self.keep(member, tuple(values.features(self.cells.get(member, []))))
+
+    def address(self, member: str, _: Feed) -> None:
+        texts = self.cells.get(member, [])
+        self.keep(member, next(filter(None, map(values.web_address, texts)), None))
+        if texts and member not in self.members:
+            self.not_understood(member, texts[0])
+
+    def first(self, name: str) -> str | None:
+        texts = self.cells.get(name)
+        return texts[0] if texts else None
+
+    def _word(self, name: str, limit: int) -> str:
+        text = self.text(name, limit)
+        if "schema.org" in text:
+            text = _SCHEMA_ORG.sub("", text).removesuffix("Configuration")
+        return text
+
+    def _flag(self, name: str) -> bool | None:
+        text = self.first(name)
+        if text is None:
+            return None
+        value = values.truth(text)
+        # "Manufacturer Certified" means yes.
+        if value is None and known("condition", line(text, 60)) == "cpo":
+            return True
+        if value is None:
+            self.not_understood(name, text)
+        return value
+
+    def keep(self, member: str, value: object) -> None:
+        if value is not None and value not in ("", ()):
+            self.members[member] = value
+
+    def not_understood(self, name: str, text: str, result: str = "it is left out") -> None:
+        shown = line(text, 60)
+        self.misread.setdefault(name, (shown, f"{name}: {shown!r} is not understood; {result}."))
+
+
+_Read = Callable[[_RowParser, str, Feed], None]
+
+
+def _steps(*parsers: CellParser) -> tuple[tuple[_Read, str, Feed], ...]:
+    """The parsers in order, each with the members that it parses."""
+    return tuple(
+        (getattr(_RowParser, name), member, feed)
+        for name in parsers
+        for member, feed in FEEDS.items()
+        if feed.reader == name
+    )
+
+
+# A VIN is judged by its year and type, so these come first.
+IDENTIFY = _steps(
+    *("status", "vehicle_type", "year", "whole", "amount", "dollars", "miles", "cubic_centimetres", "vin", "stock")
+)
+DESCRIBE = _steps(
+    *("line", "word", "prose", "names", "condition", "truth", "day", "moment", "photos", "features", "address")
+)
+
+
+def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None) -> ParsedRow:
+    """The unit of a row's cells. `ready` are members that need no parsing: fees, other_attributes, extras.
+
+    A row without VIN and stock number is refused. The row of a sold unit has an identifier, and no unit.
+    """
+    row = _RowParser(cells, layout)
+    row.read(IDENTIFY)
+    identifier = row.members.get("vin") or row.members.get("stock")
+    reading = ParsedRow(
+        identifier=identifier, row_problems=row.row_problems, filled=tuple(row.cells), misread=row.misread
+    )
+    if identifier is None:
+        vin_text = row.text("vin", 40)
+        reading.refused = (
+            f"The VIN {vin_text!r} is not a VIN, and there is no stock number."
+            if vin_text
+            else "There is neither a VIN nor a stock number."
+        )
+        return reading
+    if not row.is_sold:
+        row.read(DESCRIBE)
+        if layout.fuel_inside_engine and "fuel" not in row.members and "engine" in row.members:
+            row.keep("fuel", known("fuel", row.members["engine"]))
+        reading.unit = Unit(**row.members, **(ready or {}))
+    return reading

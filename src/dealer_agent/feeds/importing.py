@@ -1,0 +1,271 @@
+"""Imports a feed into the database, after its checks (docs/protocol.md#listings)."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from dealer_agent.catalogue_loading.snapshots import listing_policy
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.feeds.files.checks import CHECK_BY_ID, CheckRun, FeedChecks, FeedFinding
+from dealer_agent.feeds.files.counts import Comparison, FileCounts, StockChange, check_feed, shape_of
+from dealer_agent.feeds.files.feed import MOST_REPORTED, FeedError, ParsedFeed, RowProblem
+from dealer_agent.feeds.files.import_plan import Plan
+from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
+from dealer_agent.storage.errors import FeedRefused
+from dealer_agent.storage.stock.reading import record_refused_import
+from dealer_agent.storage.stock.stock_import import ImportOutcome, ImportRow, Review, Scope, StockBefore, apply_import
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
+
+UNREADABLE = "unreadable"
+"""The `check` of the finding of a file that cannot be read. Nobody can accept it."""
+
+MOST_UNKNOWN_ROOFTOPS = 5
+MOST_COUNTED = 5_000
+"""The most units of a file whose values are counted. Of more, a regular sample is."""
+MOST_COMPARED = 20_000
+"""The most changed units that are compared with the stock. Of more, a regular sample is."""
+_PROGRESS_ROWS = 200
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """The result of an import. `without_rooftop` units named no rooftop of the dealer and went to `default_rooftop`.
+
+    `unknown_rooftops` are the first ids and names that those units gave. `outside` units are at rooftops outside the
+    scope of the import, so they were not imported. `outside_row_problems` has the first of them.
+    """
+
+    outcome: ImportOutcome
+    default_rooftop: str
+    without_rooftop: int
+    unknown_rooftops: tuple[str, ...]
+    outside: int
+    outside_row_problems: tuple[RowProblem, ...]
+
+
+def import_feed(
+    store: Store,
+    profile: Profile,
+    feed: ParsedFeed,
+    *,
+    source: str,
+    at: datetime,
+    rooftops: Sequence[str] = (),
+    checks: FeedChecks | None = None,
+    accept: Collection[str] = (),
+    dry_run: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+    feed_name: str | None = None,
+    on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
+) -> ImportResult:
+    """Replaces the stock with a full feed. With `rooftops`, which are names, replaces the stock of these rooftops.
+
+    Raises StorageError, and FeedRefused if a check refuses the feed that is not in `accept`. The refusal is in the
+    history then, unless `dry_run`. `on_commit` is that of `apply_import`. `feed_name` is in the history.
+    """
+    rows = _Rows(feed, listing_policy(profile), tuple(dict.fromkeys(rooftops)), at, on_progress)
+    check_run = CheckRun(checks_of(profile, checks or FeedChecks()), accept)
+    try:
+        outcome = apply_import(
+            store,
+            profile.id,
+            rows.read(),
+            rows.unit_at,
+            at=at,
+            source=source,
+            layout=feed.layout,
+            dry_run=dry_run,
+            remember_days=profile.policies.remember_sold_days,
+            scope=Scope(rows.rooftops, rows.covers) if rooftops else None,
+            review=lambda plan, before: rows.review(check_run, plan, before),
+            feed=feed_name,
+            on_commit=on_commit,
+        )
+    except FeedRefused as refusal:
+        if not dry_run:
+            findings = refusal.findings
+            record_refused_import(
+                store,
+                profile.id,
+                findings,
+                at=at,
+                source=source,
+                layout=feed.layout,
+                rooftops=rows.rooftops,
+                feed=feed_name,
+            )
+        raise
+    return ImportResult(
+        outcome,
+        rows.default_rooftop,
+        rows.without_rooftop,
+        tuple(rows.unknown)[:MOST_UNKNOWN_ROOFTOPS],
+        rows.outside,
+        tuple(rows.outside_row_problems),
+    )
+
+
+def record_unreadable(
+    store: Store,
+    profile: Profile,
+    error: FeedError,
+    *,
+    source: str,
+    at: datetime,
+    rooftops: Sequence[str] = (),
+    feed_name: str | None = None,
+) -> None:
+    """Adds a file that cannot be read to the history of imports. Raises StorageError."""
+    findings = [FeedFinding(UNREADABLE, "refuse", str(error))]
+    record_refused_import(
+        store, profile.id, findings, at=at, source=source, layout=None, rooftops=rooftops, feed=feed_name
+    )
+
+
+def checks_of(profile: Profile, checks: FeedChecks) -> FeedChecks:
+    """The checks of a dealer. `policies.max_shrink` is the threshold of `units_lost` if [checks] does not set it."""
+    older = profile.policies.max_shrink
+    lost = CHECK_BY_ID["units_lost"]
+    if older is UNSET or checks.threshold(lost) != lost.threshold:
+        return checks
+    return replace(checks, units_lost=older)
+
+
+def _sample(items: Sequence[_Item], most: int) -> tuple[Sequence[_Item], int]:
+    """At most `most` of the items at regular distances, and that distance."""
+    step = max(1, -(-len(items) // most))
+    return items[::step], step
+
+
+@dataclass
+class _Rows:
+    """The rows of a feed that are in the scope of an import."""
+
+    feed: ParsedFeed
+    policy: ListingPolicy
+    rooftops: tuple[str, ...]
+    at: datetime
+    on_progress: Callable[[int, int], None] | None
+    without_rooftop: int = 0
+    outside: int = 0
+    outside_row_problems: list[RowProblem] = field(default_factory=list)
+    unknown: dict[str, None] = field(default_factory=dict)
+    by_rooftop: Counter[str] = field(default_factory=Counter)
+    _unknown_rooftops: int = 0
+    _numbers: list[int] = field(default_factory=list)
+
+    @property
+    def default_rooftop(self) -> str:
+        """The rooftop of units that name no rooftop of the dealer."""
+        return self.rooftops[0] if self.rooftops else self.policy.rooftops[0].name
+
+    def covers(self, hints: Sequence[str]) -> bool:
+        """Whether a unit with these rooftop hints is at a rooftop of the scope."""
+        return (self.policy.rooftop_of(hints) or self.policy.rooftops[0]).name in self.rooftops
+
+    def read(self) -> Iterator[ImportRow]:
+        """The rows in the scope. Counts the others."""
+        for number, (line, unit) in enumerate(self.feed.units):
+            if self.on_progress is not None and number % _PROGRESS_ROWS == 0:
+                self.on_progress(number, len(self.feed.units))
+            rooftop = self.policy.rooftop_of(unit.rooftop_hints)
+            if rooftop is None:
+                self.without_rooftop += 1
+                self._unknown_rooftops += bool(unit.rooftop_hints)
+                if len(self.unknown) < MOST_UNKNOWN_ROOFTOPS:
+                    self.unknown.update(dict.fromkeys(unit.rooftop_hints))
+            elif self.rooftops and rooftop.name not in self.rooftops:
+                self.outside += 1
+                if self.outside <= MOST_REPORTED:
+                    identifier = unit.vin or unit.stock or None
+                    self.outside_row_problems.append(RowProblem(line, identifier, f"The unit is at {rooftop.name}."))
+                continue
+            self._numbers.append(number)
+            placed = self._placed(unit)
+            vehicle_id = vehicle_id_for(placed)
+            listing = list_unit(placed, UnitRecord(vehicle_id, confirmed_at=self.at, changed_at=self.at), self.policy)
+            self.by_rooftop[listing.rooftop] += 1
+            yield ImportRow(placed, vehicle_id, listing_digest(listing, placed.extras))
+
+    def unit_at(self, position: int) -> Unit:
+        """The unit of a row in the scope."""
+        return self._placed(self.feed.units[self._numbers[position]].unit)
+
+    def review(self, check_run: CheckRun, plan: Plan, stock: StockBefore) -> Review:
+        """Checks the feed against the stock. Reads the stored units that the import changes or marks as sold."""
+        comparison = Comparison()
+        before = self.by_rooftop.copy()
+        changed, weight = _sample(plan.changed, MOST_COMPARED)
+        positions = {placed.vehicle_id: placed.position for placed in changed}
+        for stored in stock.units(list(positions)):
+            for vehicle_id, old in stored.items():
+                new = self.unit_at(positions[vehicle_id])
+                was, now = self.policy.rule_of(old).name, self.policy.rule_of(new).name
+                before[was] += weight
+                before[now] -= weight
+                comparison.add(old, new, moves=was != now)
+        self._count_others(plan, stock, before)
+        change = StockChange(
+            for_sale=plan.before,
+            after=plan.after,
+            sold=len(plan.sold),
+            changed=len(plan.changed),
+            unchanged=len(plan.unchanged),
+            comparison=comparison,
+            scale=len(plan.changed) / len(changed) if changed else 1.0,
+            rooftops={name: count for name, count in before.items() if count > 0},
+            rooftops_after=self.by_rooftop,
+        )
+        findings = check_feed(
+            check_run,
+            self.feed,
+            self._counts(),
+            change,
+            last=stock.last_shape,
+            unknown_rooftops=self._units_to_place(plan),
+        )
+        return Review(findings, shape_of(self.feed))
+
+    def _counts(self) -> FileCounts:
+        positions, scale = _sample(range(len(self._numbers)), MOST_COUNTED)
+        counts = FileCounts(scale)
+        for position in positions:
+            counts.add(self.unit_at(position))
+        return counts
+
+    def _count_others(self, plan: Plan, stock: StockBefore, before: Counter[str]) -> None:
+        """Removes the units that are new or back from the units of each rooftop, and adds those that are sold."""
+        if not self._has_several_rooftops or plan.before == 0:
+            return
+        for units in (plan.added, plan.back):
+            came, weight = _sample(units, MOST_COMPARED)
+            for placed in came:
+                before[self.policy.rule_of(self.unit_at(placed.position)).name] -= weight
+        sold, weight = _sample(plan.sold, MOST_COMPARED)
+        for stored in stock.units([unit.vehicle_id for unit in sold]):
+            for old in stored.values():
+                before[self.policy.rule_of(old).name] += weight
+
+    def _units_to_place(self, plan: Plan) -> int:
+        """The units that name a rooftop that the dealer does not have. Of a first import, also those that name none."""
+        if not self._has_several_rooftops:
+            return 0
+        return self._unknown_rooftops if plan.before else self.without_rooftop
+
+    @property
+    def _has_several_rooftops(self) -> bool:
+        return len(self.policy.rooftops) > 1
+
+    def _placed(self, unit: Unit) -> Unit:
+        """The unit, with the scope's rooftop as its last hint if it names no rooftop of the dealer."""
+        if not self.rooftops or self.policy.rooftop_of(unit.rooftop_hints) is not None:
+            return unit
+        return replace(unit, rooftop_hints=(*unit.rooftop_hints, self.default_rooftop))

@@ -1,0 +1,64 @@
+"""The maintenance of a dealer: old data is deleted, and the heads of event chains are recorded. Each is a job."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+import structlog
+
+from dealer_agent.dealers.profile import erase_before, purge_before
+from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.privacy.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
+from dealer_agent.storage.jobs import Job
+from dealer_agent.storage.privacy.erasure import dispose, purge
+
+log = structlog.get_logger()
+
+MAINTENANCE_SECONDS = 3600.0
+SECONDS_FOR_EACH = 3.0
+"""With more than 1,200 dealers, each one's maintenance is less often than hourly, so that its cost stays bounded."""
+
+
+def maintenance_period(dealers: int) -> timedelta:
+    """The time from one maintenance of a dealer to the next."""
+    return timedelta(seconds=max(MAINTENANCE_SECONDS, dealers * SECONDS_FOR_EACH))
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """The maintenance of the dealers of a process. A dealer is not opened for it."""
+
+    opened: OpenInstallation
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of jobs."""
+        return (
+            Kind("disposal", self._delete_old_data, is_lasting=True),
+            Kind("heads", self._record_heads, is_lasting=True),
+        )
+
+    async def _delete_old_data(self, job: Job) -> Next:
+        """Deletes what is older than the dealer's settings allow."""
+        settings, store = await asyncio.to_thread(self.opened.settings_of, job.dealer_id), self.opened.store
+        kept, now = settings.dealer.privacy, job.now
+        await asyncio.to_thread(partial(purge, store, job.dealer_id, now=now, **purge_before(kept, now)))
+        done = await asyncio.to_thread(partial(dispose, store, job.dealer_id, now=now, **erase_before(kept, now)))
+        if any(done):
+            log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
+        return Next(now + maintenance_period(self.opened.count()))
+
+    async def _record_heads(self, job: Job) -> Next:
+        await asyncio.to_thread(self._check_and_record, job.dealer_id, job.now)
+        return Next(job.now + timedelta(seconds=HEADS_SECONDS))
+
+    def _check_and_record(self, dealer_id: str, now: datetime) -> None:
+        """Checks the table of withdrawals, and records the heads of the dealer's chains outside the database."""
+        settings = self.opened.settings_of(dealer_id)
+        settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            repair_withdrawals(self.opened.store, settings.dealer, now)
+        finally:
+            record_heads(self.opened.store, dealer_id, settings.heads_file, now)

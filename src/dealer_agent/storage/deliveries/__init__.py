@@ -1,0 +1,1 @@
+"""The outbox of a dealer's leads, and what was sent."""

@@ -1,0 +1,166 @@
+"""One write that waits in memory for the lead writer. It runs with others or alone, and its future gets the result.
+
+It is called a job, but it is not a *job* of the glossary, which is a row of the database.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import perf_counter, time_ns
+from typing import Generic, NamedTuple, TypeVar
+
+from sqlalchemy import Connection
+
+from dealer_agent.storage.errors import (
+    AlreadyStored,
+    DatabaseFailure,
+    DealerUnknown,
+    StorageError,
+    TokenRevoked,
+    translating,
+)
+from dealer_agent.storage.isolation import forget_dealer
+from dealer_agent.storage.leads.prepared_statements import CollectedRows, run_without_parameters
+from dealer_agent.storage.privacy.event_chain import lock_dealer
+from dealer_agent.storage.transaction import Ciphers, OpenSpan, Transaction, current_span
+
+Result = TypeVar("Result")
+Job = Callable[[Transaction], Result]
+
+
+class Buyer(NamedTuple):
+    """The sender of a request whose job must not run for a disabled dealer, or with a revoked token."""
+
+    token_id: str | None = None
+
+
+@dataclass(slots=True)
+class SubmittedJob(Generic[Result]):
+    """A job, what its transaction needs, and its future.
+
+    It may wait for a blocked dealer for `seconds`. `was_taken`: it has left the queue at least once.
+    """
+
+    dealer_id: str
+    job: Job[Result]
+    now: datetime | None
+    ciphers: Ciphers
+    future: Future[Result]
+    buyer: Buyer | None
+    seconds: float
+    submitted_at: float = field(default_factory=perf_counter)
+    span: OpenSpan | None = field(default_factory=current_span.get)
+    began: int = 0
+    was_taken: bool = False
+    started: bool = False
+    met_another: bool = False
+    result: Result | None = None
+    failure: Exception | None = None
+
+    def start(self) -> bool:
+        """Makes the job impossible to cancel. Returns False for a job that was cancelled: it must not run."""
+        if not self.started and not self.future.cancelled():
+            self.started = self.future.set_running_or_notify_cancel()
+        return self.started
+
+    def transaction(self, connection: Connection) -> Transaction:
+        """The job's transaction. The keys were checked when the service started."""
+        tx = Transaction(connection, self.dealer_id, self.now or datetime.now(UTC), self.ciphers)
+        if self.span is not None:
+            tx.trace = self.span.traceparent
+        return tx
+
+    def refusal(self, tokens: Collection[str], *, is_enabled: bool) -> StorageError | None:
+        """Why the job must not run, now that its dealer is locked. `tokens` are the active ones."""
+        if self.buyer is None:
+            return None
+        if not is_enabled:
+            return DealerUnknown(f"the dealer {self.dealer_id} is disabled: see dealer-agent dealers enable")
+        if self.buyer.token_id is not None and self.buyer.token_id not in tokens:
+            return TokenRevoked(f"the token {self.buyer.token_id} was revoked: give this buyer a new one")
+        return None
+
+    def is_too_old(self, now: float, since: float) -> bool:
+        """Whether it has waited for `seconds` for a dealer who is blocked `since`. Both are times of `perf_counter`."""
+        return now - max(self.submitted_at, since) >= self.seconds
+
+    def refuse(self, failure: Exception) -> None:
+        """Fails the future."""
+        self.failure = failure
+        self.settle()
+
+    def run_with_others(self, connection: Connection, rows: CollectedRows) -> None:
+        """Runs the job. Keeps its failure if it has stored nothing, and raises it otherwise."""
+        touched = rows.touched
+        try:
+            with translating():
+                self.result = self.job(self.transaction(connection))
+        except StorageError as error:
+            self.met_another = isinstance(error, AlreadyStored)
+            raise
+        except Exception as error:
+            if rows.touched > touched:
+                raise
+            self.failure = error
+
+    def run_alone(self, connection: Connection, rows: CollectedRows) -> None:
+        """Runs the job in a savepoint: a failure leaves nothing stored, and does not affect other jobs.
+
+        Raises DatabaseFailure: SQLite may then have rolled back the whole transaction, with the work of other jobs.
+        """
+        self.failure = None
+        try:
+            try:
+                self._attempt(connection, rows)
+            except AlreadyStored:
+                if self.met_another:
+                    raise
+                # Another transaction was first after this job had looked; the next attempt sees it.
+                self._attempt(connection, rows)
+        except DatabaseFailure:
+            raise
+        except Exception as error:  # noqa: BLE001 - as in any executor, the failure belongs to the future
+            self.failure = error
+
+    def _attempt(self, connection: Connection, rows: CollectedRows) -> None:
+        tx = self.transaction(connection)
+        with savepoint(rows, [tx]):
+            self.result = self.job(tx)
+
+    def settle(self) -> None:
+        """Gives the future its result or its failure."""
+        if self.future.done() or not self.start():
+            return
+        if self.span is not None:
+            self.span.record("transaction", self.began, time_ns())
+        if self.failure is not None:
+            self.future.set_exception(self.failure)
+        else:
+            self.future.set_result(self.result)  # type: ignore[arg-type]  # The job ran: it is a Result.
+
+
+@contextmanager
+def savepoint(rows: CollectedRows, locked: Iterable[Transaction]) -> Iterator[None]:
+    """A savepoint for a `with` block and the rows that it adds. If the block fails, they are rolled back.
+
+    `locked` has a transaction of each dealer that is locked. After a DatabaseFailure the whole transaction ends.
+    """
+    run_without_parameters(rows.connection, "SAVEPOINT job")
+    try:
+        with translating():
+            yield
+            rows.write()
+    except DatabaseFailure:
+        raise
+    except BaseException:
+        rows.discard()
+        run_without_parameters(rows.connection, "ROLLBACK TO SAVEPOINT job")
+        run_without_parameters(rows.connection, "RELEASE SAVEPOINT job")
+        forget_dealer(rows.connection)
+        for tx in locked:
+            # It also reads the end of the chain of consents again.
+            lock_dealer(tx)
+        raise
+    run_without_parameters(rows.connection, "RELEASE SAVEPOINT job")

@@ -1,0 +1,159 @@
+"""Searches the stored leads for `dealer-agent leads list`.
+
+Customer data is encrypted, so a search decrypts leads, newest first, until it has enough or has looked at
+MOST_SEARCHED. A whole e-mail address or phone number is found by its keyed hash instead, at any age.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Struct
+from sqlalchemy import bindparam, exists, select
+
+from dealer_agent.leads.records import Addition, LeadRecord
+from dealer_agent.protocol.requests import Customer, VehicleOfInterest
+from dealer_agent.storage.deliveries.outbox import State
+from dealer_agent.storage.leads.stored_leads import LIST_LEADS, LIST_LEADS_BEFORE, find_leads_of, leads_in
+from dealer_agent.storage.schema import lead_events, leads, of_leads, outbox, same_lead
+from dealer_agent.storage.transaction import Transaction
+
+LEAST_DIGITS = 7
+"""Fewer digits are no phone number: they may be part of a VIN, a year or a stock number."""
+
+_PHONE = re.compile(r"[0-9 ()+./-]+")
+
+
+class _Request(Struct):
+    vehicle_of_interest: VehicleOfInterest | None = None
+
+
+def has_words(text: str, lead: LeadRecord, added: Iterable[Customer] = ()) -> bool:
+    """Whether every word is part of the lead's id, agent, VIN, stock number, or of the customer's name or address.
+
+    Case does not matter. A text that looks like a phone number may also be part of a phone number, in any notation.
+    `added` are the customers in later additions to the lead.
+    """
+    customers = [*added] if lead.customer is None else [msgspec.json.decode(lead.customer, type=Customer), *added]
+    texts = [each.casefold() for each in (*_of_lead(lead), *_of_customers(customers)) if each]
+    if all(any(word in each for each in texts) for word in text.casefold().split()):
+        return True
+    digits = re.sub("[^0-9]", "", text)
+    if not _PHONE.fullmatch(text) or len(digits) < LEAST_DIGITS:
+        return False
+    numbers = (re.sub("[^0-9]", "", each.phone) for each in customers if each.phone is not UNSET)
+    return any(digits in number for number in numbers)
+
+
+def _of_lead(lead: LeadRecord) -> Iterator[str | None]:
+    yield from (lead.lead_id, lead.source_agent, lead.vin, lead.stock)
+    if lead.payload is not None:
+        wanted = msgspec.json.decode(lead.payload, type=_Request).vehicle_of_interest
+        if wanted is not None:
+            yield from (each for each in (wanted.vin, wanted.stock) if each is not UNSET)
+
+
+def _of_customers(customers: Iterable[Customer]) -> Iterator[str]:
+    for customer in customers:
+        yield f"{customer.first_name} {customer.last_name}"
+        if customer.email is not UNSET:
+            yield customer.email
+
+
+MOST_SEARCHED = 20_000
+"""The most leads that a search decrypts."""
+PAGE = 200
+MOST_OF_PERSON = 1000
+"""The most leads of one contact point, the newest ones."""
+
+LeadState = Literal[State, "erased"]
+"""The state of one of its deliveries, or that its customer is erased."""
+
+FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
+READ_CHANGES = select(lead_events.c.lead_id, lead_events.c.event_id, lead_events.c.changes).where(
+    of_leads(lead_events), lead_events.c.changes.is_not(None)
+)
+
+_RECEIVED = (leads.c.received_at >= bindparam("since"), leads.c.received_at < bindparam("until"))
+_HAS_DELIVERY = exists().where(same_lead(outbox, leads), outbox.c.state == bindparam("state"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadFilter:
+    """Which leads to find. `text` is what a lead contains, and `contact` the same as a normalised contact point.
+
+    `before` is the id of a lead; only older ones are found. `since` is included, `until` is not.
+    """
+
+    text: str = ""
+    contact: str | None = None
+    before: str | None = None
+    since: datetime = FIRST
+    until: datetime = LAST
+    state: LeadState | None = None
+
+
+class FoundLeads(NamedTuple):
+    """The leads that were found, newest first. `opened` leads were decrypted; `incomplete`: there are older ones."""
+
+    leads: list[LeadRecord]
+    opened: int
+    incomplete: bool
+
+
+def find_leads(
+    tx: Transaction, sought: LeadFilter, limit: int, on_progress: Callable[[int], None] = lambda _: None
+) -> FoundLeads:
+    """At most `limit` leads. `on_progress` gets the number of leads that were decrypted. Raises EncryptionError."""
+    if not sought.text:
+        found = _page(tx, sought, sought.before, limit)
+        return FoundLeads(found, len(found), incomplete=False)
+    ids = [sought.text.upper()] if sought.contact is None else find_leads_of(tx, [sought.contact])[-MOST_OF_PERSON:]
+    if ids and (known := _page(tx, sought, sought.before, limit, ids)):
+        return FoundLeads(known, len(known), incomplete=False)
+    found, opened, before = [], 0, sought.before
+    while opened < MOST_SEARCHED:
+        page = _page(tx, sought, before, PAGE)
+        added = _added_customers(tx, [lead.lead_id for lead in page])
+        for lead in page:
+            opened += 1
+            if has_words(sought.text, lead, added[lead.lead_id]):
+                found.append(lead)
+            if len(found) == limit:
+                return FoundLeads(found, opened, incomplete=False)
+        on_progress(opened)
+        if len(page) < PAGE:
+            return FoundLeads(found, opened, incomplete=False)
+        before = page[-1].lead_id
+    return FoundLeads(found, opened, incomplete=True)
+
+
+def _page(
+    tx: Transaction, sought: LeadFilter, before: str | None, limit: int, ids: Sequence[str] | None = None
+) -> list[LeadRecord]:
+    """The newest leads that are older than `before`. With `ids`, only these."""
+    statement = LIST_LEADS if before is None else LIST_LEADS_BEFORE
+    statement = statement.where(*_RECEIVED)
+    if sought.state == "erased":
+        statement = statement.where(leads.c.erased_at.is_not(None))
+    elif sought.state is not None:
+        statement = statement.where(_HAS_DELIVERY)
+    if ids is not None:
+        statement = statement.where(leads.c.lead_id.in_(bindparam("lead_ids", expanding=True)))
+    values = {"since": sought.since, "until": sought.until, "state": sought.state, "before": before, "lead_ids": ids}
+    return leads_in(tx, tx.execute(statement, values | {"limit": limit}))
+
+
+def _added_customers(tx: Transaction, lead_ids: Sequence[str]) -> Mapping[str, list[Customer]]:
+    """The customers in the additions to these leads."""
+    added: Mapping[str, list[Customer]] = defaultdict(list)
+    for lead_id, event_id, changes in tx.execute(READ_CHANGES, {"lead_ids": list(lead_ids)}):
+        content = tx.decrypt(changes, lead_events.c.changes, event_id)
+        if (customer := msgspec.json.decode(content, type=Addition).customer) is not None:
+            added[lead_id].append(customer)
+    return added

@@ -1,0 +1,312 @@
+"""Leads are committed in groups: one writer thread per process, one transaction and one fsync for all that wait.
+
+A job is a function that stores the content of one request in the transaction that it gets. The writer holds the
+dealer's lock, so the jobs of one dealer run one after the other, in all processes. No process misses a duplicate of
+another one, or stores one idempotency key twice (docs/protocol.md#durability).
+
+A transaction of several dealers never waits for a lock. It leaves out the dealers that another transaction has locked.
+Their jobs are tried apart from the others, again and again for STORE_SECONDS (`storage.leads.lead_queue`).
+
+The jobs of a group run in one savepoint, and their rows are written together at its end. If a job fails after it stored
+something, all jobs run again, each in a savepoint of its own. If a job meets a lock, all of them run again as well. So
+a job may run several times. It must change nothing but the database.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from time import perf_counter, time_ns
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine, update
+
+from dealer_agent.storage.connections import begin
+from dealer_agent.storage.errors import (
+    DatabaseBusy,
+    DatabaseFailure,
+    DealerBlocked,
+    KeyMissing,
+    WrongKey,
+    translating,
+)
+from dealer_agent.storage.installation.registration import not_registered
+from dealer_agent.storage.leads.lead_job import Buyer, Job, Result, SubmittedJob, savepoint
+from dealer_agent.storage.leads.lead_queue import LeadQueue
+from dealer_agent.storage.leads.prepared_statements import CollectedRows, Read, collect_rows
+from dealer_agent.storage.privacy.event_chain import DealerLocks, LockedDealer, lock_dealers
+from dealer_agent.storage.privacy.keys import prepare_to_encrypt
+from dealer_agent.storage.schema import of_dealer, revisions
+from dealer_agent.storage.tokens import FIND_ACTIVE_TOKEN
+from dealer_agent.storage.transaction import Ciphers, OneCipher, Transaction
+
+# It changes nothing: a probe needs a write.
+WRITE = update(revisions).where(of_dealer(revisions)).values(token_counter=revisions.c.token_counter)
+
+BLOCKED = (
+    "another transaction holds a lock of the dealer for too long: find it in pg_stat_activity, and end it, or the "
+    "program that began it"
+)
+
+STORE_SECONDS = 5.0
+"""How long a job waits for a dealer that another transaction has locked. Then it is refused."""
+
+LOCK_SECONDS = 1.0
+"""How long a transaction of one dealer waits for a lock while no other dealer has jobs."""
+
+SHARED_LOCK_SECONDS = 0.02
+"""The same while other dealers have jobs, which wait as well. So it waits often, and never for long."""
+
+BLOCKED_SECONDS = 0.1
+"""While other dealers have jobs, a transaction waits only for a dealer that has been blocked for this long."""
+
+NO_WAIT_SECONDS = 0.001
+"""The shortest wait that PostgreSQL can be told."""
+
+REST = 4
+"""After a wait without success, no transaction waits for this multiple of its time. So blocked dealers take at most a
+fifth of the writer's time, however many they are."""
+
+Jobs = dict[str, list[SubmittedJob[Any]]]
+"""Jobs by dealer."""
+
+
+class Left(NamedTuple):
+    """The jobs that a transaction did not store: those of dealers that others have locked, and those to run alone."""
+
+    blocked: Jobs
+    alone: Jobs
+
+
+class LeadWriter:
+    """Stores leads durably. Threads and event loops may share one; every process makes its own (after a fork)."""
+
+    def __init__(self, engine: Engine, ciphers: Ciphers) -> None:
+        """Without a cipher, a job that encrypts raises KeyMissing."""
+        self._engine = engine
+        self._ciphers = ciphers
+        self._queue = LeadQueue()
+        self._rests_until = 0.0
+        self.stored = 0
+        """The number of jobs that were stored."""
+        self._failed = False
+        self.on_wait: Callable[[float], None] = lambda _: None
+        """Gets the seconds that each job waited in the queue. The thread of the writer calls it."""
+        self._thread = threading.Thread(target=self._work, name="lead-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """The number of jobs in the queue."""
+        return len(self._queue)
+
+    def submit(
+        self,
+        dealer_id: str,
+        job: Job[Result],
+        now: datetime | None = None,
+        buyer: Buyer | None = None,
+        *,
+        seconds: float = STORE_SECONDS,
+    ) -> Future[Result]:
+        """Queues `job`; the future has its result as soon as that is durable. `now` is the time of its transaction.
+
+        The future fails with DealerUnknown if the dealer was removed. A job of a `buyer` also fails with DealerUnknown
+        for a disabled dealer, and with TokenRevoked for a revoked token.
+
+        The future fails with the error of the job, or with a DatabaseFailure if the transaction failed. Then nothing of
+        the job is stored, unless the connection broke during the commit. It fails with DealerBlocked if another
+        transaction holds a lock that the job needs, and the job is older than `seconds`. A job that raised
+        AlreadyStored runs a second time. The future can be cancelled until the job runs, even while it waits for a
+        lock. Then nothing of the job is stored. Raises StoreClosed after `close`, and QueueFull while too many jobs of
+        the dealer, or of all dealers, wait.
+        """
+        future: Future[Result] = Future()
+        self._queue.add(SubmittedJob(dealer_id, job, now, self._ciphers, future, buyer, seconds))
+        return future
+
+    def probe(self, dealer_id: str, seconds: float) -> Future[None]:
+        """Tests whether a lead could be stored now. The future succeeds or fails as that of a lead would.
+
+        The job takes the same locks as a lead, and goes before all jobs that wait. So a long queue is no failure. It
+        writes only if the last transaction failed, because a commit that writes nothing costs no fsync on SQLite.
+        """
+
+        def job(tx: Transaction) -> None:
+            if self._failed:
+                tx.execute(WRITE)
+
+        future: Future[None] = Future()
+        self._queue.add(SubmittedJob(dealer_id, job, None, self._ciphers, future, None, seconds), first=True)
+        return future
+
+    def close(self) -> None:
+        """Runs the jobs that were submitted, then stops. May be called twice."""
+        self._queue.close()
+        self._thread.join()
+
+    def _work(self) -> None:
+        """The loop of the writer's thread: stores one group of jobs after the other, until the queue is closed."""
+        while group := self._queue.next_group():
+            jobs: Jobs = {}
+            now = perf_counter()
+            for job in group:
+                if job.future.cancelled():
+                    continue
+                if not job.was_taken:
+                    self.on_wait(now - job.submitted_at)
+                    job.was_taken = True
+                job.began = 0 if job.span is None else time_ns()
+                jobs.setdefault(job.dealer_id, []).append(job)
+            try:
+                self._store_apart(jobs)
+            except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
+                self._fail(group, error)
+                for job in group:
+                    job.settle()
+
+    def _store_apart(self, jobs: Jobs) -> None:
+        """Stores jobs of several dealers. Blocked dealers share no transaction with the others."""
+        if len(jobs) == 1:
+            ((dealer_id, own),) = jobs.items()
+            self._store_alone(dealer_id, own, waits=self._may_wait(dealer_id))
+            return
+        blocked = {dealer_id: own for dealer_id, own in jobs.items() if self._queue.is_blocked(dealer_id)}
+        free = {dealer_id: own for dealer_id, own in jobs.items() if dealer_id not in blocked}
+        for group in (free, blocked):
+            left = self._store(group, NO_WAIT_SECONDS) if len(group) > 1 else Left({}, group)
+            for dealer_id in sorted((*left.blocked, *left.alone), key=self._queue.waited_at):
+                waits = self._may_wait(dealer_id)
+                if dealer_id in left.alone or waits:
+                    self._store_alone(dealer_id, group[dealer_id], waits=waits)
+                else:
+                    self._set_apart(dealer_id, group[dealer_id], waited=False)
+
+    def _may_wait(self, dealer_id: str) -> bool:
+        """Whether a transaction may wait for this dealer's lock. The jobs of other dealers wait meanwhile."""
+        now = perf_counter()
+        if now < self._rests_until:
+            return False
+        return not self._queue.is_shared or self._queue.is_blocked(dealer_id, since=now - BLOCKED_SECONDS)
+
+    def _store_alone(self, dealer_id: str, own: list[SubmittedJob[Any]], *, waits: bool) -> None:
+        began = perf_counter()
+        longest = SHARED_LOCK_SECONDS if self._queue.is_shared else LOCK_SECONDS
+        if any(self._store({dealer_id: own}, longest if waits else NO_WAIT_SECONDS)):
+            if waits:
+                self._rests_until = perf_counter() + REST * (perf_counter() - began)
+            self._set_apart(dealer_id, own, waited=waits)
+
+    def _set_apart(self, dealer_id: str, own: list[SubmittedJob[Any]], *, waited: bool) -> None:
+        for job in self._queue.set_apart(dealer_id, own, waited=waited):
+            job.refuse(DealerBlocked(BLOCKED))
+
+    def _store(self, jobs: Jobs, lock_seconds: float) -> Left:
+        """Stores jobs in one transaction. Nothing of those that it returns is stored.
+
+        Only a transaction of one dealer waits for the dealer's lock. On PostgreSQL, no statement waits for a lock for
+        longer than `lock_seconds`. SQLite has one lock for all dealers. Its writers wait for it when they begin.
+        """
+        left = Left({}, {})
+        group = [job for own in jobs.values() for job in own]
+        for job in group:
+            job.failure, job.met_another = None, False
+        try:
+            with (
+                translating(),
+                begin(self._engine, min(jobs), lock_seconds) as connection,
+                collect_rows(connection) as rows,
+            ):
+                # Sort the jobs by dealer, so that the dealer is set once for all its jobs.
+                locks = lock_dealers(
+                    [(own[0].transaction(connection), _token_reads(own)) for _, own in sorted(jobs.items())]
+                )
+                left = _left_of(jobs, locks)
+                for tx in locks.removed:
+                    for job in jobs[tx.dealer_id]:
+                        job.failure = not_registered(tx.dealer_id)
+                for tx, dealer in locks.locked:
+                    _prepare(tx, dealer, jobs[tx.dealer_id])
+                locked = [tx for tx, _ in locks.locked]
+                runnable = [job for tx in locked for job in jobs[tx.dealer_id] if job.failure is None]
+                started = [job for job in runnable if job.start()]
+                if not _run_together(started, connection, rows, locked):
+                    for job in started:
+                        job.run_alone(connection, rows)
+            self._failed = False
+            self.stored += len(started)
+        except DatabaseBusy as error:
+            if self._engine.dialect.name != "sqlite":
+                return Left({}, jobs)
+            self._fail(group, error)
+        except Exception as error:  # noqa: BLE001 - if the thread ended, every lead would wait for ever
+            self._fail(group, error)
+            left = Left({}, {})
+        for dealer_id in jobs.keys() - left.blocked.keys() - left.alone.keys():
+            self._queue.let_in(dealer_id)
+            for job in jobs[dealer_id]:
+                job.settle()
+        return left
+
+    def _fail(self, group: Iterable[SubmittedJob[Any]], error: Exception) -> None:
+        self._failed = True
+        for job in group:
+            job.failure = job.failure or error
+
+
+def _left_of(jobs: Jobs, locks: DealerLocks) -> Left:
+    if not (locks.taken or locks.new):
+        return Left({}, {})
+    return Left(*({tx.dealer_id: jobs[tx.dealer_id] for tx in each} for each in (locks.taken, locks.new)))
+
+
+def _token_reads(jobs: Iterable[SubmittedJob[Any]]) -> list[Read]:
+    tokens = {job.buyer.token_id for job in jobs if job.buyer is not None and job.buyer.token_id is not None}
+    return [(FIND_ACTIVE_TOKEN, {"sought": token_id}) for token_id in tokens]
+
+
+def _prepare(tx: Transaction, dealer: LockedDealer, jobs: Iterable[SubmittedJob[Any]]) -> None:
+    """Decides which jobs of a locked dealer may run.
+
+    The process may have read tokens and state of the dealer long ago: it may have been stopped since.
+    """
+    active = {row.token_id for rows in dealer.rows for row in rows}
+    for job in jobs:
+        job.failure = job.refusal(active, is_enabled=dealer.enabled)
+    _prepare_keys(tx, [job for job in jobs if job.failure is None])
+
+
+def _prepare_keys(tx: Transaction, jobs: Iterable[SubmittedJob[Any]]) -> None:
+    """Lets a dealer's jobs encrypt with keys that may encrypt. Without such keys they fail. Those of others run.
+
+    Another thread may refresh the keys meanwhile: the jobs keep the keys that were checked here.
+    """
+    try:
+        if tx.given_cipher is None:
+            return
+        prepare_to_encrypt(tx)
+    except (KeyMissing, WrongKey) as error:
+        for job in jobs:
+            job.failure = error
+    else:
+        ciphers = OneCipher(tx.unchecked_cipher, tx.ciphers.installation)
+        for job in jobs:
+            job.ciphers = ciphers
+
+
+def _run_together(
+    group: Sequence[SubmittedJob[Any]], connection: Connection, rows: CollectedRows, locked: Sequence[Transaction]
+) -> bool:
+    """Runs jobs one after the other, and writes their rows together.
+
+    Returns False, and stores nothing, if one of them fails after it stored something. Raises DatabaseFailure.
+    """
+    try:
+        with savepoint(rows, locked):
+            for job in group:
+                job.run_with_others(connection, rows)
+    except DatabaseFailure:
+        raise
+    except Exception:  # noqa: BLE001 - it is raised again when the job that it belongs to runs alone.
+        return False
+    return True

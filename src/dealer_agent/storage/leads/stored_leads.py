@@ -1,0 +1,327 @@
+"""Leads and all that is stored with one (docs/protocol.md#lead-submit).
+
+A function that writes runs in a job of the `LeadWriter`: everything in one job is stored together or not at all.
+Records hold plain data. Customer data is encrypted before it is stored, and decrypted when it is read.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from sqlalchemy import LargeBinary, bindparam, exists, insert, select, tuple_
+
+from dealer_agent.leads.consent_events import GRANTED, WITHDRAWN, ConsentRecord
+from dealer_agent.leads.records import LeadEvent, LeadRecord, StoredLead
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.leads.prepared_statements import Prepared, Read, read_all
+from dealer_agent.storage.privacy import consents
+from dealer_agent.storage.privacy.consents import grant, touch_lead
+from dealer_agent.storage.privacy.withdrawals import newest_leads_of_contact
+from dealer_agent.storage.schema import (
+    consent_events,
+    lead_contacts,
+    lead_events,
+    leads,
+    of_dealer,
+    of_lead,
+    refusals,
+    same_lead,
+    upsert,
+)
+from dealer_agent.storage.transaction import Transaction
+
+ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)
+# Looked up once: it takes as long as a hash.
+CONTACT, CONTACT_HASH = lead_contacts.c.contact, lead_contacts.c.contact_hash
+VEHICLE, VEHICLE_KEY = lead_contacts.c.vehicle, lead_contacts.c.vehicle_key
+NO_VEHICLE = b""
+"""The `vehicle_key` of a lead that names no vehicle."""
+
+_OF_CONTACT = (of_dealer(lead_contacts), lead_contacts.c.contact_hash == bindparam("contact_hash"))
+
+# A contact that a duplicate brought has its lead's time, so that the window counts from the first.
+FIND_DUPLICATE = Prepared(
+    select(lead_contacts.c.received_at, lead_contacts.c.lead_id)
+    .join_from(lead_contacts, leads)
+    .where(
+        *_OF_CONTACT,
+        lead_contacts.c.vehicle_key == bindparam("vehicle_key"),
+        lead_contacts.c.received_at >= bindparam("since"),
+        leads.c.erased_at.is_(None),
+    )
+    .order_by(lead_contacts.c.received_at, lead_contacts.c.lead_id)
+    .limit(1)
+)
+
+
+@cache
+def find_known(hashes: int) -> Prepared:
+    """A statement that finds a lead by any of `hashes` contact hashes: its parameters are `hash_0`, `hash_1`, ..."""
+    sought = [bindparam(f"hash_{number}", type_=LargeBinary) for number in range(hashes)]
+    return Prepared(
+        select(lead_contacts.c.lead_id)
+        .where(of_dealer(lead_contacts), lead_contacts.c.contact_hash.in_(sought))
+        .limit(1)
+    )
+
+
+FIND_NEWEST = Prepared(
+    select(lead_contacts.c.lead_id, lead_contacts.c.received_at)
+    .where(*_OF_CONTACT)
+    .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
+    .limit(bindparam("most"))
+)
+
+MOST_HASHES = 500
+"""The most hashes in one statement: databases limit the number of parameters."""
+
+FIND_LEADS_OF = select(lead_contacts.c.lead_id, lead_contacts.c.received_at).where(
+    of_dealer(lead_contacts), lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True))
+)
+
+NEWEST_LEADS = 50
+
+_withdrawal = consent_events.alias("withdrawal")
+_consent = consent_events.alias("consent")
+
+# A withdrawal that is repeated beside an old consent has the time of that consent's event, and proves nothing.
+FIND_WITHDRAWN = Prepared(
+    select(_withdrawal.c.channels)
+    .distinct()
+    .where(
+        of_dealer(_withdrawal),
+        _withdrawal.c.kind == WITHDRAWN,
+        _withdrawal.c.at >= bindparam("granted_at"),
+        _withdrawal.c.lead_id.in_(newest_leads_of_contact(NEWEST_LEADS)),
+        ~exists().where(
+            same_lead(_consent, _withdrawal),
+            _consent.c.kind == GRANTED,
+            _consent.c.at == _withdrawal.c.at,
+        ),
+    )
+)
+
+ADD_LEAD = Prepared(insert(leads))
+ADD_CONTACT = Prepared(upsert(lead_contacts, "NOTHING"))
+ADD_EVENT = insert(lead_events)
+ADD_REFUSAL = insert(refusals)
+
+_LEAD_COLUMNS = tuple(leads.c[name] for name in LeadRecord.__dataclass_fields__)
+
+LIST_LEADS = (
+    select(*_LEAD_COLUMNS)
+    .where(of_dealer(leads))
+    .order_by(leads.c.received_at.desc(), leads.c.lead_id.desc())
+    .limit(bindparam("limit"))
+)
+
+_other = leads.alias("other")
+
+LIST_LEADS_BEFORE = LIST_LEADS.where(
+    tuple_(leads.c.received_at, leads.c.lead_id)
+    < select(_other.c.received_at, _other.c.lead_id)
+    .where(of_dealer(_other), _other.c.lead_id == bindparam("before"))
+    .scalar_subquery()
+)
+
+READ_LEAD = Prepared(select(*_LEAD_COLUMNS).where(of_lead(leads)))
+
+READ_EVENTS = Prepared(
+    select(lead_events.c.event_id, lead_events.c.at, lead_events.c.changes)
+    .where(of_lead(lead_events))
+    .order_by(lead_events.c.at, lead_events.c.event_id)
+)
+
+
+def is_known(tx: Transaction, contacts: Iterable[str]) -> bool:
+    """Whether any lead has one of `contacts` (normalised). If not, the caller can leave out all other searches."""
+    hashes = _hashes(tx, contacts)
+    if not hashes:
+        return False
+    return bool(
+        find_known(len(hashes)).read(tx, {f"hash_{number}": found for number, found in enumerate(hashes)}, hashes)
+    )
+
+
+def find_duplicate(tx: Transaction, contacts: Iterable[str], vehicle_key: str | None, since: datetime) -> str | None:
+    """The first lead since `since` with any of `contacts` and the same vehicle, or without a vehicle in both.
+
+    `contacts` are contact points (normalised) or senders. It never finds a lead whose customer is erased.
+    """
+    vehicle_keys = _vehicle_keys(tx, vehicle_key)
+    found = [
+        first
+        for contact in contacts
+        # Both hashes of a row are made with one key.
+        for contact_hash, vehicle in zip(_hashes(tx, [contact]), vehicle_keys, strict=True)
+        for first in FIND_DUPLICATE.read(
+            tx, {"contact_hash": contact_hash, "vehicle_key": vehicle, "since": since}, [contact_hash]
+        )
+    ]
+    return min(found)[1] if found else None
+
+
+def find_leads_of(tx: Transaction, contacts: Iterable[str]) -> list[str]:
+    """All leads of a person, oldest first, by normalised contacts (`email:...`, `phone:...`) or by senders.
+
+    It also finds leads of which only the consent is left.
+    """
+    first_seen: dict[str, datetime] = {}
+    hashes = _hashes(tx, contacts)
+    for first in range(0, len(hashes), MOST_HASHES):
+        for lead_id, at in tx.execute(FIND_LEADS_OF, {"hashes": hashes[first : first + MOST_HASHES]}):
+            first_seen[lead_id] = min(at, first_seen.get(lead_id, at))
+    return sorted(first_seen, key=lambda lead_id: (first_seen[lead_id], lead_id))
+
+
+def newest_leads_of(tx: Transaction, contacts: Iterable[str], most: int) -> dict[str, datetime]:
+    """The newest leads of each contact (a contact point or a sender), with their times.
+
+    Reads at most `most` rows for each hash, so that a person with thousands of leads costs no more than others.
+    """
+    found: dict[str, datetime] = {}
+    for contact_hash in _hashes(tx, contacts):
+        found.update(FIND_NEWEST.read(tx, {"contact_hash": contact_hash, "most": most}, [contact_hash]))
+    return found
+
+
+def withdrawn_from(tx: Transaction, senders: Iterable[str], granted_at: datetime) -> frozenset[str]:
+    """The channels that a person withdrew at `granted_at` or later on one of a sender's NEWEST_LEADS leads.
+
+    `senders` are `leads.received_lead.sender_keys`. A sender without a withdrawn lead learns nothing.
+    """
+    return frozenset(
+        channel
+        for contact_hash in _hashes(tx, senders)
+        for (channels,) in FIND_WITHDRAWN.read(tx, {"contact_hash": contact_hash, "granted_at": granted_at})
+        for channel in msgspec.json.decode(channels, type=list[str])
+    )
+
+
+def record_lead(
+    tx: Transaction, lead: LeadRecord, consent: ConsentRecord, *, contacts: Sequence[str], vehicle_key: str | None
+) -> None:
+    """Stores a first lead with its consent. Later requests find it by `contacts`, which include its senders, and
+    `vehicle_key`.
+
+    Raises AlreadyStored if a lead has this id.
+    """
+    row: dict[str, Any] = {name: getattr(lead, name) for name in LeadRecord.__dataclass_fields__}
+    row["used_at"] = lead.used_at or lead.received_at
+    if lead.source_agent is not None:
+        row["source_agent"] = lead.source_agent.encode()
+    for column in ENCRYPTED:
+        if row[column.name] is not None:
+            row[column.name] = tx.encrypt(row[column.name], column, lead.lead_id)
+    ADD_LEAD.add(tx, row)
+    record_contacts(tx, lead, contacts, vehicle_key)
+    if consent.customer is None:
+        consent = replace(consent, customer=lead.customer)
+    grant(tx, lead.lead_id, consent)
+
+
+def record_contacts(tx: Transaction, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None) -> None:
+    """Lets later requests find a lead by these `contacts` too. A duplicate may add some."""
+    vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
+    for contact in dict.fromkeys(contacts):
+        row = contact_row(tx, lead.lead_id, contact, vehicle, lead.received_at)
+        ADD_CONTACT.add(tx, row, key=row["contact_hash"])
+
+
+def contact_row(
+    tx: Transaction, lead_id: str, contact: str, vehicle: bytes | None, received_at: datetime
+) -> dict[str, Any]:
+    """A row of `lead_contacts`; `vehicle` is the unkeyed hash of the vehicle, None without one."""
+    # Encrypted before it is hashed: if the active key changes in between, the contact still names the older key.
+    encrypted = tx.encrypt(contact.encode(), CONTACT, lead_id)
+    return {
+        "contact_hash": tx.hash(contact, CONTACT_HASH),
+        "vehicle_key": NO_VEHICLE if vehicle is None else tx.hash(vehicle.hex(), VEHICLE_KEY),
+        "received_at": received_at,
+        "lead_id": lead_id,
+        "contact": encrypted,
+        "vehicle": None if vehicle is None else tx.encrypt(vehicle, VEHICLE, lead_id),
+    }
+
+
+def append_to_lead(tx: Transaction, lead_id: str, changes: bytes) -> str:
+    """Adds the new content of a duplicate, a JSON document, to its lead. Returns the addition's id."""
+    event_id = new_ulid()
+    encrypted = tx.encrypt(changes, lead_events.c.changes, event_id)
+    tx.execute(ADD_EVENT, {"event_id": event_id, "lead_id": lead_id, "at": tx.now, "changes": encrypted})
+    touch_lead(tx, lead_id, tx.now)
+    return event_id
+
+
+def record_refusal(tx: Transaction, code: str) -> None:
+    """Records that a lead was refused: its code and time, and nothing else of it."""
+    tx.execute(ADD_REFUSAL, {"refusal_id": new_ulid(), "at": tx.now, "code": code})
+
+
+def list_leads(tx: Transaction, limit: int, before: str | None = None) -> list[LeadRecord]:
+    """The leads, newest first; with `before`, those older than that lead."""
+    if before is None:
+        found = tx.execute(LIST_LEADS, {"limit": limit})
+    else:
+        found = tx.execute(LIST_LEADS_BEFORE, {"limit": limit, "before": before})
+    return leads_in(tx, found)
+
+
+def leads_in(tx: Transaction, rows: Iterable[Any]) -> list[LeadRecord]:
+    """The leads in rows of LIST_LEADS."""
+    return [_lead(tx, row) for row in rows]
+
+
+def get_lead(tx: Transaction, lead_id: str) -> StoredLead | None:
+    """A lead with the events of its consent and the additions to it."""
+    return lead_in(tx, *read_all(tx, lead_reads(lead_id)))
+
+
+def lead_reads(lead_id: str) -> tuple[Read, Read, Read]:
+    """The statements that read the rows of a lead, in the order of the parameters of `lead_in`."""
+    key = {"of_lead": lead_id}
+    return (READ_LEAD, key), (READ_EVENTS, key), (consents.READ_EVENTS, key)
+
+
+def lead_in(
+    tx: Transaction, rows: Sequence[Any], added: Iterable[Any], consent_rows: Iterable[Any]
+) -> StoredLead | None:
+    """The lead, from the rows that the three statements of `lead_reads` return. None without a row."""
+    if not rows:
+        return None
+    events = tuple(
+        LeadEvent(event_id, at, None if changes is None else tx.decrypt(changes, lead_events.c.changes, event_id))
+        for event_id, at, changes in added
+    )
+    return StoredLead(_lead(tx, rows[0]), consents.consents_in(tx, consent_rows), events)
+
+
+def _lead(tx: Transaction, row: Any) -> LeadRecord:
+    values = row._asdict()
+    for column in ENCRYPTED:
+        if values[column.name] is not None:
+            values[column.name] = tx.decrypt(values[column.name], column, row.lead_id)
+    if values["source_agent"] is not None:
+        values["source_agent"] = values["source_agent"].decode()
+    return LeadRecord(**values)
+
+
+def _hashes(tx: Transaction, contacts: Iterable[str]) -> list[bytes]:
+    """The hash of each contact under each key of the keyring."""
+    return [found for contact in contacts for found in tx.hashes(contact, CONTACT_HASH)]
+
+
+def _vehicle_keys(tx: Transaction, vehicle_key: str | None) -> list[bytes]:
+    """The hash of a vehicle key under each key of the keyring, the active one first."""
+    if vehicle_key is None:
+        return [NO_VEHICLE] * len(tx.cipher.keyring.ids)
+    return tx.hashes(_vehicle_hash(vehicle_key).hex(), VEHICLE_KEY)
+
+
+def _vehicle_hash(vehicle_key: str) -> bytes:
+    """The SHA-256 of a vehicle key, because a buyer may name a vehicle by a text of any length."""
+    return sha256(vehicle_key.encode()).digest()

@@ -1,0 +1,322 @@
+"""Visits and the places that they occupy (docs/protocol.md#appointments).
+
+A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps. A test drive also
+occupies its vehicle, in the same table. Under the dealer's lock one lead at a time looks for a free place. If two still
+look at once, the primary key of `places` decides, and the second one raises AlreadyStored.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, select, update
+
+from dealer_agent.leads.records import VisitRecord
+from dealer_agent.leads.statuses import ACTIVE, ClosedStatus
+from dealer_agent.leads.visit_times import QUARTER, quarters_of
+from dealer_agent.protocol.requests import VisitKind
+from dealer_agent.storage.columns import microseconds
+from dealer_agent.storage.errors import AlreadyStored
+from dealer_agent.storage.leads.prepared_statements import Prepared
+from dealer_agent.storage.schema import appointments, leads, of_dealer, of_lead, of_leads, places
+from dealer_agent.storage.transaction import Transaction
+
+VEHICLE = "vehicle"
+"""The kind of the place that is a vehicle. There is one of each."""
+
+
+class Booked(NamedTuple):
+    """A confirmed visit of a customer."""
+
+    appointment_id: str
+    rooftop: str
+    kind: VisitKind
+    starts_at: datetime
+    ends_at: datetime
+
+
+class ListedVisit(NamedTuple):
+    """A visit with the customer and the vehicle of its lead: JSON documents.
+
+    `customer` is None once the customer is erased; `vehicle` is the listing, if the inventory had it.
+    """
+
+    appointment: VisitRecord
+    customer: bytes | None
+    vehicle: bytes | None
+
+
+_OF_ROOFTOP = (
+    of_dealer(places),
+    places.c.rooftop == bindparam("rooftop"),
+    places.c.kind == bindparam("kind"),
+    places.c.quarter >= bindparam("since"),
+    places.c.quarter < bindparam("until"),
+)
+
+COUNT_PLACES = Prepared(select(places.c.quarter, func.count()).where(*_OF_ROOFTOP).group_by(places.c.quarter))
+
+READ_PLACES = Prepared(select(places.c.quarter, places.c.place).where(*_OF_ROOFTOP))
+
+READ_VEHICLE = Prepared(select(places.c.quarter, places.c.appointment_id).where(*_OF_ROOFTOP))
+
+COUNT_DRIVES = select(func.count(places.c.appointment_id.distinct())).where(
+    of_dealer(places),
+    places.c.rooftop == bindparam("vehicle_id"),
+    places.c.kind == VEHICLE,
+    places.c.quarter >= bindparam("now"),
+)
+
+ADD_PLACE = Prepared(insert(places))
+ADD_VISIT = Prepared(insert(appointments))
+
+_IDS: BindParameter[Any] = bindparam("appointment_ids", expanding=True)
+
+DELETE_PLACES = delete(places).where(of_dealer(places), places.c.appointment_id.in_(_IDS))
+
+# Two statements, not one with OR: for that the databases would read all of the dealer's visits.
+_END = (
+    update(appointments)
+    .where(of_dealer(appointments), appointments.c.status.in_(ACTIVE))
+    .values(status=bindparam("how"), cancelled_at=bindparam("at"))
+)
+END_VISITS = _END.where(appointments.c.appointment_id.in_(_IDS))
+END_SHARING = _END.where(appointments.c.shares.in_(_IDS))
+
+CLOSE_VISITS = (
+    update(appointments)
+    .where(of_dealer(appointments), appointments.c.appointment_id.in_(_IDS))
+    .values(status=bindparam("how"), cancelled_at=bindparam("at"))
+)
+
+STOP_SHARING = (
+    update(appointments)
+    .where(of_dealer(appointments), appointments.c.appointment_id == bindparam("appointment"))
+    .values(shares=None)
+)
+
+READ_VISIT = select(appointments).where(
+    of_dealer(appointments), appointments.c.appointment_id == bindparam("appointment_id")
+)
+
+READ_SHARING = select(appointments).where(
+    of_dealer(appointments), appointments.c.shares.in_(_IDS), appointments.c.status == "confirmed"
+)
+
+READ_VISITS = Prepared(
+    select(appointments).where(of_lead(appointments)).order_by(appointments.c.created_at, appointments.c.appointment_id)
+)
+
+# Without ORDER BY: with it, SQLite would read the visits of all leads.
+FIND_BOOKED = select(*(appointments.c[name] for name in Booked._fields)).where(
+    of_leads(appointments),
+    appointments.c.status == "confirmed",
+    appointments.c.ends_at > bindparam("now"),
+)
+
+_LISTED = (
+    select(appointments, leads.c.customer, leads.c.vehicle)
+    .join_from(appointments, leads)
+    .where(of_dealer(appointments))
+)
+
+LIST_BOOKED = _LISTED.where(appointments.c.starts_at >= bindparam("since")).order_by(
+    appointments.c.starts_at, appointments.c.appointment_id
+)
+
+# Three statements that read an index in its order and stop. One statement would sort all visits.
+_TO_COME = (appointments.c.starts_at >= bindparam("now"), appointments.c.starts_at < bindparam("until"))
+_BY_TIME = (appointments.c.starts_at, appointments.c.appointment_id)
+LIST_CALENDAR = (
+    _LISTED.where(*_TO_COME, appointments.c.status == "confirmed").order_by(*_BY_TIME).limit(bindparam("most")),
+    _LISTED.where(*_TO_COME, appointments.c.status != "confirmed").order_by(*_BY_TIME).limit(bindparam("most")),
+    _LISTED.where(appointments.c.starts_at >= bindparam("since"), appointments.c.starts_at < bindparam("now"))
+    .order_by(appointments.c.starts_at.desc(), appointments.c.appointment_id.desc())
+    .limit(bindparam("most")),
+)
+
+LIST_WAITING = _LISTED.where(
+    appointments.c.created_at >= bindparam("since"),
+    appointments.c.starts_at.is_(None),
+    appointments.c.status.in_(("requested", "proposed", "unavailable")),
+).order_by(appointments.c.created_at, appointments.c.appointment_id)
+
+
+def busy_quarters(tx: Transaction, rooftop: str, kind: str, since: datetime, until: datetime) -> dict[datetime, int]:
+    """The number of occupied places in each quarter of an hour (UTC) from `since` to before `until`.
+
+    Quarters without an occupied place are left out.
+    """
+    sought = {"rooftop": rooftop, "kind": kind, "since": since, "until": until}
+    return dict(COUNT_PLACES.read(tx, sought, _place_keys(rooftop, kind, since, until)))
+
+
+def vehicle_quarters(tx: Transaction, vehicle_id: str, since: datetime, until: datetime) -> dict[datetime, str]:
+    """The id of the visit that has the vehicle, for each quarter of an hour (UTC) from `since` to before `until`.
+
+    Quarters in which the vehicle is free are left out.
+    """
+    sought = {"rooftop": vehicle_id, "kind": VEHICLE, "since": since, "until": until}
+    return dict(READ_VEHICLE.read(tx, sought, _place_keys(vehicle_id, VEHICLE, since, until)))
+
+
+def count_drives(tx: Transaction, vehicle_id: str) -> int:
+    """The number of confirmed test drives of a vehicle that are to come."""
+    return int(tx.execute(COUNT_DRIVES, {"vehicle_id": vehicle_id, "now": tx.now}).scalar_one())
+
+
+def occupy_places(tx: Transaction, visit: VisitRecord, quarters: Sequence[datetime], places: int | None) -> None:
+    """Occupies a place of the rooftop in each quarter (in order of time) for a stored visit, and its vehicle.
+
+    `places` is the rooftop's number of places. None: no limit, because the customer already has a confirmation for this
+    time. Raises AlreadyStored if a quarter has no free place, because another visit was first, or if the vehicle is not
+    free.
+    """
+    _occupy(tx, visit.appointment_id, visit.rooftop, visit.kind, quarters, places)
+    if visit.vehicle_id is not None:
+        _occupy(tx, visit.appointment_id, visit.vehicle_id, VEHICLE, quarters, 1)
+
+
+def _occupy(
+    tx: Transaction, appointment_id: str, rooftop: str, kind: str, quarters: Sequence[datetime], places: int | None
+) -> None:
+    """Occupies one place in each quarter. `rooftop` is a vehicle's id if `kind` is VEHICLE."""
+    of_rooftop = {"rooftop": rooftop, "kind": kind}
+    taken: Mapping[datetime, set[int]] = defaultdict(set)
+    keys = [_place_key(rooftop, kind, quarter) for quarter in quarters]
+    sought = {"since": quarters[0], "until": quarters[-1] + QUARTER}
+    for quarter, place in READ_PLACES.read(tx, of_rooftop | sought, keys):
+        taken[quarter].add(place)
+    rows = []
+    for quarter in quarters:
+        # Counted, not numbered: a dealer who has fewer places than before keeps the visits of the others.
+        if places is not None and len(taken[quarter]) >= places:
+            raise AlreadyStored("every place at that time is occupied")
+        place = next(number for number in count() if number not in taken[quarter])
+        rows.append(of_rooftop | {"quarter": quarter, "place": place, "appointment_id": appointment_id})
+    for key, row in zip(keys, rows, strict=True):
+        ADD_PLACE.add(tx, row, key=key)
+
+
+def _place_keys(rooftop: str, kind: str, since: datetime, until: datetime) -> list[bytes] | None:
+    """Keys of the places in the quarters from `since` to before `until`; None if they are too many to look up."""
+    if until - since > timedelta(days=1):
+        return None
+    first = since.replace(minute=since.minute // 15 * 15, second=0, microsecond=0)
+    return [_place_key(rooftop, kind, first + QUARTER * number) for number in range(-((first - until) // QUARTER))]
+
+
+def _place_key(rooftop: str, kind: str, quarter: datetime) -> bytes:
+    return f"{microseconds(quarter)} {kind} {rooftop}".encode()
+
+
+def record_visit(tx: Transaction, visit: VisitRecord) -> None:
+    """Stores a visit of a stored lead. If it is confirmed, call `occupy_places` afterwards."""
+    row = {name: getattr(visit, name) for name in VisitRecord.__dataclass_fields__}
+    if visit.request is not None:
+        row["request"] = tx.encrypt(visit.request, appointments.c.request, visit.appointment_id)
+    ADD_VISIT.add(tx, row)
+
+
+def end_visits(tx: Transaction, appointment_ids: Sequence[str], how: Literal["replaced", "cancelled"]) -> int:
+    """Ends active visits and those that share their places, and frees the places. Returns how many ended."""
+    if not appointment_ids:
+        return 0
+    ended = {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now}
+    tx.execute(DELETE_PLACES, ended)
+    return sum(tx.execute(statement, ended).rowcount for statement in (END_VISITS, END_SHARING))
+
+
+def close_visits(tx: Transaction, appointment_ids: Sequence[str], how: ClosedStatus) -> None:
+    """Closes visits that have begun. They keep their places."""
+    tx.execute(CLOSE_VISITS, {"appointment_ids": list(appointment_ids), "how": how, "at": tx.now})
+
+
+def sharing_places_of(tx: Transaction, appointment_ids: Sequence[str]) -> list[VisitRecord]:
+    """The confirmed visits that have no places of their own, but share the places of one of these visits."""
+    if not appointment_ids:
+        return []
+    return visits_in(tx, tx.execute(READ_SHARING, {"appointment_ids": list(appointment_ids)}))
+
+
+def stop_sharing(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Collection[str]) -> None:
+    """Gives own places to the confirmed visits of other leads that share the places of these visits.
+
+    Each keeps its time, even if the rooftop then has more visits than places.
+    """
+    if not appointment_ids:
+        return
+    for row in tx.execute(READ_SHARING, {"appointment_ids": list(appointment_ids)}).all():
+        if row.lead_id in lead_ids:
+            continue
+        # Nothing is decrypted: a lead can be erased although a value of another lead cannot be decrypted.
+        values = row._asdict() | {"request": None, "shares": None}
+        alone = VisitRecord(**{name: values[name] for name in VisitRecord.__dataclass_fields__})
+        assert alone.slot is not None, "a visit that shares places is confirmed"
+        tx.execute(STOP_SHARING, {"appointment": alone.appointment_id})
+        occupy_places(tx, alone, quarters_of(alone.slot), places=None)
+
+
+def find_visit(tx: Transaction, appointment_id: str) -> VisitRecord | None:
+    """One visit, also one that has ended."""
+    row = tx.execute(READ_VISIT, {"appointment_id": appointment_id}).one_or_none()
+    return None if row is None else _visit(tx, row)
+
+
+def visits_of(tx: Transaction, lead_id: str) -> list[VisitRecord]:
+    """All visits that a lead requested, also those that ended, oldest first."""
+    return visits_in(tx, READ_VISITS.read(tx, {"of_lead": lead_id}))
+
+
+def visits_in(tx: Transaction, rows: Iterable[Any]) -> list[VisitRecord]:
+    """The visits in rows of READ_VISITS."""
+    return [_visit(tx, row) for row in rows]
+
+
+def booked_visits(tx: Transaction, lead_ids: Iterable[str], kind: VisitKind | None = None) -> list[Booked]:
+    """The confirmed visits that these leads have and that are not over, in the order of time. By default of any kind.
+
+    Nothing is decrypted.
+    """
+    sought = {"lead_ids": list(lead_ids), "now": tx.now}
+    if not sought["lead_ids"]:
+        return []
+    found = (Booked(*row) for row in tx.execute(FIND_BOOKED, sought))
+    wanted = (booked for booked in found if kind in (None, booked.kind))
+    return sorted(wanted, key=lambda booked: (booked.starts_at, booked.appointment_id))
+
+
+def list_booked(tx: Transaction, since: datetime) -> list[ListedVisit]:
+    """The visits that were ever confirmed for a time from `since` on, cancelled ones too, in the order of time."""
+    return [_listed(tx, row) for row in tx.execute(LIST_BOOKED, {"since": since})]
+
+
+def list_calendar(tx: Transaction, *, since: datetime, until: datetime, most: int) -> list[ListedVisit]:
+    """At most `most` of the visits that were ever confirmed for a time from `since` to before `until`, by time.
+
+    Confirmed future visits have priority, then cancelled future visits, then the latest past visits.
+    """
+    found: list[Row[Any]] = []
+    for statement in LIST_CALENDAR:
+        if len(found) < most:
+            found += tx.execute(statement, {"since": since, "now": tx.now, "until": until, "most": most - len(found)})
+    return [_listed(tx, row) for row in sorted(found, key=lambda row: (row.starts_at, row.appointment_id))]
+
+
+def list_waiting(tx: Transaction, since: datetime) -> list[ListedVisit]:
+    """The visits requested since `since` that have no time yet: a person must arrange them. Oldest first."""
+    return [_listed(tx, row) for row in tx.execute(LIST_WAITING, {"since": since})]
+
+
+def _listed(tx: Transaction, row: Row[Any]) -> ListedVisit:
+    customer = None if row.customer is None else tx.decrypt(row.customer, leads.c.customer, row.lead_id)
+    return ListedVisit(_visit(tx, row), customer, row.vehicle)
+
+
+def _visit(tx: Transaction, row: Any) -> VisitRecord:
+    values = {name: getattr(row, name) for name in VisitRecord.__dataclass_fields__}
+    if values["request"] is not None:
+        values["request"] = tx.decrypt(values["request"], appointments.c.request, row.appointment_id)
+    return VisitRecord(**values)

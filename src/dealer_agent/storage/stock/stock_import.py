@@ -1,0 +1,432 @@
+"""Writes an import into the stock (docs/protocol.md#listings).
+
+An import writes its changes in short transactions, so that leads do not wait for a large file. The changes have the
+next revision of the stock, and no reader sees them. Then one short transaction makes this revision the current one.
+Afterwards the changes move into `units`, again in short transactions. Readers see the same stock before and after each
+of them. The next import finishes the work of an import that was killed, or deletes its changes.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from pathlib import PurePath
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy.dialects.postgresql import insert as insert_or_update
+
+from dealer_agent.feeds.files.checks import FeedFinding, refusals
+from dealer_agent.feeds.files.counts import FeedShape
+from dealer_agent.feeds.files.import_plan import FileUnit, KnownUnit, Placed, Plan, plan_import
+from dealer_agent.inventory.listing import Unit
+from dealer_agent.storage.clock import clock_problem
+from dealer_agent.storage.errors import DatabaseBusy, FeedRefused
+from dealer_agent.storage.privacy.keys import check_owner, claim_dealer
+from dealer_agent.storage.schema import (
+    feed_shapes,
+    imports,
+    of_dealer,
+    revisions,
+    unit_changes,
+    unit_documents,
+    units,
+    upsert,
+)
+from dealer_agent.storage.stock.reading import applied_changes, current_units, read_revision
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
+
+_Item = TypeVar("_Item")
+
+_PART_SECONDS = {"sqlite": 0.02, "postgresql": 0.2}
+"""How long the statements of a part may take. In SQLite, a lead waits for one part at most; in PostgreSQL for none."""
+
+_DOCUMENTS = 500
+"""The documents that a check reads at a time."""
+
+_LEAST_ROWS = 50
+_MOST_ROWS = 2_000
+
+_to_json = msgspec.json.Encoder(order="deterministic")
+
+
+class ImportRow(NamedTuple):
+    """One unit of a file. It gets `vehicle_id` if it is new. `digest` changes when buyers see a change."""
+
+    unit: Unit
+    vehicle_id: str
+    digest: str
+
+
+class Scope(NamedTuple):
+    """The rooftops of an import. `covers` says whether a unit with these rooftop hints is at one of them."""
+
+    rooftops: tuple[str, ...]
+    covers: Callable[[Sequence[str]], bool]
+
+
+class StockBefore:
+    """The stock before an import, in the transaction that plans it. `last_shape` is of the last file of the scope."""
+
+    def __init__(self, tx: Transaction, scope: Scope | None) -> None:
+        self._tx = tx
+        stored = tx.execute(READ_LAST_SHAPE, {"of_rooftops": _rooftops_key(scope)}).scalar()
+        self.last_shape = None if stored is None else msgspec.json.decode(stored, type=FeedShape)
+
+    def units(self, vehicle_ids: Sequence[str]) -> Iterator[dict[str, Unit]]:
+        """The stored units by vehicle id, some at a time, in the order of `vehicle_ids`."""
+        for start in range(0, len(vehicle_ids), _DOCUMENTS):
+            some = {"in_vehicles": vehicle_ids[start : start + _DOCUMENTS]}
+            found = dict(row for statement in READ_SOME_DOCUMENTS for row in self._tx.execute(statement, some))
+            yield {vehicle_id: _unit.decode(document) for vehicle_id, document in found.items()}
+
+
+class Review(NamedTuple):
+    """The result of the checks of a feed, and what the next import of the scope remembers of it."""
+
+    findings: tuple[FeedFinding, ...]
+    shape: FeedShape
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOutcome:
+    """The vehicle ids that an import changed, or would change.
+
+    `before` and `after` are the numbers of units for sale in the scope of the import. `repeated` is the number of rows
+    that named a unit again. `revision` is the stock's revision afterwards; None for a dry run. `findings` are those of
+    the checks.
+    """
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    sold: tuple[str, ...]
+    back: tuple[str, ...]
+    before: int
+    after: int
+    repeated: int
+    revision: int | None
+    findings: tuple[FeedFinding, ...] = ()
+
+
+class _Hints(Struct):
+    rooftop_hints: tuple[str, ...] = ()
+
+
+_hints = msgspec.json.Decoder(_Hints)
+_unit = msgspec.json.Decoder(Unit)
+
+READ_KNOWN_UNITS = current_units(*KnownUnit._fields).order_by("first_seen", "vehicle_id")
+
+READ_DOCUMENTS = (
+    select(unit_documents.c.vehicle_id, unit_documents.c.unit)
+    .where(of_dealer(unit_documents))
+    .execution_options(yield_per=5000)
+)
+
+READ_CHANGED_DOCUMENTS = (
+    select(unit_changes.c.vehicle_id, unit_changes.c.unit)
+    .where(*applied_changes, unit_changes.c.unit.is_not(None))
+    .execution_options(yield_per=5000)
+)
+
+READ_SOME_DOCUMENTS = (
+    select(unit_documents.c.vehicle_id, unit_documents.c.unit).where(
+        of_dealer(unit_documents), unit_documents.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True))
+    ),
+    select(unit_changes.c.vehicle_id, unit_changes.c.unit).where(
+        *applied_changes,
+        unit_changes.c.unit.is_not(None),
+        unit_changes.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)),
+    ),
+)
+"""A change replaces a document."""
+
+READ_LAST_SHAPE = select(feed_shapes.c.shape).where(
+    of_dealer(feed_shapes), feed_shapes.c.rooftops == bindparam("of_rooftops")
+)
+
+KEEP_SHAPE = upsert(feed_shapes, "UPDATE SET shape = excluded.shape")
+
+ADD_CHANGE = insert(unit_changes)
+
+# Imports of one dealer run one after the other. The upsert locks the row also against tokens.
+NEXT_REVISION = (
+    insert_or_update(revisions)
+    .values(stock_counter=1, token_counter=0)
+    .on_conflict_do_update(index_elements=revisions.primary_key, set_={"stock_counter": revisions.c.stock_counter + 1})
+    .returning(revisions.c.stock_counter)
+)
+
+ADD_IMPORT = insert(imports)
+
+_some_changes = (of_dealer(unit_changes), unit_changes.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
+
+LIST_CHANGES = select(unit_changes.c.vehicle_id).where(of_dealer(unit_changes))
+LIST_ABANDONED_CHANGES = LIST_CHANGES.where(unit_changes.c.revision > bindparam("revision"))
+
+_unit_columns = [column.name for column in units.c]
+_add_units = insert_or_update(units).from_select(
+    _unit_columns, select(*(unit_changes.c[name] for name in _unit_columns)).where(*_some_changes)
+)
+MOVE_UNITS = _add_units.on_conflict_do_update(
+    index_elements=units.primary_key,
+    set_={column.name: _add_units.excluded[column.name] for column in units.c if not column.primary_key},
+)
+
+_add_documents = insert_or_update(unit_documents).from_select(
+    ["dealer_id", "vehicle_id", "unit"],
+    select(unit_changes.c.dealer_id, unit_changes.c.vehicle_id, unit_changes.c.unit).where(
+        *_some_changes, unit_changes.c.unit.is_not(None)
+    ),
+)
+MOVE_DOCUMENTS = _add_documents.on_conflict_do_update(
+    index_elements=unit_documents.primary_key, set_={"unit": _add_documents.excluded.unit}
+)
+
+DELETE_CHANGES = delete(unit_changes).where(*_some_changes)
+
+LIST_FORGOTTEN = select(units.c.vehicle_id).where(of_dealer(units), units.c.sold_at < bindparam("before"))
+
+FORGET_UNITS = delete(units).where(of_dealer(units), units.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
+
+
+def apply_import(
+    store: Store,
+    dealer_id: str,
+    rows: Iterable[ImportRow],
+    unit_at: Callable[[int], Unit],
+    *,
+    at: datetime,
+    source: str,
+    layout: str,
+    dry_run: bool,
+    remember_days: int,
+    scope: Scope | None = None,
+    review: Callable[[Plan, StockBefore], Review] | None = None,
+    feed: str | None = None,
+    on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
+) -> ImportOutcome:
+    """Replaces the stock by `rows`: readers see the old stock or the new one. `unit_at` has the unit of each row again.
+
+    Units for sale that are not in `rows` become sold. With a scope, only units of its rooftops do, and all rows are of
+    these rooftops. `review` checks the plan of the import: if it finds a reason to refuse, raises FeedRefused and
+    writes nothing. `dry_run` finds the same outcome, or raises the same error, and writes nothing.
+    Units sold more than `remember_days` before `at` are deleted. Only the file name of `source` is stored. `on_commit`
+    gets the transaction that makes the new revision current, and the revision: if it raises, the stock is unchanged.
+    """
+    file = [_file_unit(row) for row in rows]
+    if dry_run:
+        with store.read(dealer_id) as tx:
+            check_owner(tx)
+        return _outcome(*_plan(store, dealer_id, file, scope, review), None)
+    with store.import_lock(dealer_id):
+        with store.write(dealer_id, at) as tx:
+            claim_dealer(tx)
+        parts = _Parts(store, dealer_id, at)
+        revision = _clean_up(parts) + 1
+        plan, reviewed = _plan(store, dealer_id, file, scope, review)
+        changes = _Changes(file, unit_at, revision, at)
+        for placed in (plan.added, plan.changed, plan.back):
+            parts.run(placed, changes.replaced, _add_changes)
+        parts.run(plan.refreshed, changes.refreshed, _add_changes)
+        parts.run(plan.sold, changes.sold, _add_changes)
+        outcome = _outcome(plan, reviewed, revision)
+        with store.write(dealer_id, at) as tx:
+            _make_current(tx, outcome, scope, reviewed, source=PurePath(source).name, layout=layout, feed=feed)
+            on_commit(tx, revision)
+            # While the clock is implausible, keep everything; a later import deletes it.
+            may_forget = clock_problem(tx) is None
+        _move_changes(parts)
+        if may_forget:
+            _forget_sold(parts, at - timedelta(days=remember_days))
+    return outcome
+
+
+def _make_current(
+    tx: Transaction, outcome: ImportOutcome, scope: Scope | None, reviewed: Review | None, **of_file: Any
+) -> None:
+    """Makes the revision of an import the current one, and adds the import to the history.
+
+    It keeps the shape of the file, its columns, because checks compare the next file with it.
+    `of_file` are the columns of the history that describe the file. Raises DatabaseBusy.
+    """
+    if tx.execute(NEXT_REVISION).scalar_one() != outcome.revision:
+        raise DatabaseBusy("another import ended at the same time: import the file again")
+    counts = {name: len(getattr(outcome, name)) for name in ("added", "changed", "unchanged", "sold", "back")}
+    stored = {
+        "revision": outcome.revision,
+        "at": tx.now,
+        "full_file": scope is None,
+        "rooftops": None if scope is None else msgspec.json.encode(scope.rooftops),
+        "findings": None if reviewed is None else msgspec.json.encode(reviewed.findings),
+    }
+    tx.execute(ADD_IMPORT, of_file | counts | stored)
+    if reviewed is not None:
+        tx.execute(KEEP_SHAPE, {"rooftops": _rooftops_key(scope), "shape": msgspec.json.encode(reviewed.shape)})
+
+
+def _forget_sold(parts: "_Parts", before: datetime) -> None:
+    """Deletes the units that were sold before this time."""
+    with parts.store.read(parts.dealer_id) as tx:
+        forgotten = tx.execute(LIST_FORGOTTEN, {"before": before}).scalars().all()
+    parts.run(forgotten, _as_it_is, lambda tx, ids: tx.execute(FORGET_UNITS, {"in_vehicles": ids}))
+
+
+def _rooftops_key(scope: Scope | None) -> str:
+    return msgspec.json.encode(() if scope is None else scope.rooftops).decode()
+
+
+def _file_unit(row: ImportRow) -> FileUnit:
+    document_hash = blake2b(_to_json.encode(row.unit), digest_size=16).digest()
+    return FileUnit(_given(row.unit.vin), _given(row.unit.stock), row.vehicle_id, row.digest, document_hash)
+
+
+def _given(value: str | UnsetType) -> str | None:
+    return None if value is UNSET else value or None
+
+
+def _plan(
+    store: Store,
+    dealer_id: str,
+    file: Sequence[FileUnit],
+    scope: Scope | None,
+    review: Callable[[Plan, StockBefore], Review] | None,
+) -> tuple[Plan, Review | None]:
+    """What an import would change. Raises FeedRefused if a finding of `review` refuses the feed."""
+    with store.read(dealer_id) as tx:
+        known = [KnownUnit(*row) for row in tx.execute(READ_KNOWN_UNITS)]
+        plan = plan_import(known, file, set() if scope is None else _outside(tx, scope))
+        reviewed = None if review is None else review(plan, StockBefore(tx, scope))
+    if reviewed is not None and refusals(reviewed.findings):
+        raise FeedRefused(reviewed.findings)
+    return plan, reviewed
+
+
+def _outside(tx: Transaction, scope: Scope) -> set[str]:
+    """The vehicle ids of the units that are not at the rooftops of the scope. A change replaces a document."""
+    outside: set[str] = set()
+    for statement in (READ_DOCUMENTS, READ_CHANGED_DOCUMENTS):
+        for vehicle_id, document in tx.execute(statement):
+            if scope.covers(_hints.decode(document).rooftop_hints):
+                outside.discard(vehicle_id)
+            else:
+                outside.add(vehicle_id)
+    return outside
+
+
+def _outcome(plan: Plan, reviewed: Review | None, revision: int | None) -> ImportOutcome:
+    return ImportOutcome(
+        added=tuple(placed.vehicle_id for placed in plan.added),
+        changed=tuple(placed.vehicle_id for placed in plan.changed),
+        unchanged=tuple(plan.unchanged),
+        sold=tuple(unit.vehicle_id for unit in plan.sold),
+        back=tuple(placed.vehicle_id for placed in plan.back),
+        before=plan.before,
+        after=plan.after,
+        repeated=plan.repeated,
+        revision=revision,
+        findings=() if reviewed is None else reviewed.findings,
+    )
+
+
+class _Parts:
+    """Writes in short transactions. The size of a part follows the time that the last one took."""
+
+    def __init__(self, store: Store, dealer_id: str, at: datetime) -> None:
+        self.store = store
+        self.dealer_id = dealer_id
+        self.at = at
+        self._rows = _LEAST_ROWS
+
+    def run(
+        self,
+        items: Sequence[_Item],
+        values: Callable[[_Item], Any],
+        write: Callable[[Transaction, list[Any]], object],
+    ) -> None:
+        """Calls `write` with the values of some items in each transaction."""
+        done = 0
+        while done < len(items):
+            # Made before the transaction begins: SQLite has one writer, and leads wait for it.
+            part = [values(item) for item in items[done : done + self._rows]]
+            with self.store.write(self.dealer_id, self.at) as tx:
+                begun = time.monotonic()
+                write(tx, part)
+                taken = time.monotonic() - begun
+                longest = _PART_SECONDS[tx.connection.dialect.name]
+            done += len(part)
+            if taken > longest:
+                self._rows = max(_LEAST_ROWS, self._rows // 2)
+            elif taken < longest / 2:
+                self._rows = min(_MOST_ROWS, self._rows * 2)
+
+
+def _as_it_is(vehicle_id: str) -> str:
+    return vehicle_id
+
+
+def _add_changes(tx: Transaction, rows: list[dict[str, Any]]) -> None:
+    tx.execute_each(ADD_CHANGE, rows)
+
+
+def _clean_up(parts: _Parts) -> int:
+    """Finishes or undoes the work of an import that was killed. Returns the revision of the stock."""
+    with parts.store.read(parts.dealer_id) as tx:
+        revision = read_revision(tx).stock
+        abandoned = tx.execute(LIST_ABANDONED_CHANGES, {"revision": revision}).scalars().all()
+    parts.run(abandoned, _as_it_is, lambda tx, ids: tx.execute(DELETE_CHANGES, {"in_vehicles": ids}))
+    _move_changes(parts)
+    return revision
+
+
+def _move_changes(parts: _Parts) -> None:
+    """Moves the changes of the current revision into the tables of units."""
+    with parts.store.read(parts.dealer_id) as tx:
+        vehicle_ids = tx.execute(LIST_CHANGES).scalars().all()
+
+    def move(tx: Transaction, ids: list[str]) -> None:
+        for statement in (MOVE_UNITS, MOVE_DOCUMENTS, DELETE_CHANGES):
+            tx.execute(statement, {"in_vehicles": ids})
+
+    parts.run(vehicle_ids, _as_it_is, move)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The rows of `unit_changes` for the units of a file."""
+
+    file: Sequence[FileUnit]
+    unit_at: Callable[[int], Unit]
+    revision: int
+    at: datetime
+
+    def replaced(self, placed: Placed) -> dict[str, Any]:
+        """A unit that is new, changed or back."""
+        row = self.file[placed.position]
+        return {
+            "vehicle_id": placed.vehicle_id,
+            "revision": self.revision,
+            "vin": row.vin,
+            "stock": row.stock,
+            "digest": row.digest,
+            "document_hash": row.document_hash,
+            "first_seen": self.at if placed.known is None else placed.known.first_seen,
+            "changed_at": self.at,
+            "updated_at": self.at,
+            "sold_at": None,
+            "unit": _to_json.encode(self.unit_at(placed.position)),
+        }
+
+    def refreshed(self, placed: Placed) -> dict[str, Any]:
+        """A unit with a change that buyers do not see."""
+        assert placed.known is not None, "a refreshed unit is known"
+        return self.replaced(placed) | {"changed_at": placed.known.changed_at}
+
+    def sold(self, unit: KnownUnit) -> dict[str, Any]:
+        """A unit that became sold."""
+        return unit._asdict() | {"revision": self.revision, "updated_at": self.at, "sold_at": self.at, "unit": None}

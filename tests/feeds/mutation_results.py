@@ -1,0 +1,139 @@
+"""Imports damaged feeds, and writes the results into docs/reference/feeds.md#checks-of-a-feed.
+
+`.venv/bin/python -m tests.feeds.mutation_results` writes the tables again.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from tests.feeds.feed_files import DELIMITED, JSON, ROOFTOPS, feed_file, json_file, json_records
+from tests.feeds.feed_mutations import DELIMITED_MUTATIONS, FIRST_MUTATIONS, JSON_MUTATIONS, Expected
+from tests.storage.current import make_current
+from tests.storage.samples import CIPHER
+
+from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.feeds.files.checks import CHECKS, FeedFinding
+from dealer_agent.feeds.files.feed import FeedError
+from dealer_agent.feeds.files.reader import read_feed
+from dealer_agent.feeds.importing import UNREADABLE, import_feed
+from dealer_agent.storage.errors import FeedRefused
+from dealer_agent.storage.store import Store
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "feeds.md"
+AT = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
+DEALER = Profile(
+    id="ridgeline",
+    name="Ridgeline Motors",
+    feed_price="advertised",
+    rooftops=tuple(DealerRooftop(name=name, timezone="America/Chicago") for name in ROOFTOPS),
+)
+
+
+class Result(NamedTuple):
+    """What an import did with a damaged feed. A harmless one changes nothing, because the stock is the same."""
+
+    outcome: Expected
+    findings: tuple[FeedFinding, ...]
+    changes: int = 0
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The checks that found something: those that refuse, or else those that warn."""
+        action = "refuse" if self.outcome == "refused" else "warn"
+        return tuple(dict.fromkeys(finding.check for finding in self.findings if finding.action == action))
+
+
+@contextmanager
+def stock_of(data: bytes | None, dealer: Profile = DEALER) -> Iterator[Store]:
+    """A store with the units of a feed, or an empty one."""
+    with TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/dealer.db"
+        make_current(url)
+        with Store.open(url, CIPHER) as store:
+            if data is not None:
+                done = import_feed(store, dealer, read_feed(data), source="feed", at=AT)
+                assert done.outcome.findings == (), done.outcome.findings
+            yield store
+
+
+def result_of(store: Store, data: bytes, dealer: Profile = DEALER) -> Result:
+    """Rehearses the import of a feed."""
+    try:
+        done = import_feed(store, dealer, read_feed(data), source="feed", at=AT, dry_run=True)
+    except FeedError as error:
+        return Result("refused", (FeedFinding(UNREADABLE, "refuse", str(error)),))
+    except FeedRefused as refusal:
+        return Result("refused", refusal.findings)
+    outcome = done.outcome
+    changes = len((*outcome.added, *outcome.changed, *outcome.sold, *outcome.back))
+    return Result("warned" if outcome.findings else "harmless", outcome.findings, changes)
+
+
+class Row(NamedTuple):
+    """A mutation, what is expected, and the result in each layout."""
+
+    name: str
+    expected: Expected
+    results: dict[str, Result]
+
+
+def all_results() -> Iterator[Row]:
+    """The results of all mutations in all layouts."""
+    found: dict[str, dict[str, Result]] = {}
+    for layout in DELIMITED:
+        file = feed_file(layout)
+        for mutations, data in ((DELIMITED_MUTATIONS, file.data()), (FIRST_MUTATIONS, None)):
+            with stock_of(data) as store:
+                for each in mutations:
+                    if file.has_header or not each.named_columns:
+                        found.setdefault(each.name, {})[layout] = result_of(store, each.damage(file))
+    for layout in JSON:
+        with stock_of(json_file(layout)) as store:
+            for json_mutation in JSON_MUTATIONS:
+                data = json_mutation.damage(json_records(layout))
+                found.setdefault(json_mutation.name, {})[layout] = result_of(store, data)
+    expected = [(each.name, each.expected) for each in DELIMITED_MUTATIONS]
+    expected += [(each.name, each.expected) for each in JSON_MUTATIONS]
+    expected += [(each.name, each.expected) for each in FIRST_MUTATIONS]
+    for name, outcome in expected:
+        yield Row(name, outcome, found[name])
+
+
+def mutations_table(rows: list[Row]) -> str:
+    """The table of mutations in Markdown."""
+    lines = ["| Damage | Layouts | Expected | Result | Checks |", "|---|---:|---|---|---|"]
+    for row in rows:
+        outcomes = " or ".join(dict.fromkeys(result.outcome for result in row.results.values()))
+        checks = ", ".join(dict.fromkeys(f"`{name}`" for result in row.results.values() for name in result.checks))
+        lines.append(f"| {row.name} | {len(row.results)} | {row.expected} | {outcomes} | {checks} |")
+    return "\n".join(lines)
+
+
+def checks_table() -> str:
+    """The table of checks in Markdown."""
+    lines = ["| Check | Threshold | Action | Sentence |", "|---|---:|---|---|"]
+    for check in CHECKS:
+        threshold = "-" if check.threshold is None else f"{check.threshold:g}"
+        sentence = re.sub(r"\{(\w+)\}", lambda found: _WORDS.get(found[1], f"*{found[1]}*"), check.sentence)
+        lines.append(f"| `{check.id}` | {threshold} | {check.action} | {sentence} |")
+    return "\n".join(lines)
+
+
+_WORDS = {"count": "*n*", "total": "*all*", "new": " Columns that are not understood: *names*."}
+
+
+def page(text: str, rows: list[Row]) -> str:
+    """The page with its tables written again."""
+    for name, table in (("checks", checks_table()), ("mutations", mutations_table(rows))):
+        before, begin, rest = text.partition(f"<!-- {name} -->\n")
+        text = before + begin + table + "\n" + rest[rest.index(f"<!-- end of {name} -->") :]
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8"), list(all_results())), "utf-8")
