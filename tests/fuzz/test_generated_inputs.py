@@ -1,7 +1,7 @@
 """No generated input breaks a decoder, the application, a feed reader or the settings, or costs too much.
 
-1,000 inputs in every run, 1,000,000 in `make soak` (`SOAK_INPUTS`), then in two processes. A failure names the seed and the
-number of the input; `python -m tests.fuzz.inputs --seed SEED --only NUMBER` feeds and shows it again.
+1,000 inputs in every run, 1,000,000 in `make soak` (`SOAK_INPUTS`), then in two processes. A failure names the seed and
+the number of the input; `python -m tests.fuzz.inputs --seed SEED --only NUMBER` feeds and shows it again.
 """
 
 import subprocess

@@ -299,10 +299,8 @@ table.close()
 
 def test_workers_together_allow_exactly_the_limit(tmp_path: Path) -> None:
     """The limits apply across all worker processes of a machine. The workers also create the file together."""
-    command = [sys.executable, "-c", WORKER, tmp_path / "limits", BUYER]
-    workers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    command = [sys.executable, "-c", WORKER, str(tmp_path / "limits"), BUYER]
+    workers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     for worker in workers:
         assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n"

@@ -199,15 +199,14 @@ def parameters_of(statement: Any, dialect: Dialect) -> dict[str, Any]:
 
 
 _READ_EVERYTHING = " UNION ALL ".join(
-    f"SELECT '{name}', string_agg(found::text, '; ' ORDER BY found::text) FROM {name} found WHERE dealer_id = %(dealer)s"
+    f"SELECT '{name}', string_agg(t::text, '; ' ORDER BY t::text) FROM {name} t WHERE dealer_id = %(dealer)s"
     for name in metadata.tables
 )
 
 
 def everything_of(connection: Connection, dealer_id: str) -> dict[str, str | None]:
     """The rows of a dealer in each table as text, None where there are none. One statement: it is asked often."""
-    found = connection.exec_driver_sql(_READ_EVERYTHING, {"dealer": dealer_id})
-    return {name: rows for name, rows in found}
+    return dict(connection.exec_driver_sql(_READ_EVERYTHING, {"dealer": dealer_id}).tuples())
 
 
 def result_of(connection: Connection, statement: Any, role: str | None) -> tuple[list[str], dict[str, str | None]]:
