@@ -14,6 +14,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.protocol.publishing import facts
+from tests.soak import examples
 
 from dealer_agent.apidocs.components import FIELD_MEANINGS, payload_component, reply_component
 from dealer_agent.apidocs.examples import (
@@ -376,7 +377,7 @@ def test_requests_generated_from_the_document_are_valid() -> None:
 
     @given(operation.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE))
     @settings(
-        max_examples=100,
+        max_examples=examples(100),
         deadline=None,
         database=None,
         derandomize=True,

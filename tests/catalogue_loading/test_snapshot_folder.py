@@ -32,13 +32,20 @@ OTHER_PROCESS = """
 import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from tests.catalogue_loading.test_snapshot_folder import SampleDealer
+from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
+from dealer_agent.config import load_settings
+from dealer_agent.storage.store import Store
 
-sample_dealer = SampleDealer(Path(sys.argv[1]))
+settings = load_settings(Path(sys.argv[1]), {})
+folder = SnapshotFolder(Path(sys.argv[1]) / "snapshots")
+file = folder.file_of(settings.dealer.id)
 if len(sys.argv) > 2:
     Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-loaded = sample_dealer.loader().load(datetime.now(UTC))
-mapped = [line.split()[4] for line in open("/proc/self/maps") if line.rstrip().endswith(".bin")]
+with Store.open(settings.database_url, settings.cipher) as store:
+    loader = SnapshotLoader(store, settings.database_url, settings.dealer, file, folder)
+    loaded = loader.load(datetime.now(UTC))
+mapped = [line.split()[4] for line in open("/proc/self/maps") if line.rstrip().endswith(str(file))]
 print(len(loaded.catalogue), *mapped)
 """
 
@@ -94,10 +101,12 @@ def no_build(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="GAP: this system does not list mapped files")
 def test_processes_map_one_file(sample_dealer: SampleDealer) -> None:
-    first = load_in_other_process(sample_dealer)
+    loaded = sample_dealer.loader().load(NOW)
     inode = str(sample_dealer.file.stat().st_ino)
-    second = load_in_other_process(sample_dealer)
-    assert first.stdout.split() == second.stdout.split() == [str(len(LOT)), inode], first.stderr + second.stderr
+    other = load_in_other_process(sample_dealer)
+    assert other.stdout.split() == [str(len(loaded.catalogue)), inode], other.stderr
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    assert [line.split()[4] for line in maps if line.endswith(str(sample_dealer.file))] == [inode]
 
 
 def test_a_current_file_is_only_mapped(sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """No generated input breaks a decoder, the application, a feed reader or the settings, or costs too much.
 
-1,000 inputs in every run, 1,000,000 in `make soak` (`SOAK_INPUTS`), in two processes. A failure names the seed and the
-number of the input; `python -m tests.fuzz.inputs --seed SEED --only NUMBER` feeds and shows it again.
+1,000 inputs in every run, 1,000,000 in `make soak` (`SOAK_INPUTS`), then in two processes. A failure names the seed and
+the number of the input; `python -m tests.fuzz.inputs --seed SEED --only NUMBER` feeds and shows it again.
 """
 
 import subprocess
@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 from tests.fuzz.inputs import REQUEST_KINDS, Report
-from tests.soak import soak_count, soak_seed
+from tests.soak import SOAK, soak_count, soak_seed
 
 INPUTS = soak_count("SOAK_INPUTS", 1_000)
 SEED = soak_seed()
 """Every long run has new inputs. A short run always has the same."""
 
-PROCESSES = 2
+PROCESSES = 2 if SOAK else 1
+"""The start of a process takes ten times as long as 500 inputs."""
 ROOT = Path(__file__).resolve().parents[2]
 
 

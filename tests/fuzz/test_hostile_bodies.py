@@ -41,7 +41,7 @@ def test_a_wrong_value_at_any_path_gets_a_valid_reply_or_a_complete_error(
         except AssertionError as failure:
             raise AssertionError(f"at {path}: {body[:200]!r}") from failure
     record_property("requests_sent", sent)
-    assert sent > 50
+    assert sent > 30
     judge.unharmed()
 
 

@@ -19,10 +19,13 @@ from schemathesis.specs.openapi.checks import (
 from tests.acceptance.running import Running
 from tests.fuzz.judging import CheckRun
 from tests.fuzz.sending import REQUESTS, Answer
+from tests.soak import SOAK
 
-SHARE = REQUESTS * 3 // 10
-HOT = dict.fromkeys(["sendMessage", "callSendMessage"], SHARE // 4)
-"""Requests for each operation and mode. The GET operations have few parameters, so a few requests are enough."""
+HOT = dict.fromkeys(["sendMessage", "callSendMessage"], REQUESTS // 12 if SOAK else 12)
+"""Requests for each operation and mode. The GET operations have few parameters, so a few requests are enough.
+
+Schemathesis takes 30 ms of the processor to generate a body: the other tests of this folder send most of the requests.
+"""
 FEW = 3
 
 CHECKS = [

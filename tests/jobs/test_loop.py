@@ -219,10 +219,10 @@ def test_dealers_with_many_slow_or_failing_jobs_leave_places_to_others(
         loop = JobLoop(store, [kind], clock=lambda: MONDAY)
 
         async def look() -> None:
-            for _ in range(3):
-                await loop.look()
-                await asyncio.sleep(0.2)
-            await until(lambda: begun["zz-last"] and begun[ALL_DEALERS])
+            async with asyncio.timeout(120):
+                while not (begun["zz-last"] and begun[ALL_DEALERS]):
+                    await loop.look()
+                    await asyncio.sleep(0.05)
             for task in loop._running.values():
                 task.cancel()
             await asyncio.gather(*loop._running.values(), return_exceptions=True)

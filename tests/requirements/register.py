@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 TESTS = Path(__file__).parent.parent
 ROOT = TESTS.parent
@@ -94,16 +94,28 @@ class Mark(NamedTuple):
 
 def marks_in(source: str, name: str) -> Iterator[Mark]:
     """Every `pytest.mark.requirement(...)` of a module: on a test, on a case, or in `pytestmark`."""
+    if "pytest.mark.requirement" not in source:
+        return  # To parse all tests takes seconds.
     module = ast.parse(source, name)
     tests = [node for node in ast.walk(module) if isinstance(node, Function) and node.name.startswith("test_")]
     # A mark of the module counts if one of its tests is in `make test`.
     long = [module] if tests and all(map(_is_soak, tests)) else filter(_is_soak, tests)
     soak = {inner for node in long for inner in ast.walk(node)}
     for node in ast.walk(module):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.requirement":
+        if _is_mark(node, "requirement"):
             for argument in node.args or [node]:
                 value = argument.value if isinstance(argument, ast.Constant) else None
                 yield Mark(value if isinstance(value, str) else None, f"{name}:{node.lineno}", node in soak)
+
+
+def _is_mark(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
+    """Whether it is `pytest.mark.NAME(...)`."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == name
+        and ast.unparse(node.func) == f"pytest.mark.{name}"
+    )
 
 
 def _is_soak(test: Function) -> bool:
@@ -143,9 +155,9 @@ CITING = ("acceptance", "inventory", "leads", "protocol", "server", "skills")
 
 def cites_nothing(source: str, name: str) -> bool:
     """Whether a test module has neither a mark of a requirement nor `pytest.mark.outside_protocol("...")`."""
-    calls = [node for node in ast.walk(ast.parse(source, name)) if isinstance(node, ast.Call)]
-    outside = any(ast.unparse(call.func) == "pytest.mark.outside_protocol" and call.args for call in calls)
-    return not outside and not list(marks_in(source, name))
+    if next(marks_in(source, name), None):
+        return False
+    return not any(_is_mark(node, "outside_protocol") and node.args for node in ast.walk(ast.parse(source, name)))
 
 
 def files_that_cite_nothing() -> list[str]:

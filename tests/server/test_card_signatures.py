@@ -17,6 +17,7 @@ from tests.server.conftest import OpenDealership
 from tests.server.dealership import LISTENS_AT, NO_LIMITS, Dealership, run_dealership, set_up
 from tests.server.test_cards import ALL, CARDS, MODES
 from tests.server.verifying import KEYS_PATH, Card, Read, are_valid_in_javascript, is_valid_in_python, read
+from tests.soak import SOAK
 
 from dealer_agent.protocol.card import card_1_0_0
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS
@@ -127,6 +128,8 @@ def test_both_sdks_accept_every_card_and_refuse_it_after_every_change(seen: list
             if card != each.card:
                 tampered.append(each._replace(card=card))
     assert len(seen) == 15 + len(VERSION_CARDS)
+    # In a short run a card has a third of the changes, and a change has many cards.
+    tampered = tampered if SOAK else tampered[::3]
     assert [is_valid_in_python(each) for each in seen] == [True] * len(seen)
     assert [is_valid_in_python(each) for each in tampered] == [False] * len(tampered)
     valid = are_valid_in_javascript([*seen, *tampered])

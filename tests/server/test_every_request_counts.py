@@ -26,7 +26,6 @@ def paths_of(opened: Dealership) -> list[str]:
 
 
 @pytest.mark.requirement("rate-limits-are-settings", "every-request-counts")
-@pytest.mark.usefixtures("limits_kept")
 def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ONCE)
     asked: list[tuple[str, str, dict[str, str]]] = [

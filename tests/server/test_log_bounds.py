@@ -63,7 +63,7 @@ FLOODS = {
     ),
     "valid": (post(message("dealer.information")), (200, None, "dealer.information")),
 }
-COUNT = 3200
+COUNT = 1600
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def written(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> list[dic
 
         def ready() -> bool:
             try:
-                return httpx.get(f"http://127.0.0.1:{port}/readyz").is_success
+                return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=60).is_success
             except httpx.TransportError:
                 return False
 
@@ -109,8 +109,8 @@ def test_the_log_has_the_first_lines_of_a_flood_and_the_number_of_the_others(
     counts = [line["suppressed"] for line in of_this_kind if line["event"] == "requests not logged"]
     most = MOST_ANSWERS if name == "valid" else MOST_REFUSALS
     assert len(lines) + sum(counts) == COUNT
-    # A flood may last several intervals. Each of them starts with new counts.
-    assert most <= len(lines) <= most * (len(counts) + 1)
+    # A flood may last several intervals, and the first and the last may see few of it. Each starts with new counts.
+    assert most <= len(lines) <= most * (len(counts) + 2) < COUNT
     assert all("error_id" in line for line in lines) is (name != "valid")
 
 

@@ -213,10 +213,10 @@ def test_the_address_answers_only_the_path_of_the_metrics(folder: Path) -> None:
     port = free_port()
     with MetricsServer("127.0.0.1", port, folder, 50) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        answered = httpx.get(f"http://127.0.0.1:{port}/metrics")
+        answered = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60)
         assert answered.status_code == 200
         assert "dealer_agent_workers 0.0" in answered.text
-        assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 404
+        assert httpx.get(f"http://127.0.0.1:{port}/", timeout=60).status_code == 404
         with closing(socket.create_connection(("127.0.0.1", port))):
-            assert httpx.get(f"http://127.0.0.1:{port}/metrics").status_code == 200
+            assert httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).status_code == 200
         server.shutdown()

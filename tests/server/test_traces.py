@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.acceptance.running import command, eventually
+from tests.acceptance.running import command_here, eventually
 from tests.delivery.receivers import HttpReceiver, always, receiving_http
 from tests.server.dealership import LEAF, NO_LIMITS, Dealership, message, run_dealership, set_up
 from tests.servers.otlp import OtlpReceiver, otlp_receiver
 from tests.storage.calls import read
 
+from dealer_agent.config.keys import KEY_FILE_NAME
 from dealer_agent.storage.deliveries.outbox import list_deliveries
 
 pytestmark = pytest.mark.outside_protocol("traces")
@@ -140,22 +141,24 @@ def test_a_receiver_that_is_away_delays_no_request(tmp_path: Path, stocked: Path
         assert dealership.post(message("inventory.search")).status_code == 200
 
 
-BLOCKED = """
-import sys
+class WithoutTheExtra:
+    """An importer that does not find the packages of the extra."""
 
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
         if name.partition(".")[0] == "opentelemetry":
             raise ModuleNotFoundError(name)
 
-sys.meta_path.insert(0, Blocker())
-from dealer_agent.cli import main
-main()
-"""
 
-
-def test_without_the_extra_the_service_names_what_to_install(tmp_path: Path, stocked: Path) -> None:
+def test_without_the_extra_the_service_names_what_to_install(
+    tmp_path: Path, stocked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(sys.modules):
+        if name == "dealer_agent.server.traces" or name.partition(".")[0] == "opentelemetry":
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [WithoutTheExtra(), *sys.meta_path])
     set_up(tmp_path / "dealer", '[traces]\nendpoint = "http://127.0.0.1:4318/v1/traces"\n', stocked=stocked)
-    done = command("serve", "--dir", tmp_path / "dealer", program=[sys.executable, "-c", BLOCKED])
+    # Without keys it could not go on either.
+    (tmp_path / "dealer" / KEY_FILE_NAME).unlink()
+    done = command_here("serve", "--dir", tmp_path / "dealer")
     assert done.returncode == 1
     assert "pip install 'dealer-agent[traces]'" in " ".join(done.stderr.split())

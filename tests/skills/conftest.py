@@ -1,14 +1,35 @@
 """`sample_dealer` is a fresh dealer on each database; `sqlite_dealer` is one for all tests that look at answers only.
 
 `new_intake` opens the intake of a profile on each database, for tests that set the clock.
+
+Every test runs on both databases. Its cases send other values through the same statements: on PostgreSQL a short run
+has the first case of a test, and `make soak` all of them.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from tests.skills.intake_setup import IntakeSetup, open_intake
 from tests.skills.sample_dealers import SampleDealer, open_sample_dealer
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the further cases of each test on PostgreSQL with `soak`. A case that proves a rule of its own stays."""
+    seen: set[str] = set()
+    for item in items:
+        if item.path.parent != HERE or not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        if item.callspec.params.get("database_url") != "postgresql":
+            continue
+        test = item.nodeid.partition("[")[0]
+        has_its_own = any(mark.name == "requirement" for mark in item.callspec.marks)
+        if test in seen and not has_its_own:
+            item.add_marker("soak")
+        seen.add(test)
 
 
 @pytest.fixture

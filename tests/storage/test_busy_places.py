@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.soak import examples
 from tests.storage.samples import DEALER, MONDAY, storing
 
 from dealer_agent.leads.records import VisitRecord
@@ -54,7 +55,7 @@ def book(tx: Transaction, starts: Sequence[int]) -> list[VisitRecord]:
     return visits
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(starts=st.lists(numbers, max_size=12), looked_at=st.lists(numbers, max_size=30), ending=st.integers(0, 12))
 def test_wherever_somebody_looks_as_many_places_are_taken_as_were_taken(
     writer: LeadWriter, starts: list[int], looked_at: list[int], ending: int

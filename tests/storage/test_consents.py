@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
+from tests.soak import examples
 from tests.storage.calls import at_time, lock_at, read, with_cipher
 from tests.storage.samples import (
     CIPHER,
@@ -353,7 +354,9 @@ LEADS = ("L1", "L2", "L3")
 chosen = st.lists(st.sampled_from(CHANNELS), unique=True, max_size=3).map(tuple)
 steps = st.lists(st.tuples(st.sampled_from(LEADS), st.sampled_from("++-x"), chosen, st.booleans()), max_size=12)
 properties = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

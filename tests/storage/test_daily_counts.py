@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
+from tests.soak import examples
 from tests.storage.calls import write_at
 from tests.storage.samples import DEALER, MONDAY, storing
 
@@ -42,7 +43,7 @@ tallies = st.dictionaries(
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), tallies), max_size=8), st.integers(0, 5), st.integers(0, 5))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60), deadline=None)
 def test_the_sum_of_a_period_is_the_sum_of_what_was_added_on_its_days(
     store: Store, parts: Parts, first: int, length: int
 ) -> None:

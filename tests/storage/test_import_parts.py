@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.soak import examples
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of, storing
 
@@ -19,7 +20,7 @@ from dealer_agent.storage.stock.stock_import import ImportRow
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
-SAME_STORE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+SAME_STORE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
 
 
 class CrashError(Exception):

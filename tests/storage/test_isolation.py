@@ -198,14 +198,18 @@ def parameters_of(statement: Any, dialect: Dialect) -> dict[str, Any]:
     return values
 
 
-def everything_of(connection: Connection, dealer_id: str) -> list[Any]:
-    return [
-        connection.execute(select(table).where(table.c.dealer_id == dealer_id).order_by(*table.primary_key)).all()
-        for table in metadata.sorted_tables
-    ]
+_READ_EVERYTHING = " UNION ALL ".join(
+    f"SELECT '{name}', string_agg(t::text, '; ' ORDER BY t::text) FROM {name} t WHERE dealer_id = %(dealer)s"
+    for name in metadata.tables
+)
 
 
-def result_of(connection: Connection, statement: Any, role: str | None) -> tuple[list[str], list[Any]]:
+def everything_of(connection: Connection, dealer_id: str) -> dict[str, str | None]:
+    """The rows of a dealer in each table as text, None where there are none. One statement: it is asked often."""
+    return dict(connection.exec_driver_sql(_READ_EVERYTHING, {"dealer": dealer_id}).tuples())
+
+
+def result_of(connection: Connection, statement: Any, role: str | None) -> tuple[list[str], dict[str, str | None]]:
     """What the statement, without its dealer, reads or counts, and then all rows of the other dealer.
 
     With a `role`, it runs as this role with a dealer. Nothing stays.
@@ -224,7 +228,7 @@ def result_of(connection: Connection, statement: Any, role: str | None) -> tuple
         tried.rollback()
 
 
-def leaks(connection: Connection, statement: Any, alone: list[str], before: list[Any]) -> bool:
+def leaks(connection: Connection, statement: Any, alone: list[str], before: dict[str, str | None]) -> bool:
     """Whether the statement, without its dealer, meets the other dealer's rows as a superuser."""
     try:
         return result_of(connection, statement, None) != (alone, before)
@@ -282,7 +286,7 @@ def test_a_transaction_without_a_dealer_sees_no_row(schema: tuple[Engine, str]) 
     with engine.connect() as connection, connection.begin() as transaction:
         fill(connection, "north")
         connection.exec_driver_sql(f'SET LOCAL ROLE "{service}"')
-        assert not any(everything_of(connection, "north"))
+        assert not any(everything_of(connection, "north").values())
         transaction.rollback()
 
 

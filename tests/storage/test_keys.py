@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
+from tests.soak import examples
 from tests.storage.calls import at_time, lock_at, read, reencrypt_all, with_cipher
 from tests.storage.contents import sealed_values
 from tests.storage.samples import (
@@ -424,7 +425,9 @@ def test_each_dealer_changes_keys_apart(renewed: Store) -> None:
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(keys=st.lists(st.integers(0, 2), min_size=1, max_size=6), limit=st.integers(1, 9))
 def test_whatever_keys_were_in_front_one_after_the_other_the_last_one_gets_it_all(

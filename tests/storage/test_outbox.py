@@ -313,7 +313,7 @@ def test_a_dealer_is_not_due_while_its_deliveries_are_sent_put_off_or_wait_for_o
     assert due_dealers(database) == [DEALER]
 
 
-@pytest.mark.parametrize("waiting_rows", [1, 5000])
+@pytest.mark.parametrize("waiting_rows", [1, 1000])
 def test_a_dealer_with_many_waiting_deliveries_costs_one_step(sqlite_url: str, waiting_rows: int) -> None:
     """SQLite counts its steps: they do not grow with the deliveries of a dealer, sent or put off."""
     database = Database(sqlite_url)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
+from tests.soak import examples
 from tests.storage.calls import lock_at, read, reencrypt_all
 from tests.storage.samples import DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, consent, lead, storing
 
@@ -150,7 +151,7 @@ steps = st.one_of(
 tampering = st.sampled_from(list(CHANGES))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(steps, min_size=3, max_size=12), change=tampering)
 def test_whatever_happened_the_chain_makes_the_table_again(
     store: Store, writer: LeadWriter, steps: list[tuple[Any, ...]], change: str

@@ -6,6 +6,7 @@ msgspec stops at the first problem and knows no lines. So this module first comp
 import tomllib
 from collections.abc import Iterator
 from datetime import date, datetime, time
+from functools import cache
 from types import UnionType
 from typing import Any
 
@@ -45,12 +46,19 @@ def header_name(path: Path) -> str:
 
 def find_problems(kind: Any, data: dict[str, Any]) -> list[Problem]:
     """The problems of TOML data that should have the type `kind`. Without a problem, msgspec converts it."""
-    root = types.type_info(kind)
-    return list(_walk(root, data, (), _sections_by_key(root, ())))
+    root, sections = _described(kind)
+    return list(_walk(root, data, (), sections))
 
 
 _Sections = dict[str, list[str]]
 """The headers of the sections that have a setting of this name, by name. The top of the file has the header `""`."""
+
+
+@cache
+def _described(kind: Any) -> tuple[types.Type, _Sections]:
+    """The type as msgspec describes it, once: it takes longer than to read a file, and an installation has many."""
+    root = types.type_info(kind)
+    return root, _sections_by_key(root, ())
 
 
 def _sections_by_key(kind: types.Type, path: Path) -> _Sections:

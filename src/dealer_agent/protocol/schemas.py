@@ -9,6 +9,7 @@ schema it becomes one schema, so that a problem names the member and not the uni
 
 import inspect
 import re
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -64,8 +65,9 @@ def envelope_schema(envelope: Any) -> Schema:
     return _document("envelope", *_generated(envelope, checked=True))
 
 
+@cache
 def published_schemas() -> dict[str, Schema]:
-    """The schemas that are served under `/schemas/`, by file name."""
+    """The schemas that are served under `/schemas/`, by file name. Made once: nobody changes them."""
     files: dict[str, Schema] = {}
     for skill in SKILLS:
         files[f"{skill.request_type}.json"] = request_schema(skill)

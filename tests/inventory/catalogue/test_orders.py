@@ -12,6 +12,7 @@ from tests.soak import examples
 
 from dealer_agent.inventory.catalogue import Catalogue, Listing
 from dealer_agent.protocol.requests import Filters, Sort, SortField
+from dealer_agent.protocol.vehicle import Vehicle
 
 FIELDS = get_args(SortField)
 MakeLot = Callable[..., Lot]
@@ -121,15 +122,13 @@ MANY = 40_000
 
 
 @pytest.fixture(scope="module")
-def many() -> Catalogue:
-    return Catalogue.build(
-        Listing.of(
-            made(
-                f"v{n:05}", price=n * 7919 % 1_000, year=2000 + n % 20, make="Ford" if n % 4 else "Kia", changed=n % 9
-            ),
-        )
+def many() -> tuple[Catalogue, list[Vehicle]]:
+    """A catalogue, and its vehicles in the order of their ids."""
+    vehicles = [
+        made(f"v{n:05}", price=n * 7919 % 1_000, year=2000 + n % 20, make="Ford" if n % 4 else "Kia", changed=n % 9)
         for n in range(MANY)
-    )
+    ]
+    return Catalogue.build(map(Listing.of, vehicles)), vehicles
 
 
 @pytest.mark.parametrize("sort", [None, Sort("price", "asc"), Sort("price", "desc"), Sort("make", "desc")])
@@ -146,11 +145,11 @@ def many() -> Catalogue:
     ],
 )
 def test_pages_of_a_large_stock_are_those_of_the_plain_rule(
-    many: Catalogue, filters: dict[str, Any], sort: Any
+    many: tuple[Catalogue, list[Vehicle]], filters: dict[str, Any], sort: Any
 ) -> None:
+    catalogue, vehicles = many
     asked = Filters(**filters)
-    vehicles = [made(f"v{n:05}", price=n * 7919 % 1_000, year=2000 + n % 20, changed=n % 9) for n in range(MANY)]
-    wanted = [
+    wanted: list[tuple[int, Any]] = [
         (n, vehicle)
         for n, vehicle in enumerate(vehicles)
         if filters.get("price_min", 0) <= vehicle.price <= filters.get("price_max", 1_000)
@@ -172,7 +171,7 @@ def test_pages_of_a_large_stock_are_those_of_the_plain_rule(
         (max(0, len(expected) - 3), 20),
         (len(expected), 1),
     ):
-        page = many.search(asked, skip, limit, UNSET if sort is None else sort)
+        page = catalogue.search(asked, skip, limit, UNSET if sort is None else sort)
         assert page.total == len(expected)
         found = [listing.split(b'"vehicle_id":"')[1][:6] for listing in page.listings]
         assert found == expected[skip : skip + limit]
