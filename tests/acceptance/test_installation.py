@@ -1,9 +1,8 @@
-"""A service of three dealers: the real commands and the real process, on SQLite and on PostgreSQL."""
+"""A service of three dealers: the real commands and the real process."""
 
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -31,21 +30,11 @@ DEALERS = ("east-motors", "north-motors", "south-motors")
 URL = "https://agents.example.com"
 
 
-@contextmanager
-def database(request: pytest.FixtureRequest) -> Iterator[str]:
-    """DATABASE_URL: with PostgreSQL, that of the role that `database prepare` makes."""
-    if request.param == "sqlite":
-        yield ""
-        return
-    with prepared_schema(request.getfixturevalue("postgresql_server")) as (_, service):
-        yield service
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def platform(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """The folder of an installation with three dealers, and DATABASE_URL."""
+@pytest.fixture
+def platform(postgresql_server: str, tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """The folder of an installation with three dealers, and the DATABASE_URL of the role of `database prepare`."""
     folder = tmp_path / "platform"
-    with database(request) as url:
+    with prepared_schema(postgresql_server) as (_, url):
         succeed_here("init", folder, "--installation", "--public-url", URL)
         for number, dealer_id in enumerate(DEALERS):
             settings, feed = tmp_path / "dealer.toml", tmp_path / "feed.json"

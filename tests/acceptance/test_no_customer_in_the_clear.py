@@ -303,7 +303,7 @@ def execute(url: str, statement: str) -> list[Any]:
         return [value for (value,) in database.execute(statement)]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)])
 def after(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Afterwards]:
     """The service's work, done on each of the two databases."""
     folder = tmp_path_factory.mktemp("clear") / "store"

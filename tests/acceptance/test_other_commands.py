@@ -97,11 +97,10 @@ def test_a_help_text_breaks_lines_only_at_the_width_of_the_terminal() -> None:
     assert "cancels future visits, and drops the deliveries that wait. It keeps the proof of consent" in shown
 
 
-@pytest.mark.parametrize("words", [("consent", "head"), ("appointments", "calendar"), ("tokens", "list")])
-def test_a_reader_that_ends_early_is_no_error(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_reader_that_ends_early_is_no_error(tmp_path: Path) -> None:
     """As in `dealer-agent consent head | head -1`."""
     succeed_here("init", tmp_path / "store")
-    asked = [COMMAND, *words, "--dir", str(tmp_path / "store")]
+    asked = [COMMAND, "consent", "head", "--dir", str(tmp_path / "store")]
     with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) as done:
         assert done.stdout is not None
         done.stdout.close()

@@ -132,7 +132,7 @@ def keep_old_lead(folder: Path, database: str, lead_id: str, *, years: int) -> N
         writer.submit(settings.dealer.id, job).result()
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)])
 def sample_dealer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleDealer]:
     folder = tmp_path_factory.mktemp("privacy") / "store"
     if request.param == "sqlite":

@@ -1,6 +1,6 @@
 """No answer of a dealer contains data of another dealer, whatever identifiers of other dealers a request carries.
 
-600 requests in every run on each database, SOAK_FOREIGN requests in `make soak`. They go to the real command over
+600 requests in every run, SOAK_FOREIGN requests on each database in `make soak`. They go to the real command over
 HTTP. A failure names the seed and the number of the request.
 """
 
@@ -39,7 +39,7 @@ def database(kind: str, request: pytest.FixtureRequest) -> Iterator[dict[str, st
 
 
 @pytest.mark.requirement("dealer-addresses")
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["postgresql", pytest.param("sqlite", marks=pytest.mark.soak)])
 def test_no_answer_contains_data_of_another_dealer(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, record_property: Any
 ) -> None:
