@@ -101,13 +101,20 @@ def free_port() -> int:
 
 
 def eventually(what: str, ask: Callable[[], Any], *, seconds: float = PATIENCE_SECONDS, every: float = 0.05) -> Any:
-    """What `ask` answers as soon as that is true; fails when it never is."""
+    """What `ask` answers as soon as that is true; fails when it never is.
+
+    `ask` may raise an error of a connection: a service that starts, stops or is marked down by a proxy may cut one.
+    """
     deadline = time.monotonic() + seconds
     while True:
-        answer = ask()
+        problem = None
+        try:
+            answer = ask()
+        except httpx.TransportError as error:
+            answer, problem = None, error
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s ({problem!r})"
         time.sleep(every)
 
 
@@ -202,10 +209,7 @@ def start(
 
     def ready() -> bool:
         assert process.poll() is None, running.stderr()
-        try:
-            return httpx.get(f"{running.url}/readyz", timeout=5, verify=False).status_code == 200
-        except httpx.TransportError:
-            return False
+        return httpx.get(f"{running.url}/readyz", timeout=5, verify=False).status_code == 200
 
     try:
         eventually("the service is ready", ready)
