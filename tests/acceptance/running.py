@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.acceptance.launcher import Forked
 from typer.testing import CliRunner
 
 from dealer_agent.catalogue_loading import child_processes
@@ -187,24 +188,29 @@ def start(
     folder: Path,
     *,
     workers: int = 1,
-    program: Sequence[str] = (COMMAND,),
+    program: Sequence[str] = (),
     options: Sequence[str] = (),
     **more: str,
 ) -> Running:
     """Starts the service, with `more` in its environment, and waits until it is ready.
 
-    `program` replaces the command where a test changes something in its process; `options` are further options of it.
+    `program` is for tests of how the process begins, or that change something in it: it is the command, or replaces it.
+    Otherwise the launcher forks the process. `options` are further options of the command.
     """
     port = free_port()
     log, said = folder / f"stderr-{port}.log", folder / f"stdout-{port}.log"
+    words = ["serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers), *options]
     with log.open("ab") as err, said.open("ab") as out:
-        process = subprocess.Popen(
-            [*program, "serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers), *options],
-            env=environment(more),
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+        if program or sys.platform != "linux":
+            process = subprocess.Popen(
+                [*(program or (COMMAND,)), *words],
+                env=environment(more),
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        else:
+            process = Forked(words, environment(more), said, log)
     running = Running(process, folder, f"http://127.0.0.1:{port}", log, said)
 
     def ready() -> bool:
@@ -224,7 +230,7 @@ def serving(
     folder: Path,
     *,
     workers: int = 1,
-    program: Sequence[str] = (COMMAND,),
+    program: Sequence[str] = (),
     options: Sequence[str] = (),
     **more: str,
 ) -> Iterator[Running]:
