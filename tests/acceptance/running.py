@@ -23,6 +23,13 @@ from dealer_agent.catalogue_loading import child_processes
 from dealer_agent.cli import app
 
 COMMAND = str(Path(sys.executable).with_name("dealer-agent"))
+PATIENT_COMMAND = (
+    sys.executable,
+    "-c",
+    "import importlib; from dealer_agent.cli import main;"
+    "importlib.import_module('dealer_agent.cli.uvicorn_server').WORKER_START_SECONDS = 3600; main()",
+)
+"""The command that lets a worker take an hour to start, and to say that it lives."""
 PATIENCE_SECONDS = 120.0
 """How long a test waits for what must come, in seconds: it costs nothing when all is well, and a machine that others
 use too may stand still for a while."""
@@ -184,6 +191,26 @@ def _command_line(process: str) -> bytes:
         return b""  # It has ended since it was listed.
 
 
+def started(
+    words: Sequence[str], out: Path, err: Path, program: Sequence[str] = (), **more: str
+) -> "subprocess.Popen[bytes]":
+    """The command with these arguments, in a session of its own. Its output is added to the files.
+
+    `program` is for tests of how the process begins, or that change something in it: it is the command, or replaces it.
+    Otherwise the launcher forks the process.
+    """
+    if not program and sys.platform == "linux":
+        return Forked(words, environment(more), out, err)
+    with out.open("ab") as output, err.open("ab") as errors:
+        return subprocess.Popen(
+            [*(program or (COMMAND,)), *words],
+            env=environment(more),
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+
+
 def start(
     folder: Path,
     *,
@@ -194,23 +221,12 @@ def start(
 ) -> Running:
     """Starts the service, with `more` in its environment, and waits until it is ready.
 
-    `program` is for tests of how the process begins, or that change something in it: it is the command, or replaces it.
-    Otherwise the launcher forks the process. `options` are further options of the command.
+    `options` are further options of the command.
     """
     port = free_port()
     log, said = folder / f"stderr-{port}.log", folder / f"stdout-{port}.log"
     words = ["serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers), *options]
-    with log.open("ab") as err, said.open("ab") as out:
-        if program or sys.platform != "linux":
-            process = subprocess.Popen(
-                [*(program or (COMMAND,)), *words],
-                env=environment(more),
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
-        else:
-            process = Forked(words, environment(more), said, log)
+    process = started(words, said, log, program, **more)
     running = Running(process, folder, f"http://127.0.0.1:{port}", log, said)
 
     def ready() -> bool:
