@@ -1,6 +1,7 @@
 """A service of three dealers: the real commands and the real process."""
 
 import json
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,6 @@ from tests.acceptance.dealers import stock_of_three
 from tests.acceptance.running import (
     COMMAND,
     Running,
-    command,
     command_here,
     environment,
     eventually,
@@ -117,7 +117,9 @@ def test_several_dealers_are_refused_if_the_database_does_not_isolate_them(
             succeed_here(
                 "dealers", "add", settings, "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url)
             )
-        refused = command("serve", "--dir", folder, "--port", str(free_port()), DATABASE_URL=url)
+        with socket.create_server(("127.0.0.1", 0)) as taken:  # A service that is not refused ends, too.
+            port = str(taken.getsockname()[1])
+            refused = command_here("serve", "--dir", folder, "--port", port, DATABASE_URL=url)
         assert (refused.returncode, "database prepare" in refused.stderr) == (1, True)
         succeed_here(
             "dealers", "disable", DEALERS[0], "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url)
