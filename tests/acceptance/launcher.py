@@ -7,6 +7,7 @@ these starts the command itself, with `program=(COMMAND,)`.
 import gc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,8 +63,9 @@ class Forked(subprocess.Popen[bytes]):
 @cache
 def _launcher() -> "tuple[subprocess.Popen[str], Path]":
     """The launcher of this process, which ends with it, and the folder for exit codes."""
+    folder = tempfile.mkdtemp(prefix="dealer-agent-launcher-")
     launcher = subprocess.Popen(
-        [sys.executable, "-m", __name__],
+        [sys.executable, "-m", __name__, folder],
         cwd=Path(__file__).parents[2],
         # A second thread of numpy would not be there after a fork.
         env=os.environ | {"COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"},
@@ -72,7 +74,7 @@ def _launcher() -> "tuple[subprocess.Popen[str], Path]":
         start_new_session=True,
         text=True,
     )
-    return launcher, Path(tempfile.mkdtemp(prefix="dealer-agent-launcher-"))
+    return launcher, Path(folder)
 
 
 def main() -> None:
@@ -97,6 +99,7 @@ def main() -> None:
         unfinished.write_text(str(os.waitstatus_to_exitcode(status)), "ascii")
         unfinished.rename(request["ended"])
         os._exit(0)
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 
 def _collect(*_: object) -> None:
