@@ -24,8 +24,10 @@ def soak_seed() -> int:
     return int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if SOAK else 1)
 
 
+SQLITE_FIRST = ("sqlite", pytest.param("postgresql", marks=pytest.mark.soak))
+"""The databases of tests whose statements other tests prove on both: PostgreSQL only in `make soak`."""
+
+
 def sqlite_first(fixture: str = "database_url") -> pytest.MarkDecorator:
     """For a long test whose rule other tests prove on both databases: on PostgreSQL only in `make soak`."""
-    return pytest.mark.parametrize(
-        fixture, ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)], indirect=True
-    )
+    return pytest.mark.parametrize(fixture, SQLITE_FIRST, indirect=True)

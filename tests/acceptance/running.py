@@ -16,12 +16,20 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.acceptance.launcher import Forked
 from typer.testing import CliRunner
 
 from dealer_agent.catalogue_loading import child_processes
 from dealer_agent.cli import app
 
 COMMAND = str(Path(sys.executable).with_name("dealer-agent"))
+PATIENT_COMMAND = (
+    sys.executable,
+    "-c",
+    "import importlib; from dealer_agent.cli import main;"
+    "importlib.import_module('dealer_agent.cli.uvicorn_server').WORKER_START_SECONDS = 3600; main()",
+)
+"""The command that lets a worker take an hour to start, and to say that it lives."""
 PATIENCE_SECONDS = 120.0
 """How long a test waits for what must come, in seconds: it costs nothing when all is well, and a machine that others
 use too may stand still for a while."""
@@ -101,13 +109,20 @@ def free_port() -> int:
 
 
 def eventually(what: str, ask: Callable[[], Any], *, seconds: float = PATIENCE_SECONDS, every: float = 0.05) -> Any:
-    """What `ask` answers as soon as that is true; fails when it never is."""
+    """What `ask` answers as soon as that is true; fails when it never is.
+
+    `ask` may raise an error of a connection: a service that starts, stops or is marked down by a proxy may cut one.
+    """
     deadline = time.monotonic() + seconds
     while True:
-        answer = ask()
+        problem = None
+        try:
+            answer = ask()
+        except httpx.TransportError as error:
+            answer, problem = None, error
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s ({problem!r})"
         time.sleep(every)
 
 
@@ -176,36 +191,47 @@ def _command_line(process: str) -> bytes:
         return b""  # It has ended since it was listed.
 
 
+def started(
+    words: Sequence[str], out: Path, err: Path, program: Sequence[str] = (), **more: str
+) -> "subprocess.Popen[bytes]":
+    """The command with these arguments, in a session of its own. Its output is added to the files.
+
+    `program` is for tests of how the process begins, or that change something in it: it is the command, or replaces it.
+    Otherwise the launcher forks the process.
+    """
+    if not program and sys.platform == "linux":
+        return Forked(words, environment(more), out, err)
+    with out.open("ab") as output, err.open("ab") as errors:
+        return subprocess.Popen(
+            [*(program or (COMMAND,)), *words],
+            env=environment(more),
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+
+
 def start(
     folder: Path,
     *,
     workers: int = 1,
-    program: Sequence[str] = (COMMAND,),
+    program: Sequence[str] = (),
     options: Sequence[str] = (),
     **more: str,
 ) -> Running:
     """Starts the service, with `more` in its environment, and waits until it is ready.
 
-    `program` replaces the command where a test changes something in its process; `options` are further options of it.
+    `options` are further options of the command.
     """
     port = free_port()
     log, said = folder / f"stderr-{port}.log", folder / f"stdout-{port}.log"
-    with log.open("ab") as err, said.open("ab") as out:
-        process = subprocess.Popen(
-            [*program, "serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers), *options],
-            env=environment(more),
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+    words = ["serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers), *options]
+    process = started(words, said, log, program, **more)
     running = Running(process, folder, f"http://127.0.0.1:{port}", log, said)
 
     def ready() -> bool:
         assert process.poll() is None, running.stderr()
-        try:
-            return httpx.get(f"{running.url}/readyz", timeout=5, verify=False).status_code == 200
-        except httpx.TransportError:
-            return False
+        return httpx.get(f"{running.url}/readyz", timeout=5, verify=False).status_code == 200
 
     try:
         eventually("the service is ready", ready)
@@ -220,7 +246,7 @@ def serving(
     folder: Path,
     *,
     workers: int = 1,
-    program: Sequence[str] = (COMMAND,),
+    program: Sequence[str] = (),
     options: Sequence[str] = (),
     **more: str,
 ) -> Iterator[Running]:

@@ -9,7 +9,7 @@ from tests.acceptance.asking import asked
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.flood import flood
 from tests.acceptance.raw import connect, head, read_to_the_end, search_body
-from tests.acceptance.running import Running, eventually, memory_mib, serving, start
+from tests.acceptance.running import COMMAND, Running, eventually, memory_mib, serving, start
 
 LIMIT = 32 * 1024
 LEAD_LIMIT = 256 * 1024
@@ -99,7 +99,7 @@ def test_idle_and_half_sent_connections_block_nobody(tmp_path: Path) -> None:
     ours = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (IDLE // 2, ours[1]))
     try:
-        running = start(stocked_dealer(tmp_path / "store"))
+        running = start(stocked_dealer(tmp_path / "store"), program=(COMMAND,))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, ours)
     held = []

@@ -249,7 +249,7 @@ def let_the_key_become_due(folder: Path, env: Mapping[str, str], monkeypatch: py
     assert len(ids_in(folder)) == 2
 
 
-@sqlite_first()
+@pytest.mark.soak
 def test_a_running_service_takes_leads_and_finds_duplicates_while_it_changes_its_key(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

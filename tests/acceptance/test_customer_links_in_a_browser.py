@@ -92,6 +92,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             yield Seen(looks, way["pages"], [tuple(each) for each in way["asked"]], receiver, running.stderr())
 
 
+@pytest.mark.soak
 @pytest.mark.requirement("customer-links-accessible")
 def test_a_customer_moves_and_cancels_a_visit_without_scripts_by_the_keyboard_on_a_telephone(seen: Seen) -> None:
     pages = seen.pages
@@ -105,18 +106,21 @@ def test_a_customer_moves_and_cancels_a_visit_without_scripts_by_the_keyboard_on
     assert "Another customer can now book this time." in pages["cancelled"]["text"]
 
 
+@pytest.mark.soak
 @pytest.mark.requirement("customer-links-accessible", "customer-links-withdraw")
 def test_a_customer_withdraws_consent_in_the_same_way(seen: Seen) -> None:
     assert "We do not contact you by: Phone calls, Text messages." in seen.pages["contact"]["text"]
     assert "We do not contact you by: E-mail, Phone calls, Text messages." in seen.pages["withdrawn"]["text"]
 
 
+@pytest.mark.soak
 def test_every_page_on_the_way_fits_the_telephone(seen: Seen) -> None:
     assert {name: page["beyond"] for name, page in seen.pages.items() if name != "chosen"} == dict.fromkeys(
         ("visit", "moved", "cancelled", "contact", "withdrawn"), 0
     )
 
 
+@pytest.mark.soak
 @pytest.mark.requirement("customer-links-private")
 def test_the_browser_tells_nobody_the_address_of_a_page(seen: Seen) -> None:
     """Also not the service's own stylesheet, whose request could be logged on its way."""
@@ -124,6 +128,7 @@ def test_the_browser_tells_nobody_the_address_of_a_page(seen: Seen) -> None:
     assert [referrer for _, _, referrer in seen.asked if referrer] == []
 
 
+@pytest.mark.soak
 @pytest.mark.requirement("customer-links-private")
 def test_no_link_is_in_the_log(seen: Seen) -> None:
     tokens = {url.rpartition("/")[2] for _, url, _ in seen.asked if "/visit/" in url or "/contact/" in url}
@@ -134,6 +139,7 @@ def test_no_link_is_in_the_log(seen: Seen) -> None:
     assert "/visit/" not in seen.log
 
 
+@pytest.mark.soak
 def test_a_page_loads_without_an_error_or_a_policy_violation(seen: Seen) -> None:
     assert len(seen.looks) == 4
     assert [trouble for look in seen.looks for trouble in look["troubles"]] == []
@@ -141,6 +147,7 @@ def test_a_page_loads_without_an_error_or_a_policy_violation(seen: Seen) -> None
         assert [url.partition("?")[0].rpartition("/")[2] for url in look["fetched"]][1:] == ["style.css"]
 
 
+@pytest.mark.soak
 @pytest.mark.requirement("customer-links-accessible")
 def test_texts_have_contrast_and_the_tab_key_reaches_every_control_with_a_ring(seen: Seen) -> None:
     """WCAG 1.4.3, 1.4.11, 2.1.1, 2.4.7, on a light and on a dark screen."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.raw import begun_upload, connect, read_to_the_end, search_body
-from tests.acceptance.running import PATIENCE_SECONDS, eventually, serving
+from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, eventually, serving
 
 pytestmark = pytest.mark.outside_protocol("how the service stops")
 
@@ -16,7 +16,7 @@ def test_a_request_under_way_is_answered_when_the_terminal_closes(tmp_path: Path
     content = search_body()
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN if under_nohup else signal.SIG_DFL)
     try:
-        with serving(stocked_dealer(tmp_path / "store")) as running:
+        with serving(stocked_dealer(tmp_path / "store"), program=(COMMAND,)) as running:
             with begun_upload(running.url, content, *(["Connection: close"] if under_nohup else [])) as upload:
                 upload.sendall(content[:40])
                 running.signal(signal.SIGHUP)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.dealers import generation, stocked_dealer, write_dealer, write_feed
-from tests.acceptance.running import COMMAND, command, command_here, environment, succeed_here
+from tests.acceptance.running import COMMAND, command_here, environment, succeed_here
 
 HEADER = "vin,stock,dealer_id,condition,year,make,model,price,mileage,cost,colour_of_the_key"
 
@@ -281,7 +281,7 @@ def test_what_a_file_says_is_shown_as_it_is_and_steers_nothing(store: Path) -> N
 def test_a_terminal_sees_a_progress_bar_and_a_pipe_does_not(tmp_path: Path) -> None:
     store = write_dealer(tmp_path / "store")
     file = write_feed(store / "stock.json", generation(0, 1200))
-    piped = command("inventory", "import", file, "--dir", store)
+    piped = command_here("inventory", "import", file, "--dir", store)
     assert "Reading" not in piped.stderr
 
     ours, theirs = pty.openpty()

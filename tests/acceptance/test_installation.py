@@ -1,9 +1,9 @@
-"""A service of three dealers: the real commands and the real process, on SQLite and on PostgreSQL."""
+"""A service of three dealers: the real commands and the real process."""
 
 import json
+import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -13,7 +13,6 @@ from tests.acceptance.dealers import stock_of_three
 from tests.acceptance.running import (
     COMMAND,
     Running,
-    command,
     command_here,
     environment,
     eventually,
@@ -31,21 +30,11 @@ DEALERS = ("east-motors", "north-motors", "south-motors")
 URL = "https://agents.example.com"
 
 
-@contextmanager
-def database(request: pytest.FixtureRequest) -> Iterator[str]:
-    """DATABASE_URL: with PostgreSQL, that of the role that `database prepare` makes."""
-    if request.param == "sqlite":
-        yield ""
-        return
-    with prepared_schema(request.getfixturevalue("postgresql_server")) as (_, service):
-        yield service
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def platform(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """The folder of an installation with three dealers, and DATABASE_URL."""
+@pytest.fixture
+def platform(postgresql_server: str, tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """The folder of an installation with three dealers, and the DATABASE_URL of the role of `database prepare`."""
     folder = tmp_path / "platform"
-    with database(request) as url:
+    with prepared_schema(postgresql_server) as (_, url):
         succeed_here("init", folder, "--installation", "--public-url", URL)
         for number, dealer_id in enumerate(DEALERS):
             settings, feed = tmp_path / "dealer.toml", tmp_path / "feed.json"
@@ -128,7 +117,9 @@ def test_several_dealers_are_refused_if_the_database_does_not_isolate_them(
             succeed_here(
                 "dealers", "add", settings, "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url)
             )
-        refused = command("serve", "--dir", folder, "--port", str(free_port()), DATABASE_URL=url)
+        with socket.create_server(("127.0.0.1", 0)) as taken:  # A service that is not refused ends, too.
+            port = str(taken.getsockname()[1])
+            refused = command_here("serve", "--dir", folder, "--port", port, DATABASE_URL=url)
         assert (refused.returncode, "database prepare" in refused.stderr) == (1, True)
         succeed_here(
             "dealers", "disable", DEALERS[0], "--dir", folder, DATABASE_URL=url, DATABASE_ADMIN_URL=admin_of(url)

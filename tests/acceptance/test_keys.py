@@ -1,6 +1,7 @@
 """`dealer-agent keys create` and `list`, and what happens with a key that is lost or wrong."""
 
 import re
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from tests.acceptance.dealers import stock_of_three, write_feed
 from tests.acceptance.key_files import all_there, entries, ids_in, key_file, printed_key, refused
-from tests.acceptance.running import command, command_here
+from tests.acceptance.running import command_here
 
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.encryption import Keyring, new_key, render
@@ -40,9 +41,10 @@ def folder(with_leads: Callable[[Path], Path], tmp_path: Path) -> Path:
 
 
 def refused_by_everything_that_reads_customers(folder: Path, *told: str, **env: Any) -> None:
-    refused(command("serve", "--dir", folder, "--port", "1", **env), *told)
-    for words in READING:
-        refused(command_here(*words, "--dir", folder, **env), *told)
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # A service that is not refused ends, too.
+        serve = ("serve", "--port", str(taken.getsockname()[1]))
+        for words in (serve, *READING):
+            refused(command_here(*words, "--dir", folder, **env), *told)
 
 
 def test_init_makes_a_key_for_the_owner_only_and_says_to_back_it_up(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +16,7 @@ import httpx
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
-from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, Running, environment, eventually, start
+from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, PATIENT_COMMAND, Running, environment, eventually, start
 from tests.acceptance.senders import Senders
 from tests.soak import soak_count
 from tests.storage.calls import read
@@ -105,20 +104,10 @@ def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answere
         running.kill_all()
 
 
-PATIENT = """
-import importlib
-from dealer_agent.cli import main
-
-importlib.import_module("dealer_agent.cli.uvicorn_server").WORKER_START_SECONDS = 3600
-main()
-"""
-"""The command that lets a worker take an hour to start: who is replaced sooner was not waited for."""
-
-
 @pytest.mark.soak
 def test_a_worker_that_dies_while_it_is_asked_whether_it_lives_is_replaced_at_once(tmp_path: Path) -> None:
     """And not when the time is over that a worker may take to start."""
-    running = start(stocked_dealer(tmp_path / "store"), workers=2, program=(sys.executable, "-c", PATIENT))
+    running = start(stocked_dealer(tmp_path / "store"), workers=2, program=PATIENT_COMMAND)
     try:
         first = eventually("two workers", lambda: set(running.workers()) if len(running.workers()) == 2 else None)
         for worker in first:
@@ -161,7 +150,4 @@ def test_a_worker_that_cannot_start_does_not_stop_the_workers_that_serve(tmp_pat
 
 
 def answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/readyz", timeout=5, verify=False).status_code == 200
-    except httpx.TransportError:
-        return False
+    return httpx.get(f"{url}/readyz", timeout=5, verify=False).status_code == 200

@@ -77,6 +77,7 @@ def files(folder: Path) -> set[str]:
     return {path.name for path in folder.glob("catalogue-snapshot.*")}
 
 
+@pytest.mark.soak
 def test_both_workers_show_it_and_what_an_import_made_of_it(folder: Path) -> None:
     """See docs/protocol.md#listings."""
     with serving(folder, workers=2) as running:

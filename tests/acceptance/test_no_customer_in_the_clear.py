@@ -30,6 +30,7 @@ from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer, 
 from tests.acceptance.running import Running, command_here, eventually, free_port, start, succeed
 from tests.acceptance.searching import EMAIL, MARK, PHONE, personal, readable, readable_columns, tables_of
 from tests.delivery.receivers import NOBODY
+from tests.soak import SQLITE_FIRST
 from tests.storage.databases import fresh_schema
 
 from dealer_agent.privacy import key_rotation
@@ -303,7 +304,7 @@ def execute(url: str, statement: str) -> list[Any]:
         return [value for (value,) in database.execute(statement)]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=SQLITE_FIRST)
 def after(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Afterwards]:
     """The service's work, done on each of the two databases."""
     folder = tmp_path_factory.mktemp("clear") / "store"

@@ -1,8 +1,8 @@
 """Overload: accepted requests are answered soon, the rest is refused at once, and new connections and health checks do
 not wait. The load comes from a process of its own, `tests.acceptance.open_loop`.
 
-`make soak` loads a stock of 100,000 vehicles for a minute and compares times. The ordinary run compares none: it shares
-its processors with other tests.
+`make soak` loads a stock of 100,000 vehicles for a minute and compares times. Its short form compares none: it shares
+its processors with other tests. tests/server/test_load.py proves the rules in `make test`.
 """
 
 import json
@@ -98,6 +98,7 @@ def crowd(url: str) -> Iterator[None]:
             sender.join()
 
 
+@pytest.mark.soak
 @pytest.mark.requirement("overload")
 def test_three_times_the_capacity_is_answered_soon_or_refused_at_once(
     loaded: Loaded, record_property: Callable[[str, object], None]

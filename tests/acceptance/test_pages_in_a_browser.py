@@ -15,7 +15,7 @@ from tests.acceptance.dealers import stock_of_three, stocked_dealer
 from tests.acceptance.running import serving
 from tests.acceptance.test_javascript_client import JS, installed
 
-pytestmark = pytest.mark.outside_protocol("the HTML pages")
+pytestmark = [pytest.mark.outside_protocol("the HTML pages"), pytest.mark.soak]
 
 MAKES = [f"Make {letter}" for letter in "ABCDEFGHIJKLMN"]
 LONG_NAME = "Acceptance Motors of Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch"

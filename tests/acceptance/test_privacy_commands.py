@@ -32,6 +32,7 @@ from tests.acceptance.asking import ask, asked, lead
 from tests.acceptance.dealers import HONDA_VIN, stocked_dealer
 from tests.acceptance.running import COMMAND, Running, command_here, environment, eventually, serving
 from tests.published_files import ADF_DTD
+from tests.soak import SQLITE_FIRST
 from tests.storage.databases import fresh_schema
 from tests.storage.samples import consent as sample_consent
 from tests.storage.samples import lead as sample_lead
@@ -132,7 +133,7 @@ def keep_old_lead(folder: Path, database: str, lead_id: str, *, years: int) -> N
         writer.submit(settings.dealer.id, job).result()
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=SQLITE_FIRST)
 def sample_dealer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleDealer]:
     folder = tmp_path_factory.mktemp("privacy") / "store"
     if request.param == "sqlite":

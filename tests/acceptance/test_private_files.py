@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.acceptance.asking import ask, lead
 from tests.acceptance.dealers import stocked_dealer
-from tests.acceptance.running import command, command_here, serving, succeed
+from tests.acceptance.running import COMMAND, command, command_here, serving, succeed
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def test_other_users_have_no_access_to_any_file_of_the_service(tmp_path: Path) -
     toml = folder / "dealer.toml"
     text = toml.read_text()
     toml.write_text(text + channel)
-    with serving(folder) as running:
+    with serving(folder, program=(COMMAND,)) as running:
         ask(running.url, "lead.submit", **lead())
         made = {path.name for path in folder.iterdir()}
         assert {"dealer-agent.db", "dealer-agent.db-wal", "dealer-agent.db-shm", "rate-limits.bin"} <= made

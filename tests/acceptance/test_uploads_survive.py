@@ -156,7 +156,7 @@ def test_the_server_for_uploads_starts_again_when_it_dies_and_stops_with_the_ser
     folder = receiving_dealer(tmp_path / "store", port)
     write_feed(folder / "stock.json", generation(1, UNITS))
     content = (folder / "stock.json").read_bytes()
-    running = start(folder, workers=2)
+    running = start(folder)
     try:
         first = listening(running)
         os.kill(first, signal.SIGKILL)

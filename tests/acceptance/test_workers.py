@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.acceptance.asking import ask, asked, refusal
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
-from tests.acceptance.running import Running, eventually, serving, succeed_here
+from tests.acceptance.running import PATIENT_COMMAND, Running, eventually, serving, succeed_here
 
 from dealer_agent.config import load_settings
 from dealer_agent.feeds.files.checks import EVERY_CHECK
@@ -37,7 +37,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     stocked_dealer(folder, SETTINGS, generation(0, SIZES[0]))
     toml = folder / "dealer.toml"
     toml.write_text(toml.read_text().replace('dealer_information = ""', 'dealer_information = "5/hour"'))
-    with serving(folder, workers=2) as running:
+    with serving(folder, workers=2, program=PATIENT_COMMAND) as running:
         eventually("two workers are up", lambda: len(running.workers()) == 2)
         # Both have been seen to answer before a test relies on it.
         for worker in running.workers():
@@ -48,8 +48,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @contextmanager
 def alone(running: Running, worker: int) -> Iterator[None]:
-    """Only this worker runs, so whatever is answered, it answers. Not for long: who does not answer the supervisor for
-    WORKER_START_SECONDS is replaced."""
+    """Only this worker runs, so whatever is answered, it answers."""
     others = [other for other in running.workers() if other != worker]
     for other in others:
         os.kill(other, signal.SIGSTOP)

@@ -33,6 +33,8 @@ NORTH, SOUTH, WEST = "north-motors", "south-motors", "west-motors"
 OWNER, NORTH_OWNER, SOUTH_OWNER, OPERATOR = (
     f"{name}@dealer.example.com" for name in ("owner", "north", "south", "operator")
 )
+OF_THE_MACHINE = '["disk_low", "clock_wrong", "database_slow"]'
+"""Alerts about the machine of the tests."""
 MAIL = '\n[mail]\nhost = "127.0.0.1"\nport = {port}\nsecurity = "none"\nfrom_address = "store@dealer.example.com"\n'
 
 
@@ -56,7 +58,7 @@ def subjects(mail: MailReceiver) -> set[tuple[str, str]]:
 
 
 def test_a_lead_that_cannot_be_stored_is_told_to_the_dealer(tmp_path: Path, mail: MailReceiver) -> None:
-    alerts = f'[alerts]\nmail = ["{OWNER}"]\noff = ["disk_low"]\n'
+    alerts = f'[alerts]\nmail = ["{OWNER}"]\noff = {OF_THE_MACHINE}\n'
     set_up(tmp_path, NO_LIMITS + MAIL.format(port=mail.port) + alerts)
     with run_dealership(tmp_path) as dealership, closing(sqlite3.connect(tmp_path / DATABASE, timeout=30)) as database:
         database.execute("ALTER TABLE leads RENAME TO leads_away")
@@ -86,7 +88,7 @@ def test_a_service_whose_alerts_cannot_be_sent_does_not_start(tmp_path: Path, al
 @pytest.fixture(params=["sqlite", "postgresql"])
 def installation(request: pytest.FixtureRequest, tmp_path: Path, mail: MailReceiver) -> Iterator[Installation]:
     """Three dealers on each database. The last one has no receivers."""
-    operator = f'[installation.alerts]\nmail = ["{OPERATOR}"]\noff = ["public_address_failing", "disk_low"]\n'
+    operator = f'[installation.alerts]\nmail = ["{OPERATOR}"]\noff = ["public_address_failing", {OF_THE_MACHINE[1:]}\n'
     with ExitStack() as closing:
         env = {}
         if request.param == "postgresql":

@@ -1,12 +1,11 @@
 """The demo as a buyer's developer has it: `dealer-agent demo` in a process of its own."""
 
 import signal
-import subprocess
 from collections.abc import Iterator
 
 import httpx
 import pytest
-from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, environment, eventually, free_port
+from tests.acceptance.running import PATIENCE_SECONDS, eventually, free_port, started
 
 
 @pytest.fixture(scope="session")
@@ -14,20 +13,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of the running demo."""
     folder = tmp_path_factory.mktemp("demo")
     url = f"http://127.0.0.1:{(port := free_port())}"
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [COMMAND, "demo", "--dir", folder / "demo-store", "--port", str(port)],
-            env=environment({}),
-            stdout=log,
-            stderr=log,
-        )
+    words = ["demo", "--dir", str(folder / "demo-store"), "--port", str(port)]
+    process = started(words, folder / "log", folder / "log")
 
     def ready() -> bool:
         assert process.poll() is None, (folder / "log").read_text()
-        try:
-            return httpx.get(f"{url}/readyz", timeout=5).status_code == 200
-        except httpx.TransportError:
-            return False
+        return httpx.get(f"{url}/readyz", timeout=5).status_code == 200
 
     try:
         eventually("the demo is ready", ready)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.acceptance.running import free_port
 from tests.client.dealers import LEAD, PAGE, RECEIPT, card, impatient, members_of, result
 from tests.servers.misbehaving import Asked, misbehaving
 
@@ -172,14 +173,15 @@ def test_a_lead_is_sent_again_if_there_was_no_connection() -> None:
 
         patient = Retries(most=1_000, first_pause_seconds=0.01, longest_pause_seconds=0.01)
         seen: list[int] = []
-        async with misbehaving(serve) as url:
+        port = free_port()
+        async with misbehaving(serve, port) as url:
             agent = await DealerAgent.discover(url, retries=patient, on_exchange=lambda each: seen.append(each.status))
         # The first server is gone.
         async with agent:
             submitting = asyncio.create_task(agent.submit_lead(**LEAD))
             while 0 not in seen:
                 await asyncio.sleep(0.01)
-            async with misbehaving(serve, port=int(url.rpartition(":")[2])):
+            async with misbehaving(serve, port):
                 await submitting
         return leads
 
@@ -188,7 +190,7 @@ def test_a_lead_is_sent_again_if_there_was_no_connection() -> None:
 
 def test_without_a_server_the_error_says_that_nothing_arrived() -> None:
     async def run() -> errors.Unreachable:
-        async with misbehaving(lambda asked: asked.answer(card(url))) as url:
+        async with misbehaving(lambda asked: asked.answer(card(url)), free_port()) as url:
             agent = await DealerAgent.discover(url, retries=Retries(most=0))
         async with agent:
             with pytest.raises(errors.Unreachable) as caught:

@@ -1,13 +1,21 @@
-"""A sample dealer on each database."""
+"""A sample dealer."""
 
 from collections.abc import Iterator
 
 import pytest
 from tests.delivery.shop import SampleDealer
+from tests.soak import SQLITE_FIRST
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER
 
 from dealer_agent.storage.store import Store
+
+
+@pytest.fixture(params=SQLITE_FIRST)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """An empty database. Tests of the storage prove the statements on both kinds."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
 
 
 @pytest.fixture

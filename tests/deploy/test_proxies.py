@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -140,7 +141,9 @@ def haproxy(folder: Path, upstream: int, second: int | None = None) -> Proxy:
         "bind :443 ssl crt /etc/haproxy/agent.example.com.pem": f"bind 127.0.0.1:{port} ssl crt {both}",
         "server agent1 127.0.0.1:8080": f"server agent1 127.0.0.1:{upstream}",
     }
-    if second is not None:
+    if second is None:
+        changes["timeout check 2s"] = "timeout check 120s"  # A loaded machine may keep the service waiting.
+    else:
         changes["# server agent2 10.0.0.12:8080"] = f"server agent2 127.0.0.1:{second}"
         # Only the health checks end a request in this test.
         changes["timeout server 90s"] = "timeout server 1h"
@@ -259,18 +262,26 @@ def test_haproxy_ends_the_requests_on_a_machine_that_does_not_answer(tmp_path: P
             with proxy.client(f"127.0.2.{number}") as client:
                 return client.post("/message:send", json=body("lead.submit", **lead(number))).status_code
 
-        def has_asked(client: httpx.Client, *machines: Running) -> bool:
-            client.post("/message:send", json=body("dealer.information"))
-            return all('"skill":"dealer.information"' in each.stderr() for each in machines)
+        def counts() -> list[int]:
+            return [each.stderr().count('"skill":"dealer.information"') for each in (healthy, frozen)]
 
+        def both_are_asked(client: httpx.Client, before: list[int]) -> bool:
+            client.post("/message:send", json=body("dealer.information"))
+            return all(now > then for now, then in zip(counts(), before, strict=True))
+
+        statuses: Counter[int] = Counter()
         try:
             with proxy.client("127.0.1.5") as client, ThreadPoolExecutor(12) as threads:
-                # Otherwise it may know only the machine that is frozen.
-                eventually("both machines get requests", lambda: has_asked(client, healthy, frozen))
-                frozen.signal(signal.SIGSTOP)
-                statuses = Counter(threads.map(submit, range(1, 13)))
-                assert statuses.keys() == {200, 502}
-                assert [client.get("/readyz").status_code for _ in range(4)] == [200] * 4
+                # A slow host may send the leads when the proxy knows already that the machine is frozen.
+                while 502 not in statuses:
+                    frozen.signal(signal.SIGCONT)
+                    eventually("both machines get requests", partial(both_are_asked, client, counts()))
+                    frozen.signal(signal.SIGSTOP)
+                    statuses.update(threads.map(submit, range(statuses.total() + 1, statuses.total() + 13)))
+                # 503 if the healthy machine was so slow that the proxy marked it down as well.
+                assert 200 in statuses
+                assert statuses.keys() <= {200, 502, 503}
+                eventually("the healthy machine answers", lambda: client.get("/readyz").status_code == 200)
         finally:
             frozen.signal(signal.SIGCONT)
             proxy.process.kill()
@@ -294,12 +305,7 @@ def test_haproxy_uses_machines_that_are_not_ready_only_if_none_is(ready: tuple[s
             with running.client("127.0.1.6") as client:
 
                 def answers() -> set[str]:
-                    try:
-                        found = [client.get("/schemas") for _ in range(4)]
-                    except httpx.TransportError:
-                        return (
-                            set()
-                        )  # The proxy cuts the answers of a machine in the moment it marks that machine down.
+                    found = [client.get("/schemas") for _ in range(4)]
                     return {each.text for each in found if each.status_code == 200}
 
                 eventually("the proxy has checked both", lambda: answers() == set(ready or ("one", "two")))
@@ -329,7 +335,9 @@ def test_a_proxy_sends_a_lead_to_one_machine_only(start: Callable[[Path, int, in
         try:
             with running.client("127.0.3.100") as client:
                 eventually("the proxy has found both", lambda: client.get("/readyz").status_code == 200)
-            assert set(map(submit, range(1, 9))) == {502}
+            # HAProxy marks a machine down that a loaded host keeps from answering its checks.
+            assert set(map(submit, range(1, 9))) <= {502, 503}
+            assert received
         finally:
             running.process.kill()
     # nginx leaves out a machine that has failed, so some leads arrive at none.

@@ -31,9 +31,9 @@ def pooled_service(pgbouncer_server: PgBouncer, postgresql_server: str) -> Itera
     drop_roles(url, roles)
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "pgbouncer"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.soak), "pgbouncer"])
 def environment(request: pytest.FixtureRequest) -> dict[str, str]:
-    """The environment of an installation on each kind of database."""
+    """The environment of an installation on each kind of database. The pooler connects it with PostgreSQL, too."""
     fixtures = {"postgresql": "postgresql_service", "pgbouncer": "pooled_service"}
     if request.param not in fixtures:
         return {}

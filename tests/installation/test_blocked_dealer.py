@@ -2,13 +2,13 @@
 whether any lead can be stored."""
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from tests.acceptance.running import eventually
 from tests.installation.platform import DEALERS, add, make_installation, run_installation
 from tests.server.dealership import Dealership, error_of, message
 from tests.storage.service_role import prepared_schema
@@ -35,13 +35,13 @@ def leads_of(platform: Dealership, dealer_id: str) -> Any:
 
 
 def until_ready_is(platform: Dealership, status: int) -> dict[str, Any]:
-    ends = time.monotonic() + PATIENCE_SECONDS
-    while (answer := platform.get("/readyz")).status_code != status:
-        assert time.monotonic() < ends, answer.text
-        time.sleep(0.05)
+    def state() -> dict[str, Any] | None:
+        found = platform.get("/readyz")
+        return dict(found.json()) if found.status_code == status else None
+
+    told: dict[str, Any] = eventually(f"the process answers {status}", state, seconds=PATIENCE_SECONDS)
     assert platform.get(f"/d/{NORTH}/readyz").status_code == status
-    state: dict[str, Any] = answer.json()
-    return state
+    return told
 
 
 def test_one_blocked_dealer_costs_the_others_nothing_and_only_a_lock_on_all_makes_the_process_not_ready(

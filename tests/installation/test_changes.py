@@ -1,12 +1,12 @@
 """A change of stock, tokens, settings or hosts is visible in a running installation without a restart."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.acceptance.running import eventually
 from tests.installation.platform import DEALERS, add, dealer_toml, make_installation, run_installation
 from tests.server.dealership import Dealership, message
 from tests.storage.service_role import admin_of
@@ -26,8 +26,6 @@ from dealer_agent.storage.store import Store
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
 
 NORTH, SOUTH = DEALERS
-WAIT_SECONDS = 30
-"""A wait that only a failed test needs."""
 
 
 def feed(*numbers: str) -> bytes:
@@ -55,31 +53,26 @@ def store(installation: Installation) -> Iterator[Store]:
         yield store
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < until, "no change was seen"
-        time.sleep(0.05)
-
-
 def test_a_new_dealer_answers(platform: Dealership, installation: Installation) -> None:
     assert platform.get(f"/d/{SOUTH}/docs").status_code == 404
     add(installation, SOUTH, feed("S1", "S2"))
-    eventually(lambda: platform.get(f"/d/{SOUTH}/docs").status_code == 200)
+    eventually("the change is seen", lambda: platform.get(f"/d/{SOUTH}/docs").status_code == 200)
     assert platform.get(f"/d/{SOUTH}/readyz").json()["vehicles"] == 2
 
 
 def test_an_import_changes_the_stock(platform: Dealership, installation: Installation, store: Store) -> None:
     profile = installation.dealer_settings(dealer_toml(NORTH)).dealer
     import_feed(store, profile, read_feed(feed("N1", "N2", "N3")), source="new.csv", at=datetime.now(UTC))
-    eventually(lambda: platform.get(f"/d/{NORTH}/readyz").json()["vehicles"] == 3)
+    eventually("the change is seen", lambda: platform.get(f"/d/{NORTH}/readyz").json()["vehicles"] == 3)
 
 
 def test_new_settings_change_the_card(platform: Dealership, store: Store) -> None:
     new = dealer_toml(NORTH).replace("North Motors", "Polar Motors").encode()
     with store.write(NORTH) as tx:
         change_settings(tx, new, expected=1, actor="test")
-    eventually(lambda: "Polar" in platform.get(f"/d/{NORTH}/.well-known/agent-card.json").json()["name"])
+    eventually(
+        "the change is seen", lambda: "Polar" in platform.get(f"/d/{NORTH}/.well-known/agent-card.json").json()["name"]
+    )
     assert platform.get(f"/d/{NORTH}/readyz").json()["vehicles"] == 1
 
 
@@ -87,14 +80,14 @@ def test_a_disabled_dealer_is_gone_until_it_is_enabled(platform: Dealership, sto
     for enabled, status in ((False, 404), (True, 200), (False, 404)):
         with store.write(NORTH) as tx:
             set_state(tx, enabled=enabled)
-        eventually(lambda status=status: platform.get(f"/d/{NORTH}/docs").status_code == status)  # type: ignore[misc]
+        eventually("the change is seen", lambda status=status: platform.get(f"/d/{NORTH}/docs").status_code == status)  # type: ignore[misc]
         posted = platform.post(message("inventory.search"), f"/d/{NORTH}/message:send")
         assert posted.status_code == status
 
 
 def test_a_removed_dealer_is_gone(platform: Dealership, store: Store) -> None:
     remove_dealer(store, NORTH)
-    eventually(lambda: platform.get(f"/d/{NORTH}/docs").status_code == 404)
+    eventually("the change is seen", lambda: platform.get(f"/d/{NORTH}/docs").status_code == 404)
 
 
 def test_a_host_is_added_and_removed(platform: Dealership, store: Store) -> None:
@@ -104,8 +97,8 @@ def test_a_host_is_added_and_removed(platform: Dealership, store: Store) -> None
     assert not answers()
     with store.write(NORTH) as tx:
         add_host(tx, "north.example")
-    eventually(answers)
+    eventually("the host answers", answers)
     with store.write(NORTH) as tx:
         remove_host(tx, "north.example")
-    eventually(lambda: not answers())
+    eventually("the change is seen", lambda: not answers())
     assert platform.get(f"/d/{NORTH}/docs").status_code == 200

@@ -13,7 +13,7 @@ from tests.server.dealership import Dealership
 
 from dealer_agent.apidocs.discovery import MOST_LISTED, dealers_llms_text
 from dealer_agent.config.installation import load_installation
-from dealer_agent.server.installation_routes import DEALERS_ON_A_PAGE
+from dealer_agent.server import installation_routes
 from dealer_agent.storage.installation.dealer_registry import change_settings, set_state
 from dealer_agent.storage.store import Store
 
@@ -108,13 +108,14 @@ def test_the_list_shows_a_new_name_and_escapes_it(platform: Dealership) -> None:
     assert "<script>" not in page
 
 
-def test_a_long_list_has_pages(platform: Dealership) -> None:
+def test_a_long_list_has_pages(platform: Dealership, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation_routes, "DEALERS_ON_A_PAGE", 5)
     installation = load_installation(platform.directory, {})
-    for number in range(DEALERS_ON_A_PAGE):
+    for number in range(5):
         add(installation, f"dealer-{number:03}")
-    eventually("the list", lambda: len(names(platform)) == DEALERS_ON_A_PAGE + 2)
+    eventually("the list", lambda: len(names(platform)) == 7)
     first, second = platform.get("/").text, platform.get("/?page=2").text
-    assert (first.count('<li class="card">'), second.count('<li class="card">')) == (DEALERS_ON_A_PAGE, 2)
+    assert (first.count('<li class="card">'), second.count('<li class="card">')) == (5, 2)
     assert 'href="?page=2"' in first
     assert 'href="?page=1"' in second
     assert {platform.get(f"/?page={page}").status_code for page in ("0", "3", "x", "-1", "1.0", "9" * 30)} == {404}

@@ -76,11 +76,11 @@ def receivers() -> Iterator[dict[str, HttpReceiver]]:
         }
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["postgresql", pytest.param("sqlite", marks=pytest.mark.soak)])
 def installation(
     request: pytest.FixtureRequest, tmp_path: Path, receivers: dict[str, HttpReceiver]
 ) -> Iterator[Installation]:
-    """Three dealers on each database."""
+    """Three dealers."""
     with ExitStack() as closing:
         env = {}
         if request.param == "postgresql":

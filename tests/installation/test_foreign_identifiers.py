@@ -1,6 +1,6 @@
 """No answer of a dealer contains data of another dealer, whatever identifiers of other dealers a request carries.
 
-600 requests in every run on each database, SOAK_FOREIGN requests in `make soak`. They go to the real command over
+600 requests in every run, SOAK_FOREIGN requests on each database in `make soak`. They go to the real command over
 HTTP. A failure names the seed and the number of the request.
 """
 
@@ -16,7 +16,7 @@ import pytest
 from tests.acceptance.running import Running, serving
 from tests.installation.foreign_requests import KINDS, ForeignRequest, make_request
 from tests.installation.marked_dealers import DealerClient, MarkedDealer, learn, make_marked, marked_dealers
-from tests.soak import soak_count, soak_seed
+from tests.soak import SOAK, soak_count, soak_seed
 from tests.storage.current import make_current
 from tests.storage.service_role import prepared_schema
 
@@ -39,14 +39,14 @@ def database(kind: str, request: pytest.FixtureRequest) -> Iterator[dict[str, st
 
 
 @pytest.mark.requirement("dealer-addresses")
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["postgresql", pytest.param("sqlite", marks=pytest.mark.soak)])
 def test_no_answer_contains_data_of_another_dealer(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, record_property: Any
 ) -> None:
     dealers = marked_dealers()
     with database(kind, request) as env:
         installation = make_marked(tmp_path / "installation", dealers, env)
-        with serving(installation.directory, workers=2, **env) as running:
+        with serving(installation.directory, workers=2 if SOAK else 1, **env) as running:
             learn(running.url, installation, dealers)
             check_identifiers(running, dealers)
             started = time.monotonic()

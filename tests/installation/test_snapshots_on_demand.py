@@ -2,12 +2,12 @@
 
 import gc
 import json
-import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.acceptance.running import eventually
 from tests.installation.platform import INSTALLATION_TOML, add, make_installation, run_installation
 
 from dealer_agent.bootstrap.composition import BUSIEST_FILE
@@ -18,7 +18,6 @@ from dealer_agent.server import dealer_memory
 pytestmark = pytest.mark.outside_protocol("many dealers in one service")
 
 DEALERS = [f"dealer-{number}" for number in range(10)]
-WAIT_SECONDS = 60
 
 
 def feed(count: int) -> bytes:
@@ -33,13 +32,6 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
         add(made, dealer, feed(number))
     yield made
     gc.unfreeze()
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.02)
 
 
 def test_dealers_are_closed_when_the_budget_is_exceeded(installation: Installation) -> None:
@@ -65,7 +57,7 @@ def test_a_closed_dealer_is_freed_without_the_garbage_collector(installation: In
         try:
             service = weakref.ref(dealers.opened[DEALERS[0]])
             dealers.close(DEALERS[0])
-            eventually(lambda: service() is None)
+            eventually("it happens", lambda: service() is None)
         finally:
             gc.enable()
 
@@ -93,10 +85,12 @@ def test_the_busiest_dealers_are_opened_after_a_restart(
 
     with run_installation(installation) as running:
         running.get(f"/d/{other}/readyz")
-        eventually(lambda: bool(running.get(f"/d/{busiest}/readyz")) and use(busiest) > 3 > use(other) > 0)
+        eventually(
+            "it happens", lambda: bool(running.get(f"/d/{busiest}/readyz")) and use(busiest) > 3 > use(other) > 0
+        )
     with run_installation(installation) as running:
-        eventually(lambda: list(running.app.dealers.opened) == [busiest, other])
+        eventually("it happens", lambda: list(running.app.dealers.opened) == [busiest, other])
         # The least busy one is closed first, once both are known not to be used yet.
         opened = running.app.dealers.opened
-        eventually(lambda: opened[other].used_at < opened[busiest].used_at)
+        eventually("it happens", lambda: opened[other].used_at < opened[busiest].used_at)
         assert running.get(f"/d/{busiest}/readyz").json()["vehicles"] == 4

@@ -17,6 +17,7 @@ JS = Path(__file__).with_name("js")
 PASS = ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"]
 
 
+@pytest.mark.soak
 def test_all_scenarios_pass_that_need_no_test_tools(served: Running, tmp_path: Path) -> None:
     suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
     told = subprocess.run(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import AuthResult
 from tests.acceptance.dealers import stocked_dealer, write_dealer
-from tests.acceptance.running import command_here, serving, succeed_here
+from tests.acceptance.running import command_here, eventually, serving, succeed_here
 from tests.delivery.receivers import NOBODY, HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
 from tests.installation.platform import DEALERS, add, make_installation
 
@@ -52,6 +52,11 @@ def examined(folder: Path, *options: str, **env: Any) -> tuple[int, dict[str, li
     return done.returncode, found
 
 
+def recorded(found: dict[str, list[tuple[str, str, str]]]) -> bool:
+    """Whether the service has recorded that it serves, and which key it uses."""
+    return found["replicas"][0][0] != "skipped" and len(found["keys"]) == 2
+
+
 def crm(port: int, *, more: str = "") -> str:
     """A channel of the second rooftop."""
     url = f"http://127.0.0.1:{port}/leads"
@@ -72,6 +77,8 @@ def test_a_service_in_order_has_no_problem(tmp_path: Path) -> None:
         settings = crm(receiver.port) + mail(post.port)
         folder = stocked_dealer(tmp_path / "store", settings)
         with serving(folder) as running:
+            # The service records its machine and the use of its keys soon after it is ready.
+            eventually("it has recorded both", lambda: recorded(examined(folder)[1]))
             code, found = examined(folder)
             assert (code, list(found)) == (0, CHECKS)
             # How fast the database is, and how full the disk, is no matter of the service.

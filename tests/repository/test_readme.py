@@ -8,12 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
-from tests.acceptance.running import free_port
+from tests.acceptance.running import eventually, free_port
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -71,6 +70,7 @@ def test_the_commands_for_your_own_store_work_in_order(tmp_path: Path) -> None:
         assert server.wait(120) == 0
 
 
+@pytest.mark.soak
 def test_a_developer_of_a_buyer_agent_pastes_the_commands(tmp_path: Path) -> None:
     port, folder = free_port(), Path(sys.executable).parent
     url = f"http://127.0.0.1:{port}"
@@ -107,11 +107,10 @@ def test_a_developer_of_a_buyer_agent_pastes_the_commands(tmp_path: Path) -> Non
 
 
 def _ready(port: int) -> bytes:
-    for _ in range(1200):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
-                body: bytes = answer.read()
-                return body
-        except OSError:
-            time.sleep(0.1)
-    raise AssertionError("the service did not start")
+    """What /readyz says once the service is ready."""
+
+    def ready() -> bytes | None:
+        got = httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=60)
+        return got.content if got.status_code == 200 else None
+
+    return bytes(eventually("the service starts", ready))

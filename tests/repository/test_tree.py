@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.acceptance.running import succeed_here
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -152,8 +153,7 @@ def test_the_dealer_toml_of_an_installed_package_refers_only_to_existing_things(
     commands = re.findall(r"`dealer-agent ([a-z -]+)`", text)
     assert commands
     for command in commands:
-        asked = [sys.executable, "-m", "dealer_agent.cli", *command.split(), "--help"]
-        subprocess.run(asked, check=True, capture_output=True)
+        succeed_here(*command.split(), "--help")
     hosts = set(re.findall(r"https?://([\w.-]+)", text))
     assert {host for host in hosts if not host.endswith("example.com")} == set()
 

@@ -83,6 +83,7 @@ def test_the_tutorial_brings_a_lead_into_a_crm(tmp_path: Path) -> None:
     assert "Jordan" in listed
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(shutil.which("sftp") is None, reason="GAP: sftp is missing (openssh-client)")
 def test_the_first_hour_ends_with_a_restored_backup(tmp_path: Path) -> None:
     printed = follow(FIRST_HOUR, tmp_path, ("8080", "1025", "2222"))
@@ -92,7 +93,6 @@ def test_the_first_hour_ends_with_a_restored_backup(tmp_path: Path) -> None:
     assert '"status":"received"' in lead
     assert "owner@example.com" in alert
     assert "0 problems" in doctor
-    assert "1 warning" in doctor
     assert "Jordan" in restored
     mails = (tmp_path / "first terminal").read_text("utf-8")
     assert all(f"To: {receiver}@example.com" in mails for receiver in ("sales", "owner"))

@@ -1,19 +1,17 @@
 """Feeds in a running service, and in processes that work at the same time."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import write_dealer
 from tests.acceptance.running import (
-    COMMAND,
     PATIENCE_SECONDS,
     command_here,
-    environment,
     eventually,
     start,
+    started,
     succeed_here,
 )
 from tests.feeds.collection.feed_server import feed_server
@@ -53,19 +51,14 @@ def test_a_service_with_two_workers_imports_each_file_once(tmp_path: Path, datab
 def test_two_processes_at_once_import_a_file_once(tmp_path: Path, database_url: str) -> None:
     with feed_dealer(tmp_path / "store", database_url=database_url) as dealer:
         dealer.upload(feed_bytes(400))
-        running = [
-            subprocess.Popen(
-                [COMMAND, "feeds", "run", "main", "--dir", dealer.folder],
-                env=environment(dealer.env),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for _ in range(2)
-        ]
-        said = [each.communicate(timeout=PATIENCE_SECONDS) for each in running]
-        assert all("Traceback" not in err for _, err in said)
-        assert sum("imported" in out for out, _ in said) == 1
+        words = ["feeds", "run", "main", "--dir", str(dealer.folder)]
+        said = [tmp_path / "said by one", tmp_path / "said by the other"]
+        running = [started(words, file, file, **dealer.env) for file in said]
+        for each in running:
+            each.wait(PATIENCE_SECONDS)
+        texts = [file.read_text("utf-8") for file in said]
+        assert "Traceback" not in "".join(texts)
+        assert sum("imported" in text for text in texts) == 1
         assert states(dealer.files()) == ["imported"]
         assert len(dealer.imports()) == 1
 
