@@ -1,17 +1,20 @@
 """How a check is written, and all checks by the id of their requirement.
 
+    each_request({"http.status": (asking("dealer.information"), status(200))})
+
     @check("search.skip-past-end")
     async def _(target: Target) -> None:
         page = await search(target, pagination={"skip": 10_000_000, "limit": 10})
         expect(not page.vehicles, "A skip beyond the last vehicle returns vehicles.")
 
-A check is an async function in a module of `checks/`. It returns if the requirement is fulfilled. It raises `Failed` if
-not, most easily through `expect`, and `Skipped` if the target has nothing to check it with. Any other exception means
-that the check could not be done: a lost connection, or a defect of the check. That is never the target's fault. The
-function has no name of its own: the id is its name, and the requirement says what it checks.
+A simple check is a row: a request with judgements of its exchange (`each_request`), a judgement of things that several
+checks look at (`each_of`), or an argument of a function that others share (`check_each`). A request that must only be
+refused or answered is a row of the requirements, and needs nothing here. `outcome` and `reply` have judgements.
 
-Checks that differ in a value, or that look at the same thing, are rows of a table (`check_each`, `each_of`). A request
-that must be refused or answered is a row of the requirements, and needs nothing here.
+Any other check is an async function in a module of `checks/`. It returns if the requirement is fulfilled. It raises
+`Failed` if not, most easily through `expect`, and `Skipped` if the target has nothing to check it with. Any other
+exception means that the check could not be done: a lost connection, or a defect of the check. That is never the
+target's fault. The function has no name of its own: the id is its name, and the requirement says what it checks.
 
 A check fails for one reason only. What other requirements say is read leniently: `Target.ask` accepts a response with a
 wrong content type, because another check fails for it. A negative control (tests/checker/) proves this for each check.
@@ -27,9 +30,9 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import conclude, expect
+from dealer_agent.checker.outcome import Judgement, conclude, expect
 from dealer_agent.checker.requirement import Requirement, requirements
-from dealer_agent.checker.target import Target
+from dealer_agent.checker.target import Request, Target
 
 CheckFunction = Callable[[Target], Awaitable[None]]
 T = TypeVar("T")
@@ -83,15 +86,21 @@ def each_of(
     *,
     last: bool = False,
 ) -> None:
-    """Registers checks that judge the same things, each with the exchange that shows it.
-
-    A judgement is True, or the sentence that says what is wrong.
-    """
+    """Registers checks that judge the same things, each with the exchange that shows it."""
 
     @check_each(rows, last=last)
     async def _(target: Target, judgement: Callable[[T], bool | str]) -> None:
         for thing, exchange in await things(target):
             conclude(judgement(thing), exchange)
+
+
+def each_request(rows: Mapping[str, tuple[Request, Judgement]]) -> None:
+    """Registers checks that judge the exchange of one request."""
+
+    @check_each(rows)
+    async def _(target: Target, request: Request, judgement: Judgement) -> None:
+        exchange = await request(target)
+        conclude(judgement(exchange), exchange)
 
 
 @cache

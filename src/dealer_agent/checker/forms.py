@@ -42,6 +42,11 @@ def truth(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def an_object(value: Any) -> bool:
+    """An object."""
+    return isinstance(value, dict)
+
+
 def vin(value: Any) -> bool:
     """A VIN."""
     return isinstance(value, str) and re.fullmatch("[A-HJ-NPR-Z0-9]{17}", value) is not None
@@ -87,8 +92,8 @@ def e_mail(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[^@\s]+@[^@\s]+", value) is not None
 
 
-def one_of(*words: str) -> Form:
-    """One of some words."""
+def one_of(*words: object) -> Form:
+    """One of some values."""
     return lambda value: value in words
 
 

@@ -46,7 +46,7 @@ async def identified(target: Target, member: str) -> list[Listing]:
     Skips the check if there is none.
     """
     form = forms.vin if member == "vin" else lambda value: forms.name(value) and len(value) <= LONGEST_WORD
-    found = [each for each in await target.material.having(member) if form(each[member])]
+    found = [each for each in await target.having(member) if form(each[member])]
     if not found:
         raise Skipped(f"No listing has a {member} by which it can be asked for.")
     return found
@@ -78,7 +78,7 @@ def shown(filters: Mapping[str, Any]) -> str:
 
 async def expect_matching(target: Target, filters: Mapping[str, Any], matches: Matches, **members: Any) -> Page:
     """The first page of a search, which has the listings that match and no other."""
-    await target.material.some_listings()
+    await target.some_listings()
     page = await filtered(target, filters, **members)
     wrong = next((each for each in page.vehicles if matches(each) is False), None)
     expect(
@@ -88,9 +88,9 @@ async def expect_matching(target: Target, filters: Mapping[str, Any], matches: M
     if page.total is None:
         raise Skipped("The response has no total.")
     await expect_number(target, page.total, filters, matches)
-    if page.total <= len(page.vehicles) and target.material.complete:
+    if page.total <= len(page.vehicles) and target.stock.complete:
         found = set(page.keys)
-        for each in await target.material.listings():
+        for each in await target.listings():
             expect(
                 matches(each) is not True or key_of(each) in found,
                 f"The search with {shown(filters)} does not return {key_of(each)}, which matches.",
@@ -100,14 +100,14 @@ async def expect_matching(target: Target, filters: Mapping[str, Any], matches: M
 
 async def expect_number(target: Target, number: int, filters: Mapping[str, Any], matches: Matches) -> None:
     """The number of vehicles that filters find is possible for the listings of the stock."""
-    listings = await target.material.listings()
+    listings = await target.listings()
     least = sum(matches(each) is True for each in listings)
     most = sum(matches(each) is not False for each in listings)
     expect(
         number >= least,
         f"With {shown(filters)}, {number} vehicles match, and not the {least} listings that do.",
     )
-    if target.material.complete:
+    if target.stock.complete:
         expect(
             number <= most,
             f"With {shown(filters)}, {number} vehicles match, although only {most} listings can.",

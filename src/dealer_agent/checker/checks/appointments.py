@@ -4,28 +4,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, each_of
-from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.check import check, each_of, each_request
+from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.lead_requests import (
-    NO_TIME,
     NO_TIME_GIVEN,
     Lead,
+    accepted_or_skip,
+    first_answered,
     full,
-    is_accepted,
     lead,
     of_no_time,
-    refusal_code,
-    reply_or_skip,
     submit,
     time_at,
     visit_time,
-    with_members,
     with_visit,
 )
-from dealer_agent.checker.outcome import Failed, Skipped, expect
+from dealer_agent.checker.outcome import expect, has, need
+from dealer_agent.checker.reply import code, data_of, is_answered
 from dealer_agent.checker.target import Target
 
-STATUSES = ("requested", "proposed", "confirmed", "rejected")
+STATUS = forms.one_of("requested", "proposed", "confirmed", "rejected")
 WINDOW = timedelta(hours=3)
 
 
@@ -38,19 +36,10 @@ def _instant(text: object) -> datetime | None:
     return found if found is not None and found.tzinfo is not None else None
 
 
-async def _first_accepted(target: Target, leads: list[Lead]) -> Exchange:
-    """The exchange of the first lead that is accepted, else of the last one."""
-    for each in leads[:-1]:
-        exchange = await submit(target, each)
-        if is_accepted(target, exchange):
-            return exchange
-    return await submit(target, leads[-1])
-
-
 async def _with_time(target: Target) -> Exchange:
     """The exchange of a lead with `appointment_at`, of the first one that is accepted."""
     leads = await with_visit(target, appointment_at=visit_time(target))
-    return await _first_accepted(target, [await full(target), *leads] if len(leads) > 1 else leads)
+    return await first_answered(target, *([await full(target), *leads] if len(leads) > 1 else leads))
 
 
 async def _windows(target: Target) -> Exchange:
@@ -58,65 +47,59 @@ async def _windows(target: Target) -> Exchange:
     start = datetime.fromisoformat(visit_time(target))
     first, last = ((each - timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%S") for each in (start, start + WINDOW))
     windows = [{"start": first, "end": last}]
-    return await _first_accepted(target, await with_visit(target, requested_windows=windows, timezone="Etc/GMT+6"))
+    return await first_answered(target, *await with_visit(target, requested_windows=windows, timezone="Etc/GMT+6"))
 
 
-def _past(target: Target) -> Lead:
-    members = {"appointment_type": "sales", "appointment_at": time_at(target, -30)}
-    return lead(target, with_members(appointment=members))
+async def _past(target: Target) -> Exchange:
+    past = {"appointment_type": "sales", "appointment_at": time_at(target, -30)}
+    return await submit(target, lead(target, appointment=past))
 
 
-def _is_understood(target: Target, exchange: Exchange) -> None:
-    """Raises Failed if a lead with an appointment is refused for another reason than that no time is free."""
-    try:
-        target.answer(exchange)
-    except Failed:
-        if refusal_code(target, exchange) != NO_TIME:
-            raise
+def _is_understood(exchange: Exchange) -> bool | str:
+    """Whether a lead with an appointment is accepted, or refused because no time is free."""
+    return is_answered(exchange) or code("APPOINTMENT_TIME_UNAVAILABLE")(exchange)
 
 
-@check("appointments.at")
-@check("appointments.at-0.1.0")
-async def _(target: Target) -> None:
-    _is_understood(target, await _with_time(target))
+def _data(exchange: Exchange) -> Lead:
+    """The data of a response. Skips the check if the lead is refused."""
+    need(is_answered(exchange), "The lead with an appointment is refused.")
+    return data_of(exchange)
 
 
-@check("appointments.past-accepted")
-async def _(target: Target) -> None:
-    _is_understood(target, await submit(target, _past(target)))
-
-
-@check("appointments.windows")
-@check("appointments.windows-1.0.0")
-async def _(target: Target) -> None:
-    _is_understood(target, await _windows(target))
-
-
-def _reply(target: Target, exchange: Exchange) -> Lead:
-    if not is_accepted(target, exchange):
-        raise Skipped("The lead with an appointment is refused.")
-    return target.answer(exchange)
-
-
-def _appointment(reply: Lead) -> Lead:
+def _appointment(exchange: Exchange) -> Lead:
     """The `appointment` of a response. Skips the check if there is none."""
-    found = reply.get("appointment")
-    if not isinstance(found, dict):
-        raise Skipped("The response has no `appointment`.")
-    return found
+    found = _data(exchange).get("appointment")
+    need(isinstance(found, dict), "The response has no `appointment`.")
+    return dict(found or {})
 
 
-@check("appointments.at-answered")
-async def _(target: Target) -> None:
-    exchange = await _with_time(target)
-    has_one = isinstance(_reply(target, exchange).get("appointment"), dict)
-    expect(has_one, "The response has no `appointment`.", exchange)
+each_request(
+    {
+        "appointments.at": (_with_time, _is_understood),
+        "appointments.at-0.1.0": (_with_time, _is_understood),
+        "appointments.past-accepted": (_past, _is_understood),
+        "appointments.windows": (_windows, _is_understood),
+        "appointments.windows-1.0.0": (_windows, _is_understood),
+        "appointments.at-answered": (
+            _with_time,
+            lambda exchange: has("appointment", forms.an_object)(_data(exchange)),
+        ),
+        "appointments.past": (
+            _past,
+            lambda exchange: (
+                not is_answered(exchange)
+                or _appointment(exchange).get("status") != "confirmed"
+                or "A time in the past is confirmed."
+            ),
+        ),
+    }
+)
 
 
 async def _answered(target: Target) -> list[tuple[tuple[Lead, str], Exchange]]:
     """The appointment of the response, and the time that was requested."""
     exchange = await _with_time(target)
-    return [((_appointment(_reply(target, exchange)), visit_time(target)), exchange)]
+    return [((_appointment(exchange), visit_time(target)), exchange)]
 
 
 def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
@@ -142,9 +125,7 @@ def _future_times(found: tuple[Lead, str]) -> bool | str:
     proposed = found[0].get("proposed_times")
     all_times: list[Any] = [found[0].get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
     times = [each for each in all_times if each is not None]
-    if not times:
-        raise Skipped("The response has no times.")
-    for each in times:
+    for each in need(times, "The response has no times."):
         at = _instant(each)
         if at is None:
             return f"{each!r} is no timestamp with an offset."
@@ -156,12 +137,8 @@ def _future_times(found: tuple[Lead, str]) -> bool | str:
 each_of(
     _answered,
     {
-        "appointments.id": lambda found: (
-            forms.name(found[0].get("appointment_id")) or "The appointment has no `appointment_id`."
-        ),
-        "appointments.status": lambda found: (
-            found[0].get("status") in STATUSES or f"The status of the appointment is {found[0].get('status')!r}."
-        ),
+        "appointments.id": lambda found: has("appointment_id", forms.name)(found[0]),
+        "appointments.status": lambda found: has("status", STATUS)(found[0]),
         "appointments.confirmed-at": _confirmed_at,
         "appointments.proposed-times": _proposed_times,
         "appointments.times-future": _future_times,
@@ -169,18 +146,10 @@ each_of(
 )
 
 
-@check("appointments.past")
-async def _(target: Target) -> None:
-    exchange = await submit(target, _past(target))
-    if is_accepted(target, exchange):
-        found = _appointment(target.answer(exchange)).get("status")
-        expect(found != "confirmed", "A time in the past is confirmed.", exchange)
-
-
 async def _of_windows(target: Target) -> list[tuple[tuple[Lead, datetime], Exchange]]:
     """The appointment of the response to a window, and the begin of the window."""
     exchange = await _windows(target)
-    return [((_appointment(_reply(target, exchange)), datetime.fromisoformat(visit_time(target))), exchange)]
+    return [((_appointment(exchange), datetime.fromisoformat(visit_time(target))), exchange)]
 
 
 def _window_form(found: tuple[Lead, datetime]) -> bool | str:
@@ -193,9 +162,8 @@ def _window_form(found: tuple[Lead, datetime]) -> bool | str:
 
 def _window_inside(found: tuple[Lead, datetime]) -> bool | str:
     window, first = found[0].get("confirmed_window"), found[1]
-    if not isinstance(window, dict):
-        raise Skipped("No window is confirmed.")
-    start, end = _instant(window.get("start")), _instant(window.get("end"))
+    need(isinstance(window, dict), "No window is confirmed.")
+    start, end = (_instant(at(window, name)) for name in ("start", "end"))
     inside = start is not None and end is not None and first <= start <= end <= first + WINDOW
     return inside or f"The confirmed window {window} is not inside the requested one."
 
@@ -205,6 +173,6 @@ each_of(_of_windows, {"appointments.window-form": _window_form, "appointments.wi
 
 @check("appointments.no-time")
 async def _(target: Target) -> None:
-    exchange, reply = await reply_or_skip(target, of_no_time(target), lead(target, NO_TIME_GIVEN))
-    found = _appointment(reply).get("status")
+    exchange = await accepted_or_skip(target, of_no_time(target), lead(target, appointment=NO_TIME_GIVEN))
+    found = _appointment(exchange).get("status")
     expect(found == "requested", f"The status is {found!r}, not requested.", exchange)

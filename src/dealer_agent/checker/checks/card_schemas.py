@@ -14,6 +14,7 @@ from dealer_agent.checker.checks.cards import profile_extensions
 from dealer_agent.checker.checks.errors import UNKNOWN_MEMBER
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Skipped, expect, expect_status
+from dealer_agent.checker.reply import payload_of
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.schemas import response_schema
 from dealer_agent.protocol.skill import SKILL_BY_ID
@@ -117,7 +118,7 @@ async def _requests(target: Target) -> list[tuple[str, dict[str, Any]]]:
         ("inventory.search", target.payload("inventory.search")),
     ]
     if "inventory.search" in target.card.skills:
-        listing = next((each for each in await target.material.listings() if each.get("make")), {})
+        listing = next((each for each in await target.listings() if each.get("make")), {})
         filters = {"make": [listing["make"]]} if listing else {}
         sort = {"field": "price", "order": "asc"}
         members = {"filters": filters, "sort": sort, "pagination": {"skip": 0, "limit": 5}}
@@ -162,7 +163,7 @@ async def _(target: Target) -> None:
         exchange = await target.send(payload)
         if skill_id not in urls or exchange.is_refusal:
             continue
-        reply = target.reply_payload(exchange)
+        reply = payload_of(exchange)
         if not _of_the_protocol(skill_id).is_valid(reply):
             continue
         defect = next((await _validator(target, urls[skill_id])).iter_errors(reply), None)

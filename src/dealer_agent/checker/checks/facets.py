@@ -104,7 +104,7 @@ async def _filter(target: Target, name: str) -> tuple[dict[str, Any], Matches]:
         end = await end_of(target, name)
         return {name: end}, lambda each: range_matches(name, end, each)
     if name in TRUE_FILTERS:
-        if not any(each.get(name) is True for each in await target.material.some_listings()):
+        if not any(each.get(name) is True for each in await target.some_listings()):
             raise Skipped(f"No listing has {name}.")
         return {name: True}, lambda each: each.get(name) is True
     if name == "query":
@@ -122,8 +122,8 @@ async def _facets(target: Target) -> dict[str, Any]:
 
 async def _whole_stock(target: Target, member: str) -> list[dict[str, Any]]:
     """All listings, to count their values of a member. Skips the check if these cannot be counted."""
-    listings = await target.material.some_listings()
-    if not target.material.complete:
+    listings = await target.some_listings()
+    if not target.stock.complete:
         raise Skipped("The stock is too large to count all listings.")
     form, _ = MEMBERS[member]
     required = member in ("status", "rooftop")
@@ -135,7 +135,7 @@ async def _whole_stock(target: Target, member: str) -> list[dict[str, Any]]:
 
 async def _facet_of_all(target: Target) -> str:
     """A facet whose member every listing has, so that its counts add up to the number of vehicles."""
-    listings = await target.material.some_listings()
+    listings = await target.some_listings()
     facets = await _facets(target)
     for name in ("statuses", "rooftops", "conditions", "makes", "years"):
         if all(each.get(COUNTED[name]) is not None for each in listings) and counts_of(facets.get(name)):
@@ -145,7 +145,7 @@ async def _facet_of_all(target: Target) -> str:
 
 @check("facets.some")
 async def _(target: Target) -> None:
-    await target.material.some_listings()
+    await target.some_listings()
     expect((await _facets(target)).keys() & (COUNTED.keys() | RANGES.keys()), "The response has no facet.")
 
 

@@ -45,7 +45,7 @@ def range_matches(name: str, end: float, listing: Listing) -> bool | None:
 async def word_of(target: Target, name: str, most: int = PAGE) -> str:
     """A word to filter by. Skips the check if the stock has none."""
     member = WORD_FILTERS[name]
-    if (word := typical_value(member, await target.material.some_listings(), most)) is None:
+    if (word := typical_value(member, await target.some_listings(), most)) is None:
         raise Skipped(f"No two listings have clearly different values of {member}.")
     return word
 
@@ -56,7 +56,7 @@ async def end_of(target: Target, name: str) -> int:
     Skips the check if the stock has none.
     """
     member = RANGE_FILTERS[name]
-    values = sorted(set(numbers(await target.material.having(member), member)))
+    values = sorted(set(numbers(await target.having(member), member)))
     whole = [int(value) for value in values if (forms.year if member == "year" else forms.whole)(value)]
     inner = [each for each in whole if (values[0] < each if name.endswith("_min") else each < values[-1])]
     if not inner:
@@ -76,7 +76,7 @@ async def _(target: Target, name: str) -> None:
     first = await word_of(target, name, PAGE // 2)
     others = [
         each
-        for each in await target.material.listings()
+        for each in await target.listings()
         if isinstance(each.get(member), str) and clearly_different(member, each[member], first)
     ]
     second = typical_value(member, others, PAGE // 2) or str(others[0][member])
@@ -94,7 +94,7 @@ async def _(target: Target, name: str) -> None:
 async def _(target: Target, name: str) -> None:
     member = RANGE_FILTERS[name]
     end = await end_of(target, name)
-    if all(each.get(member) is not None for each in await target.material.listings()):
+    if all(each.get(member) is not None for each in await target.listings()):
         raise Skipped(f"Each listing has {member}.")
     with skip_if_failed():
         page = await filtered(target, {name: end})
@@ -104,7 +104,7 @@ async def _(target: Target, name: str) -> None:
 
 @check("filter.condition-exact")
 async def _(target: Target) -> None:
-    listings = await target.material.some_listings()
+    listings = await target.some_listings()
     if not {"used", "cpo"} <= {str(each.get("condition")) for each in listings}:
         raise Skipped("The stock does not have both used and certified vehicles.")
     for wanted, other in (("cpo", "used"), ("used", "cpo")):
@@ -114,7 +114,7 @@ async def _(target: Target) -> None:
 
 @check("filter.vehicle-type-absent")
 async def _(target: Target) -> None:
-    listings = await target.material.some_listings()
+    listings = await target.some_listings()
     if all(each.get("vehicle_type") is not None for each in listings):
         raise Skipped("Each listing has vehicle_type.")
     with skip_if_failed():
@@ -125,7 +125,7 @@ async def _(target: Target) -> None:
 
 @check_each(by_id("filter", TRUE_FILTERS))
 async def _(target: Target, name: str) -> None:
-    if not any(each.get(name) is True for each in await target.material.some_listings()):
+    if not any(each.get(name) is True for each in await target.some_listings()):
         raise Skipped(f"No listing has {name}.")
     await expect_matching(target, {name: True}, lambda each: each.get(name) is True)
 
@@ -156,7 +156,7 @@ async def _(target: Target) -> None:
 
 @check("filter.unknown-value")
 async def _(target: Target) -> None:
-    await target.material.some_listings()
+    await target.some_listings()
     page = await filtered(target, {"make": ["Qzxvwk"]})
     expect(not page.vehicles and not page.total, "A make that no vehicle has finds vehicles.")
 
@@ -169,7 +169,7 @@ async def _(target: Target) -> None:
 
 @check("filter.punctuation")
 async def _(target: Target) -> None:
-    for each in await target.material.having("model"):
+    for each in await target.having("model"):
         model = str(each["model"])
         without = model.replace("-", "").replace(" ", "")
         if without != model and without.isalnum():
@@ -190,7 +190,7 @@ SYNONYMS = {
 
 @check_each({f"filter.synonym-{each}": each for each in SYNONYMS})
 async def _(target: Target, name: str) -> None:
-    values = {str(each.get(name)) for each in await target.material.some_listings()}
+    values = {str(each.get(name)) for each in await target.some_listings()}
     for value, synonym in SYNONYMS[name]:
         if value in values:
             await _expect_same(target, {name: [value]}, {name: [synonym]}, at_least=True)
@@ -222,7 +222,7 @@ async def _(target: Target) -> None:
 @check("filters.two-lists")
 async def _(target: Target) -> None:
     make = await word_of(target, "make")
-    listings = [each for each in await target.material.listings() if each.get("make") == make]
+    listings = [each for each in await target.listings() if each.get("make") == make]
     bodies = [each["body"] for each in listings if isinstance(each.get("body"), str)]
     if not bodies:
         raise Skipped("No listing has both make and body.")
@@ -233,7 +233,7 @@ async def _(target: Target) -> None:
 @check("filters.list-and-range")
 async def _(target: Target) -> None:
     condition = await word_of(target, "condition", 10**9)
-    listings = [each for each in await target.material.listings() if each.get("condition") == condition]
+    listings = [each for each in await target.listings() if each.get("condition") == condition]
     prices = sorted(numbers(listings, "price"))
     if not prices:
         raise Skipped("No listing of a condition has a price.")
@@ -247,7 +247,7 @@ async def _(target: Target) -> None:
 
 @check("filters.many")
 async def _(target: Target) -> None:
-    for each in await target.material.some_listings():
+    for each in await target.some_listings():
         year, price = number_of(each, "year"), number_of(each, "price")
         words = {name: [each.get(WORD_FILTERS[name])] for name in ("make", "model", "condition", "rooftops")}
         if year and price and all(isinstance(word, str) for [word] in words.values()):
@@ -303,8 +303,8 @@ async def _expect_same(
 )
 async def _(target: Target, members: dict[str, Any]) -> None:
     page = await search(target, **members)
-    await target.material.listings()
-    whole = target.material.total
+    await target.listings()
+    whole = target.stock.total
     expect(page.total == whole, f"{shown(members)} finds {page.total} of {whole}, although it is no constraint.")
 
 

@@ -9,10 +9,8 @@ from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import by_id
 from dealer_agent.checker.forms import Form
-from dealer_agent.checker.outcome import Skipped, conclude, expect
+from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect
 from dealer_agent.checker.target import Target
-
-Judgement = Callable[[dict[str, Any]], bool | str]
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ADDRESS = ("address_line_1", "address_line_2", "city", "state", "zip", "country")

@@ -7,6 +7,7 @@ from dealer_agent.checker.check import check, check_each
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.forms import whole
 from dealer_agent.checker.outcome import Skipped, conclude, expect
+from dealer_agent.checker.reply import data_of
 from dealer_agent.checker.searches import Page, key_of, search, shown
 from dealer_agent.checker.target import PAGE, Target
 
@@ -103,9 +104,9 @@ async def _(target: Target, one: dict[str, Any], other: dict[str, Any]) -> None:
 @check("search.type-only")
 async def _(target: Target) -> None:
     page = await search(target)
-    listings = await target.material.listings()
+    listings = await target.listings()
     expect(page.vehicles or not listings, "A search without filters finds nothing.")
-    expect(page.total == target.material.total, f"A search without filters has the total {page.total}.")
+    expect(page.total == target.stock.total, f"A search without filters has the total {page.total}.")
 
 
 @check("search.default-skip")
@@ -139,7 +140,7 @@ async def _(target: Target) -> None:
 
 @check("search.pages-in-order")
 async def _(target: Target) -> None:
-    await target.material.some_listings()
+    await target.some_listings()
     large = (await search(target, sort=_ORDER, pagination={"skip": 0, "limit": 3 * _PAGES})).keys
     small = await _small_pages(3, lambda pagination: search(target, sort=_ORDER, pagination=pagination))
     # A dealer may have fewer vehicles, or a lower limit.
@@ -152,5 +153,5 @@ async def _(target: Target) -> None:
     members = {"pagination": {"skip": 0, "limit": 7}}
     first = await search(target, **members)
     exchange = await target.send(target.payload("inventory.search", **members), fresh=True)
-    again = [key_of(each) for each in dicts(target.answer(exchange).get("vehicles"))]
+    again = [key_of(each) for each in dicts(data_of(exchange).get("vehicles"))]
     expect(again == first.keys, "The same search returns other vehicles the second time.")

@@ -19,7 +19,7 @@ async def _(target: Target) -> None:
 
 @check("query.nothing")
 async def _(target: Target) -> None:
-    await target.material.some_listings()
+    await target.some_listings()
     page = await filtered(target, {"query": "qzxvwkj"})
     expect(not page.vehicles and not page.total, "A query for a word that no listing has finds vehicles.")
 
@@ -50,7 +50,7 @@ async def _(target: Target) -> None:
 
 @check("query.two-words")
 async def _(target: Target) -> None:
-    for each in await target.material.having("make"):
+    for each in await target.having("make"):
         words = [str(each.get(name, "")) for name in ("make", "model")]
         if all(len(tokens(word)) == 1 for word in words):
 
@@ -78,7 +78,7 @@ async def _(target: Target) -> None:
 @check("query.with-filter")
 async def _(target: Target) -> None:
     word = await _one_word(target, "make")
-    years = numbers([each for each in await target.material.listings() if each.get("make") == word], "year")
+    years = numbers([each for each in await target.listings() if each.get("make") == word], "year")
     if len(set(years)) < 2:
         raise Skipped("No make has listings of two years.")
     last = int(max(years)) - 1
@@ -94,7 +94,7 @@ async def _(target: Target) -> None:
 
 async def _one_word(target: Target, member: str, letters: int = 2) -> str:
     """A value that is one word of letters, and that not all listings have. The most frequent of those that few have."""
-    values = [str(each[member]) for each in await target.material.having(member)]
+    values = [str(each[member]) for each in await target.having(member)]
     few = {
         value
         for value in values

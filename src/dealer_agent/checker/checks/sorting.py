@@ -52,7 +52,7 @@ async def sorted_page(target: Target, field: str, order: str) -> Page:
 
 @check_each({f"sort.{id_of(field)}-{order}": (field, order) for field in SORTS for order in ORDERS})
 async def _(target: Target, field: str, order: str) -> None:
-    listings = [each for each in await target.material.some_listings() if value_of(each, field) is not None]
+    listings = [each for each in await target.some_listings() if value_of(each, field) is not None]
     if len({value_of(each, field) for each in listings}) < 2:
         raise Skipped(f"No two listings have different values of {field}.")
     page = await sorted_page(target, field, order)
@@ -74,11 +74,11 @@ async def _(target: Target, field: str, order: str) -> None:
     }
 )
 async def _(target: Target, field: str, order: str) -> None:
-    listings = await target.material.some_listings()
+    listings = await target.some_listings()
     absent = sum(each.get(field) is None for each in listings)
     if any(each.get(field) is not None and value_of(each, field) is None for each in listings):
         raise Skipped(f"A listing has a malformed {field}.")
-    if not target.material.complete:
+    if not target.stock.complete:
         raise Skipped("The stock is too large to know which listings have no value.")
     if absent in (0, len(listings)):
         raise Skipped(f"The stock does not have listings with and without {field}.")
@@ -89,7 +89,7 @@ async def _(target: Target, field: str, order: str) -> None:
 
 @check("sort.with-filters")
 async def _(target: Target) -> None:
-    year = max(map(int, numbers(await target.material.having("year"), "year")))
+    year = max(map(int, numbers(await target.having("year"), "year")))
     by_year = {"field": "year", "order": "desc"}
     page = await search(target, filters={"year_max": year - 1}, sort=by_year, pagination={"skip": 0, "limit": PAGE})
     years = numbers(page.vehicles, "year")

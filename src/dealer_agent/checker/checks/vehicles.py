@@ -7,7 +7,7 @@ from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, expect_refused
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import MEMBERS, by_id, id_of
-from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_if_failed
+from dealer_agent.checker.outcome import Failed, Skipped, expect, need, skip_if_failed
 from dealer_agent.checker.searches import identified, key_of, number_of, search
 from dealer_agent.checker.target import Listing, Target
 
@@ -113,7 +113,7 @@ async def _(target: Target) -> None:
 
 @check("vehicle.zip-same-price")
 async def _(target: Target) -> None:
-    for each in await target.material.having("price"):
+    for each in await target.having("price"):
         if forms.vin(each.get("vin")):
             price = (await _with_zip(target, each["vin"])).get("price")
             expect(price == each["price"], f"With a ZIP code, the price is {price!r}.")
@@ -152,21 +152,21 @@ async def _(target: Target) -> None:
 @check_each(by_id("listing", MEMBERS))
 async def _(target: Target, member: str) -> None:
     form, words = MEMBERS[member]
-    for each in await target.material.having(member):
+    for each in await target.having(member):
         if not form(each[member]):
             raise await _failed(target, each, f"{member} is {each[member]!r:.200}, and not {words}.")
 
 
 @check_each({f"listing.has-{id_of(each)}": each for each in ("vehicle_id", "status", "rooftop", "updated_at")})
 async def _(target: Target, member: str) -> None:
-    for each in await target.material.some_listings():
+    for each in await target.some_listings():
         if member not in each:
             raise await _failed(target, each, f"A listing has no {member}.")
 
 
 @check_each({"listing.one-vehicle-id": "vehicle_id", "listing.one-vin": "vin"})
 async def _(target: Target, member: str) -> None:
-    values = [each[member] for each in await target.material.having(member) if isinstance(each[member], str)]
+    values = [each[member] for each in await target.having(member) if isinstance(each[member], str)]
     twice = next((value for value in set(values) if values.count(value) > 1), None)
     expect(twice is None, f"Two listings have the {member} {twice}.")
 
@@ -180,7 +180,7 @@ async def _failed(target: Target, listing: Listing, sentence: str) -> Failed:
 
 @check("listing.no-null")
 async def _(target: Target) -> None:
-    for each in await target.material.some_listings():
+    for each in await target.some_listings():
         for member in MEMBERS:
             if member in each and each[member] is None:
                 raise await _failed(target, each, f"{member} is null.")
@@ -188,17 +188,18 @@ async def _(target: Target) -> None:
 
 @check("listing.rooftop-known")
 async def _(target: Target) -> None:
-    names = {each.get("name") for each in dicts((await target.material.information()).get("rooftops"))}
-    if not names:
-        raise Skipped("dealer.information has no rooftops.")
-    for each in await target.material.having("rooftop"):
+    with skip_if_failed("dealer.information cannot be read: "):
+        information = await target.ask("dealer.information")
+    names = {each.get("name") for each in dicts(information.get("rooftops"))}
+    need(names, "dealer.information has no rooftops.")
+    for each in await target.having("rooftop"):
         if isinstance(each["rooftop"], str) and each["rooftop"] not in names:
             raise await _failed(target, each, f"{each['rooftop']} is no rooftop of dealer.information.")
 
 
 @check("listing.fees-inside-price")
 async def _(target: Target) -> None:
-    for each in await target.material.having("fees"):
+    for each in await target.having("fees"):
         price, fees = number_of(each, "price"), _sum(each["fees"])
         if price is not None and fees > price:
             raise await _failed(target, each, f"The fees of {fees} dollars are more than the price of {price}.")
@@ -206,7 +207,7 @@ async def _(target: Target) -> None:
 
 @check("listing.fee-names")
 async def _(target: Target) -> None:
-    for each in await target.material.having("fees"):
+    for each in await target.having("fees"):
         names = [str(fee.get("name")) for fee in dicts(each["fees"])]
         if len(set(names)) < len(names):
             raise await _failed(target, each, "Two fees of a listing have one name.")
