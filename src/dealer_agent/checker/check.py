@@ -30,9 +30,10 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Judgement, conclude, expect
-from dealer_agent.checker.requirement import Requirement, requirements
-from dealer_agent.checker.target import Request, Target
+from dealer_agent.checker.outcome import Judgement, conclude
+from dealer_agent.checker.reply import answered, rejected
+from dealer_agent.checker.requirement import requirements
+from dealer_agent.checker.target import Request, Target, asking
 
 CheckFunction = Callable[[Target], Awaitable[None]]
 T = TypeVar("T")
@@ -109,23 +110,9 @@ def checks() -> dict[str, Check]:
     package = import_module(f"{__package__}.checks")
     for module in pkgutil.iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
-    rows = requirements().values()
-    check_each({row.id: row for row in rows if row.refused is not None or row.accepted is not None})(_of_request)
+    for row in requirements().values():
+        if row.refused is not None:
+            each_request({row.id: (asking(row.skills[0], **row.refused), rejected)})
+        elif row.accepted is not None:
+            each_request({row.id: (asking(row.skills[0], **row.accepted), answered)})
     return _registered
-
-
-async def _of_request(target: Target, row: Requirement) -> None:
-    if row.refused is None:
-        await target.ask(row.skills[0], **row.accepted or {})
-    else:
-        await expect_refused(target, row.skills[0], **row.refused)
-
-
-async def expect_refused(target: Target, skill: str = "inventory.search", **members: Any) -> None:
-    """A request with a defect is refused, and not by a failure of the agent. `errors` has the checks of the codes."""
-    refusal = await target.refuse(target.payload(skill, **members))
-    expect(
-        refusal.code != "INTERNAL_ERROR" and refusal.status < 500 and refusal.number != -32603,
-        f"A wrong request gets a failure of the agent ({refusal.code or refusal.number}), and not a refusal.",
-        refusal.exchange,
-    )

@@ -97,6 +97,13 @@ def refused(exchange: Exchange) -> bool:
     return bool(refusal_of(exchange))
 
 
+def rejected(exchange: Exchange) -> bool | str:
+    """A judgement: a request with a defect is refused, and not by a failure of the agent. Raises Failed."""
+    error = refusal_of(exchange)
+    good = error.code != "INTERNAL_ERROR" and error.status < 500 and error.number != -32603
+    return good or f"A wrong request gets a failure of the agent ({error.code or error.number}), and not a refusal."
+
+
 def code(*wanted: str) -> Judgement:
     """A judgement of an exchange: its error has one of these codes."""
 
