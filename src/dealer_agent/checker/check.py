@@ -1,15 +1,16 @@
 """How a check is written, and all checks by the id of their requirement.
 
-    each_request({"http.status": (asking("dealer.information"), status(200))})
+    judge_each({"http.status": (asking("dealer.information"), status(200))})
 
     @check("search.skip-past-end")
     async def _(target: Target) -> None:
         page = await search(target, pagination={"skip": 10_000_000, "limit": 10})
         expect(not page.vehicles, "A skip beyond the last vehicle returns vehicles.")
 
-A simple check is a row: a request with judgements of its exchange (`each_request`), a judgement of things that several
-checks look at (`each_of`), or an argument of a function that others share (`check_each`). A request that must only be
-refused or answered is a row of the requirements, and needs nothing here. `outcome` and `reply` have judgements.
+A simple check is a row: a probe and a judgement of what it finds (`judge_each`, and `each_of` for checks that share a
+probe), or an argument of a function that others share (`check_each`). A probe is a function of the target. Most send
+one request and find its exchange (`asking`). `outcome` and `reply` have judgements. A request that must only be refused
+or answered is a row of the requirements, and needs nothing here.
 
 Any other check is an async function in a module of `checks/`. It returns if the requirement is fulfilled. It raises
 `Failed` if not, most easily through `expect`, and `Skipped` if the target has nothing to check it with. Any other
@@ -23,20 +24,21 @@ With `last=True`, a check runs after all others of its target, and judges their 
 """
 
 import pkgutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
+from dealer_agent.checker.card import Card
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Judgement, conclude
-from dealer_agent.checker.reply import answered, rejected
+from dealer_agent.checker.reply import Refusal, answered, rejected
 from dealer_agent.checker.requirement import requirements
-from dealer_agent.checker.target import Request, Target, asking
+from dealer_agent.checker.target import Target, asking
 
 CheckFunction = Callable[[Target], Awaitable[None]]
-T = TypeVar("T")
+Probe = Callable[[Target], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
@@ -81,27 +83,20 @@ async def _run(function: Callable[..., Awaitable[None]], arguments: tuple[Any, .
     await function(target, *arguments)
 
 
-def each_of(
-    things: Callable[[Target], Awaitable[Iterable[tuple[T, Exchange | None]]]],
-    rows: Mapping[str, Callable[[T], bool | str]],
-    *,
-    last: bool = False,
-) -> None:
-    """Registers checks that judge the same things, each with the exchange that shows it."""
+def judge_each(rows: Mapping[str, tuple[Probe, Judgement]], *, last: bool = False) -> None:
+    """Registers checks that judge what a probe finds: one thing, or each of a list."""
 
     @check_each(rows, last=last)
-    async def _(target: Target, judgement: Callable[[T], bool | str]) -> None:
-        for thing, exchange in await things(target):
-            conclude(judgement(thing), exchange)
+    async def _(target: Target, probe: Probe, judgement: Judgement) -> None:
+        found = await probe(target)
+        for thing in found if isinstance(found, list) else [found]:
+            shown = thing.exchange if isinstance(thing, Refusal | Card) else thing
+            conclude(judgement(thing), shown if isinstance(shown, Exchange) else None)
 
 
-def each_request(rows: Mapping[str, tuple[Request, Judgement]]) -> None:
-    """Registers checks that judge the exchange of one request."""
-
-    @check_each(rows)
-    async def _(target: Target, request: Request, judgement: Judgement) -> None:
-        exchange = await request(target)
-        conclude(judgement(exchange), exchange)
+def each_of(probe: Probe, rows: Mapping[str, Judgement], *, last: bool = False) -> None:
+    """Registers checks that judge the same things."""
+    judge_each({requirement_id: (probe, judgement) for requirement_id, judgement in rows.items()}, last=last)
 
 
 @cache
@@ -112,7 +107,7 @@ def checks() -> dict[str, Check]:
         import_module(f"{package.__name__}.{module.name}")
     for row in requirements().values():
         if row.refused is not None:
-            each_request({row.id: (asking(row.skills[0], **row.refused), rejected)})
+            judge_each({row.id: (asking(row.skills[0], **row.refused), rejected)})
         elif row.accepted is not None:
-            each_request({row.id: (asking(row.skills[0], **row.accepted), answered)})
+            judge_each({row.id: (asking(row.skills[0], **row.accepted), answered)})
     return _registered

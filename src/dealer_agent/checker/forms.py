@@ -42,6 +42,11 @@ def truth(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def array(value: Any) -> bool:
+    """An array."""
+    return isinstance(value, list)
+
+
 def an_object(value: Any) -> bool:
     """An object."""
     return isinstance(value, dict)

@@ -98,6 +98,11 @@ class Target:
         return self.binding == "JSONRPC"
 
     @property
+    def posted(self) -> list[Exchange]:
+        """The exchanges of messages so far."""
+        return [each for each in self.exchanges if each.method == "POST" and each.url == self.interface.endpoint]
+
+    @property
     def latest(self) -> Exchange | None:
         """The latest exchange."""
         return self.exchanges[-1] if self.exchanges else None

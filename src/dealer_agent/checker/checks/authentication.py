@@ -4,7 +4,7 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.card import Card
-from dealer_agent.checker.check import check, each_request
+from dealer_agent.checker.check import check, judge_each
 from dealer_agent.checker.checks.cards import profile_extensions
 from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.outcome import Skipped, conclude, expect, expect_status, has, header, need, status
@@ -45,8 +45,7 @@ async def _guarded_skill(target: Target) -> str:
 
 async def _refused_without(target: Target) -> Exchange:
     exchange = await _without_token(target, await _guarded_skill(target))
-    if not exchange.is_refusal:
-        raise Skipped("The agent answers without a token.")
+    need(exchange.is_refusal, "The agent answers without a token.")
     return exchange
 
 
@@ -73,7 +72,7 @@ async def _with_wrong_token(target: Target) -> Exchange:
     return await _with(target, f"Bearer {WRONG_TOKEN}")
 
 
-each_request(
+judge_each(
     {
         "authentication.missing": (_refused_without, status(UNAUTHORIZED)),
         "authentication.missing-code": (_refused_without, code("AUTH_REQUIRED")),

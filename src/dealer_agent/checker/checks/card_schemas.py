@@ -13,7 +13,7 @@ from dealer_agent.checker.check import check
 from dealer_agent.checker.checks.cards import profile_extensions
 from dealer_agent.checker.checks.errors import UNKNOWN_MEMBER
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Skipped, expect, expect_status
+from dealer_agent.checker.outcome import Skipped, expect, expect_status, need
 from dealer_agent.checker.reply import payload_of
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.schemas import response_schema
@@ -34,8 +34,7 @@ def _urls(target: Target, kind: str) -> dict[str, str]:
     """The URL of a kind of schema for each skill, on the host of the card. Skips the check if there is none."""
     urls = {name: each.get(kind) for name, each in _declared(target).items()}
     found = {name: url for name, url in urls.items() if forms.url(url) and target.card.is_at_home(url)}
-    if not found:
-        raise Skipped("The card names no schemas on its own host.")
+    need(found, "The card names no schemas on its own host.")
     return found
 
 
@@ -145,8 +144,7 @@ async def _(target: Target) -> None:
         raise Skipped("The card names no schema of inventory.search.")
     payload = target.payload("inventory.search", **UNKNOWN_MEMBER)
     exchange = await target.send(payload)
-    if not exchange.is_refusal:
-        raise Skipped("The agent accepts an unknown filter.")
+    need(exchange.is_refusal, "The agent accepts an unknown filter.")
     accepted = (await _validator(target, urls["inventory.search"])).is_valid(payload)
     expect(not accepted, "The schema accepts an unknown filter, which the agent refuses.", exchange)
 

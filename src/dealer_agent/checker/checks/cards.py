@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.card import Card
-from dealer_agent.checker.check import check, each_of, each_request
+from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 from dealer_agent.checker.discovery import MOST_CARDS
 from dealer_agent.checker.exchange import Exchange, at, dicts
@@ -49,8 +49,8 @@ def profile_extensions(card: Card) -> list[Entry]:
     return need(found, "The card has no extension with skills in its params.")
 
 
-async def _card(target: Target) -> list[tuple[Card, Exchange]]:
-    return [(target.card, target.card.exchange)]
+async def _card(target: Target) -> Card:
+    return target.card
 
 
 def _has(path: str, form: Callable[[Any], object]) -> Judgement:
@@ -150,12 +150,33 @@ each_of(
 )
 
 
-async def _each_interface(target: Target) -> list[tuple[Entry, Exchange]]:
-    return [(each, target.card.exchange) for each in _interfaces(target.card)]
+async def _each_interface(target: Target) -> list[Entry]:
+    return _interfaces(target.card)
 
 
-async def _each_extension(target: Target) -> list[tuple[Entry, Exchange]]:
-    return [(each, target.card.exchange) for each in profile_extensions(target.card)]
+async def _each_extension(target: Target) -> list[Entry]:
+    return profile_extensions(target.card)
+
+
+async def _each_skill(target: Target) -> list[Entry]:
+    return _skills(target.card)
+
+
+def _has_members(skill: Entry) -> bool | str:
+    missing = [name for name in ("id", "name", "description") if not isinstance(skill.get(name), str)]
+    missing += [] if isinstance(skill.get("tags"), list) and skill["tags"] else ["tags"]
+    return not missing or f"The skill {skill.get('id')!r} has no {', '.join(missing)}."
+
+
+def _has_modes(entry: Entry) -> bool | str:
+    skill = SKILL_BY_ID.get(str(entry.get("id")))
+    for name, kind in (("inputModes", "request"), ("outputModes", "response")):
+        modes = entry.get(name)
+        if skill is not None and modes is not None:
+            known = ("application/json", f".{skill.stem}-{kind}+json")
+            if not any(str(mode).lower().endswith(known) for mode in modes):
+                return f"The {name} of {skill.id} have no media type of the skill."
+    return True
 
 
 each_of(
@@ -174,6 +195,7 @@ each_of(
         "cards.extension-id": has("params.id", forms.name),
     },
 )
+each_of(_each_skill, {"cards.skill-members": _has_members, "cards.skill-modes": _has_modes})
 
 
 @check("cards.documentation")
@@ -205,33 +227,10 @@ async def _(target: Target) -> None:
 @check("cards.extension-id-stable")
 async def _(target: Target) -> None:
     exchange = await target.fetch(target.card.url, fresh=True)
-    if not isinstance(exchange.json, dict):
-        raise Skipped("The second fetch of the card returned no JSON object.")
+    need(isinstance(exchange.json, dict), "The second fetch of the card returned no JSON object.")
     again = Card(target.card.url, exchange.json, exchange)
     one, two = ([at(each, "params.id") for each in card.extensions] for card in (target.card, again))
     expect(one == two, f"params.id changes from one request to the next: {one}, {two}.", exchange)
-
-
-@check("cards.skill-members")
-async def _(target: Target) -> None:
-    for each in _skills(target.card):
-        missing = [name for name in ("id", "name", "description") if not isinstance(each.get(name), str)]
-        missing += [] if isinstance(each.get("tags"), list) and each["tags"] else ["tags"]
-        expect(not missing, f"The skill {each.get('id')!r} has no {', '.join(missing)}.", target.card.exchange)
-
-
-@check("cards.skill-modes")
-async def _(target: Target) -> None:
-    for each in _skills(target.card):
-        skill = SKILL_BY_ID.get(str(each.get("id")))
-        for name, kind in (("inputModes", "request"), ("outputModes", "response")):
-            modes = each.get(name)
-            if skill is not None and modes is not None:
-                covered = any(
-                    mode == "application/json" or str(mode).lower().endswith(f".{skill.stem}-{kind}+json")
-                    for mode in modes
-                )
-                expect(covered, f"The {name} of {skill.id} have no media type of the skill.", target.card.exchange)
 
 
 _PROBES: dict[str, Entry] = {
@@ -290,7 +289,7 @@ def _is_empty(exchange: Exchange) -> bool | str:
     return not exchange.body or "The 304 has a body."
 
 
-each_request(
+judge_each(
     {
         "cards.not-modified": (_if_changed, status(NOT_MODIFIED)),
         "cards.not-modified-empty": (_if_changed, _is_empty),
@@ -314,26 +313,19 @@ async def _catalog(target: Target) -> Exchange:
     return exchange
 
 
-async def _entries(target: Target) -> list[tuple[Entry, Exchange]]:
-    exchange = await _catalog(target)
-    found = need(dicts(at(exchange.json, "entries")), "The AI Catalog has no entries.")
-    return [(each, exchange) for each in found]
+async def _entries(target: Target) -> list[Entry]:
+    return need(dicts(at((await _catalog(target)).json, "entries")), "The AI Catalog has no entries.")
 
 
-async def _listed_cards(target: Target) -> tuple[list[str], Exchange]:
+async def _listed_cards(target: Target) -> list[str]:
     """The URLs of the cards that the AI Catalog of the host names."""
-    entries = await _entries(target)
-    found = [
-        each["url"]
-        for each, _ in entries
-        if (each.get("type") or each.get("mediaType")) == CARD_TYPE and forms.url(each.get("url"))
-    ]
-    return need(found, "The AI Catalog names no cards."), entries[0][1]
+    cards = (each for each in await _entries(target) if (each.get("type") or each.get("mediaType")) == CARD_TYPE)
+    return need([each["url"] for each in cards if forms.url(each.get("url"))], "The AI Catalog names no cards.")
 
 
-each_request(
-    {"catalog.json": (_catalog, lambda exchange: has("entries", lambda found: isinstance(found, list))(exchange.json))}
-)
+async def _fetched_cards(target: Target) -> list[Exchange]:
+    urls = (await _listed_cards(target))[:MOST_CARDS]
+    return [await target.fetch(url) for url in urls if target.card.is_at_home(url)]
 
 
 def _has_type_and_url(entry: Entry) -> bool | str:
@@ -344,20 +336,20 @@ def _has_type_and_url(entry: Entry) -> bool | str:
     return located or f"The entry {name!r} has no absolute URL."
 
 
-each_of(_entries, {"catalog.entry-members": _has_type_and_url})
+def _is_card(exchange: Exchange) -> bool | str:
+    found = exchange.status == 200 and isinstance(exchange.json, dict)
+    return found or f"The card that the AI Catalog names gets HTTP {exchange.status}."
 
 
-@check("catalog.cards-answer")
-async def _(target: Target) -> None:
-    urls, _ = await _listed_cards(target)
-    for url in urls[:MOST_CARDS]:
-        if target.card.is_at_home(url):
-            exchange = await target.fetch(url)
-            found = exchange.status == 200 and isinstance(exchange.json, dict)
-            expect(found, f"The card that the AI Catalog names gets HTTP {exchange.status}.", exchange)
+judge_each(
+    {
+        "catalog.json": (_catalog, lambda exchange: has("entries", forms.array)(exchange.json)),
+        "catalog.entry-members": (_entries, _has_type_and_url),
+        "catalog.cards-answer": (_fetched_cards, _is_card),
+    }
+)
 
 
 @check("catalog.names-card")
 async def _(target: Target) -> None:
-    urls, exchange = await _listed_cards(target)
-    expect(target.card.url in urls, f"The AI Catalog does not name {target.card.url}.", exchange)
+    expect(target.card.url in await _listed_cards(target), f"The AI Catalog does not name {target.card.url}.")

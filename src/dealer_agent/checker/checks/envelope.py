@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each, each_of, each_request
+from dealer_agent.checker.check import check, check_each, each_of, judge_each
 from dealer_agent.checker.checks.operations import expect_a2a_error
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import conclude, expect, has, need
@@ -39,12 +39,11 @@ async def _(target: Target) -> None:
     expect(good, f"The response is no object with a message alone. Its members: {found or 'none'}.", exchange)
 
 
-async def _message(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
+async def _message(target: Target) -> dict[str, Any]:
     """The message of a response, with the first data part as `part`, and its expected media type as `wanted`."""
-    exchange = await asking(SKILL)(target)
-    message = message_of(exchange)
+    message = message_of(await asking(SKILL)(target))
     part = next((each for each in dicts(message.get("parts")) if "data" in each), {})
-    return [({**message, "part": part, "wanted": target.media_type(SKILL, "response")}, exchange)]
+    return {**message, "part": part, "wanted": target.media_type(SKILL, "response")}
 
 
 each_of(
@@ -61,7 +60,7 @@ each_of(
         ),
     },
 )
-each_request(
+judge_each(
     {
         "envelope.reply.data": (_asking("check-data"), lambda found: has("data", forms.an_object)(payload_of(found))),
         "envelope.reply.context-id": (
@@ -138,7 +137,7 @@ _text_alone = asking(SKILL, put("message.parts", [{"text": "Which cars do you ha
 _without_payload_type = asking(SKILL, drop(f"{PAYLOAD}.type"))
 
 
-each_request(
+judge_each(
     {
         **{name: (asking(SKILL, change), code(wanted)) for name, (change, wanted) in REFUSED.items()},
         "envelope.text-alone": (_text_alone, refused),
@@ -219,7 +218,7 @@ def _refuses_modes(exchange: Exchange) -> bool | str:
     return refusal_of(exchange).number == -32005 or code(*codes)(exchange)
 
 
-each_request(
+judge_each(
     {
         "envelope.legacy-explained": (_asking("check-legacy", put("message.role", "user")), _names_new_role),
         "envelope.modes-mismatch": (asking(SKILL, put(MODES, ["text/plain"])), _refuses_modes),

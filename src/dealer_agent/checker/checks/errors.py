@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, each_of, each_request
+from dealer_agent.checker.check import check, check_each, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, status
 from dealer_agent.checker.reply import Refusal, code, if_refused, number, refusal_of
@@ -82,14 +82,9 @@ async def _provoked(target: Target) -> list[Refusal]:
     return need(found, "No request got an error.")
 
 
-async def _with_target(target: Target) -> list[tuple[tuple[Refusal, Target], Exchange]]:
-    return [((each, target), each.exchange) for each in await _provoked(target)]
-
-
-async def _with_payload(target: Target) -> list[tuple[tuple[Refusal, Target], Exchange]]:
+async def _with_payload(target: Target) -> list[Refusal]:
     """The errors with an error payload. `errors.payload` fails for others."""
-    found = [each for each in await _with_target(target) if each[0][0].payload]
-    return need(found, "No error has an error payload.")
+    return need([each for each in await _provoked(target) if each.payload], "No error has an error payload.")
 
 
 def _entries(refusal: Refusal) -> list[Any]:
@@ -105,62 +100,49 @@ def _time_of(refusal: Refusal) -> datetime | None:
     return found if found is not None and found.tzinfo is not None else None
 
 
-def _has_time(refusal: Refusal, target: Target) -> bool:
-    found = _time_of(refusal)
-    return found is not None and (target.revision.is_published or found.utcoffset() == timedelta(0))
-
-
-def _has_type_of_vocabulary(refusal: Refusal, target: Target) -> bool:
-    found, expected = refusal.payload.get("type"), PAYLOAD_TYPES.get(target.vendor)
-    return found == expected if expected else str(found).endswith(".error")
-
-
 def _error(judgement: Judgement) -> Judgement:
     """A judgement of the member `error` of a response."""
-    return lambda found: judgement(found[0].exchange.json["error"])
+    return lambda error: judgement(error.exchange.json["error"])
 
 
 def _info(judgement: Judgement) -> Judgement:
-    return lambda found: judgement(found[0].info)
+    return lambda error: judgement(error.info)
 
 
 def _payload(judgement: Judgement) -> Judgement:
-    return lambda found: judgement(found[0].payload)
+    return lambda error: judgement(error.payload)
 
 
-def _true(predicate: Callable[[Refusal, Target], object], sentence: str) -> Judgement:
-    """A judgement of an error and its target, with the sentence that says what is wrong."""
-    return lambda found: bool(predicate(*found)) or sentence
+def _is_true(predicate: Callable[[Refusal], object], sentence: str) -> Judgement:
+    """A judgement of an error, with the sentence that says what is wrong."""
+    return lambda error: bool(predicate(error)) or sentence
 
 
 def _is_not_retryable(*codes: str) -> Judgement:
-    return _true(
-        lambda error, _: error.code not in codes or error.payload.get("retryable") is not True,
+    return _is_true(
+        lambda error: error.code not in codes or error.payload.get("retryable") is not True,
         f"`retryable` is true for {' or '.join(codes)}.",
     )
 
 
 each_of(
-    _with_target,
+    _provoked,
     {
-        "errors.status": _true(lambda error, _: error.status >= 400, "An error has an HTTP status below 400."),
+        "errors.status": _is_true(lambda error: error.status >= 400, "An error has an HTTP status below 400."),
         "errors.members": _error(
-            lambda error: (
-                error.keys() <= {"code", "message", "details"}
-                or "`error` has another member than code, message and details."
-            )
+            lambda error: error.keys() <= {"code", "message", "details"} or f"`error` has {', '.join(error)}."
         ),
-        "errors.code-is-status": _true(
-            lambda error, _: type(error.number) is int and error.number == error.status,
+        "errors.code-is-status": _is_true(
+            lambda error: type(error.number) is int and error.number == error.status,
             "`error.code` is not the HTTP status.",
         ),
         "errors.message": _error(has("message", forms.name)),
-        "errors.two-details": _true(
-            lambda error, _: len(_entries(error)) == 2 and len(dicts(_entries(error))) == 2,
+        "errors.two-details": _is_true(
+            lambda error: len(_entries(error)) == 2 and len(dicts(_entries(error))) == 2,
             "`error.details` has not exactly two objects.",
         ),
-        "errors.info-first": _true(
-            lambda error, _: str(at(next(iter(_entries(error)), None), "@type")).endswith(ERROR_INFO),
+        "errors.info-first": _is_true(
+            lambda error: str(at(next(iter(_entries(error)), None), "@type")).endswith(ERROR_INFO),
             "The first entry of `error.details` is not ErrorInfo.",
         ),
         "errors.domain": _info(has("domain", forms.name)),
@@ -168,9 +150,9 @@ each_of(
         "errors.metadata": _info(
             has("metadata", lambda found: isinstance(found, dict) and all(map(forms.text, found.values())))
         ),
-        "errors.payload": _true(lambda error, _: error.payload, "The error has no error payload."),
-        "errors.no-internals": _true(
-            lambda error, _: (
+        "errors.payload": _is_true(lambda error: error.payload, "The error has no error payload."),
+        "errors.no-internals": _is_true(
+            lambda error: (
                 not any(each in error.exchange.body.decode("utf-8", "replace") for each in TRACES_OF_INTERNALS)
             ),
             "The error shows internals of the server.",
@@ -180,16 +162,13 @@ each_of(
 each_of(
     _with_payload,
     {
-        "errors.reason": _true(
-            lambda error, _: error.info.get("reason") == error.payload.get("code"),
+        "errors.reason": _is_true(
+            lambda error: error.info.get("reason") == error.payload.get("code"),
             "The `reason` of ErrorInfo and the `code` of the error payload differ.",
         ),
-        "errors.metadata-error-id": _true(
-            lambda error, _: at(error.info, "metadata.error_id") == error.payload.get("error_id", ""),
+        "errors.metadata-error-id": _is_true(
+            lambda error: at(error.info, "metadata.error_id") == error.payload.get("error_id", ""),
             "`metadata.error_id` of ErrorInfo is not the `error_id` of the error payload.",
-        ),
-        "errors.payload-type": _true(
-            _has_type_of_vocabulary, "The `type` of the error payload is not that of the vocabulary."
         ),
         "errors.payload-type-url": _payload(
             has("@type", lambda url: forms.text(url) and "/" in url and not url.endswith(ERROR_INFO), "no type URL")
@@ -200,13 +179,34 @@ each_of(
         "errors.retryable-schema": _is_not_retryable("SCHEMA_VALIDATION_FAILED"),
         "errors.retryable-others": _is_not_retryable("VEHICLE_NOT_FOUND", "UNSUPPORTED_SKILL"),
         "errors.details-object": _payload(has("details", forms.an_object)),
-        "errors.created-at": _true(_has_time, "`created_at` is no timestamp in UTC."),
-        "errors.closed-payload": _true(
-            lambda error, target: set(error.payload) - ({"@type"} if not target.is_rpc else set()) <= PAYLOAD_MEMBERS,
-            "The error payload has a member that the published schema does not have.",
-        ),
     },
 )
+
+
+def _has_type_of_vocabulary(error: Refusal, target: Target) -> bool:
+    found, expected = error.payload.get("type"), PAYLOAD_TYPES.get(target.vendor)
+    return found == expected if expected else str(found).endswith(".error")
+
+
+def _has_time(error: Refusal, target: Target) -> bool:
+    found = _time_of(error)
+    return found is not None and (target.revision.is_published or found.utcoffset() == timedelta(0))
+
+
+def _has_known_members(error: Refusal, target: Target) -> bool:
+    return set(error.payload) - ({"@type"} if not target.is_rpc else set()) <= PAYLOAD_MEMBERS
+
+
+@check_each(
+    {
+        "errors.payload-type": (_has_type_of_vocabulary, "has not the `type` of the vocabulary"),
+        "errors.created-at": (_has_time, "has no timestamp in UTC as `created_at`"),
+        "errors.closed-payload": (_has_known_members, "has a member that the published schema does not have"),
+    }
+)
+async def _(target: Target, good: Callable[[Refusal, Target], bool], defect: str) -> None:
+    for error in await _with_payload(target):
+        expect(good(error, target), f"The error payload {defect}.", error.exchange)
 
 
 @check("errors.body")
@@ -232,8 +232,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     times = [(_time_of(each), _date_of(each.exchange), each.exchange) for each in await _provoked(target)]
     known = [(created, now, exchange) for created, now, exchange in times if created and now]
-    if not known:
-        raise Skipped("No error has both created_at and the header Date.")
+    need(known, "No error has both created_at and the header Date.")
     for created, now, exchange in known:
         expect(abs(created - now) < CLOCK_DIFFERENCE, f"created_at is {created}, and Date {now}.", exchange)
 
@@ -271,7 +270,7 @@ def _of_wrong_type(of: str, name: str, value: str) -> tuple[Request, Judgement]:
     return _sending(WRONG_TYPE), if_refused(judge)
 
 
-each_request(
+judge_each(
     {
         "errors.unknown-member": (_sending(UNKNOWN_MEMBER), code("SCHEMA_VALIDATION_FAILED")),
         "errors.wrong-type": (_sending(WRONG_TYPE), code("SCHEMA_VALIDATION_FAILED")),
@@ -300,10 +299,10 @@ each_request(
 )
 
 
-async def _of_several(target: Target) -> list[tuple[tuple[Refusal, list[str]], Exchange]]:
+async def _of_several(target: Target) -> tuple[Refusal, list[str]]:
     """The error of a request with three problems, and the pointers that it lists."""
     error = await target.refused(SEVERAL)
-    return [((error, [pointer for pointer, _ in error.problems(target.revision)]), error.exchange)]
+    return error, [pointer for pointer, _ in error.problems(target.revision)]
 
 
 def _lists_all(found: tuple[Refusal, list[str]]) -> bool | str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from dealer_agent.checker.check import check, check_each
+from dealer_agent.checker.check import check, check_each, each_of
 from dealer_agent.checker.exchange import at, dicts
 from dealer_agent.checker.fields import (
     COUNTED,
@@ -17,7 +17,7 @@ from dealer_agent.checker.fields import (
     by_id,
 )
 from dealer_agent.checker.forms import array_of, whole_number
-from dealer_agent.checker.outcome import Judgement, conclude, expect, need, skip_if_failed
+from dealer_agent.checker.outcome import Judgement, expect, need, skip_if_failed
 from dealer_agent.checker.searches import Case, end_of, expect_number, filter_of, number_of, numbers, shown, word_of
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.vehicle import FIELDS
@@ -160,7 +160,8 @@ def _has_no_others(facets: Facets) -> bool | str:
     return not more or f"The response has the unknown facet {min(more)}."
 
 
-@check_each(
+each_of(
+    _facets,
     {
         "facets.entries": _each_of(COUNTED, array_of(_is_entry), "is no array of {value, count}"),
         "facets.entry-members": _each_of(
@@ -180,10 +181,8 @@ def _has_no_others(facets: Facets) -> bool | str:
         "facets.highest-first": _each_of(COUNTED, _begins_with_highest, "does not begin with the highest count"),
         "facets.years": _has_integer_years,
         "facets.known-members": _has_no_others,
-    }
+    },
 )
-async def _(target: Target, judgement: Judgement) -> None:
-    conclude(judgement(await _facets(target)))
 
 
 @check("facets.some")

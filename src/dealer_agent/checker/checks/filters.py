@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from dealer_agent.checker.check import check, check_each, each_request
+from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, tokens, typical_value
 from dealer_agent.checker.fields import (
     EXACT_FILTERS,
@@ -39,7 +39,7 @@ from dealer_agent.checker.target import PAGE, Listing, Target, asking
 
 Filters = dict[str, Any]
 
-each_request(
+judge_each(
     {
         "query.longest": (asking("inventory.search", filters={"query": ("honda " * 40)[:200]}), answered),
         "strict.query-201": (asking("inventory.search", filters={"query": "a" * 201}), rejected),

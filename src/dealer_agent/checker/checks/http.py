@@ -1,6 +1,6 @@
 """HTTP: content types, methods, headers, bodies that are no JSON."""
 
-from dealer_agent.checker.check import check, check_each, each_of, each_request
+from dealer_agent.checker.check import check, check_each, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, expect_status, header, need, status
 from dealer_agent.checker.reply import answered, code, number, refusal_of
@@ -65,7 +65,7 @@ def _allows_content_type(exchange: Exchange) -> bool | str:
     return header("Access-Control-Allow-Origin", bool)(exchange)
 
 
-each_request(
+judge_each(
     {
         "http.content-type-charset": (_with("Content-Type", "application/json; charset=utf-8"), answered),
         "http.content-type-case": (_with("Content-Type", "Application/JSON"), answered),
@@ -136,12 +136,10 @@ async def _(target: Target) -> None:
 # Headers
 
 
-async def _replies(target: Target) -> list[tuple[Exchange, Exchange]]:
+async def _replies(target: Target) -> list[Exchange]:
     """All successful exchanges at the interface."""
     await asking(SKILL)(target)
-    endpoint = target.interface.endpoint
-    posted = (each for each in target.exchanges if each.method == "POST" and each.url == endpoint)
-    return [(each, each) for each in posted if each.status == 200]
+    return [each for each in target.posted if each.status == 200]
 
 
 each_of(

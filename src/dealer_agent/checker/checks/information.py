@@ -1,11 +1,11 @@
 """dealer.information: the dealer and its rooftops."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each
+from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import id_of
 from dealer_agent.checker.forms import Form
@@ -103,10 +103,7 @@ def _has_welcome(data: dict[str, Any]) -> bool | str:
     return has("welcome_message", forms.text)(data)
 
 
-Nodes = Callable[[Target], Awaitable[list[dict[str, Any]]]]
-
-
-@check_each(
+judge_each(
     {
         "information.name": (_dealer, has("name", forms.name)),
         "information.welcome-message": (_dealer, _has_welcome),
@@ -126,9 +123,6 @@ Nodes = Callable[[Target], Awaitable[list[dict[str, Any]]]]
         "information.hours": (_weeks, _has_hours),
     }
 )
-async def _(target: Target, nodes: Nodes, judgement: Judgement) -> None:
-    for each in await nodes(target):
-        conclude(judgement(each))
 
 
 @check_each({f"information.{id_of(name)}": (name, *form) for name, form in ROOFTOP_MEMBERS.items()})

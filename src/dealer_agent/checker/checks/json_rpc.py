@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each, each_of, each_request
+from dealer_agent.checker.check import check, check_each, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import Judgement, conclude, expect, has, status
 from dealer_agent.checker.reply import data_of, number, refusal_of
@@ -36,14 +36,10 @@ def _calling(change: Callable[[dict[str, Any]], Any] = dict, *, unknown: bool = 
 # Answers
 
 
-async def _answers(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
+async def _answers(target: Target) -> list[Exchange]:
     """All answers of the interface that are JSON objects."""
     await _calling()(target)
-    return [
-        (each.json, each)
-        for each in target.exchanges
-        if each.method == "POST" and each.url == target.interface.endpoint and isinstance(each.json, dict)
-    ]
+    return [each for each in target.posted if isinstance(each.json, dict)]
 
 
 def _only(*names: str) -> Judgement:
@@ -54,12 +50,12 @@ def _only(*names: str) -> Judgement:
 each_of(
     _answers,
     {
-        "json-rpc.version": has("jsonrpc", forms.one_of("2.0")),
-        "json-rpc.result-or-error": lambda answer: (
-            len(answer.keys() & {"result", "error"}) == 1 or "The response has not either result or error."
+        "json-rpc.version": lambda exchange: has("jsonrpc", forms.one_of("2.0"))(exchange.json),
+        "json-rpc.result-or-error": lambda exchange: (
+            len(exchange.json.keys() & {"result", "error"}) == 1 or "The response has not either result or error."
         ),
-        "json-rpc.members": _only("jsonrpc", "id", "result", "error"),
-        "json-rpc.id-present": lambda answer: "id" in answer or "The response has no id.",
+        "json-rpc.members": lambda exchange: _only("jsonrpc", "id", "result", "error")(exchange.json),
+        "json-rpc.id-present": lambda exchange: "id" in exchange.json or "The response has no id.",
     },
     last=True,
 )
@@ -88,7 +84,7 @@ async def _(target: Target) -> None:
         expect(good, "error.data is no array of objects with @type.", refusal.exchange)
 
 
-each_request({"json-rpc.http-status": (_calling(unknown=True), lambda found: status(200)(refusal_of(found)))})
+judge_each({"json-rpc.http-status": (_calling(unknown=True), lambda found: status(200)(refusal_of(found)))})
 
 
 # Ids
@@ -138,7 +134,7 @@ def _is_refused(change: Change, wanted: int) -> tuple[Request, Judgement]:
     return _calling(change), number(wanted)
 
 
-each_request(
+judge_each(
     {
         "json-rpc.id-object": _is_refused(put("id", {"check": 1}), INVALID_REQUEST),
         "json-rpc.id-boolean": _is_refused(put("id", value=True), INVALID_REQUEST),

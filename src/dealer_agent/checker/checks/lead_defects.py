@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dealer_agent.checker.check import check, check_each, each_request
+from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange
 from dealer_agent.checker.lead_requests import CUSTOMER, VALIDATION_CODES, Lead, lead, submit, time_at, visit_time
 from dealer_agent.checker.outcome import Failed, expect, skip_if_failed, status
@@ -167,7 +167,7 @@ def _consent(name: str, value: Any, *codes: str) -> tuple[Request, Any]:
     return _lead(Row(f"consent.{name}", value)), code(*codes)
 
 
-each_request(
+judge_each(
     {
         "consent.missing": (_lead(_without_consent), code(REQUIRED)),
         "consent.scope": _consent("scope", ["marketing"], REQUIRED),

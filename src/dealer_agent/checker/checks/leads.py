@@ -1,31 +1,16 @@
-"""Leads that a dealer accepts, what the responses say, and keys: a retry is the same lead.
+"""Leads that a dealer accepts, with appointments, what the responses say, and keys: a retry is the same lead.
 
 `lead_defects.py` has the leads that are refused for a defect.
 """
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, each_of, each_request
+from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange, at
-from dealer_agent.checker.lead_requests import (
-    EXTRA_MEMBERS,
-    TRADE_IN,
-    UNKNOWN_VEHICLE,
-    UNKNOWN_VIN,
-    VALIDATION_CODES,
-    Lead,
-    a_vin,
-    accepted_or_skip,
-    first_answered,
-    full,
-    key_of,
-    keyed,
-    lead,
-    of_no_time,
-    plain,
-    submit,
-    time_at,
-)
-from dealer_agent.checker.outcome import Failed, Judgement, expect, has, need, skip_if_failed, status
+from dealer_agent.checker.lead_requests import VALIDATION_CODES, Lead, lead, submit, time_at, visit_time
+from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
 from dealer_agent.checker.reply import (
     Refusal,
     answered,
@@ -39,14 +24,89 @@ from dealer_agent.checker.reply import (
 )
 from dealer_agent.checker.target import Request, Target
 
+UNKNOWN_VIN = "ZZZZZZ00000000000"
+TRADE_IN = {"year": 2018, "make": "Honda", "model": "Civic", "condition": "good", "mileage": 61_000}
+UNKNOWN_VEHICLE = {"vin": UNKNOWN_VIN, "make": "Honda"}
+EXTRA_MEMBERS = {**UNKNOWN_VEHICLE, "lot_row": "B", "keys": 2}
+NO_TIME_GIVEN = {"appointment_type": "sales"}
+LONGEST_KEY = 128
 LONGEST_MESSAGE = 2_000
 
 
-async def _empty(target: Target) -> list[tuple[tuple[Refusal, set[str]], Exchange]]:
+def key_of(target: Target, name: str) -> str:
+    """An idempotency key of this run and face, of 128 characters."""
+    return f"{name}-{target.binding}-{target.vendor}-{target.revision.name}-{target.wire.run_id}".ljust(
+        LONGEST_KEY, "k"
+    )
+
+
+async def first_answered(target: Target, *leads: Lead) -> Exchange:
+    """The exchange of the first of these leads that is accepted, else of the last one.
+
+    The first leads have more in them than the check is about, because other checks need them too.
+    """
+    for each in leads[:-1]:
+        exchange = await submit(target, each)
+        if is_answered(exchange):
+            return exchange
+    return await submit(target, leads[-1])
+
+
+async def accepted_or_skip(target: Target, *leads: Lead) -> Exchange:
+    """The exchange of the first of these leads that is accepted. Skips the check if none is."""
+    exchange = await first_answered(target, *leads)
+    with skip_if_failed():
+        data_of(exchange)
+    return exchange
+
+
+async def a_vin(target: Target) -> str:
+    """The VIN of a listing. Skips the check if no listing has one."""
+    return str((await target.having("vin"))[0]["vin"])
+
+
+def keyed(target: Target) -> Lead:
+    """The lead of the checks of keys, with the longest key. `checks/leads.py` sends a refused one before it."""
+    return lead(target, idempotency_key=key_of(target, "first"), submitted_at=time_at(target, -1, hours=1))
+
+
+def plain(target: Target) -> Lead:
+    """The lead with nothing but what is required."""
+    return lead(target, message=None)
+
+
+async def full(target: Target) -> Lead:
+    """A lead with a vehicle in stock, a trade-in and an appointment. Skips the check if no listing has a VIN."""
+    visit = {"appointment_type": "test_drive", "appointment_at": visit_time(target), "duration_minutes": 30}
+    vehicle = {"vin": await a_vin(target)}
+    return lead(target, vehicle_of_interest=vehicle, trade_in=dict(TRADE_IN), appointment=visit)
+
+
+async def with_visit(target: Target, **members: Any) -> list[Lead]:
+    """Leads with these members of an appointment: for a test drive, if a listing has a VIN, and for a sale.
+
+    Revision 0.1.0 names no other type than the test drive, which needs a vehicle.
+    """
+    found = [lead(target, appointment={"appointment_type": "sales", **members})]
+    try:
+        vehicle = {"vin": await a_vin(target)}
+    except Skipped:
+        return found
+    visit = {"appointment_type": "test_drive", **members}
+    return [lead(target, vehicle_of_interest=vehicle, appointment=visit), *found]
+
+
+def of_no_time(target: Target) -> Lead:
+    """A lead for an unknown vehicle, with an appointment without a time. Its response serves several checks."""
+    vehicle = UNKNOWN_VEHICLE if target.revision.is_published else EXTRA_MEMBERS
+    return lead(target, vehicle_of_interest=vehicle, appointment=NO_TIME_GIVEN)
+
+
+async def _empty(target: Target) -> tuple[Refusal, set[str]]:
     """The error of a lead without members, which every dealer must refuse, and the pointers that it lists."""
     error = refusal_of(await target.send_message(target.message(target.payload("lead.submit"))))
     need(error.code != "UNSUPPORTED_SKILL", "The agent does not offer lead.submit.")
-    return [((error, {pointer for pointer, _ in error.problems(target.revision)}), error.exchange)]
+    return error, {pointer for pointer, _ in error.problems(target.revision)}
 
 
 each_of(
@@ -90,7 +150,7 @@ def _accepts_unknown_vehicle(exchange: Exchange) -> bool | str:
     return is_answered(exchange) or code("VEHICLE_NOT_FOUND")(exchange)
 
 
-each_request(
+judge_each(
     {
         "leads.accepted": (lambda target: first_answered(target, keyed(target), plain(target)), answered),
         "leads.vehicle": (_for_a_vehicle, answered),
@@ -110,10 +170,9 @@ each_request(
 )
 
 
-async def _reply(target: Target) -> list[tuple[Lead, Exchange]]:
+async def _reply(target: Target) -> Lead:
     """The payload of the response to a lead of a customer who wants to be called."""
-    exchange = await accepted_or_skip(target, keyed(target), plain(target))
-    return [(payload_of(exchange), exchange)]
+    return payload_of(await accepted_or_skip(target, keyed(target), plain(target)))
 
 
 def _short_message(reply: Lead) -> bool | str:
@@ -135,7 +194,7 @@ each_of(
 
 @check("leads.two-ids")
 async def _(target: Target) -> None:
-    [(first, _)] = await _reply(target)
+    first = await _reply(target)
     exchange = await accepted_or_skip(target, *_unknown(target))
     ids = [at(first, "data.lead_id"), data_of(exchange).get("lead_id")]
     need(None not in ids, "A response has no `lead_id`.")
@@ -180,34 +239,36 @@ async def _(target: Target) -> None:
     raise Failed("The corrected lead with the same key is refused.", exchange)
 
 
-async def _pair(target: Target, again: Exchange) -> list[tuple[tuple[Lead, Lead], Exchange]]:
-    """The response messages of the lead with a key and of another request with the same key, with their `data`."""
-    first = await _accepted_first(target)
-    return [(({**message_of(first), "data": data_of(first)}, {**message_of(again), "data": data_of(again)}), again)]
+Pair = tuple[Lead, Lead]
+"""The messages of two responses, with their `data`."""
 
 
-async def _sent_again(target: Target) -> list[tuple[tuple[Lead, Lead], Exchange]]:
-    await _accepted_first(target)
+async def _pair(target: Target, again: Lead, *, message_id: str | None = None) -> Pair:
+    """The responses to the lead with a key and to another request with this key."""
+    found = (await _accepted_first(target), await submit(target, again, message_id=message_id))
+    first, second = ({**message_of(each), "data": data_of(each)} for each in found)
+    return first, second
+
+
+async def _sent_again(target: Target) -> Pair:
     message_id = f"{target.message(keyed(target))['message']['messageId']}-retry"
-    return await _pair(target, await submit(target, keyed(target), message_id=message_id))
+    return await _pair(target, keyed(target), message_id=message_id)
 
 
-async def _retry(target: Target) -> list[tuple[tuple[Lead, Lead], Exchange]]:
+async def _retry(target: Target) -> Pair:
     """Skips the check if the retry is refused: `idempotency.same-lead` fails for that."""
     with skip_if_failed():
         return await _sent_again(target)
 
 
-async def _submitted_later(target: Target) -> list[tuple[tuple[Lead, Lead], Exchange]]:
-    await _accepted_first(target)
-    later = keyed(target) | {"submitted_at": time_at(target, -1, hours=2)}
-    return await _pair(target, await submit(target, later))
+async def _submitted_later(target: Target) -> Pair:
+    return await _pair(target, keyed(target) | {"submitted_at": time_at(target, -1, hours=2)})
 
 
 def _same(path: str, *, differs: bool = False) -> Judgement:
     """The lead and its retry have the same value at a path of their messages, or one that differs."""
 
-    def judge(pair: tuple[Lead, Lead]) -> bool | str:
+    def judge(pair: Pair) -> bool | str:
         first, again = (at(each, path) for each in pair)
         return (first != again) is differs or f"`{path}` is {again!r} for the retry, and was {first!r}."
 
@@ -237,9 +298,164 @@ async def _conflict(target: Target) -> Exchange:
     return await submit(target, keyed(target) | {"message": "Another message with the same key."})
 
 
-each_request(
+judge_each(
     {
         "idempotency.conflict": (_conflict, code("IDEMPOTENCY_CONFLICT")),
         "idempotency.conflict-status": (_conflict, if_refused(status(409))),
     }
 )
+
+
+# Appointments
+
+STATUS = forms.one_of("requested", "proposed", "confirmed", "rejected")
+WINDOW = timedelta(hours=3)
+
+
+def _instant(text: object) -> datetime | None:
+    """The time of a timestamp with an offset; None if it is none."""
+    try:
+        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
+
+
+async def _with_time(target: Target) -> Exchange:
+    """The exchange of a lead with `appointment_at`, of the first one that is accepted."""
+    leads = await with_visit(target, appointment_at=visit_time(target))
+    return await first_answered(target, *([await full(target), *leads] if len(leads) > 1 else leads))
+
+
+async def _windows(target: Target) -> Exchange:
+    """The exchange of a lead with a window of three hours, in local times."""
+    start = datetime.fromisoformat(visit_time(target))
+    first, last = ((each - timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%S") for each in (start, start + WINDOW))
+    windows = [{"start": first, "end": last}]
+    return await first_answered(target, *await with_visit(target, requested_windows=windows, timezone="Etc/GMT+6"))
+
+
+async def _past(target: Target) -> Exchange:
+    past = {"appointment_type": "sales", "appointment_at": time_at(target, -30)}
+    return await submit(target, lead(target, appointment=past))
+
+
+def _is_understood(exchange: Exchange) -> bool | str:
+    """Whether a lead with an appointment is accepted, or refused because no time is free."""
+    return is_answered(exchange) or code("APPOINTMENT_TIME_UNAVAILABLE")(exchange)
+
+
+def _data(exchange: Exchange) -> Lead:
+    """The data of a response. Skips the check if the lead is refused."""
+    need(is_answered(exchange), "The lead with an appointment is refused.")
+    return data_of(exchange)
+
+
+def _appointment(exchange: Exchange) -> Lead:
+    """The `appointment` of a response. Skips the check if there is none."""
+    found = _data(exchange).get("appointment")
+    need(isinstance(found, dict), "The response has no `appointment`.")
+    return dict(found or {})
+
+
+judge_each(
+    {
+        "appointments.at": (_with_time, _is_understood),
+        "appointments.at-0.1.0": (_with_time, _is_understood),
+        "appointments.past-accepted": (_past, _is_understood),
+        "appointments.windows": (_windows, _is_understood),
+        "appointments.windows-1.0.0": (_windows, _is_understood),
+        "appointments.at-answered": (
+            _with_time,
+            lambda exchange: has("appointment", forms.an_object)(_data(exchange)),
+        ),
+        "appointments.past": (
+            _past,
+            lambda exchange: (
+                not is_answered(exchange)
+                or _appointment(exchange).get("status") != "confirmed"
+                or "A time in the past is confirmed."
+            ),
+        ),
+    }
+)
+
+
+async def _answered(target: Target) -> tuple[Lead, str]:
+    """The appointment of the response, and the time that was requested."""
+    return _appointment(await _with_time(target)), visit_time(target)
+
+
+def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
+    appointment, requested = found
+    confirmed = appointment.get("confirmed_at")
+    if appointment.get("status") != "confirmed":
+        return confirmed is None or "`confirmed_at` is there, and the status is not confirmed."
+    if confirmed is None:
+        return "The status is confirmed, and `confirmed_at` is absent."
+    same = _instant(confirmed) in (None, _instant(requested))
+    return same or f"{confirmed} is confirmed, and {requested} was requested."
+
+
+def _proposed_times(found: tuple[Lead, str]) -> bool | str:
+    appointment, _ = found
+    proposed = appointment.get("proposed_times")
+    if appointment.get("status") != "proposed":
+        return not proposed or "`proposed_times` are there, and the status is not proposed."
+    return (isinstance(proposed, list) and bool(proposed)) or "The status is proposed, and no time is proposed."
+
+
+def _future_times(found: tuple[Lead, str]) -> bool | str:
+    proposed = found[0].get("proposed_times")
+    all_times: list[Any] = [found[0].get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
+    times = [each for each in all_times if each is not None]
+    for each in need(times, "The response has no times."):
+        at = _instant(each)
+        if at is None:
+            return f"{each!r} is no timestamp with an offset."
+        if at <= datetime.now(UTC):
+            return f"{each} has passed."
+    return True
+
+
+each_of(
+    _answered,
+    {
+        "appointments.id": lambda found: has("appointment_id", forms.name)(found[0]),
+        "appointments.status": lambda found: has("status", STATUS)(found[0]),
+        "appointments.confirmed-at": _confirmed_at,
+        "appointments.proposed-times": _proposed_times,
+        "appointments.times-future": _future_times,
+    },
+)
+
+
+async def _of_windows(target: Target) -> tuple[Lead, datetime]:
+    """The appointment of the response to a window, and the begin of the window."""
+    return _appointment(await _windows(target)), datetime.fromisoformat(visit_time(target))
+
+
+def _window_form(found: tuple[Lead, datetime]) -> bool | str:
+    single = [name for name in ("confirmed_at", "proposed_times") if name in found[0]]
+    if single:
+        return f"The response to windows has {', '.join(single)}."
+    expected = {"confirmed": "confirmed_window", "proposed": "proposed_slots"}.get(str(found[0].get("status")))
+    return expected is None or bool(found[0].get(expected)) or f"The response has no `{expected}`."
+
+
+def _window_inside(found: tuple[Lead, datetime]) -> bool | str:
+    window, first = found[0].get("confirmed_window"), found[1]
+    need(isinstance(window, dict), "No window is confirmed.")
+    start, end = (_instant(at(window, name)) for name in ("start", "end"))
+    inside = start is not None and end is not None and first <= start <= end <= first + WINDOW
+    return inside or f"The confirmed window {window} is not inside the requested one."
+
+
+each_of(_of_windows, {"appointments.window-form": _window_form, "appointments.window-confirmed": _window_inside})
+
+
+@check("appointments.no-time")
+async def _(target: Target) -> None:
+    exchange = await accepted_or_skip(target, of_no_time(target), lead(target, appointment=NO_TIME_GIVEN))
+    found = _appointment(exchange).get("status")
+    expect(found == "requested", f"The status is {found!r}, not requested.", exchange)

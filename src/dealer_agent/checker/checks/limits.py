@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from dealer_agent.checker.check import check, each_of, each_request
+from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import Failed, Skipped, header, need, status
-from dealer_agent.checker.reply import Refusal, message_of, refusal_of
+from dealer_agent.checker.reply import Refusal, code, message_of, refusal_of
 from dealer_agent.checker.target import Request, Target, asking, put
 
 LARGE_BODY = 2 * 2**20
@@ -53,7 +53,7 @@ def _is_no_server_error(exchange: Exchange) -> bool | str:
     return at(exchange.json, "error.code") != -32603 or "The call gets the number -32603 (internal error)."
 
 
-each_request(
+judge_each(
     {
         name: (request, _is_no_server_error)
         for name, request in {
@@ -76,7 +76,7 @@ each_request(
         }.items()
     }
 )
-each_request(
+judge_each(
     {
         "limits.large-body-status": (_refused_for_its_size, status(413, TOO_MANY_REQUESTS)),
         "limits.large-body-envelope": (
@@ -96,22 +96,23 @@ async def _(target: Target) -> None:
         raise Failed(f"The agent does not answer a search any more. {failure.sentence}", exchange) from None
 
 
-async def _rate_limited(target: Target) -> list[tuple[Exchange, Exchange]]:
-    found = [(each, each) for each in target.exchanges if each.status == TOO_MANY_REQUESTS]
+async def _rate_limited(target: Target) -> list[Exchange]:
+    found = [each for each in target.exchanges if each.status == TOO_MANY_REQUESTS]
     return need(found, "No request was refused for its rate.")
 
 
-async def _rate_errors(target: Target) -> list[tuple[Refusal, Exchange]]:
-    return [(refusal_of(each), each) for each, _ in await _rate_limited(target)]
+async def _rate_errors(target: Target) -> list[Refusal]:
+    return [refusal_of(each) for each in await _rate_limited(target)]
 
 
-each_of(_rate_limited, {"limits.retry-after": header("Retry-After", str.isdigit)}, last=True)
+each_of(
+    _rate_limited,
+    {"limits.retry-after": header("Retry-After", str.isdigit), "limits.rate-limited-code": code("RATE_LIMITED")},
+    last=True,
+)
 each_of(
     _rate_errors,
     {
-        "limits.rate-limited-code": lambda error: (
-            error.code == "RATE_LIMITED" or f"The code is {error.code or 'absent'}."
-        ),
         "limits.rate-limited-retryable": lambda error: (
             error.payload.get("retryable", not error.payload) is True or "`retryable` is not true."
         ),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each, each_request
+from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import conclude, expect, expect_status, has, need, status
 from dealer_agent.checker.reply import Refusal, if_refused, message_of, number, refusal_of, refused
@@ -125,7 +125,7 @@ def _repeats_nothing(exchange: Exchange) -> bool | str:
     return UNKNOWN_EXTENSION not in named or "The response names an extension that it cannot know."
 
 
-each_request(
+judge_each(
     {
         "versions.absent": (_with(VERSION, ""), _is_answered),
         "versions.later-minor": (_with(VERSION, "1.7"), _is_answered),

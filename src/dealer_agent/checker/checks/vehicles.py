@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each, each_request
+from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import Exchange, dicts
 from dealer_agent.checker.fields import MEMBERS, id_of
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, conclude, expect, has, need, skip_if_failed
@@ -52,7 +52,7 @@ async def _with_unknown_zip(target: Target) -> Exchange:
     return await target.send(target.payload(_SKILL, vin=(await _one(target, "vin"))["vin"], zip=_ZIP))
 
 
-each_request(
+judge_each(
     {
         # `errors.unknown-vehicle` is the check of an unknown VIN.
         "vehicle.unknown-stock": (asking(_SKILL, stock=_UNKNOWN["stock"]), code("VEHICLE_NOT_FOUND")),
