@@ -213,7 +213,9 @@ def camel_case(node: Any) -> Any:
     """A card with camelCase names. The names inside `params` and `schemes` change too: readers of those take the card
     as it is."""
     if isinstance(node, dict):
-        return {re.sub("_([a-z])", lambda found: found[1].upper(), name): camel_case(item) for name, item in node.items()}
+        return {
+            re.sub("_([a-z])", lambda found: found[1].upper(), name): camel_case(item) for name, item in node.items()
+        }
     if isinstance(node, list):
         return [camel_case(item) for item in node]
     return node
