@@ -7,7 +7,7 @@
         page = await search(target, pagination={"skip": 10_000_000, "limit": 10})
         expect(not page.vehicles, "A skip beyond the last vehicle returns vehicles.")
 
-A simple check is a row: a probe and a judgement of what it finds (`judge_each`, and `each_of` for checks that share a
+A simple check is a row: a probe and judgements of what it finds (`judge_each`, and `each_of` for checks that share a
 probe), or an argument of a function that others share (`check_each`). A probe is a function of the target. Most send
 one request and find its exchange (`asking`). `outcome` and `reply` have judgements. A request that must only be refused
 or answered is a row of the requirements, and needs nothing here.
@@ -83,15 +83,16 @@ async def _run(function: Callable[..., Awaitable[None]], arguments: tuple[Any, .
     await function(target, *arguments)
 
 
-def judge_each(rows: Mapping[str, tuple[Probe, Judgement]], *, last: bool = False) -> None:
-    """Registers checks that judge what a probe finds: one thing, or each of a list."""
+def judge_each(rows: Mapping[str, tuple[Probe, *tuple[Judgement, ...]]], *, last: bool = False) -> None:
+    """Registers checks that judge what a probe finds: one thing, or each of a list. All judgements must be true."""
 
     @check_each(rows, last=last)
-    async def _(target: Target, probe: Probe, judgement: Judgement) -> None:
+    async def _(target: Target, probe: Probe, *judgements: Judgement) -> None:
         found = await probe(target)
         for thing in found if isinstance(found, list) else [found]:
             shown = thing.exchange if isinstance(thing, Refusal | Card) else thing
-            conclude(judgement(thing), shown if isinstance(shown, Exchange) else None)
+            for judgement in judgements:
+                conclude(judgement(thing), shown if isinstance(shown, Exchange) else None)
 
 
 def each_of(probe: Probe, rows: Mapping[str, Judgement], *, last: bool = False) -> None:

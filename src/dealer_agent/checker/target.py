@@ -13,8 +13,8 @@ from uuid import UUID
 from dealer_agent.checker.card import Card, Interface
 from dealer_agent.checker.exchange import Exchange, Headers, dicts
 from dealer_agent.checker.forms import whole_number
-from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, need, skip_if_failed
-from dealer_agent.checker.reply import Refusal, data_of, refusal_of
+from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, need
+from dealer_agent.checker.reply import data_of
 from dealer_agent.checker.revision import Binding, Revision
 from dealer_agent.checker.wire import Wire
 from dealer_agent.protocol.card import A2A_VERSION
@@ -205,15 +205,6 @@ class Target:
     async def ask(self, skill_id: str, **members: Any) -> dict[str, Any]:
         """The `data` of the successful response of a skill. Raises Failed if the response has none, or is an error."""
         return data_of(await self.send(self.payload(skill_id, **members)))
-
-    async def refused(self, payload: dict[str, Any]) -> Refusal:
-        """The error that a payload gets. Skips the check if it gets none: another check fails for that."""
-        with skip_if_failed():
-            return await self.refuse(payload)
-
-    async def refuse(self, payload: dict[str, Any]) -> Refusal:
-        """The error that a payload gets. Raises Failed if it is accepted, or answered with no error at all."""
-        return refusal_of(await self.send(payload))
 
     async def listings(self) -> list[Listing]:
         """All listings, found by paging. Skips the check if they cannot be read: another check fails for that."""

@@ -4,12 +4,12 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.card import Card
-from dealer_agent.checker.check import check, judge_each
-from dealer_agent.checker.checks.cards import profile_extensions
+from dealer_agent.checker.check import check, each_of, judge_each
+from dealer_agent.checker.checks.cards import card_of, profile_extensions
 from dealer_agent.checker.exchange import Exchange, dicts
-from dealer_agent.checker.outcome import Skipped, conclude, expect, expect_status, has, header, need, status
+from dealer_agent.checker.outcome import Skipped, expect, expect_status, has, header, need, status
 from dealer_agent.checker.reply import code
-from dealer_agent.checker.target import JSON_HEADERS, READING_SKILLS, Target
+from dealer_agent.checker.target import JSON_HEADERS, READING_SKILLS, Request, Target
 
 WRONG_TOKEN = "not-a-token-0123456789"  # noqa: S105 - it is wrong on purpose.
 UNAUTHORIZED = 401
@@ -62,14 +62,14 @@ async def _with(target: Target, authorization: str, skill_id: str | None = None)
     return await _without_token(target, skill_id or await _guarded_skill(target), ("Authorization", authorization))
 
 
-async def _with_wrong_scheme(target: Target) -> Exchange:
-    await _refused_without(target)
-    return await _with(target, "Basic Y2hlY2tlcjpjaGVja2Vy")
+def _sending(authorization: str) -> Request:
+    """A request with this header, of a skill that needs a token and is refused without one."""
 
+    async def send(target: Target) -> Exchange:
+        await _refused_without(target)
+        return await _with(target, authorization)
 
-async def _with_wrong_token(target: Target) -> Exchange:
-    await _refused_without(target)
-    return await _with(target, f"Bearer {WRONG_TOKEN}")
+    return send
 
 
 judge_each(
@@ -80,8 +80,8 @@ judge_each(
             _refused_without,
             header("WWW-Authenticate", lambda value: "bearer" in value.lower()),
         ),
-        "authentication.wrong-scheme": (_with_wrong_scheme, status(UNAUTHORIZED)),
-        "authentication.wrong-token": (_with_wrong_token, status(UNAUTHORIZED)),
+        "authentication.wrong-scheme": (_sending("Basic Y2hlY2tlcjpjaGVja2Vy"), status(UNAUTHORIZED)),
+        "authentication.wrong-token": (_sending(f"Bearer {WRONG_TOKEN}"), status(UNAUTHORIZED)),
     }
 )
 
@@ -112,17 +112,27 @@ async def _(target: Target) -> None:
 # What the card says
 
 
-@check("cards.auth-type")
-async def _(target: Target) -> None:
-    conclude(has("auth_type", forms.name)(target.card.content), target.card.exchange)
+def _repeats_auth_type(card: Card) -> bool | str:
+    expected = need(card.content.get("auth_type"), "The card has no `auth_type`.")
+    found = [each["params"].get("auth_type") for each in profile_extensions(card)]
+    return all(each == expected for each in found) or f"The params of the extensions have auth_type {found}."
 
 
-@check("cards.auth-type-params")
-async def _(target: Target) -> None:
-    expected = need(target.card.content.get("auth_type"), "The card has no `auth_type`.")
-    for each in profile_extensions(target.card):
-        found = each["params"].get("auth_type")
-        expect(found == expected, f"The params of {each['uri']} have auth_type {found!r}.", target.card.exchange)
+def _defines_schemes(card: Card) -> bool | str:
+    names = set(need(_schemes_of(card), "The card has no security requirement."))
+    schemes = card.camel.get("securitySchemes")
+    missing = names - set(schemes if isinstance(schemes, dict) else {})
+    return not missing or f"The card does not define the scheme {', '.join(sorted(missing))}."
+
+
+each_of(
+    card_of,
+    {
+        "cards.auth-type": lambda card: has("auth_type", forms.name)(card.content),
+        "cards.auth-type-params": _repeats_auth_type,
+        "cards.security-schemes": _defines_schemes,
+    },
+)
 
 
 async def _expect_guarded(target: Target, skills: list[str]) -> None:
@@ -160,11 +170,3 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     declared = [each for each in target.reading_skills() if _schemes_of(target.card, each)]
     await _expect_guarded(target, need(declared, "The card has no security requirement."))
-
-
-@check("cards.security-schemes")
-async def _(target: Target) -> None:
-    names = set(need(_schemes_of(target.card), "The card has no security requirement."))
-    schemes = target.card.camel.get("securitySchemes")
-    missing = names - set(schemes if isinstance(schemes, dict) else {})
-    expect(not missing, f"The card does not define the scheme {', '.join(sorted(missing))}.", target.card.exchange)

@@ -49,7 +49,8 @@ def profile_extensions(card: Card) -> list[Entry]:
     return need(found, "The card has no extension with skills in its params.")
 
 
-async def _card(target: Target) -> Card:
+async def card_of(target: Target) -> Card:
+    """The card, as a probe."""
     return target.card
 
 
@@ -116,7 +117,7 @@ def _has_known_skill(card: Card) -> bool | str:
 
 
 each_of(
-    _card,
+    card_of,
     {
         "cards.content-type": lambda card: (
             card.exchange.media_type.endswith(("/json", "+json"))

@@ -1,8 +1,12 @@
 """HTTP: content types, methods, headers, bodies that are no JSON."""
 
-from dealer_agent.checker.check import check, check_each, each_of, judge_each
+from collections.abc import Callable
+from operator import attrgetter
+
+from dealer_agent.checker.card import Interface
+from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, expect_status, header, need, status
+from dealer_agent.checker.outcome import Judgement, Skipped, conclude, expect, header, need, status
 from dealer_agent.checker.reply import answered, code, number, refusal_of
 from dealer_agent.checker.target import JSON_HEADERS, Request, Target, asking
 
@@ -19,16 +23,6 @@ def _type(wanted: str) -> Judgement:
         exchange.media_type == wanted
         or f"The content type is {exchange.header('content-type')!r} (HTTP {exchange.status})."
     )
-
-
-def _to(suffix: str) -> Request:
-    """A valid request to the endpoint with this suffix of its URL."""
-
-    async def send(target: Target) -> Exchange:
-        body = target.body(target.message(target.payload(SKILL)))
-        return await target.request("POST", f"{target.interface.endpoint}{suffix}", body, JSON_HEADERS)
-
-    return send
 
 
 async def _get(target: Target) -> Exchange:
@@ -56,13 +50,21 @@ def _is_utf8(exchange: Exchange) -> bool | str:
     return charset.strip('"') in ("", "utf-8") or f"The content type is {exchange.header('content-type')!r}."
 
 
-def _allows_content_type(exchange: Exchange) -> bool | str:
-    expect_status(exchange, 200, 204)
-    # A browser allows POST without being told so.
-    conclude(
-        header("Access-Control-Allow-Headers", lambda each: "content-type" in each.lower() or each == "*")(exchange)
-    )
-    return header("Access-Control-Allow-Origin", bool)(exchange)
+def _posting(body: bytes) -> Request:
+    return lambda target: target.post(body)
+
+
+def _to(suffix: str, *, of: Callable[[Interface], str] = attrgetter("endpoint")) -> Request:
+    """A valid request to the endpoint, or another URL of the interface, with this suffix."""
+
+    async def send(target: Target) -> Exchange:
+        body = target.body(target.message(target.payload(SKILL)))
+        return await target.request("POST", f"{of(target.interface)}{suffix}", body, JSON_HEADERS)
+
+    return send
+
+
+_IS_INVALID = (status(422), code("SCHEMA_VALIDATION_FAILED"))
 
 
 judge_each(
@@ -71,7 +73,8 @@ judge_each(
         "http.content-type-case": (_with("Content-Type", "Application/JSON"), answered),
         "http.content-type-a2a": (
             _with("Content-Type", "application/a2a+json"),
-            lambda exchange: answered(exchange) and _type("application/a2a+json")(exchange),
+            answered,
+            _type("application/a2a+json"),
         ),
         "http.unknown-accept": (_with("Accept", ""), answered),
         "http.query-ignored": (_to("?utm_source=check"), answered),
@@ -87,7 +90,18 @@ judge_each(
             _with("Origin", ORIGIN),
             header("Access-Control-Allow-Origin", lambda value: value in ("*", ORIGIN)),
         ),
-        "http.preflight": (_preflight, _allows_content_type),
+        "http.preflight": (
+            _preflight,
+            status(200, 204),
+            # A browser allows POST without being told so.
+            header("Access-Control-Allow-Headers", lambda value: "content-type" in value.lower() or value == "*"),
+            header("Access-Control-Allow-Origin", bool),
+        ),
+        "http.unknown-path": (_to("/check-no-such-path", of=attrgetter("url")), status(404), number(404)),
+        "http.not-json": (_posting(b'{"message": '), *_IS_INVALID),
+        "http.empty-body": (_posting(b""), *_IS_INVALID),
+        "http.not-an-object": (_posting(b'["message"]'), *_IS_INVALID),
+        "http.not-utf8": (_posting(b'{"message": "\xff\xfe"}'), *_IS_INVALID),
     }
 )
 
@@ -96,31 +110,6 @@ judge_each(
 async def _(target: Target) -> None:
     for exchange in (await asking(SKILL)(target), await asking(SKILL, unknown="check")(target)):
         conclude(_type("application/json")(exchange), exchange)
-
-
-@check("http.unknown-path")
-async def _(target: Target) -> None:
-    body = target.body(target.message(target.payload(SKILL)))
-    exchange = await target.request("POST", f"{target.interface.url}/check-no-such-path", body, JSON_HEADERS)
-    expect_status(exchange, 404)
-    conclude(number(404)(exchange), exchange)
-
-
-# Bodies
-
-
-@check_each(
-    {
-        "http.not-json": b'{"message": ',
-        "http.empty-body": b"",
-        "http.not-an-object": b'["message"]',
-        "http.not-utf8": b'{"message": "\xff\xfe"}',
-    }
-)
-async def _(target: Target, body: bytes) -> None:
-    exchange = await target.post(body)
-    expect_status(exchange, 422)
-    conclude(code("SCHEMA_VALIDATION_FAILED")(exchange), exchange)
 
 
 @check("http.deep-json")

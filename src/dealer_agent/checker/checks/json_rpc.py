@@ -7,8 +7,8 @@ from typing import Any
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, check_each, each_of, judge_each
 from dealer_agent.checker.exchange import Exchange, at
-from dealer_agent.checker.outcome import Judgement, conclude, expect, has, status
-from dealer_agent.checker.reply import data_of, number, refusal_of
+from dealer_agent.checker.outcome import Judgement, expect, has, status
+from dealer_agent.checker.reply import data_of, number, refusal_of, refused
 from dealer_agent.checker.target import Change, Request, Target, drop, put, rpc_call
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -61,15 +61,22 @@ each_of(
 )
 
 
-@check("json-rpc.error-object")
-async def _(target: Target) -> None:
-    exchange = refusal_of(await _calling(unknown=True)(target)).exchange
-    for judgement in (
-        has("code", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-        has("message", forms.name),
-        _only("code", "message", "data"),
-    ):
-        conclude(judgement(exchange.json["error"]), exchange)
+def _error(judgement: Judgement) -> Judgement:
+    """A judgement of the member `error` of a response."""
+    return lambda exchange: judgement(refusal_of(exchange).exchange.json["error"])
+
+
+judge_each(
+    {
+        "json-rpc.error-object": (
+            _calling(unknown=True),
+            _error(has("code", lambda value: isinstance(value, int) and not isinstance(value, bool))),
+            _error(has("message", forms.name)),
+            _error(_only("code", "message", "data")),
+        ),
+        "json-rpc.http-status": (_calling(unknown=True), refused, status(200)),
+    }
+)
 
 
 @check("json-rpc.error-data")
@@ -82,9 +89,6 @@ async def _(target: Target) -> None:
     else:
         good = data != [] and forms.array_of(lambda each: isinstance(at(each, "@type"), str))(data)
         expect(good, "error.data is no array of objects with @type.", refusal.exchange)
-
-
-judge_each({"json-rpc.http-status": (_calling(unknown=True), lambda found: status(200)(refusal_of(found)))})
 
 
 # Ids

@@ -1,18 +1,18 @@
 """The response of inventory.search: totals, pages, what of them is echoed, and sorts recomputed from the listings."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each
+from dealer_agent.checker.check import Probe, check, check_each, judge_each
 from dealer_agent.checker.differences import joined
 from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import ORDERS, SORTS, id_of, may_be_unknown
 from dealer_agent.checker.forms import whole
-from dealer_agent.checker.outcome import Skipped, conclude, expect, need
+from dealer_agent.checker.outcome import Judgement, Skipped, expect, has, need
 from dealer_agent.checker.reply import data_of
 from dealer_agent.checker.searches import Page, key_of, number_of, numbers, search, shown
 from dealer_agent.checker.target import PAGE, Listing, Target
@@ -27,22 +27,31 @@ _PAGES = 4
 """How many small pages are compared with a large one."""
 
 
-def _has_vehicles(page: Page) -> bool | str:
-    found = page.data.get("vehicles")
-    good = isinstance(found, list) and all(isinstance(each, dict) for each in found)
-    return good or "vehicles is no array of objects."
+def _page(**members: Any) -> Probe:
+    return lambda target: search(target, **members)
+
+
+def _data(judgement: Judgement) -> Judgement:
+    return lambda page: judgement(page.data)
+
+
+def _has_all(*names: str) -> Judgement:
+    return lambda page: all(whole(page.data.get(name)) for name in names) or f"There is no {' or '.join(names)}."
 
 
 def _echoes_skip(page: Page) -> bool | str:
-    if "skip" not in page.data:
-        raise Skipped("The response has no skip.")
-    return bool(page.data["skip"] == 3) or f"skip is 3 in the request and {page.data['skip']!r} in the response."
+    need("skip" in page.data, "The response has no skip.")
+    return has("skip", forms.one_of(3), "not 3")(page.data)
 
 
 def _limit_of(page: Page) -> int:
     limit = page.data.get("limit")
     need(whole(limit), "The response has no limit.")
     return int(limit or 0)
+
+
+def _echoes_limit(page: Page) -> bool | str:
+    return 1 <= _limit_of(page) <= 5 or f"limit is 5 in the request and {_limit_of(page)} in the response."
 
 
 def _is_full(page: Page) -> bool | str:
@@ -53,42 +62,27 @@ def _is_full(page: Page) -> bool | str:
     return len(page.vehicles) >= most or f"A page of {most} vehicles has {len(page.vehicles)}."
 
 
-def _has_at_most(most: Callable[[Page], int]) -> Callable[[Page], bool | str]:
-    return lambda page: (
-        len(page.vehicles) <= most(page) or f"The page has {len(page.vehicles)} of {most(page)} vehicles."
-    )
+def _has_at_most(most: int) -> Judgement:
+    return lambda page: len(page.vehicles) <= most or f"The page has {len(page.vehicles)} of {most} vehicles."
 
 
-@check_each(
+judge_each(
     {
-        "search.total": (
-            _FORM,
-            lambda page: whole(page.data.get("total")) or f"total is {page.data.get('total')!r}.",
+        "search.total": (_page(**_FORM), _data(has("total", whole))),
+        "search.vehicles": (_page(**_FORM), _data(has("vehicles", forms.array_of(forms.an_object)))),
+        "search.echo": (_page(**_FORM), _has_all("skip", "limit")),
+        "search.skip-echo": (_page(**_ECHO), _echoes_skip),
+        "search.limit-echo": (_page(**_ECHO), _echoes_limit),
+        "search.largest-limit-echo": (
+            _page(pagination={"limit": 999}),
+            lambda page: _has_at_most(_limit_of(page))(page),
         ),
-        "search.vehicles": (_FORM, _has_vehicles),
-        "search.echo": (
-            _FORM,
-            lambda page: (
-                (whole(page.data.get("skip")) and whole(page.data.get("limit")))
-                or "The response has no skip or no limit."
-            ),
-        ),
-        "search.skip-echo": (_ECHO, _echoes_skip),
-        "search.limit-echo": (
-            _ECHO,
-            lambda page: (
-                1 <= _limit_of(page) <= 5 or f"limit is 5 in the request and {_limit_of(page)} in the response."
-            ),
-        ),
-        "search.largest-limit-echo": ({"pagination": {"limit": 999}}, _has_at_most(_limit_of)),
-        "search.page-size": ({"pagination": {"skip": 0, "limit": 2}}, _has_at_most(lambda _: 2)),
-        "search.page-full": ({"pagination": {"skip": 1, "limit": 4}}, _is_full),
-        "search.default-limit": ({}, _has_at_most(lambda _: 50)),
-        "search.skip-past-end": (_BEYOND, _has_at_most(lambda _: 0)),
+        "search.page-size": (_page(pagination={"skip": 0, "limit": 2}), _has_at_most(2)),
+        "search.page-full": (_page(pagination={"skip": 1, "limit": 4}), _is_full),
+        "search.default-limit": (_page(), _has_at_most(50)),
+        "search.skip-past-end": (_page(**_BEYOND), _has_at_most(0)),
     }
 )
-async def _(target: Target, members: dict[str, Any], judgement: Callable[[Page], bool | str]) -> None:
-    conclude(judgement(await search(target, **members)))
 
 
 @check_each(
@@ -130,15 +124,16 @@ async def _(target: Target) -> None:
     expect(found == 1, f"At position {count} of {count}, the page has {found} vehicles.")
 
 
-async def _small_pages(size: int, page: Callable[[dict[str, int]], Awaitable[Page]]) -> list[str]:
+async def _small_pages(target: Target, size: int, **members: Any) -> list[str]:
     """The keys of the vehicles of some small pages."""
-    pages = [await page({"skip": size * number, "limit": size}) for number in range(_PAGES)]
+    skips = [size * number for number in range(_PAGES)]
+    pages = [await search(target, pagination={"skip": skip, "limit": size}, **members) for skip in skips]
     return [key for each in pages for key in each.keys]
 
 
 @check("search.pages-differ")
 async def _(target: Target) -> None:
-    found = await _small_pages(5, lambda pagination: search(target, pagination=pagination))
+    found = await _small_pages(target, 5)
     twice = next((key for key in found if found.count(key) > 1), None)
     expect(twice is None, f"Pages of 5 vehicles have {twice} twice.")
 
@@ -147,7 +142,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     await target.some_listings()
     large = (await search(target, sort=_ORDER, pagination={"skip": 0, "limit": 3 * _PAGES})).keys
-    small = await _small_pages(3, lambda pagination: search(target, sort=_ORDER, pagination=pagination))
+    small = await _small_pages(target, 3, sort=_ORDER)
     # A dealer may have fewer vehicles, or a lower limit.
     same = all(first == second for first, second in zip(large, small, strict=False)) and bool(small) == bool(large)
     expect(same, "Pages of 3 vehicles do not have the vehicles of a larger page in its order.")
