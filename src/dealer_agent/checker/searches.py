@@ -39,9 +39,9 @@ async def search(target: Target, **members: Any) -> Page:
     return Page(data, forms.whole_number(data.get("total")), dicts(data.get("vehicles")))
 
 
-async def filtered(target: Target, filters: Mapping[str, Any], **members: Any) -> Page:
+async def filtered(target: Target, filters: Mapping[str, Any]) -> Page:
     """The first page of a search with filters."""
-    return await search(target, filters=dict(filters), pagination={"skip": 0, "limit": PAGE}, **members)
+    return await search(target, filters=dict(filters), pagination={"skip": 0, "limit": PAGE})
 
 
 async def identified(target: Target, member: str) -> list[Listing]:
@@ -78,10 +78,10 @@ def shown(filters: Mapping[str, Any]) -> str:
     return json.dumps(dict(filters), ensure_ascii=False)[:200]
 
 
-async def expect_matching(target: Target, filters: Mapping[str, Any], matches: Matches, **members: Any) -> Page:
-    """The first page of a search, which has the listings that match and no other."""
-    await target.some_listings()
-    page = await filtered(target, filters, **members)
+async def expect_matching(target: Target, filters: Mapping[str, Any], matches: Matches) -> None:
+    """The first page of a search has the listings that match and no other."""
+    listings = await target.some_listings()
+    page = await filtered(target, filters)
     wrong = next((each for each in page.vehicles if matches(each) is False), None)
     expect(
         wrong is None,
@@ -91,13 +91,9 @@ async def expect_matching(target: Target, filters: Mapping[str, Any], matches: M
         raise Skipped("The response has no total.")
     await expect_number(target, page.total, filters, matches)
     if page.total <= len(page.vehicles) and target.stock.complete:
-        found = set(page.keys)
-        for each in await target.listings():
-            expect(
-                matches(each) is not True or key_of(each) in found,
-                f"The search with {shown(filters)} does not return {key_of(each)}, which matches.",
-            )
-    return page
+        missing = {key_of(each) for each in listings if matches(each) is True} - set(page.keys)
+        sentence = f"The search with {shown(filters)} does not return {min(missing, default='')}, which matches."
+        expect(not missing, sentence)
 
 
 async def expect_number(target: Target, number: int, filters: Mapping[str, Any], matches: Matches) -> None:

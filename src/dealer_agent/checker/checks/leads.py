@@ -1,6 +1,6 @@
 """Leads that a dealer accepts, with appointments, what the responses say, and keys: a retry is the same lead.
 
-`lead_defects.py` has the leads that are refused for a defect.
+`lead_defects.py` has the lead that these are made of, and those that are refused for a defect.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -8,8 +8,8 @@ from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, each_of, judge_each
+from dealer_agent.checker.checks.lead_defects import VALIDATION_CODES, Lead, lead, submit, time_at, visit_time
 from dealer_agent.checker.exchange import Exchange, at
-from dealer_agent.checker.lead_requests import VALIDATION_CODES, Lead, lead, submit, time_at, visit_time
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
 from dealer_agent.checker.reply import (
     Refusal,
@@ -353,9 +353,10 @@ def _data(exchange: Exchange) -> Lead:
 
 def _appointment(exchange: Exchange) -> Lead:
     """The `appointment` of a response. Skips the check if there is none."""
-    found = _data(exchange).get("appointment")
-    need(isinstance(found, dict), "The response has no `appointment`.")
-    return dict(found or {})
+    found: Lead | None = _data(exchange).get("appointment")
+    if not isinstance(found, dict):
+        raise Skipped("The response has no `appointment`.")
+    return found
 
 
 judge_each(

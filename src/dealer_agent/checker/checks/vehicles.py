@@ -90,24 +90,32 @@ async def _(target: Target, status: str) -> None:
 @check("vehicle.vin-first")
 async def _(target: Target) -> None:
     first = await _one(target, "vin")
-    for other in await identified(target, "stock"):
-        if key_of(other) != key_of(first) and other["stock"] != first.get("stock"):
-            found = await target.ask(_SKILL, vin=first["vin"], stock=other["stock"])
-            expect(found.get("vin") == first["vin"], "The stock number decides, and not the VIN.")
-            return
-    raise Skipped("No two listings have stock numbers.")
+    stocks = [each["stock"] for each in await identified(target, "stock") if key_of(each) != key_of(first)]
+    others = [stock for stock in stocks if stock != first.get("stock")]
+    found = await target.ask(_SKILL, vin=first["vin"], stock=need(others, "No two listings have stock numbers.")[0])
+    expect(found.get("vin") == first["vin"], "The stock number decides, and not the VIN.")
 
 
-async def _with_zip(target: Target, vin: str) -> Listing:
+async def _with_zip(target: Target, vin: str = "") -> Listing:
     """The response to a request with a ZIP code. `vehicle.zip` fails if it is refused."""
+    wanted = vin or (await _one(target, "vin"))["vin"]
     with skip_if_failed("There is no response with a ZIP code: "):
-        return await target.ask(_SKILL, vin=vin, zip=_ZIP)
+        return await target.ask(_SKILL, vin=wanted, zip=_ZIP)
 
 
-@check("vehicle.zip-echo")
-async def _(target: Target) -> None:
-    found = await _with_zip(target, (await _one(target, "vin"))["vin"])
-    conclude(has("zip", forms.one_of(_ZIP))(found))
+async def _without_zip(target: Target) -> Listing:
+    return (await _listing_and_detail(target))[1]
+
+
+judge_each(
+    {
+        "vehicle.zip-echo": (_with_zip, has("zip", forms.one_of(_ZIP))),
+        "vehicle.no-zip": (
+            _without_zip,
+            lambda found: found.keys().isdisjoint({"zip", "offered_price"}) or "There is zip or offered_price.",
+        ),
+    }
+)
 
 
 @check("vehicle.zip-same-price")
@@ -115,12 +123,6 @@ async def _(target: Target) -> None:
     priced = [each for each in await target.having("price") if forms.vin(each.get("vin"))]
     first = need(priced, "No listing with a VIN has a price.")[0]
     conclude(has("price", forms.one_of(first["price"]))(await _with_zip(target, first["vin"])))
-
-
-@check("vehicle.no-zip")
-async def _(target: Target) -> None:
-    _, found = await _listing_and_detail(target)
-    expect(found.keys().isdisjoint({"zip", "offered_price"}), "A response without zip has zip or offered_price.")
 
 
 @check("vehicle.offered-price")
