@@ -78,6 +78,14 @@ def dealer(answer: Respond) -> Respond:
     return respond
 
 
+@pytest.mark.parametrize("requirement_id", ["cards.provider", "cards.skill-members"])
+def test_a_failure_of_the_card_shows_the_card(requirement_id: str) -> None:
+    [verdict], _ = run(dealer(lambda _: httpx.Response(404)), requirement_id)
+    assert verdict.outcome == "fail"
+    assert verdict.exchange is not None
+    assert verdict.exchange.url.endswith("/.well-known/agent-card.json")
+
+
 def test_a_lost_connection_is_not_the_fault_of_the_target() -> None:
     def lose(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadError("connection reset")
