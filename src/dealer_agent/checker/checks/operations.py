@@ -113,7 +113,8 @@ def _with_query(version: str) -> Request:
 
 
 def _is_answered(exchange: Exchange) -> bool:
-    return bool(message_of(exchange)) or True
+    message_of(exchange)
+    return True
 
 
 def _has_reason(exchange: Exchange) -> bool | str:
