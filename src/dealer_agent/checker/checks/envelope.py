@@ -133,15 +133,12 @@ REFUSED: Mapping[str, tuple[Change, str]] = {
 }
 """A change of a request, and the code that it gets."""
 
-_text_alone = asking(SKILL, put("message.parts", [{"text": "Which cars do you have?"}]))
-_without_payload_type = asking(SKILL, drop(f"{PAYLOAD}.type"))
-
 
 judge_each(
     {
         **{name: (asking(SKILL, change), code(wanted)) for name, (change, wanted) in REFUSED.items()},
-        "envelope.text-alone": (_text_alone, refused),
-        "envelope.payload-type-required": (_without_payload_type, code(MISSING, WRONG)),
+        "envelope.text-alone": (asking(SKILL, put("message.parts", [{"text": "Which cars do you have?"}])), refused),
+        "envelope.payload-type-required": (asking(SKILL, drop(f"{PAYLOAD}.type")), code(MISSING, WRONG)),
     }
 )
 

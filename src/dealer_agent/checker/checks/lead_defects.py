@@ -169,14 +169,9 @@ def _lead(*rows: Row) -> Request:
 
 async def _group(target: Target, group: int) -> Exchange:
     """The exchange of a lead with all defects of a group that the revision knows."""
-    return await _lead(
-        *(
-            row
-            for requirement_id, row in OF_LEADS.items()
-            if row.group == group
-            and target.revision.name in (requirements()[requirement_id].revisions or [target.revision.name])
-        )
-    )(target)
+    where = (target.revision.name, target.binding, target.vendor)
+    rows = [row for name, row in OF_LEADS.items() if row.group == group and requirements()[name].applies_to(*where)]
+    return await _lead(*rows)(target)
 
 
 @check_each({requirement_id: (row,) for requirement_id, row in OF_LEADS.items()})
