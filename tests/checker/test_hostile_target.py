@@ -12,7 +12,7 @@ import pytest
 from dealer_agent.checker.events import Verdict
 from dealer_agent.checker.exchange import read_json
 from dealer_agent.checker.outcome import NotChecked
-from dealer_agent.checker.reports.shown import body_text
+from dealer_agent.checker.reports import body_text
 from dealer_agent.checker.runner import Options, run_checks
 from dealer_agent.checker.wire import RUN_BYTES, Wire
 

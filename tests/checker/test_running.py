@@ -78,6 +78,14 @@ def dealer(answer: Respond) -> Respond:
     return respond
 
 
+@pytest.mark.parametrize("requirement_id", ["cards.provider", "cards.skill-members"])
+def test_a_failure_of_the_card_shows_the_card(requirement_id: str) -> None:
+    [verdict], _ = run(dealer(lambda _: httpx.Response(404)), requirement_id)
+    assert verdict.outcome == "fail"
+    assert verdict.exchange is not None
+    assert verdict.exchange.url.endswith("/.well-known/agent-card.json")
+
+
 def test_a_lost_connection_is_not_the_fault_of_the_target() -> None:
     def lose(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadError("connection reset")
@@ -110,8 +118,9 @@ def test_a_response_without_end_is_not_read_to_its_end() -> None:
     ]
 
 
-def test_the_run_ends_when_its_time_is_over() -> None:
-    verdicts, _ = run(dealer(lambda _: httpx.Response(429, headers={"Retry-After": "60"})), seconds=30)
+@pytest.mark.parametrize("wait", ["60", "Fri, 31 Dec 2100 23:59:59 GMT"])
+def test_the_run_ends_when_its_time_is_over(wait: str) -> None:
+    verdicts, _ = run(dealer(lambda _: httpx.Response(429, headers={"Retry-After": wait})), seconds=30)
     assert verdicts[0].outcome == "could not check"
     assert "--time" in verdicts[0].sentence
 

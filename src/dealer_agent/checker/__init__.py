@@ -3,7 +3,7 @@
 requirements/*.toml   what is required: id, level, sentence, link, advice (`requirement.py` reads them)
 fields.py             what is checked of each vehicle field, from which requirements and checks are generated
 checks/*.py           a function or a row for each requirement (`check.py` explains how to write one)
-outcome.py            how a check ends if it does not pass
+outcome.py, reply.py  how a check ends if it does not pass, what a response says, and judgements of both
 exchange.py           a request and a response as bytes, and how strictly their JSON is read
 wire.py               sends requests: rate, Retry-After, time and sizes are bounded
 revision.py, card.py, discovery.py   what is found behind the URL

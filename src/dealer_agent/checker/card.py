@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dealer_agent.checker.exchange import Exchange, dicts
+from dealer_agent.checker.exchange import Exchange, at, dicts
 from dealer_agent.checker.revision import Binding, Revision, revision_of
-from dealer_agent.client.card import origin, parse_url
+from dealer_agent.client.card import camel_case, origin, parse_url
 
 _MEDIA_TYPE = re.compile(r"application/vnd\.([\w-]+)\.inventory-search-request\+json", re.IGNORECASE)
 _ANY_MEDIA_TYPE = re.compile(r"application/vnd\.([\w-]+)\.[\w.-]+-request\+json", re.IGNORECASE)
@@ -37,18 +37,15 @@ class Card:
     content: dict[str, Any]
     exchange: Exchange
 
-    def member(self, name: str, of: dict[str, Any] | None = None) -> Any:
-        """A member by its camelCase name, in the spelling of this card. None if it is absent."""
-        node = self.content if of is None else of
-        snake = re.sub("[A-Z]", lambda found: "_" + found[0].lower(), name)
-        return node.get(snake if "supported_interfaces" in self.content else name)
+    @cached_property
+    def camel(self) -> dict[str, Any]:
+        """The content with names in camelCase: revision 0.1.0 has snake_case."""
+        return camel_case(self.content) if "supported_interfaces" in self.content else self.content
 
     @cached_property
     def extensions(self) -> list[dict[str, Any]]:
         """The entries of `capabilities.extensions` that are objects with a URI."""
-        capabilities = self.member("capabilities")
-        entries = capabilities.get("extensions") if isinstance(capabilities, dict) else None
-        return [each for each in dicts(entries) if isinstance(each.get("uri"), str)]
+        return [each for each in dicts(at(self.content, "capabilities.extensions")) if isinstance(each.get("uri"), str)]
 
     @cached_property
     def revision(self) -> Revision:
@@ -59,8 +56,8 @@ class Card:
     def interfaces(self) -> list[Interface]:
         """The interfaces of bindings that checks know, each binding once."""
         found: dict[Binding, Interface] = {}
-        for entry in dicts(self.member("supportedInterfaces")):
-            binding, url = self.member("protocolBinding", entry), entry.get("url")
+        for entry in dicts(self.camel.get("supportedInterfaces")):
+            binding, url = entry.get("protocolBinding"), entry.get("url")
             if binding in ("JSONRPC", "HTTP+JSON") and isinstance(url, str) and parse_url(url):
                 found.setdefault(binding, Interface(binding, url.rstrip("/")))
         return list(found.values())
@@ -68,15 +65,17 @@ class Card:
     @cached_property
     def skills(self) -> frozenset[str]:
         """The ids of the skills on the card."""
-        return frozenset(each["id"] for each in dicts(self.member("skills")) if isinstance(each.get("id"), str))
+        return frozenset(each["id"] for each in dicts(self.content.get("skills")) if isinstance(each.get("id"), str))
 
     @cached_property
     def vendors(self) -> list[str]:
         """The vocabularies of the card: the vendors of its media types, in the order of the card. May be empty."""
         if self.revision.only_vocabulary:
             return [self.revision.only_vocabulary]
-        modes = [self.member("defaultInputModes")]
-        modes += [self.member("inputModes", each) for each in dicts(self.member("skills"))]
+        modes = [
+            self.camel.get("defaultInputModes"),
+            *(each.get("inputModes") for each in dicts(self.camel.get("skills"))),
+        ]
         names: dict[str, None] = {}
         for mode in (mode for each in modes if isinstance(each, list) for mode in each if isinstance(mode, str)):
             if found := _MEDIA_TYPE.fullmatch(mode) or _ANY_MEDIA_TYPE.fullmatch(mode):
@@ -86,7 +85,7 @@ class Card:
     @cached_property
     def needs_token(self) -> bool:
         """Whether the card says that every skill needs a token."""
-        return bool(self.member("securityRequirements")) or self.content.get("auth_type") == "bearer"
+        return bool(self.camel.get("securityRequirements")) or self.content.get("auth_type") == "bearer"
 
     def is_at_home(self, url: str) -> bool:
         """Whether a URL has the origin of the card. Another origin could be anybody's: it gets no token."""

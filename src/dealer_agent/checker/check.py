@@ -1,17 +1,21 @@
 """How a check is written, and all checks by the id of their requirement.
 
+    judge_each({"http.status": (asking("dealer.information"), status(200))})
+
     @check("search.skip-past-end")
     async def _(target: Target) -> None:
         page = await search(target, pagination={"skip": 10_000_000, "limit": 10})
         expect(not page.vehicles, "A skip beyond the last vehicle returns vehicles.")
 
-A check is an async function in a module of `checks/`. It returns if the requirement is fulfilled. It raises `Failed` if
-not, most easily through `expect`, and `Skipped` if the target has nothing to check it with. Any other exception means
-that the check could not be done: a lost connection, or a defect of the check. That is never the target's fault. The
-function has no name of its own: the id is its name, and the requirement says what it checks.
+A simple check is a row: a probe and judgements of what it finds (`judge_each`, and `each_of` for checks that share a
+probe), or an argument of a function that others share (`check_each`). A probe is a function of the target. Most send
+one request and find its exchange (`asking`). `outcome` and `reply` have judgements. A request that must only be refused
+or answered is a row of the requirements, and needs nothing here.
 
-Checks that differ in a value, or that look at the same thing, are rows of a table (`check_each`, `each_of`). A request
-that must be refused or answered is a row of the requirements, and needs nothing here.
+Any other check is an async function in a module of `checks/`. It returns if the requirement is fulfilled. It raises
+`Failed` if not, most easily through `expect`, and `Skipped` if the target has nothing to check it with. Any other
+exception means that the check could not be done: a lost connection, or a defect of the check. That is never the
+target's fault. The function has no name of its own: the id is its name, and the requirement says what it checks.
 
 A check fails for one reason only. What other requirements say is read leniently: `Target.ask` accepts a response with a
 wrong content type, because another check fails for it. A negative control (tests/checker/) proves this for each check.
@@ -20,19 +24,21 @@ With `last=True`, a check runs after all others of its target, and judges their 
 """
 
 import pkgutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
+from dealer_agent.checker.card import Card
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import conclude, expect
-from dealer_agent.checker.requirement import Requirement, requirements
-from dealer_agent.checker.target import Target
+from dealer_agent.checker.outcome import Judgement, conclude
+from dealer_agent.checker.reply import Refusal, answered, rejected
+from dealer_agent.checker.requirement import requirements
+from dealer_agent.checker.target import Target, asking
 
 CheckFunction = Callable[[Target], Awaitable[None]]
-T = TypeVar("T")
+Probe = Callable[[Target], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
@@ -77,21 +83,21 @@ async def _run(function: Callable[..., Awaitable[None]], arguments: tuple[Any, .
     await function(target, *arguments)
 
 
-def each_of(
-    things: Callable[[Target], Awaitable[Iterable[tuple[T, Exchange | None]]]],
-    rows: Mapping[str, Callable[[T], bool | str]],
-    *,
-    last: bool = False,
-) -> None:
-    """Registers checks that judge the same things, each with the exchange that shows it.
-
-    A judgement is True, or the sentence that says what is wrong.
-    """
+def judge_each(rows: Mapping[str, tuple[Probe, *tuple[Judgement, ...]]], *, last: bool = False) -> None:
+    """Registers checks that judge what a probe finds: one thing, or each of a list. All judgements must be true."""
 
     @check_each(rows, last=last)
-    async def _(target: Target, judgement: Callable[[T], bool | str]) -> None:
-        for thing, exchange in await things(target):
-            conclude(judgement(thing), exchange)
+    async def _(target: Target, probe: Probe, *judgements: Judgement) -> None:
+        found = await probe(target)
+        for thing in found if isinstance(found, list) else [found]:
+            shown = thing.exchange if isinstance(thing, Refusal | Card) else thing
+            for judgement in judgements:
+                conclude(judgement(thing), shown if isinstance(shown, Exchange) else None)
+
+
+def each_of(probe: Probe, rows: Mapping[str, Judgement], *, last: bool = False) -> None:
+    """Registers checks that judge the same things."""
+    judge_each({requirement_id: (probe, judgement) for requirement_id, judgement in rows.items()}, last=last)
 
 
 @cache
@@ -100,23 +106,9 @@ def checks() -> dict[str, Check]:
     package = import_module(f"{__package__}.checks")
     for module in pkgutil.iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
-    rows = requirements().values()
-    check_each({row.id: row for row in rows if row.refused is not None or row.accepted is not None})(_of_request)
+    for row in requirements().values():
+        if row.refused is not None:
+            judge_each({row.id: (asking(row.skills[0], **row.refused), rejected)})
+        elif row.accepted is not None:
+            judge_each({row.id: (asking(row.skills[0], **row.accepted), answered)})
     return _registered
-
-
-async def _of_request(target: Target, row: Requirement) -> None:
-    if row.refused is None:
-        await target.ask(row.skills[0], **row.accepted or {})
-    else:
-        await expect_refused(target, row.skills[0], **row.refused)
-
-
-async def expect_refused(target: Target, skill: str = "inventory.search", **members: Any) -> None:
-    """A request with a defect is refused, and not by a failure of the agent. `errors` has the checks of the codes."""
-    refusal = await target.refuse(target.payload(skill, **members))
-    expect(
-        refusal.code != "INTERNAL_ERROR" and refusal.status < 500 and refusal.number != -32603,
-        f"A wrong request gets a failure of the agent ({refusal.code or refusal.number}), and not a refusal.",
-        refusal.exchange,
-    )

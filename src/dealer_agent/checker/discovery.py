@@ -5,9 +5,9 @@ from typing import Any
 from urllib.parse import urljoin
 
 from dealer_agent.checker.card import Card, Interface
-from dealer_agent.checker.exchange import Exchange, Headers, dicts
+from dealer_agent.checker.exchange import Exchange, Headers, at, dicts
 from dealer_agent.checker.outcome import NotChecked, Skipped
-from dealer_agent.checker.target import Material, Target
+from dealer_agent.checker.target import Stock, Target
 from dealer_agent.checker.wire import Wire
 from dealer_agent.client.card import parse_url
 from dealer_agent.protocol.well_known import CARD_PATH, CARD_TYPE, CATALOG_PATH
@@ -46,12 +46,10 @@ async def targets_of(wire: Wire, card: Card, token: str | None, *, leads: bool) 
     """The targets of a card: each interface in each vocabulary. The token is for interfaces on the card's host."""
     found = []
     for interface in card.interfaces:
-        material = Material()
+        stock = Stock()
         sent = token if card.is_at_home(interface.url) else None
-        for vendor in card.vendors or await _answered_vendors(wire, card, interface, sent):
-            target = Target(card, interface, vendor, wire, material, sent, leads)
-            material.bind(target)
-            found.append(target)
+        vendors = card.vendors or await _answered_vendors(wire, card, interface, sent)
+        found += [Target(card, interface, vendor, wire, stock, sent, leads) for vendor in vendors]
     return found
 
 
@@ -68,10 +66,9 @@ def notes_about(cards: Iterable[Card], token: str | None) -> Iterator[str]:
 async def _listed(wire: Wire, root: str) -> list[str]:
     """The URLs of the cards that the AI Catalog lists, below the URL `root`."""
     exchange = await wire.request("GET", root + CATALOG_PATH, headers=CARD_HEADERS)
-    entries = exchange.json.get("entries") if isinstance(exchange.json, dict) else None
     urls = [
         _joined(root + CATALOG_PATH, each["url"])
-        for each in dicts(entries)
+        for each in dicts(at(exchange.json, "entries"))
         if isinstance(each.get("url"), str) and CARD_TYPE in (each.get("type"), each.get("mediaType"))
     ]
     return [each for each in urls if each.startswith(f"{root}/") and parse_url(each)][:MOST_CARDS]
@@ -88,13 +85,13 @@ async def _answered_vendors(wire: Wire, card: Card, interface: Interface, token:
     """The vocabularies in which an interface answers, if its card names none."""
     found = []
     for vendor in (DEFAULT_VENDOR, "autoagent"):
-        target = Target(card, interface, vendor, wire, Material(), token)
+        target = Target(card, interface, vendor, wire, Stock(), token)
         try:
             exchange = await target.send({"type": "dealer.information.request"})
         except (NotChecked, Skipped):
             # Each check will say the same.
             continue
-        if target.response_media_type("dealer.information").encode() in exchange.body:
+        if target.media_type("dealer.information", "response").encode() in exchange.body:
             found.append(vendor)
     return found or [DEFAULT_VENDOR]
 

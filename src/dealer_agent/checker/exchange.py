@@ -48,7 +48,7 @@ class Exchange:
     @property
     def is_refusal(self) -> bool:
         """Whether the request got an error of any kind."""
-        return self.status >= 400 or (isinstance(self.json, dict) and "error" in self.json)
+        return self.status >= 400 or at(self.json, "error") is not None
 
     @property
     def json_defects(self) -> list[str]:
@@ -98,3 +98,10 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
 def dicts(node: object) -> list[dict[str, Any]]:
     """The objects of an array. Empty if it is not an array."""
     return [each for each in node if isinstance(each, dict)] if isinstance(node, list) else []
+
+
+def at(node: Any, path: str) -> Any:
+    """The value at a path of members, such as `message.parts`. None if a member is absent or is not in an object."""
+    for name in path.split("."):
+        node = node.get(name) if isinstance(node, dict) else None
+    return node

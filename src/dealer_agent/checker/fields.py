@@ -147,6 +147,7 @@ PARAMETERS: Mapping[str, list[dict[str, Any]]] = {
     "range filter": _RANGE_FILTERS,
     "range filter from 0": [each for each in _RANGE_FILTERS if may_be_unknown(each["member"])],
     "filter": _FILTERS,
+    "filter of facets": [*_FILTERS, {"name": "query", "id": "query"}],
     "early filter": [
         each | {"revisions": _without(each["member"]), "value": _value(each["name"])}
         for each in _FILTERS

@@ -12,9 +12,12 @@ from urllib.parse import urlsplit
 Form = Callable[[Any], bool]
 
 
-def text(value: Any) -> bool:
-    """A string."""
-    return isinstance(value, str)
+def of_type(kind: type) -> Form:
+    """A value of this type of Python."""
+    return lambda value: isinstance(value, kind)
+
+
+text, truth, array, an_object = of_type(str), of_type(bool), of_type(list), of_type(dict)
 
 
 def name(value: Any) -> bool:
@@ -35,11 +38,6 @@ def whole(value: Any) -> bool:
 def year(value: Any) -> bool:
     """A model year."""
     return whole(value) and 1900 <= value <= 2100
-
-
-def truth(value: Any) -> bool:
-    """A boolean."""
-    return isinstance(value, bool)
 
 
 def vin(value: Any) -> bool:
@@ -87,8 +85,8 @@ def e_mail(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[^@\s]+@[^@\s]+", value) is not None
 
 
-def one_of(*words: str) -> Form:
-    """One of some words."""
+def one_of(*words: object) -> Form:
+    """One of some values."""
     return lambda value: value in words
 
 

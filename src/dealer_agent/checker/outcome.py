@@ -1,9 +1,15 @@
-"""How a check ends if it does not pass."""
+"""How a check ends if it does not pass, and judgements of what a target says."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
-from dealer_agent.checker.exchange import Exchange
+from dealer_agent.checker.exchange import Exchange, at
+
+T = TypeVar("T")
+
+Judgement = Callable[[Any], bool | str]
+"""Judges a thing. True, or the sentence that says what is wrong."""
 
 
 class Failed(Exception):  # noqa: N818 - a verdict, not an error of the program.
@@ -29,16 +35,17 @@ def expect(condition: object, sentence: str, exchange: Exchange | None = None) -
         raise Failed(sentence, exchange)
 
 
-def expect_status(exchange: Exchange, *statuses: int) -> None:
-    """Raises Failed unless the HTTP status is one of these."""
-    wanted = " or ".join(map(str, statuses))
-    expect(exchange.status in statuses, f"The status is {exchange.status}, not {wanted}.", exchange)
-
-
 def conclude(judgement: bool | str, exchange: Exchange | None = None) -> None:
     """Raises Failed unless the judgement is True. Else it is the sentence that says what is wrong."""
     if judgement is not True:
         raise Failed(str(judgement), exchange)
+
+
+def need(thing: T | None, reason: str) -> T:
+    """The thing. Skips the check for this reason if it is empty, false or None."""
+    if not thing:
+        raise Skipped(reason)
+    return thing
 
 
 @contextmanager
@@ -48,3 +55,32 @@ def skip_if_failed(reason: str = "") -> Iterator[None]:
         yield
     except Failed as failure:
         raise Skipped(f"{reason}{failure.sentence}") from None
+
+
+def has(path: str, form: Callable[[Any], bool], why: str = "") -> Judgement:
+    """A judgement of JSON: the value at a path (see `at`) has a form. `why` is added to the sentence."""
+
+    def judge(node: Any) -> bool | str:
+        value = at(node, path)
+        return (
+            bool(form(value)) or f"`{path}` is {'absent' if value is None else repr(value)[:300]}{why and ', '}{why}."
+        )
+
+    return judge
+
+
+def status(*wanted: int) -> Judgement:
+    """A judgement of an exchange: it has one of these HTTP statuses."""
+    return lambda exchange: (
+        exchange.status in wanted or f"The status is {exchange.status}, not {' or '.join(map(str, wanted))}."
+    )
+
+
+def expect_status(exchange: Exchange, *wanted: int) -> None:
+    """Raises Failed unless the HTTP status is one of these."""
+    conclude(status(*wanted)(exchange), exchange)
+
+
+def header(name: str, form: Callable[[str], object]) -> Judgement:
+    """A judgement of an exchange: a header of its response has a form. An absent header is an empty text."""
+    return lambda exchange: bool(form(exchange.header(name) or "")) or f"{name} is {exchange.header(name) or 'absent'}."

@@ -11,7 +11,7 @@ Pure, but for reading the file of expected failures: what is known, and not yet 
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -63,15 +63,9 @@ class ExpectedFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def matches(self, verdict: Verdict) -> bool:
         """Whether a verdict is about this entry's requirement and place."""
-        place = verdict.place
+        wanted = (self.card, self.revision, self.binding, self.vocabulary)
         return verdict.requirement.id == self.id and all(
-            wanted in (None, found)
-            for wanted, found in (
-                (self.card, place.card),
-                (self.revision, place.revision),
-                (self.binding, place.binding),
-                (self.vocabulary, place.vocabulary),
-            )
+            each in (None, found) for each, found in zip(wanted, astuple(verdict.place), strict=True)
         )
 
 
@@ -167,38 +161,33 @@ class Result:
 
         `incomplete`: nothing failed, and something could not be checked.
         """
-        if self.problem is not None:
-            return "incomplete"
-        if any(self.counts_as_failure(each) for each in self.verdicts) or self.stale:
-            return "failed"
-        if any(each.outcome == "could not check" for each in self.verdicts):
-            return "incomplete"
-        return "passed" if any(each.outcome in ("pass", "fail") for each in self.verdicts) else "failed"
+        return self._end[0]
 
     @property
     def sentence(self) -> str:
         """The conclusion for people."""
-        if self.problem is not None:
-            return self.problem
-        if not any(each.outcome in ("pass", "fail") for each in self.verdicts):
-            return "Nothing was checked."
-        if any(self.counts_as_failure(each) for each in self.verdicts):
-            return self._failed
-        if self.stale:
-            return "The file of expected failures has entries that are not needed."
-        if self.conclusion == "incomplete":
-            return "Nothing failed, but some requirements could not be checked."
-        return "All requirements that were checked are fulfilled." if not self._tolerated else self._tolerated
+        return self._end[1]
 
     @property
-    def _failed(self) -> str:
+    def _end(self) -> tuple[Conclusion, str]:
+        outcomes = {each.outcome for each in self.verdicts}
         unexpected = [each for each in self.verdicts if each.outcome == "fail" and self.expectation(each) is None]
         failed = {each.requirement.id: each.requirement.level for each in unexpected}
-        musts = sum(level == "MUST" for level in failed.values())
-        of_them = "" if musts == len(failed) else f", {musts} of them a MUST"
-        return f"{len(failed)} of {len(self.groups)} requirements failed{of_them}."
-
-    @property
-    def _tolerated(self) -> str:
-        failed = {each.requirement.id for each in self.verdicts if each.outcome == "fail"}
-        return f"Every MUST is fulfilled or expected to fail. Others failed: {len(failed)}." if failed else ""
+        if self.problem is not None:
+            return "incomplete", self.problem
+        if any(self.counts_as_failure(each) for each in self.verdicts):
+            musts = sum(level == "MUST" for level in failed.values())
+            of_them = "" if musts == len(failed) else f", {musts} of them a MUST"
+            return "failed", f"{len(failed)} of {len(self.groups)} requirements failed{of_them}."
+        if not outcomes & {"pass", "fail"}:
+            return (
+                "incomplete" if "could not check" in outcomes and not self.stale else "failed"
+            ), "Nothing was checked."
+        if self.stale:
+            return "failed", "The file of expected failures has entries that are not needed."
+        if "could not check" in outcomes:
+            return "incomplete", "Nothing failed, but some requirements could not be checked."
+        others = {each.requirement.id for each in self.verdicts if each.outcome == "fail"}
+        if others:
+            return "passed", f"Every MUST is fulfilled or expected to fail. Others failed: {len(others)}."
+        return "passed", "All requirements that were checked are fulfilled."

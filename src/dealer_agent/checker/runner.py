@@ -98,7 +98,9 @@ async def judge(place: Place, target: Target, requirement: Requirement, check: C
         outcome, sentence = "pass", ""
     except Failed as failure:
         outcome, sentence = "fail", failure.sentence
-        exchange = failure.exchange or (target.latest if len(target.exchanges) > seen else None)
+        # A check that sent nothing, and needs no skill, looked at the card.
+        looked_at = None if requirement.skills else target.card.exchange
+        exchange = failure.exchange or (target.latest if len(target.exchanges) > seen else looked_at)
     except Skipped as reason:
         outcome, sentence = "skipped", str(reason)
     except NotChecked as reason:

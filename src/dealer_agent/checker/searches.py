@@ -1,18 +1,22 @@
-"""Pages of searches, read leniently, and how a filtered answer is judged against the listings of the whole stock."""
+"""Pages of searches, filters chosen from the stock, and how a filtered answer is judged against its listings."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.differences import LONGEST_WORD
+from dealer_agent.checker.differences import LONGEST_WORD, clearly_different, typical_value
 from dealer_agent.checker.exchange import dicts
-from dealer_agent.checker.outcome import Skipped, expect
+from dealer_agent.checker.fields import RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS
+from dealer_agent.checker.outcome import Skipped, expect, need
 from dealer_agent.checker.target import PAGE, Listing, Target
 
 Matches = Callable[[Listing], bool | None]
 """Whether a listing must be found (True), must not be found (False), or may be (None)."""
+
+Case = tuple[dict[str, Any], Matches]
+"""Filters, and which listings they must find."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,9 @@ async def search(target: Target, **members: Any) -> Page:
     return Page(data, forms.whole_number(data.get("total")), dicts(data.get("vehicles")))
 
 
-async def filtered(target: Target, filters: Mapping[str, Any], **members: Any) -> Page:
+async def filtered(target: Target, filters: Mapping[str, Any]) -> Page:
     """The first page of a search with filters."""
-    return await search(target, filters=dict(filters), pagination={"skip": 0, "limit": PAGE}, **members)
+    return await search(target, filters=dict(filters), pagination={"skip": 0, "limit": PAGE})
 
 
 async def identified(target: Target, member: str) -> list[Listing]:
@@ -46,10 +50,8 @@ async def identified(target: Target, member: str) -> list[Listing]:
     Skips the check if there is none.
     """
     form = forms.vin if member == "vin" else lambda value: forms.name(value) and len(value) <= LONGEST_WORD
-    found = [each for each in await target.material.having(member) if form(each[member])]
-    if not found:
-        raise Skipped(f"No listing has a {member} by which it can be asked for.")
-    return found
+    found = [each for each in await target.having(member) if form(each[member])]
+    return need(found, f"No listing has a {member} by which it can be asked for.")
 
 
 def key_of(listing: Listing) -> str:
@@ -76,10 +78,10 @@ def shown(filters: Mapping[str, Any]) -> str:
     return json.dumps(dict(filters), ensure_ascii=False)[:200]
 
 
-async def expect_matching(target: Target, filters: Mapping[str, Any], matches: Matches, **members: Any) -> Page:
-    """The first page of a search, which has the listings that match and no other."""
-    await target.material.some_listings()
-    page = await filtered(target, filters, **members)
+async def expect_matching(target: Target, filters: Mapping[str, Any], matches: Matches) -> None:
+    """The first page of a search has the listings that match and no other."""
+    listings = await target.some_listings()
+    page = await filtered(target, filters)
     wrong = next((each for each in page.vehicles if matches(each) is False), None)
     expect(
         wrong is None,
@@ -88,27 +90,82 @@ async def expect_matching(target: Target, filters: Mapping[str, Any], matches: M
     if page.total is None:
         raise Skipped("The response has no total.")
     await expect_number(target, page.total, filters, matches)
-    if page.total <= len(page.vehicles) and target.material.complete:
-        found = set(page.keys)
-        for each in await target.material.listings():
-            expect(
-                matches(each) is not True or key_of(each) in found,
-                f"The search with {shown(filters)} does not return {key_of(each)}, which matches.",
-            )
-    return page
+    if page.total <= len(page.vehicles) and target.stock.complete:
+        missing = {key_of(each) for each in listings if matches(each) is True} - set(page.keys)
+        sentence = f"The search with {shown(filters)} does not return {min(missing, default='')}, which matches."
+        expect(not missing, sentence)
 
 
 async def expect_number(target: Target, number: int, filters: Mapping[str, Any], matches: Matches) -> None:
     """The number of vehicles that filters find is possible for the listings of the stock."""
-    listings = await target.material.listings()
+    listings = await target.listings()
     least = sum(matches(each) is True for each in listings)
     most = sum(matches(each) is not False for each in listings)
     expect(
         number >= least,
         f"With {shown(filters)}, {number} vehicles match, and not the {least} listings that do.",
     )
-    if target.material.complete:
+    if target.stock.complete:
         expect(
             number <= most,
             f"With {shown(filters)}, {number} vehicles match, although only {most} listings can.",
         )
+
+
+def word_matches(member: str, wanted: Sequence[str], listing: Listing) -> bool | None:
+    """Whether a listing must, must not or may match a list of words."""
+    value = listing.get(member)
+    if value is None:
+        # `filter.vehicle-type-absent` and `listing.has-rooftop` judge these.
+        return None if member in ("vehicle_type", "rooftop") else False
+    if value in wanted:
+        return True
+    return False if all(clearly_different(member, value, each) for each in wanted) else None
+
+
+def range_matches(name: str, end: float, listing: Listing) -> bool | None:
+    """Whether a listing must, must not or may match a minimum or maximum. `range.absent` judges absent values."""
+    value = number_of(listing, RANGE_FILTERS[name])
+    if value is None:
+        return None
+    return value >= end if name.endswith("_min") else value <= end
+
+
+async def word_of(target: Target, name: str, most: int = PAGE) -> str:
+    """A word to filter by. Skips the check if the stock has none."""
+    member = WORD_FILTERS[name]
+    word = typical_value(member, await target.some_listings(), most)
+    return need(word, f"No two listings have clearly different values of {member}.")
+
+
+async def end_of(target: Target, name: str) -> int:
+    """A minimum or maximum that some listings match and others do not: the value of a listing.
+
+    Skips the check if the stock has none.
+    """
+    member = RANGE_FILTERS[name]
+    values = sorted(set(numbers(await target.having(member), member)))
+    whole = [int(value) for value in values if (forms.year if member == "year" else forms.whole)(value)]
+    inner = [each for each in whole if (values[0] < each if name.endswith("_min") else each < values[-1])]
+    return need(inner, f"No two listings have different values of {member}.")[len(inner) // 2]
+
+
+async def filter_of(target: Target, name: str) -> Case:
+    """A filter with a value of the stock, and which listings match it. Skips the check if the stock has none."""
+    if name in WORD_FILTERS:
+        word = await word_of(target, name)
+        return {name: [word]}, lambda each: word_matches(WORD_FILTERS[name], [word], each)
+    if name in RANGE_FILTERS:
+        end = await end_of(target, name)
+        return {name: end}, lambda each: range_matches(name, end, each)
+    if name in TRUE_FILTERS:
+        need([each for each in await target.some_listings() if each.get(name) is True], f"No listing has {name}.")
+        return {name: True}, lambda each: each.get(name) is True
+    listings = await identified(target, name)
+    wanted = str(listings[len(listings) // 2][name])
+
+    def matches(each: Listing) -> bool | None:
+        value = each.get(name) or ""
+        return True if value == wanted else False if not value or clearly_different(name, value, wanted) else None
+
+    return {name: wanted}, matches

@@ -9,6 +9,7 @@ import httpx
 
 from dealer_agent.checker.exchange import Exchange, Headers
 from dealer_agent.checker.outcome import NotChecked
+from dealer_agent.client.transport import seconds_to_wait
 
 RESPONSE_LIMIT = 16 * 2**20
 """Bytes of the largest response that is read."""
@@ -73,7 +74,8 @@ class Wire:
         exchange = await self._send(method, url, content, headers)
         retries = 0
         while patient and exchange.status == 429 and retries < MOST_RETRIES:
-            await self._wait(_seconds_to_wait(exchange))
+            seconds = seconds_to_wait(exchange.header("retry-after") or "")
+            await self._wait(1.0 if seconds is None else min(seconds, LONGEST_WAIT))
             exchange = await self._send(method, url, content, headers)
             retries += 1
         if patient and exchange.status == 429:
@@ -141,9 +143,3 @@ async def _read(response: httpx.Response) -> bytes:
             raise NotChecked(f"The response is larger than {RESPONSE_LIMIT // 2**20} MiB.")
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def _seconds_to_wait(exchange: Exchange) -> float:
-    """The seconds of Retry-After; 1 if it is absent or no number."""
-    text = exchange.header("retry-after") or ""
-    return min(float(text), LONGEST_WAIT) if text.isascii() and text.isdigit() else 1.0

@@ -186,7 +186,7 @@ def _show(result: "Result", reports: Sequence[Path]) -> None:
 
 def _failure(result: "Result", group: "Group", *, short: bool) -> Lines:
     """One requirement that failed or could not be checked. `short` leaves the exchange out."""
-    from dealer_agent.checker.reports.shown import body_text
+    from dealer_agent.checker.reports import body_text
 
     requirement = group.requirement
     found = group.having(group.outcome)

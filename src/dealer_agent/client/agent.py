@@ -1,7 +1,7 @@
 """`DealerAgent`: one dealer's agent, and its five skills as methods."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Generator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -54,12 +54,12 @@ AsgiApp = Callable[..., Any]
 class Discovery:
     """What `DealerAgent.discover` returns: await it, or use it with `async with`, which closes the agent at the end."""
 
-    def __init__(self, discover: Callable[[], Generator[Any, None, "DealerAgent"]]) -> None:
+    def __init__(self, discover: Callable[[], Coroutine[Any, Any, "DealerAgent"]]) -> None:
         self._discover = discover
         self._agent: DealerAgent | None = None
 
     def __await__(self) -> Generator[Any, None, "DealerAgent"]:
-        return self._discover()
+        return self._discover().__await__()
 
     async def __aenter__(self) -> "DealerAgent":
         self._agent = await self
@@ -141,16 +141,10 @@ class DealerAgent:
                 timeout=timeout,
                 on_exchange=on_exchange,
             )
-            try:
-                card = await find_card(
-                    pool, address, binding=binding, retries=retries, verify_signature=verify_signature
-                )
-            except BaseException:
-                await pool.aclose()
-                raise
+            card = await find_card(pool, address, binding=binding, retries=retries, verify_signature=verify_signature)
             return cls(card, pool, retries)
 
-        return Discovery(lambda: discovered().__await__())
+        return Discovery(discovered)
 
     async def __aenter__(self) -> Self:
         return self

@@ -107,7 +107,7 @@ def read_card(body: bytes, url: str, binding: Binding | None, origins: Collectio
     """
     try:
         document = msgspec.json.decode(body)
-        card = msgspec.convert(_camel(document), _Card)
+        card = msgspec.convert(camel_case(document), _Card)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise NotADealerAgent(f"{url} is no agent card: {_short(error)}") from None
     skills = frozenset(skill.id for skill in card.skills) & SKILL_BY_ID.keys()
@@ -209,12 +209,15 @@ def _choose_extension(card: _Card, vendor: str) -> str | None:
     return next(fitting, uris[0] if uris else None)
 
 
-def _camel(node: Any) -> Any:
-    """The card with camelCase names. Names of the members of `params` and `schemes` do not matter to the client."""
+def camel_case(node: Any) -> Any:
+    """A card with camelCase names. The names inside `params` and `schemes` change too: readers of those take the card
+    as it is."""
     if isinstance(node, dict):
-        return {re.sub("_([a-z])", lambda found: found[1].upper(), name): _camel(item) for name, item in node.items()}
+        return {
+            re.sub("_([a-z])", lambda found: found[1].upper(), name): camel_case(item) for name, item in node.items()
+        }
     if isinstance(node, list):
-        return [_camel(item) for item in node]
+        return [camel_case(item) for item in node]
     return node
 
 

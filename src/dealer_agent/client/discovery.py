@@ -26,7 +26,17 @@ def web_address(url: str) -> httpx.URL:
 async def find_card(
     pool: Transport, address: httpx.URL, *, binding: Binding | None, retries: Retries, verify_signature: bool
 ) -> Card:
-    """The card below a URL, or at the URL. Raises NotADealerAgent and Unreachable."""
+    """The card below a URL, or at the URL. Raises NotADealerAgent and Unreachable, and closes the pool then."""
+    try:
+        return await _find_card(pool, address, binding, retries, verify_signature=verify_signature)
+    except BaseException:
+        await pool.aclose()
+        raise
+
+
+async def _find_card(
+    pool: Transport, address: httpx.URL, binding: Binding | None, retries: Retries, *, verify_signature: bool
+) -> Card:
     missing = ""
     for url in _card_urls(address):
         received = await retries.reading(lambda url=url: _get(pool, url))  # type: ignore[misc]

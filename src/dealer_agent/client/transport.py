@@ -63,14 +63,19 @@ class Received:
 
     @property
     def retry_after(self) -> float | None:
-        """The seconds of `Retry-After`, which is a number or a date; None without a valid one."""
-        text = self.headers.get("retry-after", "").strip()
-        if text.isascii() and text.isdigit() and len(text) < 10:
-            return float(text)
-        try:
-            return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
-        except (ValueError, TypeError, OverflowError):
-            return None
+        """The seconds of `Retry-After`; None without a valid one."""
+        return seconds_to_wait(self.headers.get("retry-after", ""))
+
+
+def seconds_to_wait(retry_after: str) -> float | None:
+    """The seconds of a value of `Retry-After`, which is a number or a date; None for another text."""
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 OnExchange = Callable[[HttpExchange], None]

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from dealer_agent.checker import forms
 from dealer_agent.checker.card import Card
-from dealer_agent.checker.check import check, check_each
-from dealer_agent.checker.checks.cards import profile_extensions
+from dealer_agent.checker.check import check, each_of, judge_each
+from dealer_agent.checker.checks.cards import card_of, profile_extensions
 from dealer_agent.checker.exchange import Exchange, dicts
-from dealer_agent.checker.outcome import Skipped, expect, expect_status
-from dealer_agent.checker.target import JSON_HEADERS, READING_SKILLS, Target
+from dealer_agent.checker.outcome import Skipped, expect, expect_status, has, header, need, status
+from dealer_agent.checker.reply import code
+from dealer_agent.checker.target import JSON_HEADERS, READING_SKILLS, Request, Target
 
 WRONG_TOKEN = "not-a-token-0123456789"  # noqa: S105 - it is wrong on purpose.
 UNAUTHORIZED = 401
@@ -15,9 +17,10 @@ UNAUTHORIZED = 401
 
 def _schemes_of(card: Card, skill_id: str | None = None) -> list[str]:
     """The schemes that the card requires of all skills, and of this one (None: of each), in either form of A2A."""
-    holders = [card.content, *(each for each in dicts(card.member("skills")) if skill_id in (None, each.get("id")))]
+    skills = dicts(card.camel.get("skills"))
+    holders = [card.camel, *(each for each in skills if skill_id in (None, each.get("id")))]
     names: list[str] = []
-    for each in (each for holder in holders for each in dicts(card.member("securityRequirements", holder))):
+    for each in (each for holder in holders for each in dicts(holder.get("securityRequirements"))):
         schemes = each.get("schemes", each)
         names += list(schemes) if isinstance(schemes, dict) else []
     return names
@@ -42,26 +45,8 @@ async def _guarded_skill(target: Target) -> str:
 
 async def _refused_without(target: Target) -> Exchange:
     exchange = await _without_token(target, await _guarded_skill(target))
-    if not exchange.is_refusal:
-        raise Skipped("The agent answers without a token.")
+    need(exchange.is_refusal, "The agent answers without a token.")
     return exchange
-
-
-@check("authentication.missing")
-async def _(target: Target) -> None:
-    expect_status(await _refused_without(target), UNAUTHORIZED)
-
-
-@check("authentication.missing-code")
-async def _(target: Target) -> None:
-    target.refusal(await _refused_without(target)).expect_code("AUTH_REQUIRED")
-
-
-@check("authentication.challenge")
-async def _(target: Target) -> None:
-    exchange = await _refused_without(target)
-    challenge = exchange.header("www-authenticate") or ""
-    expect("bearer" in challenge.lower(), "The response has no header WWW-Authenticate with Bearer.", exchange)
 
 
 @check("authentication.before-payload")
@@ -77,15 +62,28 @@ async def _with(target: Target, authorization: str, skill_id: str | None = None)
     return await _without_token(target, skill_id or await _guarded_skill(target), ("Authorization", authorization))
 
 
-@check_each(
+def _sending(authorization: str) -> Request:
+    """A request with this header, of a skill that needs a token and is refused without one."""
+
+    async def send(target: Target) -> Exchange:
+        await _refused_without(target)
+        return await _with(target, authorization)
+
+    return send
+
+
+judge_each(
     {
-        "authentication.wrong-scheme": "Basic Y2hlY2tlcjpjaGVja2Vy",
-        "authentication.wrong-token": f"Bearer {WRONG_TOKEN}",
+        "authentication.missing": (_refused_without, status(UNAUTHORIZED)),
+        "authentication.missing-code": (_refused_without, code("AUTH_REQUIRED")),
+        "authentication.challenge": (
+            _refused_without,
+            header("WWW-Authenticate", lambda value: "bearer" in value.lower()),
+        ),
+        "authentication.wrong-scheme": (_sending("Basic Y2hlY2tlcjpjaGVja2Vy"), status(UNAUTHORIZED)),
+        "authentication.wrong-token": (_sending(f"Bearer {WRONG_TOKEN}"), status(UNAUTHORIZED)),
     }
 )
-async def _(target: Target, authorization: str) -> None:
-    await _refused_without(target)
-    expect_status(await _with(target, authorization), UNAUTHORIZED)
 
 
 @check("authentication.wrong-token-open")
@@ -106,8 +104,7 @@ async def _(target: Target) -> None:
 
 @check("authentication.scheme-case")
 async def _(target: Target) -> None:
-    if not target.token:
-        raise Skipped("The run has no token. Give one with --token.")
+    need(target.token, "The run has no token. Give one with --token.")
     exchange = await _with(target, f"bearer {target.token}")
     expect(not exchange.is_refusal, "The scheme in lower case is refused.", exchange)
 
@@ -115,20 +112,27 @@ async def _(target: Target) -> None:
 # What the card says
 
 
-@check("cards.auth-type")
-async def _(target: Target) -> None:
-    found = target.card.content.get("auth_type")
-    expect(isinstance(found, str) and found, "The card has no `auth_type`.", target.card.exchange)
+def _repeats_auth_type(card: Card) -> bool | str:
+    expected = need(card.content.get("auth_type"), "The card has no `auth_type`.")
+    found = [each["params"].get("auth_type") for each in profile_extensions(card)]
+    return all(each == expected for each in found) or f"The params of the extensions have auth_type {found}."
 
 
-@check("cards.auth-type-params")
-async def _(target: Target) -> None:
-    expected = target.card.content.get("auth_type")
-    if expected is None:
-        raise Skipped("The card has no `auth_type`.")
-    for each in profile_extensions(target.card):
-        found = each["params"].get("auth_type")
-        expect(found == expected, f"The params of {each['uri']} have auth_type {found!r}.", target.card.exchange)
+def _defines_schemes(card: Card) -> bool | str:
+    names = set(need(_schemes_of(card), "The card has no security requirement."))
+    schemes = card.camel.get("securitySchemes")
+    missing = names - set(schemes if isinstance(schemes, dict) else {})
+    return not missing or f"The card does not define the scheme {', '.join(sorted(missing))}."
+
+
+each_of(
+    card_of,
+    {
+        "cards.auth-type": lambda card: has("auth_type", forms.name)(card.content),
+        "cards.auth-type-params": _repeats_auth_type,
+        "cards.security-schemes": _defines_schemes,
+    },
+)
 
 
 async def _expect_guarded(target: Target, skills: list[str]) -> None:
@@ -157,8 +161,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     skills = target.reading_skills()
     guarded = [each for each in skills if (await _without_token(target, each)).status == UNAUTHORIZED]
-    if not guarded:
-        raise Skipped("No skill needs a token.")
+    need(guarded, "No skill needs a token.")
     for skill_id in guarded:
         expect(_declares_token(target, skill_id), f"{skill_id} needs a token, and the card does not say so.")
 
@@ -166,16 +169,4 @@ async def _(target: Target) -> None:
 @check("cards.security-true")
 async def _(target: Target) -> None:
     declared = [each for each in target.reading_skills() if _schemes_of(target.card, each)]
-    if not declared:
-        raise Skipped("The card has no security requirement.")
-    await _expect_guarded(target, declared)
-
-
-@check("cards.security-schemes")
-async def _(target: Target) -> None:
-    names = set(_schemes_of(target.card))
-    if not names:
-        raise Skipped("The card has no security requirement.")
-    schemes = target.card.member("securitySchemes")
-    missing = names - set(schemes if isinstance(schemes, dict) else {})
-    expect(not missing, f"The card does not define the scheme {', '.join(sorted(missing))}.", target.card.exchange)
+    await _expect_guarded(target, need(declared, "The card has no security requirement."))

@@ -9,14 +9,15 @@ from urllib.parse import urldefrag, urljoin
 import jsonschema_rs
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check
+from dealer_agent.checker.check import check, each_of
 from dealer_agent.checker.checks.cards import profile_extensions
 from dealer_agent.checker.checks.errors import UNKNOWN_MEMBER
 from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Skipped, expect, expect_status
+from dealer_agent.checker.outcome import Skipped, expect, need, status
+from dealer_agent.checker.reply import payload_of
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.schemas import response_schema
-from dealer_agent.protocol.skill import SKILL_BY_ID
+from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_REQUEST_TYPE
 
 MOST_DOCUMENTS = 60
 """Documents that the references of one schema are followed to."""
@@ -33,9 +34,7 @@ def _urls(target: Target, kind: str) -> dict[str, str]:
     """The URL of a kind of schema for each skill, on the host of the card. Skips the check if there is none."""
     urls = {name: each.get(kind) for name, each in _declared(target).items()}
     found = {name: url for name, url in urls.items() if forms.url(url) and target.card.is_at_home(url)}
-    if not found:
-        raise Skipped("The card names no schemas on its own host.")
-    return found
+    return need(found, "The card names no schemas on its own host.")
 
 
 async def _all(target: Target) -> list[Exchange]:
@@ -87,84 +86,69 @@ async def _(target: Target) -> None:
             expect(forms.url(url), f"The {kind} of {skill_id} is {url!r}, no absolute URL.", target.card.exchange)
 
 
-@check("cards.schemas-served")
-async def _(target: Target) -> None:
-    for exchange in await _all(target):
-        expect_status(exchange, 200)
-
-
-@check("cards.schemas-valid")
-async def _(target: Target) -> None:
-    for exchange in await _all(target):
-        if exchange.status == 200:
-            is_schema = isinstance(exchange.json, dict) and _is_valid(exchange.json)
-            expect(is_schema, f"{exchange.url} is no valid JSON Schema.", exchange)
-
-
-def _is_valid(schema: dict[str, Any]) -> bool:
+def _is_schema(exchange: Exchange) -> bool | str:
     try:
-        return jsonschema_rs.meta.is_valid(schema)
+        good = isinstance(exchange.json, dict) and jsonschema_rs.meta.is_valid(exchange.json)
     except (jsonschema_rs.ReferencingError, ValueError):
         # An unknown meta-schema.
-        return True
+        good = True
+    return exchange.status != 200 or good or f"{exchange.url} is no valid JSON Schema."
 
 
-async def _requests(target: Target) -> list[tuple[str, dict[str, Any]]]:
-    """Requests of the reading skills that every agent accepts."""
-    found = [
-        ("dealer.information", target.payload("dealer.information")),
-        ("inventory.facets", target.payload("inventory.facets", filters={"condition": ["new"]})),
-        ("inventory.search", target.payload("inventory.search")),
+each_of(_all, {"cards.schemas-served": status(200), "cards.schemas-valid": _is_schema})
+
+
+async def _answered(target: Target, kind: str) -> list[tuple[str, dict[str, Any], Exchange]]:
+    """Requests of the reading skills that the agent accepts, with the URL of a kind of schema and the exchange."""
+    urls = _urls(target, kind)
+    requests: list[tuple[str, dict[str, Any]]] = [
+        ("dealer.information", {}),
+        ("inventory.facets", {"filters": {"condition": ["new"]}}),
+        ("inventory.search", {}),
     ]
     if "inventory.search" in target.card.skills:
-        listing = next((each for each in await target.material.listings() if each.get("make")), {})
+        listing = next((each for each in await target.listings() if each.get("make")), {})
         filters = {"make": [listing["make"]]} if listing else {}
         sort = {"field": "price", "order": "asc"}
-        members = {"filters": filters, "sort": sort, "pagination": {"skip": 0, "limit": 5}}
-        found.append(("inventory.search", target.payload("inventory.search", **members)))
+        requests.append(("inventory.search", {"filters": filters, "sort": sort, "pagination": {"skip": 0, "limit": 5}}))
         if listing.get("vin"):
-            found.append(("inventory.vehicle", target.payload("inventory.vehicle", vin=listing["vin"])))
-    return [each for each in found if each[0] in target.card.skills]
+            requests.append(("inventory.vehicle", {"vin": listing["vin"]}))
+    found = []
+    for skill_id, members in requests:
+        if skill_id in urls and skill_id in target.card.skills:
+            payload = target.payload(skill_id, **members)
+            found.append((urls[skill_id], payload, await target.send(payload)))
+    return [each for each in found if not each[2].is_refusal]
 
 
 @check("cards.request-schemas")
 async def _(target: Target) -> None:
-    urls = _urls(target, "request_schema")
-    for skill_id, payload in await _requests(target):
-        exchange = await target.send(payload)
-        if skill_id in urls and not exchange.is_refusal:
-            accepted = (await _validator(target, urls[skill_id])).is_valid(payload)
-            expect(accepted, f"The schema {urls[skill_id]} refuses {json.dumps(payload)}.", exchange)
+    for url, payload, exchange in await _answered(target, "request_schema"):
+        accepted = (await _validator(target, url)).is_valid(payload)
+        expect(accepted, f"The schema {url} refuses {json.dumps(payload)}.", exchange)
 
 
 @check("cards.request-schemas-refuse")
 async def _(target: Target) -> None:
-    urls = _urls(target, "request_schema")
-    if "inventory.search" not in urls or "inventory.search" not in target.card.skills:
-        raise Skipped("The card names no schema of inventory.search.")
+    url = need(_urls(target, "request_schema").get("inventory.search"), "The card names no schema of inventory.search.")
     payload = target.payload("inventory.search", **UNKNOWN_MEMBER)
     exchange = await target.send(payload)
-    if not exchange.is_refusal:
-        raise Skipped("The agent accepts an unknown filter.")
-    accepted = (await _validator(target, urls["inventory.search"])).is_valid(payload)
+    need(exchange.is_refusal, "The agent accepts an unknown filter.")
+    accepted = (await _validator(target, url)).is_valid(payload)
     expect(not accepted, "The schema accepts an unknown filter, which the agent refuses.", exchange)
 
 
 @cache
-def _of_the_protocol(skill_id: str) -> jsonschema_rs.Validator:
-    return jsonschema_rs.Draft202012Validator(response_schema(SKILL_BY_ID[skill_id]))
+def _of_the_protocol(request_type: str) -> jsonschema_rs.Validator:
+    return jsonschema_rs.Draft202012Validator(response_schema(SKILL_BY_REQUEST_TYPE[request_type]))
 
 
 @check("cards.response-schemas")
 async def _(target: Target) -> None:
-    urls = _urls(target, "response_schema")
-    for skill_id, payload in await _requests(target):
-        exchange = await target.send(payload)
-        if skill_id not in urls or exchange.is_refusal:
-            continue
-        reply = target.reply_payload(exchange)
-        if not _of_the_protocol(skill_id).is_valid(reply):
-            continue
-        defect = next((await _validator(target, urls[skill_id])).iter_errors(reply), None)
-        where = "/".join(map(str, defect.instance_path)) if defect else ""
-        expect(defect is None, f"{urls[skill_id]} refuses a response at /{where}: {str(defect)[:200]}", exchange)
+    for url, payload, exchange in await _answered(target, "response_schema"):
+        reply = payload_of(exchange)
+        # Other checks fail for a response that breaks the schema of the protocol.
+        if _of_the_protocol(payload["type"]).is_valid(reply):
+            defect = next((await _validator(target, url)).iter_errors(reply), None)
+            where = "/".join(map(str, defect.instance_path)) if defect else ""
+            expect(defect is None, f"{url} refuses a response at /{where}: {str(defect)[:200]}", exchange)

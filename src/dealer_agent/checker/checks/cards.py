@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.card import Card
-from dealer_agent.checker.check import check, each_of
+from dealer_agent.checker.check import check, each_of, judge_each
 from dealer_agent.checker.checks.errors import UNKNOWN_VIN
 from dealer_agent.checker.discovery import MOST_CARDS
-from dealer_agent.checker.exchange import Exchange, dicts
-from dealer_agent.checker.outcome import Failed, Skipped, expect, expect_status
-from dealer_agent.checker.target import JSON_HEADERS, Target
+from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, header, need, status
+from dealer_agent.checker.reply import refusal_of
+from dealer_agent.checker.target import JSON_HEADERS, Target, rpc_call
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.well_known import CARD_PATH, CARD_TYPE, CATALOG_PATH
 
@@ -25,15 +26,16 @@ Entry = dict[str, Any]
 CAMEL_CASE = ("supportedInterfaces", "defaultInputModes", "defaultOutputModes", "documentationUrl", "securitySchemes")
 SNAKE_CASE = ("supported_interfaces", "default_input_modes", "default_output_modes", "documentation_url")
 NOT_MODIFIED = 304
+ORIGIN = "https://shopping.example"
 
 
 def _interfaces(card: Card) -> list[Entry]:
     """All entries of `supportedInterfaces` that are objects."""
-    return dicts(card.member("supportedInterfaces"))
+    return dicts(card.camel.get("supportedInterfaces"))
 
 
-def _bindings(card: Card) -> list[Any]:
-    return [card.member("protocolBinding", each) for each in _interfaces(card)]
+def _skills(card: Card) -> list[Entry]:
+    return dicts(card.camel.get("skills"))
 
 
 def _urls(card: Card) -> list[str]:
@@ -43,38 +45,30 @@ def _urls(card: Card) -> list[str]:
 
 def profile_extensions(card: Card) -> list[Entry]:
     """The extensions of the protocol: those with skills in their `params`. Skips the check if there is none."""
-    found = [each for each in card.extensions if isinstance(_params(each).get("skills"), dict)]
-    if not found:
-        raise Skipped("The card has no extension with skills in its params.")
-    return found
+    found = [each for each in card.extensions if isinstance(at(each, "params.skills"), dict)]
+    return need(found, "The card has no extension with skills in its params.")
 
 
-def _params(extension: Entry) -> Entry:
-    params = extension.get("params")
-    return params if isinstance(params, dict) else {}
+async def card_of(target: Target) -> Card:
+    """The card, as a probe."""
+    return target.card
 
 
-async def _card(target: Target) -> list[tuple[Card, Exchange]]:
-    return [(target.card, target.card.exchange)]
+def _has(path: str, form: Callable[[Any], object]) -> Judgement:
+    """A judgement of a card: the value at a path has a form."""
+    return lambda card: has(path, lambda value: bool(form(value)))(card.camel)
 
 
-def _has_text(name: str) -> Callable[[Card], bool | str]:
-    return lambda card: forms.name(card.member(name)) or f"`{name}` is absent or empty."
+def _header(name: str, form: Callable[[str], object]) -> Judgement:
+    return lambda card: header(name, form)(card.exchange)
 
 
-def _has_media_types(name: str) -> Callable[[Card], bool | str]:
-    def judge(card: Card) -> bool | str:
-        modes = card.member(name)
-        listed = isinstance(modes, list) and modes and all(isinstance(each, str) and "/" in each for each in modes)
-        return bool(listed) or f"`{name}` is no list of media types."
-
-    return judge
+def _binding(wanted: Callable[[set[object]], bool], sentence: str) -> Judgement:
+    return lambda card: wanted({each.get("protocolBinding") for each in _interfaces(card)}) or sentence
 
 
-def _names_provider(card: Card) -> bool | str:
-    provider = card.member("provider")
-    named = isinstance(provider, dict) and bool(provider.get("organization")) and forms.url(provider.get("url"))
-    return named or "`provider` has no organization, or no absolute URL."
+def _media_types(modes: Any) -> bool:
+    return bool(modes) and forms.array_of(lambda each: isinstance(each, str) and "/" in each)(modes)
 
 
 def _has_one_spelling(card: Card) -> bool | str:
@@ -83,14 +77,16 @@ def _has_one_spelling(card: Card) -> bool | str:
     return not found or f"The card has {', '.join(found)}, which another revision has."
 
 
-def _lists_interfaces_once(card: Card) -> bool | str:
-    pairs = [(str(each.get("url")), str(card.member("protocolBinding", each))) for each in _interfaces(card)]
-    return len(set(pairs)) == len(pairs) or "Two entries have the same URL and binding."
+def _lists_once(entries: Callable[[Card], list[Entry]], *names: str) -> Judgement:
+    def judge(card: Card) -> bool | str:
+        found = [tuple(str(each.get(name)) for name in names) for each in entries(card)]
+        return len(set(found)) == len(found) or f"Two entries have the same {' and '.join(names)}."
+
+    return judge
 
 
 def _has_secure_urls(card: Card) -> bool | str:
-    if not card.url.startswith("https://"):
-        raise Skipped("The card was fetched over http.")
+    need(card.url.startswith("https://"), "The card was fetched over http.")
     insecure = [each for each in _urls(card) if not each.startswith("https://")]
     return not insecure or f"The card has the insecure URL {', '.join(insecure)}."
 
@@ -102,122 +98,112 @@ def _is_on_one_host(card: Card) -> bool | str:
 
 
 def _declares_nothing_else(card: Card) -> bool | str:
-    capabilities = card.member("capabilities")
-    members = capabilities if isinstance(capabilities, dict) else {}
-    found = [name for name in ("streaming", "pushNotifications") if card.member(name, members) not in (False, None)]
+    capabilities = ("streaming", "pushNotifications")
+    found = [name for name in capabilities if at(card.camel, f"capabilities.{name}") not in (False, None)]
     return not found or f"The card declares {found[0]}."
 
 
 def _has_extensions(card: Card) -> bool | str:
-    capabilities = card.member("capabilities")
-    if not isinstance(capabilities, dict):
-        raise Skipped("`capabilities` is no object.")
-    entries = capabilities.get("extensions")
-    if not isinstance(entries, list) or not entries:
-        return "The card declares no extension."
-    named = all(isinstance(each, dict) and ":" in str(each.get("uri")) for each in entries)
-    return named or "An extension has no absolute URI."
+    capabilities = card.content.get("capabilities")
+    need(isinstance(capabilities, dict), "`capabilities` is no object.")
+    return has(
+        "extensions", lambda found: bool(found) and forms.array_of(lambda each: ":" in str(at(each, "uri")))(found)
+    )(capabilities)
 
 
 def _has_known_skill(card: Card) -> bool | str:
-    if not card.skills:
-        raise Skipped("The card has no skill.")
+    need(card.skills, "The card has no skill.")
     return not card.skills.isdisjoint(SKILL_BY_ID) or "The card has no skill of the protocol."
 
 
-def _lists_skills_once(card: Card) -> bool | str:
-    ids = [str(each.get("id")) for each in dicts(card.member("skills"))]
-    return len(set(ids)) == len(ids) or "Two skills have the same id."
-
-
 each_of(
-    _card,
+    card_of,
     {
         "cards.content-type": lambda card: (
             card.exchange.media_type.endswith(("/json", "+json"))
             or f"The content type is {card.exchange.media_type or 'absent'}."
         ),
-        "cards.name": _has_text("name"),
-        "cards.description": _has_text("description"),
-        "cards.version": _has_text("version"),
-        "cards.provider": _names_provider,
+        "cards.name": _has("name", forms.name),
+        "cards.description": _has("description", forms.name),
+        "cards.version": _has("version", forms.name),
+        "cards.provider": _has("provider", lambda found: at(found, "organization") and forms.url(at(found, "url"))),
         "cards.spelling": _has_one_spelling,
-        "cards.interface-twice": _lists_interfaces_once,
-        "cards.json-rpc": lambda card: "JSONRPC" in _bindings(card) or "The card has no interface of JSON-RPC.",
-        "cards.http-json": lambda card: "HTTP+JSON" in _bindings(card) or "The card has no interface of HTTP+JSON.",
-        "cards.only-json-rpc": lambda card: (
-            set(_bindings(card)) <= {"JSONRPC", None} or "The card has an interface of another binding."
+        "cards.interface-twice": _lists_once(_interfaces, "url", "protocolBinding"),
+        "cards.json-rpc": _binding(lambda found: "JSONRPC" in found, "The card has no interface of JSON-RPC."),
+        "cards.http-json": _binding(lambda found: "HTTP+JSON" in found, "The card has no interface of HTTP+JSON."),
+        "cards.only-json-rpc": _binding(
+            lambda found: found <= {"JSONRPC", None}, "The card has an interface of another binding."
         ),
         "cards.https": _has_secure_urls,
         "cards.same-host": _is_on_one_host,
-        "cards.capabilities": lambda card: (
-            isinstance(card.member("capabilities"), dict) or "`capabilities` is no object."
-        ),
+        "cards.capabilities": _has("capabilities", forms.an_object),
         "cards.streaming": _declares_nothing_else,
         "cards.extensions": _has_extensions,
-        "cards.input-modes": _has_media_types("defaultInputModes"),
-        "cards.output-modes": _has_media_types("defaultOutputModes"),
-        "cards.skills": lambda card: bool(dicts(card.member("skills"))) or "The card has no skill.",
-        "cards.skill-twice": _lists_skills_once,
+        "cards.input-modes": _has("defaultInputModes", _media_types),
+        "cards.output-modes": _has("defaultOutputModes", _media_types),
+        "cards.skills": _has("skills", dicts),
+        "cards.skill-twice": _lists_once(_skills, "id"),
         "cards.skill-known": _has_known_skill,
-        "cards.cache-control": lambda card: (
-            re.search(r"max-age=\d", card.exchange.header("cache-control") or "") is not None
-            or f"Cache-Control is {card.exchange.header('cache-control') or 'absent'}."
-        ),
-        "cards.etag": lambda card: (
-            re.fullmatch(r'(W/)?"[^"]*"', card.exchange.header("etag") or "") is not None
-            or f"ETag is {card.exchange.header('etag') or 'absent'}."
-        ),
-        "cards.last-modified": lambda card: (
-            bool(card.exchange.header("last-modified")) or "The card has no Last-Modified."
-        ),
+        "cards.cache-control": _header("Cache-Control", lambda value: re.search(r"max-age=\d", value)),
+        "cards.etag": _header("ETag", lambda value: re.fullmatch(r'(W/)?"[^"]*"', value)),
+        "cards.last-modified": _header("Last-Modified", bool),
     },
 )
 
 
-async def _each_interface(target: Target) -> list[tuple[tuple[Card, Entry], Exchange]]:
-    return [((target.card, each), target.card.exchange) for each in _interfaces(target.card)]
+async def _each_interface(target: Target) -> list[Entry]:
+    return _interfaces(target.card)
+
+
+async def _each_extension(target: Target) -> list[Entry]:
+    return profile_extensions(target.card)
+
+
+async def _each_skill(target: Target) -> list[Entry]:
+    return _skills(target.card)
+
+
+def _has_members(skill: Entry) -> bool | str:
+    missing = [name for name in ("id", "name", "description") if not isinstance(skill.get(name), str)]
+    missing += [] if isinstance(skill.get("tags"), list) and skill["tags"] else ["tags"]
+    return not missing or f"The skill {skill.get('id')!r} has no {', '.join(missing)}."
+
+
+def _has_modes(entry: Entry) -> bool | str:
+    skill = SKILL_BY_ID.get(str(entry.get("id")))
+    for name, kind in (("inputModes", "request"), ("outputModes", "response")):
+        modes = entry.get(name)
+        if skill is not None and modes is not None:
+            known = ("application/json", f".{skill.stem}-{kind}+json")
+            if not any(str(mode).lower().endswith(known) for mode in modes):
+                return f"The {name} of {skill.id} have no media type of the skill."
+    return True
 
 
 each_of(
     _each_interface,
     {
-        "cards.interface-url": lambda found: (
-            forms.url(found[1].get("url")) or f"An interface has the URL {found[1].get('url')!r}."
-        ),
-        "cards.interface-binding": lambda found: (
-            forms.name(found[0].member("protocolBinding", found[1])) or "An interface names no binding."
-        ),
-        "cards.interface-version": lambda found: (
-            (version := found[0].member("protocolVersion", found[1])) == "1.0"
-            or f"An interface has the protocol version {version!r}."
-        ),
+        "cards.interface-url": has("url", forms.url),
+        "cards.interface-binding": has("protocolBinding", forms.name),
+        "cards.interface-version": has("protocolVersion", forms.one_of("1.0")),
     },
 )
-
-
-async def _each_extension(target: Target) -> list[tuple[Entry, Exchange]]:
-    return [(each, target.card.exchange) for each in profile_extensions(target.card)]
-
-
 each_of(
     _each_extension,
     {
-        "cards.extension-optional": lambda each: each.get("required") in (False, None) or f"{each['uri']} is required.",
-        "cards.extension-required": lambda each: each.get("required") is True or f"{each['uri']} is not required.",
-        "cards.extension-id": lambda each: forms.name(_params(each).get("id")) or f"{each['uri']} has no params.id.",
+        "cards.extension-optional": has("required", forms.one_of(False, None)),
+        "cards.extension-required": has("required", forms.one_of(True)),
+        "cards.extension-id": has("params.id", forms.name),
     },
 )
+each_of(_each_skill, {"cards.skill-members": _has_members, "cards.skill-modes": _has_modes})
 
 
 @check("cards.documentation")
 async def _(target: Target) -> None:
-    url = target.card.member("documentationUrl")
-    if url is None:
-        raise Skipped("The card names no documentation.")
+    url = need(target.card.camel.get("documentationUrl"), "The card names no documentation.")
     expect(forms.url(url), f"`documentationUrl` is {url!r}, no absolute URL.", target.card.exchange)
-    if not target.card.is_at_home(url):
-        raise Skipped("The documentation is on another host.")
+    need(target.card.is_at_home(url), "The documentation is on another host.")
     exchange = await target.request("GET", url, without_token=True)
     expect(exchange.status < 400, f"The documentation gets HTTP {exchange.status}.", exchange)
 
@@ -225,13 +211,12 @@ async def _(target: Target) -> None:
 @check("cards.interfaces-answer")
 async def _(target: Target) -> None:
     message = target.message(target.payload(target.reading_skills()[0]))
-    call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message}
     for each in _interfaces(target.card):
-        binding, url = target.card.member("protocolBinding", each), each.get("url")
+        binding, url = each.get("protocolBinding"), each.get("url")
         if binding not in ("JSONRPC", "HTTP+JSON") or not forms.url(url):
             continue
         endpoint = url.rstrip("/") if binding == "JSONRPC" else f"{url.rstrip('/')}/message:send"
-        content = json.dumps(call if binding == "JSONRPC" else message).encode()
+        content = json.dumps(rpc_call(message) if binding == "JSONRPC" else message).encode()
         exchange = await target.request("POST", endpoint, content, JSON_HEADERS, without_token=True)
         expect(
             (isinstance(exchange.json, dict) and exchange.status not in (404, 405)) or exchange.status == 401,
@@ -243,33 +228,10 @@ async def _(target: Target) -> None:
 @check("cards.extension-id-stable")
 async def _(target: Target) -> None:
     exchange = await target.fetch(target.card.url, fresh=True)
-    if not isinstance(exchange.json, dict):
-        raise Skipped("The second fetch of the card returned no JSON object.")
+    need(isinstance(exchange.json, dict), "The second fetch of the card returned no JSON object.")
     again = Card(target.card.url, exchange.json, exchange)
-    one, two = ([_params(each).get("id") for each in card.extensions] for card in (target.card, again))
+    one, two = ([at(each, "params.id") for each in card.extensions] for card in (target.card, again))
     expect(one == two, f"params.id changes from one request to the next: {one}, {two}.", exchange)
-
-
-@check("cards.skill-members")
-async def _(target: Target) -> None:
-    for each in dicts(target.card.member("skills")):
-        missing = [name for name in ("id", "name", "description") if not isinstance(each.get(name), str)]
-        missing += [] if isinstance(each.get("tags"), list) and each["tags"] else ["tags"]
-        expect(not missing, f"The skill {each.get('id')!r} has no {', '.join(missing)}.", target.card.exchange)
-
-
-@check("cards.skill-modes")
-async def _(target: Target) -> None:
-    for each in dicts(target.card.member("skills")):
-        skill = SKILL_BY_ID.get(str(each.get("id")))
-        for name, kind in (("inputModes", "request"), ("outputModes", "response")):
-            modes = target.card.member(name, each)
-            if skill is not None and modes is not None:
-                covered = any(
-                    mode == "application/json" or str(mode).lower().endswith(f".{skill.stem}-{kind}+json")
-                    for mode in modes
-                )
-                expect(covered, f"The {name} of {skill.id} have no media type of the skill.", target.card.exchange)
 
 
 _PROBES: dict[str, Entry] = {
@@ -285,7 +247,7 @@ async def _is_supported(target: Target, skill_id: str) -> bool:
     """Whether a skill answers, or gives another error than that it is not there."""
     message = target.message({"type": f"{skill_id}.request", **_PROBES[skill_id]})
     try:
-        return target.refusal(await target.send_message(message)).code != "UNSUPPORTED_SKILL"
+        return refusal_of(await target.send_message(message)).code != "UNSUPPORTED_SKILL"
     except Failed:
         return True
 
@@ -299,12 +261,9 @@ async def _(target: Target) -> None:
 
 @check("cards.skills-complete")
 async def _(target: Target) -> None:
-    if target.card.skills.isdisjoint(SKILL_BY_ID):
-        raise Skipped("The card has no skill of the protocol.")
+    need(not target.card.skills.isdisjoint(SKILL_BY_ID), "The card has no skill of the protocol.")
     missing = sorted(set(_PROBES) - target.card.skills)
-    if not missing:
-        raise Skipped("The card has all reading skills.")
-    for skill_id in missing:
+    for skill_id in need(missing, "The card has all reading skills."):
         expect(not await _is_supported(target, skill_id), f"{skill_id} is offered, and it is not on the card.")
 
 
@@ -313,9 +272,7 @@ async def _(target: Target) -> None:
 
 async def _if_changed(target: Target, etag: str | None = None) -> Exchange:
     """The exchange of the question whether the card has changed. None: since it was fetched."""
-    etag = etag or target.card.exchange.header("etag")
-    if not etag:
-        raise Skipped("The card has no ETag.")
+    etag = need(etag or target.card.exchange.header("etag"), "The card has no ETag.")
     return await target.fetch(target.card.url, ("If-None-Match", etag))
 
 
@@ -328,30 +285,22 @@ async def _(target: Target) -> None:
     expect(exchange.header("etag") == etag, "The ETag of the same card has changed.", exchange)
 
 
-@check("cards.not-modified")
-async def _(target: Target) -> None:
-    expect_status(await _if_changed(target), NOT_MODIFIED)
+def _is_empty(exchange: Exchange) -> bool | str:
+    need(exchange.status == NOT_MODIFIED, "The agent does not answer 304.")
+    return not exchange.body or "The 304 has a body."
 
 
-@check("cards.not-modified-empty")
-async def _(target: Target) -> None:
-    exchange = await _if_changed(target)
-    if exchange.status != NOT_MODIFIED:
-        raise Skipped("The agent does not answer 304.")
-    expect(not exchange.body, "The 304 has a body.", exchange)
-
-
-@check("cards.other-etag")
-async def _(target: Target) -> None:
-    expect_status(await _if_changed(target, '"another-card"'), 200)
-
-
-@check("cards.cross-origin")
-async def _(target: Target) -> None:
-    origin = "https://shopping.example"
-    exchange = await target.fetch(target.card.url, ("Origin", origin))
-    found = exchange.header("access-control-allow-origin")
-    expect(found in ("*", origin), "No other origin may read the card.", exchange)
+judge_each(
+    {
+        "cards.not-modified": (_if_changed, status(NOT_MODIFIED)),
+        "cards.not-modified-empty": (_if_changed, _is_empty),
+        "cards.other-etag": (lambda target: _if_changed(target, '"another-card"'), status(200)),
+        "cards.cross-origin": (
+            lambda target: target.fetch(target.card.url, ("Origin", ORIGIN)),
+            header("Access-Control-Allow-Origin", lambda value: value in ("*", ORIGIN)),
+        ),
+    }
+)
 
 
 # The AI Catalog of the host, `/.well-known/ai-catalog.json`, beside the card at the well-known path
@@ -359,40 +308,25 @@ async def _(target: Target) -> None:
 
 async def _catalog(target: Target) -> Exchange:
     """The AI Catalog: the host's list of its agents. Skips the check if there is none."""
-    if not target.card.url.endswith(CARD_PATH):
-        raise Skipped("The card is not at the well-known path.")
+    need(target.card.url.endswith(CARD_PATH), "The card is not at the well-known path.")
     exchange = await target.fetch(target.card.url.removesuffix(CARD_PATH) + CATALOG_PATH)
-    if exchange.status != 200:
-        raise Skipped("There is no AI Catalog beside the card.")
+    need(exchange.status == 200, "There is no AI Catalog beside the card.")
     return exchange
 
 
-async def _entries(target: Target) -> list[tuple[Entry, Exchange]]:
-    exchange = await _catalog(target)
-    found = dicts(exchange.json.get("entries")) if isinstance(exchange.json, dict) else []
-    if not found:
-        raise Skipped("The AI Catalog has no entries.")
-    return [(each, exchange) for each in found]
+async def _entries(target: Target) -> list[Entry]:
+    return need(dicts(at((await _catalog(target)).json, "entries")), "The AI Catalog has no entries.")
 
 
-async def _listed_cards(target: Target) -> tuple[list[str], Exchange]:
+async def _listed_cards(target: Target) -> list[str]:
     """The URLs of the cards that the AI Catalog of the host names."""
-    entries = await _entries(target)
-    found = [
-        each["url"]
-        for each, _ in entries
-        if (each.get("type") or each.get("mediaType")) == CARD_TYPE and forms.url(each.get("url"))
-    ]
-    if not found:
-        raise Skipped("The AI Catalog names no cards.")
-    return found, entries[0][1]
+    cards = (each for each in await _entries(target) if (each.get("type") or each.get("mediaType")) == CARD_TYPE)
+    return need([each["url"] for each in cards if forms.url(each.get("url"))], "The AI Catalog names no cards.")
 
 
-@check("catalog.json")
-async def _(target: Target) -> None:
-    exchange = await _catalog(target)
-    listed = isinstance(exchange.json, dict) and isinstance(exchange.json.get("entries"), list)
-    expect(listed, "The AI Catalog is not a JSON object with a list of entries.", exchange)
+async def _fetched_cards(target: Target) -> list[Exchange]:
+    urls = (await _listed_cards(target))[:MOST_CARDS]
+    return [await target.fetch(url) for url in urls if target.card.is_at_home(url)]
 
 
 def _has_type_and_url(entry: Entry) -> bool | str:
@@ -403,20 +337,20 @@ def _has_type_and_url(entry: Entry) -> bool | str:
     return located or f"The entry {name!r} has no absolute URL."
 
 
-each_of(_entries, {"catalog.entry-members": _has_type_and_url})
+def _is_card(exchange: Exchange) -> bool | str:
+    found = exchange.status == 200 and isinstance(exchange.json, dict)
+    return found or f"The card that the AI Catalog names gets HTTP {exchange.status}."
 
 
-@check("catalog.cards-answer")
-async def _(target: Target) -> None:
-    urls, _ = await _listed_cards(target)
-    for url in urls[:MOST_CARDS]:
-        if target.card.is_at_home(url):
-            exchange = await target.fetch(url)
-            found = exchange.status == 200 and isinstance(exchange.json, dict)
-            expect(found, f"The card that the AI Catalog names gets HTTP {exchange.status}.", exchange)
+judge_each(
+    {
+        "catalog.json": (_catalog, lambda exchange: has("entries", forms.array)(exchange.json)),
+        "catalog.entry-members": (_entries, _has_type_and_url),
+        "catalog.cards-answer": (_fetched_cards, _is_card),
+    }
+)
 
 
 @check("catalog.names-card")
 async def _(target: Target) -> None:
-    urls, exchange = await _listed_cards(target)
-    expect(target.card.url in urls, f"The AI Catalog does not name {target.card.url}.", exchange)
+    expect(target.card.url in await _listed_cards(target), f"The AI Catalog does not name {target.card.url}.")

@@ -4,155 +4,93 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each, each_of
+from dealer_agent.checker.check import check, check_each, each_of, judge_each
 from dealer_agent.checker.checks.operations import expect_a2a_error
-from dealer_agent.checker.exchange import Exchange, dicts
-from dealer_agent.checker.outcome import expect
-from dealer_agent.checker.target import Refusal, Target
+from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.outcome import conclude, expect, has, need
+from dealer_agent.checker.reply import answered, code, data_of, message_of, payload_of, refusal_of, refused
+from dealer_agent.checker.target import Change, Request, Target, asking, drop, put
 
 SKILL = "dealer.information"
 """The skill of these requests: its payload has a type only."""
 
 MISSING, WRONG = "MISSING_REQUIRED_FIELD", "SCHEMA_VALIDATION_FAILED"
-
-Request = dict[str, Any]
-Change = Callable[[Request], object]
-"""Changes a SendMessageRequest in place."""
+MEDIA_TYPE, PAYLOAD, MODES = "message.parts.0.mediaType", "message.parts.0.data", "configuration.acceptedOutputModes"
 
 
-def changed(target: Target, change: Change, context: str | None = None) -> Request:
-    """A valid request for the dealer's information, changed. A `contextId` tells it from those of other checks."""
-    request = target.message(target.payload(SKILL), **({} if context is None else {"contextId": context}))
-    change(request)
-    return request
-
-
-def _unchanged(_: Request) -> None:
-    """No change."""
-
-
-def part(request: Request) -> dict[str, Any]:
-    """The data part of a request."""
-    found: dict[str, Any] = request["message"]["parts"][0]
-    return found
-
-
-async def _refusal_of(target: Target, change: Change, context: str | None = None) -> Refusal:
-    """The error that a changed request gets."""
-    return target.refusal(await target.send_message(changed(target, change, context)))
-
-
-def _of_message(**members: Any) -> Change:
-    return lambda request: request["message"].update(members)
-
-
-def _of_part(**members: Any) -> Change:
-    return lambda request: part(request).update(members)
+def _asking(context: str, *changes: Change) -> Request:
+    """A changed request whose `contextId` tells it from those of other checks."""
+    return asking(SKILL, put("message.contextId", context), *changes)
 
 
 def _media_type(change: Callable[[str], str]) -> Change:
-    return lambda request: part(request).update(mediaType=change(part(request)["mediaType"]))
-
-
-def _modes(*accepted: str) -> Change:
-    return lambda request: request["configuration"].update(acceptedOutputModes=list(accepted))
+    return lambda request: put(MEDIA_TYPE, change(request["message"]["parts"][0]["mediaType"]))(request)
 
 
 # Responses
 
 
-async def _reply(target: Target) -> Exchange:
-    """The exchange of a valid request."""
-    return await target.send_message(changed(target, _unchanged))
-
-
 @check("envelope.reply.message")
 async def _(target: Target) -> None:
-    exchange = await _reply(target)
-    document = exchange.json
-    outer = document.get("result") if target.is_rpc and isinstance(document, dict) else document
-    found = sorted(outer) if isinstance(outer, dict) else []
-    good = found == ["message"] and isinstance(outer, dict) and isinstance(outer["message"], dict)
-    expect(
-        good, f"The response is no object with a message alone. Its members: {', '.join(found) or 'none'}.", exchange
-    )
+    exchange = await asking(SKILL)(target)
+    outer = at(exchange.json, "result") if target.is_rpc else exchange.json
+    good = isinstance(outer, dict) and list(outer) == ["message"] and isinstance(outer["message"], dict)
+    found = ", ".join(sorted(outer)) if isinstance(outer, dict) else ""
+    expect(good, f"The response is no object with a message alone. Its members: {found or 'none'}.", exchange)
 
 
-async def _message(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
+async def _message(target: Target) -> dict[str, Any]:
     """The message of a response, with the first data part as `part`, and its expected media type as `wanted`."""
-    exchange = await _reply(target)
-    message = target.reply_message(exchange)
-    data_part = next((each for each in dicts(message.get("parts")) if "data" in each), {})
-    return [({**message, "part": data_part, "wanted": target.response_media_type(SKILL)}, exchange)]
-
-
-def _has_type(message: dict[str, Any]) -> bool | str:
-    payload = message["part"].get("data")
-    found = payload.get("type") if isinstance(payload, dict) else None
-    return found == f"{SKILL}.response" or f"The type of the payload is {found!r}."
-
-
-def _has_one_part(message: dict[str, Any]) -> bool | str:
-    parts = message.get("parts")
-    count = len(parts) if isinstance(parts, list) else 0
-    return count == 1 or f"The response has {count or 'no'} parts."
+    message = message_of(await asking(SKILL)(target))
+    part = next((each for each in dicts(message.get("parts")) if "data" in each), {})
+    return {**message, "part": part, "wanted": target.media_type(SKILL, "response")}
 
 
 each_of(
     _message,
     {
-        "envelope.reply.role": lambda message: (
-            message.get("role") == "ROLE_AGENT" or f"The role of the response is {message.get('role')!r}."
-        ),
-        "envelope.reply.one-part": _has_one_part,
-        "envelope.reply.media-type": lambda message: (
-            message["part"].get("mediaType") == message["wanted"]
-            or f"The mediaType of the response is {message['part'].get('mediaType')!r}. Expected: {message['wanted']}."
-        ),
-        "envelope.reply.type": _has_type,
+        "envelope.reply.role": has("role", forms.one_of("ROLE_AGENT")),
+        "envelope.reply.one-part": has("parts", lambda parts: isinstance(parts, list) and len(parts) == 1),
+        "envelope.reply.media-type": lambda message: has(
+            "part.mediaType", forms.one_of(message["wanted"]), f"not {message['wanted']}"
+        )(message),
+        "envelope.reply.type": has("part.data.type", forms.one_of(f"{SKILL}.response")),
         "envelope.reply.no-kind": lambda message: (
             ("kind" not in message and "kind" not in message["part"]) or "The message or the part has a kind."
         ),
     },
 )
+judge_each(
+    {
+        "envelope.reply.data": (_asking("check-data"), lambda found: has("data", forms.an_object)(payload_of(found))),
+        "envelope.reply.context-id": (
+            _asking("check-context"),
+            lambda found: has("contextId", forms.one_of("check-context"))(message_of(found)),
+        ),
+    }
+)
 
 
 @check("envelope.reply.message-id")
 async def _(target: Target) -> None:
-    request = changed(target, _unchanged)
+    request = target.message(target.payload(SKILL))
     exchange = await target.send_message(request)
-    found = target.reply_message(exchange).get("messageId")
+    found = message_of(exchange).get("messageId")
     expect(forms.name(found), "The response has no messageId.", exchange)
     expect(found != request["message"]["messageId"], "The response repeats the messageId of the request.", exchange)
 
 
 @check("envelope.reply.message-id-unique")
 async def _(target: Target) -> None:
-    request = changed(target, _unchanged, "check-unique")
-    first = target.reply_message(await target.send_message(request)).get("messageId")
-    second = target.reply_message(await target.send_message(request, fresh=True)).get("messageId")
+    request = target.message(target.payload(SKILL), contextId="check-unique")
+    first = message_of(await target.send_message(request)).get("messageId")
+    second = message_of(await target.send_message(request, fresh=True)).get("messageId")
     expect(first != second or first is None, f"Two responses have the messageId {first!r}.")
-
-
-@check("envelope.reply.data")
-async def _(target: Target) -> None:
-    exchange = await target.send_message(changed(target, _unchanged, "check-data"))
-    found = target.reply_payload(exchange).get("data")
-    expect(isinstance(found, dict), "The payload has no object data.", exchange)
-
-
-@check("envelope.reply.context-id")
-async def _(target: Target) -> None:
-    exchange = await target.send_message(changed(target, _unchanged, "check-context"))
-    found = target.reply_message(exchange).get("contextId")
-    expect(
-        found == "check-context", f"The request has the contextId 'check-context', the response {found!r}.", exchange
-    )
 
 
 @check("envelope.reply.strict-json", last=True)
 async def _(target: Target) -> None:
-    await _reply(target)
+    await asking(SKILL)(target)
     for exchange in target.exchanges:
         if exchange.body and "json" in exchange.media_type:
             expect(not exchange.json_defects, next(iter(exchange.json_defects), ""), exchange)
@@ -171,51 +109,42 @@ async def _(target: Target) -> None:
 # Requests that are refused
 
 REFUSED: Mapping[str, tuple[Change, str]] = {
-    "envelope.message-required": (lambda request: request.pop("message"), MISSING),
-    "envelope.message-id-required": (lambda request: request["message"].pop("messageId"), MISSING),
-    "envelope.role-required": (lambda request: request["message"].pop("role"), MISSING),
-    "envelope.parts-required": (lambda request: request["message"].pop("parts"), MISSING),
-    "envelope.media-type-required": (lambda request: part(request).pop("mediaType"), MISSING),
-    "envelope.message-id-empty": (_of_message(messageId=""), WRONG),
-    "envelope.message-id-type": (_of_message(messageId=7), WRONG),
-    "envelope.message-type": (lambda request: request.update(message="Which cars do you have?"), WRONG),
-    "envelope.role-unknown": (_of_message(role="ROLE_AGENT"), WRONG),
-    "envelope.role-legacy": (_of_message(role="user"), WRONG),
-    "envelope.kind-on-message": (_of_message(kind="message"), WRONG),
-    "envelope.kind-on-part": (_of_part(kind="data"), WRONG),
-    "envelope.parts-empty": (_of_message(parts=[]), WRONG),
-    "envelope.two-data-parts": (lambda request: request["message"]["parts"].append(part(request)), WRONG),
-    "envelope.data-type": (_of_part(data="dealer.information.request"), WRONG),
+    "envelope.message-required": (drop("message"), MISSING),
+    "envelope.message-id-required": (drop("message.messageId"), MISSING),
+    "envelope.role-required": (drop("message.role"), MISSING),
+    "envelope.parts-required": (drop("message.parts"), MISSING),
+    "envelope.media-type-required": (drop(MEDIA_TYPE), MISSING),
+    "envelope.message-id-empty": (put("message.messageId", ""), WRONG),
+    "envelope.message-id-type": (put("message.messageId", 7), WRONG),
+    "envelope.message-type": (put("message", "Which cars do you have?"), WRONG),
+    "envelope.role-unknown": (put("message.role", "ROLE_AGENT"), WRONG),
+    "envelope.role-legacy": (put("message.role", "user"), WRONG),
+    "envelope.kind-on-message": (put("message.kind", "message"), WRONG),
+    "envelope.kind-on-part": (put("message.parts.0.kind", "data"), WRONG),
+    "envelope.parts-empty": (put("message.parts", []), WRONG),
+    "envelope.two-data-parts": (lambda request: put("message.parts", request["message"]["parts"] * 2)(request), WRONG),
+    "envelope.data-type": (put(PAYLOAD, "dealer.information.request"), WRONG),
     "envelope.media-type-of-another-skill": (
         _media_type(lambda found: found.replace("dealer-information", "vehicle-detail")),
         WRONG,
     ),
-    "envelope.modes-type": (
-        lambda request: request["configuration"].update(acceptedOutputModes="application/json"),
-        WRONG,
-    ),
+    "envelope.modes-type": (put(MODES, "application/json"), WRONG),
+    "envelope.payload-type-unknown": (put(PAYLOAD, {"type": "inventory.astrology.request"}), "UNSUPPORTED_SKILL"),
 }
 """A change of a request, and the code that it gets."""
 
 
-@check_each(REFUSED)
-async def _(target: Target, change: Change, code: str) -> None:
-    (await _refusal_of(target, change)).expect_code(code)
-
-
-# An agent may refuse the request because the member is absent, or answer it. Both pass.
-@check_each(
+judge_each(
     {
-        "envelope.configuration-required": lambda request: request.pop("configuration"),
-        "envelope.modes-required": lambda request: request.update(configuration={}),
+        **{name: (asking(SKILL, change), code(wanted)) for name, (change, wanted) in REFUSED.items()},
+        "envelope.text-alone": (asking(SKILL, put("message.parts", [{"text": "Which cars do you have?"}])), refused),
+        "envelope.payload-type-required": (asking(SKILL, drop(f"{PAYLOAD}.type")), code(MISSING, WRONG)),
     }
 )
-async def _(target: Target, change: Change) -> None:
-    exchange = await target.send_message(changed(target, change))
-    if isinstance(exchange.json, dict) and "error" in exchange.json:
-        target.refusal(exchange).expect_code(MISSING)
-    else:
-        target.answer(exchange)
+
+
+def _answered_or_missing(exchange: Exchange) -> bool | str:
+    return code(MISSING)(exchange) if at(exchange.json, "error") is not None else answered(exchange)
 
 
 async def _with_limit(target: Target, limit: str) -> Exchange:
@@ -237,7 +166,7 @@ async def _with_limit(target: Target, limit: str) -> Exchange:
     }
 )
 async def _(target: Target, limit: str) -> None:
-    target.refusal(await _with_limit(target, limit)).expect_code(WRONG)
+    conclude(code(WRONG)(await _with_limit(target, limit)))
 
 
 @check_each(
@@ -249,28 +178,24 @@ async def _(target: Target, limit: str) -> None:
 )
 async def _(target: Target, text: str) -> None:
     # A dealer may allow only one vehicle on a page.
-    two = target.answer(await _with_limit(target, "2")).get("limit")
+    two = data_of(await _with_limit(target, "2")).get("limit")
     exchange = await _with_limit(target, text)
-    limit = target.answer(exchange).get("limit")
+    limit = data_of(exchange).get("limit")
     expect(limit == two, f"The limit {text} gives the limit {limit!r}, and the limit 2 gives {two!r}.", exchange)
 
 
 @check("envelope.pointer")
 async def _(target: Target) -> None:
-    refusal = await _refusal_of(target, REFUSED["envelope.role-required"][0], "check-pointer")
-    found = refusal.details.get("instancePath", refusal.details.get("instanceLocation"))
-    if found is None and (problems := refusal.problems(target.revision)):
-        found = problems[0][0]
+    refusal = refusal_of(await _asking("check-pointer", drop("message.role"))(target))
+    named = [at(refusal.payload, f"details.{name}") for name in ("instancePath", "instanceLocation")]
+    listed = [pointer for pointer, _ in refusal.problems(target.revision)]
+    found = next((each for each in (*named, *listed) if each is not None), None)
     expect(found == "/message/role", f"The pointer is {found!r}. Expected: '/message/role'.", refusal.exchange)
-
-
-def _without_role_and_id(request: Request) -> None:
-    del request["message"]["role"], request["message"]["messageId"]
 
 
 @check("envelope.all-problems")
 async def _(target: Target) -> None:
-    refusal = await _refusal_of(target, _without_role_and_id, "check-all-problems")
+    refusal = refusal_of(await _asking("check-all-problems", drop("message.role", "message.messageId"))(target))
     found = sorted(pointer for pointer, _ in refusal.problems(target.revision))
     expect(
         {"/message/messageId", "/message/role"} <= set(found),
@@ -279,49 +204,38 @@ async def _(target: Target) -> None:
     )
 
 
-@check("envelope.legacy-explained")
-async def _(target: Target) -> None:
-    refusal = await _refusal_of(target, REFUSED["envelope.role-legacy"][0], "check-legacy")
+def _names_new_role(exchange: Exchange) -> bool | str:
+    refusal = refusal_of(exchange)
     words = f"{refusal.message} {refusal.payload.get('message', '')}"
-    expect("ROLE_USER" in words or "v1.0" in words, f"The message is: {words[:200]}", refusal.exchange)
+    return "ROLE_USER" in words or "v1.0" in words or f"The message is: {words[:200]}"
 
 
-@check("envelope.text-alone")
-async def _(target: Target) -> None:
-    await _refusal_of(target, _of_message(parts=[{"text": "Which cars do you have?"}]))
+def _refuses_modes(exchange: Exchange) -> bool | str:
+    codes = (WRONG, "CONTENT_TYPE_NOT_SUPPORTED", "UNSUPPORTED_MEDIA_TYPE")
+    return refusal_of(exchange).number == -32005 or code(*codes)(exchange)
 
 
-@check("envelope.payload-type-required")
-async def _(target: Target) -> None:
-    (await _refusal_of(target, lambda request: part(request)["data"].pop("type"))).expect_code(MISSING, WRONG)
-
-
-@check("envelope.payload-type-unknown")
-async def _(target: Target) -> None:
-    change = _of_part(data={"type": "inventory.astrology.request"})
-    (await _refusal_of(target, change)).expect_code("UNSUPPORTED_SKILL")
-
-
-@check("envelope.modes-mismatch")
-async def _(target: Target) -> None:
-    refusal = await _refusal_of(target, _modes("text/plain"))
-    if refusal.number != -32005:
-        refusal.expect_code(WRONG, "CONTENT_TYPE_NOT_SUPPORTED", "UNSUPPORTED_MEDIA_TYPE")
+judge_each(
+    {
+        "envelope.legacy-explained": (_asking("check-legacy", put("message.role", "user")), _names_new_role),
+        "envelope.modes-mismatch": (asking(SKILL, put(MODES, ["text/plain"])), _refuses_modes),
+        # An agent may refuse the request because the member is absent, or answer it. Both pass.
+        "envelope.configuration-required": (asking(SKILL, drop("configuration")), _answered_or_missing),
+        "envelope.modes-required": (asking(SKILL, drop(MODES)), _answered_or_missing),
+    }
+)
 
 
 @check("envelope.modes-expected")
 async def _(target: Target) -> None:
-    refusal = await _refusal_of(target, _modes("text/plain"), "check-expected")
-    wanted = target.response_media_type(SKILL)
-    expect(wanted.encode() in refusal.exchange.body, f"The error does not name {wanted}.", refusal.exchange)
+    exchange = refusal_of(await _asking("check-expected", put(MODES, ["text/plain"]))(target)).exchange
+    wanted = target.media_type(SKILL, "response")
+    expect(wanted.encode() in exchange.body, f"The error does not name {wanted}.", exchange)
 
 
 # Requests that are accepted
 
-
-def _add_unknown_members(request: Request) -> None:
-    for node in (request, request["message"], part(request), request["configuration"]):
-        node["futureMember"] = {"of": "A2A"}
+_FUTURE = [f"{node}futureMember" for node in ("", "message.", "message.parts.0.", "configuration.")]
 
 
 @check_each(
@@ -331,15 +245,17 @@ def _add_unknown_members(request: Request) -> None:
         ),
         "envelope.media-type-case": _media_type(str.upper),
         "envelope.media-type-parameters": _media_type(lambda found: f"{found}; charset=utf-8"),
-        "envelope.modes-json": _modes("application/json"),
-        "envelope.modes-wildcard": (_modes("application/*"), _modes("*/*")),
-        "envelope.unknown-members": _add_unknown_members,
-        "envelope.metadata": _of_message(metadata={"trace": "1"}, extensions=["https://example.com/x"]),
+        "envelope.modes-json": put(MODES, ["application/json"]),
+        "envelope.modes-wildcard": (put(MODES, ["application/*"]), put(MODES, ["*/*"])),
+        "envelope.unknown-members": lambda request: [put(path, {"of": "A2A"})(request) for path in _FUTURE],
+        "envelope.metadata": lambda request: request["message"].update(
+            metadata={"trace": "1"}, extensions=["https://example.com/x"]
+        ),
     }
 )
 async def _(target: Target, *changes: Change) -> None:
     for change in changes:
-        target.answer(await target.send_message(changed(target, change)))
+        answered(await asking(SKILL, change)(target))
 
 
 # Tasks and push notifications
@@ -348,14 +264,12 @@ async def _(target: Target, *changes: Change) -> None:
 @check("envelope.task-id")
 async def _(target: Target) -> None:
     # Also if the card declares tasks: nobody has this one.
-    expect_a2a_error(target, await _refusal_of(target, _of_message(taskId="check-no-such-task")), "TASK_NOT_FOUND")
+    exchange = await asking(SKILL, put("message.taskId", "check-no-such-task"))(target)
+    expect_a2a_error(target, refusal_of(exchange), "TASK_NOT_FOUND")
 
 
 @check("envelope.push-configuration")
 async def _(target: Target) -> None:
-    target.skip_if_declared("pushNotifications")
-    push = {"url": "https://example.com/hook"}
-    refusal = await _refusal_of(
-        target, lambda request: request["configuration"].update(taskPushNotificationConfig=push)
-    )
-    expect_a2a_error(target, refusal, "PUSH_NOTIFICATION_NOT_SUPPORTED")
+    need(not at(target.card.camel, "capabilities.pushNotifications"), "The card declares pushNotifications.")
+    push = put("configuration.taskPushNotificationConfig", {"url": "https://example.com/hook"})
+    expect_a2a_error(target, refusal_of(await asking(SKILL, push)(target)), "PUSH_NOTIFICATION_NOT_SUPPORTED")

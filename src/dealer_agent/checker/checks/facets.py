@@ -1,12 +1,11 @@
 """inventory.facets, recomputed from the listings."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from dealer_agent.checker.check import check, check_each
-from dealer_agent.checker.checks.filters import end_of, range_matches, word_matches, word_of
-from dealer_agent.checker.exchange import dicts
+from dealer_agent.checker.check import check, check_each, each_of
+from dealer_agent.checker.exchange import at, dicts
 from dealer_agent.checker.fields import (
     COUNTED,
     EXACT_FILTERS,
@@ -17,11 +16,13 @@ from dealer_agent.checker.fields import (
     WORD_FILTERS,
     by_id,
 )
-from dealer_agent.checker.forms import whole_number
-from dealer_agent.checker.outcome import Skipped, expect, skip_if_failed
-from dealer_agent.checker.searches import Matches, expect_number, identified, number_of, numbers, shown
+from dealer_agent.checker.forms import array_of, whole_number
+from dealer_agent.checker.outcome import Judgement, Skipped, expect, need, skip_if_failed
+from dealer_agent.checker.searches import Case, end_of, expect_number, filter_of, number_of, numbers, shown, word_of
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.vehicle import FIELDS
+
+Facets = dict[str, Any]
 
 
 def _text(value: Any) -> str:
@@ -31,24 +32,20 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value == int(value) else str(value)
 
 
-def counts_of(facet: Any) -> dict[str, int] | None:
+def _counts(facet: Any) -> dict[str, int] | None:
     """The counts of a facet by value. None if it is absent or malformed."""
-    if not isinstance(facet, list) or not all(isinstance(each, dict) for each in facet):
+    if not array_of(lambda each: isinstance(each, dict) and whole_number(each.get("count")) is not None)(facet):
         return None
     found: Counter[str] = Counter()
     for each in facet:
-        count = whole_number(each.get("count"))
-        if count is None:
-            return None
-        found[_text(each.get("value"))] += count
+        found[_text(each.get("value"))] += int(each["count"])
     return dict(found)
 
 
 async def _facet(target: Target, name: str) -> Any:
     """A facet of the whole stock. Skips the check if the response does not have it."""
     facet = (await _facets(target)).get(name)
-    if facet is None:
-        raise Skipped(f"The response has no {name}.")
+    need(facet is not None, f"The response has no {name}.")
     return facet
 
 
@@ -56,7 +53,7 @@ async def _facet(target: Target, name: str) -> Any:
 async def _(target: Target, name: str) -> None:
     member = COUNTED[name]
     listings = await _whole_stock(target, member)
-    counts = counts_of(await _facet(target, name))
+    counts = _counts(await _facet(target, name))
     if counts is None:
         raise Skipped(f"{name} is malformed.")
     default = FIELDS[member].field.absent_means
@@ -64,18 +61,14 @@ async def _(target: Target, name: str) -> None:
     expected = Counter(_text(value) for value in values if value is not None)
     for value in sorted(expected.keys() | counts.keys()):
         count = counts.get(value, 0)
-        expect(
-            count == expected[value],
-            f"{name} counts {count} of {value}, and the listings have {expected[value]}.",
-        )
+        expect(count == expected[value], f"{name} counts {count} of {value}, and the listings have {expected[value]}.")
 
 
 @check_each(by_id("facet", RANGES))
 async def _(target: Target, name: str) -> None:
     listings = await _whole_stock(target, RANGES[name])
     facet = await _facet(target, name)
-    if not isinstance(facet, dict):
-        raise Skipped(f"{name} is malformed.")
+    need(isinstance(facet, dict), f"{name} is malformed.")
     values = numbers(listings, RANGES[name])
     expect(values, f"{name} is there although no listing has {RANGES[name]}.")
     for end, value in {"min": min(values), "max": max(values)}.items():
@@ -84,34 +77,17 @@ async def _(target: Target, name: str) -> None:
 
 @check_each(by_id("facets-filter", (*WORD_FILTERS, *RANGE_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS, "query")))
 async def _(target: Target, name: str) -> None:
-    filters, matches = await _filter(target, name)
+    filters, matches = await (_query(target) if name == "query" else filter_of(target, name))
     facet = await _facet_of_all(target)
-    counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
+    counts = _counts((await target.ask("inventory.facets", filters=filters)).get(facet, []))
     if counts is None:
         raise Skipped(f"{facet} is malformed.")
     await expect_number(target, sum(counts.values()), filters, matches)
 
 
-async def _filter(target: Target, name: str) -> tuple[dict[str, Any], Matches]:
-    """A filter that at least one listing matches, and a function that judges a listing.
-
-    It returns True if the listing must match, False if it must not, and None if it may.
-    """
-    if name in WORD_FILTERS:
-        word = await word_of(target, name)
-        return {name: [word]}, lambda each: word_matches(WORD_FILTERS[name], [word], each)
-    if name in RANGE_FILTERS:
-        end = await end_of(target, name)
-        return {name: end}, lambda each: range_matches(name, end, each)
-    if name in TRUE_FILTERS:
-        if not any(each.get(name) is True for each in await target.material.some_listings()):
-            raise Skipped(f"No listing has {name}.")
-        return {name: True}, lambda each: each.get(name) is True
-    if name == "query":
-        make = await word_of(target, "make")
-        return {name: make}, lambda each: True if each.get("make") == make else None
-    value = str((await identified(target, name))[0][name])
-    return {name: value}, lambda each: True if each.get(name) == value else (None if name == "stock" else False)
+async def _query(target: Target) -> Case:
+    make = await word_of(target, "make")
+    return {"query": make}, lambda each: True if each.get("make") == make else None
 
 
 async def _facets(target: Target) -> dict[str, Any]:
@@ -122,31 +98,28 @@ async def _facets(target: Target) -> dict[str, Any]:
 
 async def _whole_stock(target: Target, member: str) -> list[dict[str, Any]]:
     """All listings, to count their values of a member. Skips the check if these cannot be counted."""
-    listings = await target.material.some_listings()
-    if not target.material.complete:
-        raise Skipped("The stock is too large to count all listings.")
+    listings = await target.some_listings()
+    need(target.stock.complete, "The stock is too large to count all listings.")
     form, _ = MEMBERS[member]
-    required = member in ("status", "rooftop")
-    for each in listings:
-        if not form(each[member]) if each.get(member) is not None else required:
-            raise Skipped(f"{member} of a listing is absent or malformed. Another check fails for it.")
+    optional = member not in ("status", "rooftop")
+    good = all(optional if each.get(member) is None else form(each[member]) for each in listings)
+    need(good, f"{member} of a listing is absent or malformed. Another check fails for it.")
     return listings
 
 
 async def _facet_of_all(target: Target) -> str:
     """A facet whose member every listing has, so that its counts add up to the number of vehicles."""
-    listings = await target.material.some_listings()
+    listings = await target.some_listings()
     facets = await _facets(target)
-    for name in ("statuses", "rooftops", "conditions", "makes", "years"):
-        if all(each.get(COUNTED[name]) is not None for each in listings) and counts_of(facets.get(name)):
-            return name
-    raise Skipped("No facet counts all vehicles.")
+    names = [
+        name
+        for name in ("statuses", "rooftops", "conditions", "makes", "years")
+        if all(each.get(COUNTED[name]) is not None for each in listings) and _counts(facets.get(name))
+    ]
+    return need(names, "No facet counts all vehicles.")[0]
 
 
-@check("facets.some")
-async def _(target: Target) -> None:
-    await target.material.some_listings()
-    expect((await _facets(target)).keys() & (COUNTED.keys() | RANGES.keys()), "The response has no facet.")
+# The form of facets
 
 
 def _is_entry(entry: Any) -> bool:
@@ -168,55 +141,63 @@ def _begins_with_highest(facet: Any) -> bool:
     return counts == sorted(counts, reverse=True)
 
 
-@check_each(
+def _each_of(names: dict[str, str], form: Callable[[Any], object], defect: str) -> Judgement:
+    """A judgement of all facets: each of these has a form."""
+
+    def judge(facets: Facets) -> bool | str:
+        found = need({name for name in names if facets.get(name) is not None}, "The response has none of these facets.")
+        wrong = sorted(name for name in found if not form(facets[name]))
+        return not wrong or f"{wrong[0]} {defect}."
+
+    return judge
+
+
+def _has_integer_years(facets: Facets) -> bool | str:
+    facet = need(dicts(facets.get("years")), "The response has no years.")
+    return all(number_of(each, "value") is not None for each in facet) or "A value of years is no integer."
+
+
+def _has_no_others(facets: Facets) -> bool | str:
+    more = facets.keys() - COUNTED.keys() - RANGES.keys()
+    return not more or f"The response has the unknown facet {min(more)}."
+
+
+each_of(
+    _facets,
     {
-        "facets.entries": (
-            COUNTED,
-            lambda facet: isinstance(facet, list) and all(map(_is_entry, facet)),
-            "is no array of {value, count}",
-        ),
-        "facets.entry-members": (
+        "facets.entries": _each_of(COUNTED, array_of(_is_entry), "is no array of {value, count}"),
+        "facets.entry-members": _each_of(
             COUNTED,
             lambda facet: all(each.keys() <= {"value", "count"} for each in dicts(facet)),
             "has an entry with an unknown member",
         ),
-        "facets.range-form": (
+        "facets.range-form": _each_of(
             RANGES,
             lambda facet: isinstance(facet, dict) and all(number_of(facet, end) is not None for end in ("min", "max")),
             "is not {min, max}",
         ),
-        "facets.range-members": (
-            RANGES,
-            lambda facet: not isinstance(facet, dict) or facet.keys() <= {"min", "max"},
-            "has an unknown member",
+        "facets.range-members": _each_of(
+            RANGES, lambda facet: not isinstance(facet, dict) or facet.keys() <= {"min", "max"}, "has an unknown member"
         ),
-        "facets.values-once": (COUNTED, _has_values_once, "has a value twice"),
-        "facets.highest-first": (COUNTED, _begins_with_highest, "does not begin with the highest count"),
-    }
+        "facets.values-once": _each_of(COUNTED, _has_values_once, "has a value twice"),
+        "facets.highest-first": _each_of(COUNTED, _begins_with_highest, "does not begin with the highest count"),
+        "facets.years": _has_integer_years,
+        "facets.known-members": _has_no_others,
+    },
 )
-async def _(target: Target, names: Iterable[str], judge: Callable[[Any], object], fault: str) -> None:
-    facets = await _facets(target)
-    found = [name for name in names if facets.get(name) is not None]
-    if not found:
-        raise Skipped("The response has none of these facets.")
-    for name in found:
-        expect(judge(facets[name]), f"{name} {fault}.")
 
 
-@check("facets.years")
+@check("facets.some")
 async def _(target: Target) -> None:
-    facet = await _facet(target, "years")
-    if not facet or not isinstance(facet, list):
-        raise Skipped("The response has no years.")
-    good = all(isinstance(each, dict) and number_of(each, "value") is not None for each in facet)
-    expect(good, "A value of years is no integer.")
+    await target.some_listings()
+    expect((await _facets(target)).keys() & (COUNTED.keys() | RANGES.keys()), "The response has no facet.")
 
 
 @check("facets.empty")
 async def _(target: Target) -> None:
     facets = await target.ask("inventory.facets", filters={"make": ["Qzxvwk"]})
     for name in COUNTED:
-        expect(not any((counts_of(facets.get(name)) or {}).values()), f"{name} counts vehicles that do not match.")
+        expect(not any((_counts(facets.get(name)) or {}).values()), f"{name} counts vehicles that do not match.")
     for name in RANGES:
         expect(facets.get(name) is None, f"{name} is there although no vehicle matches.")
 
@@ -226,22 +207,15 @@ async def _(target: Target) -> None:
     await _whole_stock(target, "price")
     end = await end_of(target, "price_max")
     found = (await target.ask("inventory.facets", filters={"price_max": end})).get("price_range")
-    if not isinstance(found, dict):
-        raise Skipped("The response has no price_range.")
-    expect(found.get("max") == end, f"With {shown({'price_max': end})}, price_range ends at {found.get('max')}.")
-
-
-@check("facets.known-members")
-async def _(target: Target) -> None:
-    more = (await _facets(target)).keys() - COUNTED.keys() - RANGES.keys()
-    expect(not more, f"The response has the unknown facet {min(more, default='')}.")
+    need(isinstance(found, dict), "The response has no price_range.")
+    expect(at(found, "max") == end, f"With {shown({'price_max': end})}, price_range ends at {at(found, 'max')}.")
 
 
 @check("facets.empty-filters")
 async def _(target: Target) -> None:
     facet = await _facet_of_all(target)
-    counts = counts_of((await target.ask("inventory.facets", filters={})).get(facet))
-    whole = counts_of((await _facets(target)).get(facet))
+    counts = _counts((await target.ask("inventory.facets", filters={})).get(facet))
+    whole = _counts((await _facets(target)).get(facet))
     expect(counts == whole, f"With empty filters, {facet} has other counts than without filters.")
 
 

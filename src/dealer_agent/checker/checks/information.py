@@ -1,18 +1,16 @@
 """dealer.information: the dealer and its rooftops."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each
+from dealer_agent.checker.check import check, check_each, judge_each
 from dealer_agent.checker.exchange import dicts
-from dealer_agent.checker.fields import by_id
+from dealer_agent.checker.fields import id_of
 from dealer_agent.checker.forms import Form
-from dealer_agent.checker.outcome import Skipped, conclude, expect
+from dealer_agent.checker.outcome import Judgement, conclude, expect, has, need
 from dealer_agent.checker.target import Target
-
-Judgement = Callable[[dict[str, Any]], bool | str]
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ADDRESS = ("address_line_1", "address_line_2", "city", "state", "zip", "country")
@@ -65,106 +63,76 @@ ROOFTOP_MEMBERS: Mapping[str, tuple[Form, str]] = {
 """The members of a rooftop, but `name`."""
 
 
-async def _dealer(target: Target) -> dict[str, Any]:
-    return await target.ask("dealer.information")
+async def _dealer(target: Target) -> list[dict[str, Any]]:
+    return [await target.ask("dealer.information")]
 
 
 async def _rooftops(target: Target) -> list[dict[str, Any]]:
-    rooftops = dicts((await _dealer(target)).get("rooftops"))
-    if not rooftops:
-        raise Skipped("The response has no rooftops.")
-    return rooftops
+    [dealer] = await _dealer(target)
+    return need(dicts(dealer.get("rooftops")), "The response has no rooftops.")
 
 
-async def _values(target: Target, name: str) -> list[Any]:
-    """The values of a member of rooftops. Skips the check if no rooftop has it."""
-    found = [each[name] for each in await _rooftops(target) if each.get(name) is not None]
-    if not found:
-        raise Skipped(f"No rooftop has {name}.")
-    return found
+async def _all(target: Target) -> list[dict[str, Any]]:
+    return [*await _dealer(target), *await _rooftops(target)]
 
 
-@check_each(by_id("information", ROOFTOP_MEMBERS))
-async def _(target: Target, name: str) -> None:
-    form, words = ROOFTOP_MEMBERS[name]
-    for value in await _values(target, name):
-        expect(form(value), f"{name} is {value!r:.300}, and not {words}.")
+async def _weeks(target: Target) -> list[dict[str, Any]]:
+    entries = [entry for each in await _rooftops(target) for entry in dicts(each.get("schedules"))]
+    return need([each["value"] for each in entries if isinstance(each.get("value"), dict)], "No schedule has a week.")
 
 
-def _has_rooftops(data: dict[str, Any]) -> bool | str:
-    found = data.get("rooftops")
-    good = isinstance(found, list) and found != [] and all(isinstance(each, dict) for each in found)
-    return good or "rooftops is no array of at least one object."
-
-
-def _has_welcome(data: dict[str, Any]) -> bool | str:
-    message = data.get("welcome_message")
-    if message is None:
-        raise Skipped("The response has no welcome_message.")
-    return isinstance(message, str) or f"welcome_message is {message!r:.200}."
-
-
-def _knows(*names: str) -> Callable[[dict[str, Any]], bool | str]:
+def _knows(*names: str) -> Judgement:
     return lambda node: node.keys() <= {*names} or f"The member {min(node.keys() - {*names})} is unknown."
 
 
-@check_each(
-    {
-        "information.name": lambda data: forms.name(data.get("name")) or f"name is {data.get('name')!r:.200}.",
-        "information.welcome-message": _has_welcome,
-        "information.rooftops": _has_rooftops,
-        "information.known-members": _knows("name", "welcome_message", "rooftops"),
-    }
-)
-async def _(target: Target, judgement: Judgement) -> None:
-    conclude(judgement(await _dealer(target)))
+def _has_no_null(node: dict[str, Any]) -> bool | str:
+    null = [name for name, value in node.items() if value is None]
+    return not null or f"{null[0]} is null."
 
 
-@check_each(
+def _has_hours(week: dict[str, Any]) -> bool | str:
+    for day, value in week.items():
+        good = isinstance(value, dict) and forms.clock(value.get("open")) and forms.clock(value.get("close"))
+        if not good and value is not None and day in _DAYS:
+            return f"The hours of {day} are {value!r:.200}."
+    return True
+
+
+def _has_welcome(data: dict[str, Any]) -> bool | str:
+    need(data.get("welcome_message") is not None, "The response has no welcome_message.")
+    return has("welcome_message", forms.text)(data)
+
+
+judge_each(
     {
-        "information.rooftop-name": lambda each: (
-            forms.name(each.get("name")) or f"The name of a rooftop is {each.get('name')!r:.200}."
+        "information.name": (_dealer, has("name", forms.name)),
+        "information.welcome-message": (_dealer, _has_welcome),
+        "information.rooftops": (
+            _dealer,
+            has("rooftops", lambda found: bool(found) and forms.array_of(forms.an_object)(found)),
         ),
-        "information.known-rooftop-members": _knows("name", *ROOFTOP_MEMBERS),
-        "information.fees-unknown": lambda each: "fees" not in each or "A rooftop has fees, which are unknown here.",
+        "information.known-members": (_dealer, _knows("name", "welcome_message", "rooftops")),
+        "information.rooftop-name": (_rooftops, has("name", forms.name)),
+        "information.known-rooftop-members": (_rooftops, _knows("name", *ROOFTOP_MEMBERS)),
+        "information.fees-unknown": (
+            _rooftops,
+            lambda each: "fees" not in each or "A rooftop has fees, which are unknown here.",
+        ),
+        "information.no-null": (_all, _has_no_null),
+        "information.days": (_weeks, _knows(*_DAYS)),
+        "information.hours": (_weeks, _has_hours),
     }
 )
-async def _(target: Target, judgement: Judgement) -> None:
-    for each in await _rooftops(target):
-        conclude(judgement(each))
+
+
+@check_each({f"information.{id_of(name)}": (name, *form) for name, form in ROOFTOP_MEMBERS.items()})
+async def _(target: Target, name: str, form: Form, words: str) -> None:
+    found = [each for each in await _rooftops(target) if each.get(name) is not None]
+    for each in need(found, f"No rooftop has {name}."):
+        conclude(has(name, form, f"not {words}")(each))
 
 
 @check("information.rooftop-names-differ")
 async def _(target: Target) -> None:
     names = [str(each.get("name")) for each in await _rooftops(target)]
     expect(len(set(names)) == len(names), "Two rooftops have one name.")
-
-
-async def _weeks(target: Target) -> list[dict[str, Any]]:
-    entries = [entry for each in await _values(target, "schedules") for entry in dicts(each)]
-    weeks = [each["value"] for each in entries if isinstance(each.get("value"), dict)]
-    if not weeks:
-        raise Skipped("No schedule has a week.")
-    return weeks
-
-
-@check("information.days")
-async def _(target: Target) -> None:
-    for week in await _weeks(target):
-        more = week.keys() - set(_DAYS)
-        expect(not more, f"A week has the unknown day {min(more, default='')}.")
-
-
-@check("information.hours")
-async def _(target: Target) -> None:
-    for week in await _weeks(target):
-        for day, value in week.items():
-            good = isinstance(value, dict) and forms.clock(value.get("open")) and forms.clock(value.get("close"))
-            expect(good or value is None or day not in _DAYS, f"The hours of {day} are {value!r:.200}.")
-
-
-@check("information.no-null")
-async def _(target: Target) -> None:
-    for node in (await _dealer(target), *await _rooftops(target)):
-        null = next((name for name, value in node.items() if value is None), None)
-        expect(null is None, f"{null} is null.")

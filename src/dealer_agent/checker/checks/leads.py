@@ -1,49 +1,112 @@
-"""Leads that a dealer accepts, what the responses say, and keys: a retry is the same lead.
+"""Leads that a dealer accepts, with appointments, what the responses say, and keys: a retry is the same lead.
 
-`lead_defects.py` has the leads that are refused for a defect.
+`lead_defects.py` has the lead that these are made of, and those that are refused for a defect.
 """
 
-from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each, each_of
-from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.lead_requests import (
-    EXTRA_MEMBERS,
-    TRADE_IN,
-    UNKNOWN_VIN,
-    Lead,
-    a_vin,
-    accepted,
-    full,
-    is_accepted,
-    key_of,
-    keyed,
-    lead,
-    of_no_time,
-    plain,
-    refusal_code,
-    refused,
-    reply_or_skip,
-    submit,
-    time_at,
-    unknown_vehicle,
-    with_members,
+from dealer_agent.checker.check import check, each_of, judge_each
+from dealer_agent.checker.checks.lead_defects import VALIDATION_CODES, Lead, lead, submit, time_at, visit_time
+from dealer_agent.checker.exchange import Exchange, at
+from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
+from dealer_agent.checker.reply import (
+    Refusal,
+    answered,
+    code,
+    data_of,
+    if_refused,
+    is_answered,
+    message_of,
+    payload_of,
+    refusal_of,
 )
-from dealer_agent.checker.outcome import Failed, Skipped, expect, expect_status, skip_if_failed
-from dealer_agent.checker.target import Refusal, Target
+from dealer_agent.checker.target import Request, Target
 
-VALIDATION_CODES = ("MISSING_REQUIRED_FIELD", "SCHEMA_VALIDATION_FAILED")
-STATUSES = ("received", "duplicate", "rejected")
+UNKNOWN_VIN = "ZZZZZZ00000000000"
+TRADE_IN = {"year": 2018, "make": "Honda", "model": "Civic", "condition": "good", "mileage": 61_000}
+UNKNOWN_VEHICLE = {"vin": UNKNOWN_VIN, "make": "Honda"}
+EXTRA_MEMBERS = {**UNKNOWN_VEHICLE, "lot_row": "B", "keys": 2}
+NO_TIME_GIVEN = {"appointment_type": "sales"}
+LONGEST_KEY = 128
 LONGEST_MESSAGE = 2_000
 
 
-async def _empty(target: Target) -> list[tuple[tuple[Refusal, set[str]], Exchange]]:
+def key_of(target: Target, name: str) -> str:
+    """An idempotency key of this run and face, of 128 characters."""
+    return f"{name}-{target.binding}-{target.vendor}-{target.revision.name}-{target.wire.run_id}".ljust(
+        LONGEST_KEY, "k"
+    )
+
+
+async def first_answered(target: Target, *leads: Lead) -> Exchange:
+    """The exchange of the first of these leads that is accepted, else of the last one.
+
+    The first leads have more in them than the check is about, because other checks need them too.
+    """
+    for each in leads[:-1]:
+        exchange = await submit(target, each)
+        if is_answered(exchange):
+            return exchange
+    return await submit(target, leads[-1])
+
+
+async def accepted_or_skip(target: Target, *leads: Lead) -> Exchange:
+    """The exchange of the first of these leads that is accepted. Skips the check if none is."""
+    exchange = await first_answered(target, *leads)
+    with skip_if_failed():
+        data_of(exchange)
+    return exchange
+
+
+async def a_vin(target: Target) -> str:
+    """The VIN of a listing. Skips the check if no listing has one."""
+    return str((await target.having("vin"))[0]["vin"])
+
+
+def keyed(target: Target) -> Lead:
+    """The lead of the checks of keys, with the longest key. `checks/leads.py` sends a refused one before it."""
+    return lead(target, idempotency_key=key_of(target, "first"), submitted_at=time_at(target, -1, hours=1))
+
+
+def plain(target: Target) -> Lead:
+    """The lead with nothing but what is required."""
+    return lead(target, message=None)
+
+
+async def full(target: Target) -> Lead:
+    """A lead with a vehicle in stock, a trade-in and an appointment. Skips the check if no listing has a VIN."""
+    visit = {"appointment_type": "test_drive", "appointment_at": visit_time(target), "duration_minutes": 30}
+    vehicle = {"vin": await a_vin(target)}
+    return lead(target, vehicle_of_interest=vehicle, trade_in=dict(TRADE_IN), appointment=visit)
+
+
+async def with_visit(target: Target, **members: Any) -> list[Lead]:
+    """Leads with these members of an appointment: for a test drive, if a listing has a VIN, and for a sale.
+
+    Revision 0.1.0 names no other type than the test drive, which needs a vehicle.
+    """
+    found = [lead(target, appointment={"appointment_type": "sales", **members})]
+    try:
+        vehicle = {"vin": await a_vin(target)}
+    except Skipped:
+        return found
+    visit = {"appointment_type": "test_drive", **members}
+    return [lead(target, vehicle_of_interest=vehicle, appointment=visit), *found]
+
+
+def of_no_time(target: Target) -> Lead:
+    """A lead for an unknown vehicle, with an appointment without a time. Its response serves several checks."""
+    vehicle = UNKNOWN_VEHICLE if target.revision.is_published else EXTRA_MEMBERS
+    return lead(target, vehicle_of_interest=vehicle, appointment=NO_TIME_GIVEN)
+
+
+async def _empty(target: Target) -> tuple[Refusal, set[str]]:
     """The error of a lead without members, which every dealer must refuse, and the pointers that it lists."""
-    error = target.refusal(await target.send_message(target.message(target.payload("lead.submit"))))
-    if error.code == "UNSUPPORTED_SKILL":
-        raise Skipped("The agent does not offer lead.submit.")
-    return [((error, {pointer for pointer, _ in error.problems(target.revision)}), error.exchange)]
+    error = refusal_of(await target.send_message(target.message(target.payload("lead.submit"))))
+    need(error.code != "UNSUPPORTED_SKILL", "The agent does not offer lead.submit.")
+    return error, {pointer for pointer, _ in error.problems(target.revision)}
 
 
 each_of(
@@ -61,60 +124,69 @@ each_of(
 )
 
 
-async def _for_a_vehicle(target: Target) -> list[Lead]:
-    single = lead(target, with_members(vehicle_of_interest={"vin": await a_vin(target)}))
-    return [await full(target), single]
+async def _for_a_vehicle(target: Target) -> Exchange:
+    single = lead(target, vehicle_of_interest={"vin": await a_vin(target)})
+    return await first_answered(target, await full(target), single)
 
 
-async def _with_trade_in(target: Target) -> list[Lead]:
-    return [await full(target), lead(target, with_members(trade_in=dict(TRADE_IN)))]
+async def _with_trade_in(target: Target) -> Exchange:
+    return await first_answered(target, await full(target), lead(target, trade_in=dict(TRADE_IN)))
 
 
-async def _simple(target: Target) -> list[Lead]:
-    return [keyed(target), plain(target)]
+def _unknown(target: Target) -> tuple[Lead, Lead]:
+    return of_no_time(target), lead(target, vehicle_of_interest=UNKNOWN_VEHICLE)
 
 
-async def _for_an_unknown_vehicle(target: Target) -> list[Lead]:
-    return [of_no_time(target), unknown_vehicle(target)]
+async def _with_extra_members(target: Target) -> Exchange:
+    # The first lead has more in it, and may be refused for that.
+    return await first_answered(target, of_no_time(target), lead(target, vehicle_of_interest=EXTRA_MEMBERS))
 
 
-@check_each(
+def _test_drive(**members: object) -> Request:
+    return lambda target: submit(target, lead(target, appointment={"appointment_type": "test_drive"}, **members))
+
+
+def _accepts_unknown_vehicle(exchange: Exchange) -> bool | str:
+    return is_answered(exchange) or code("VEHICLE_NOT_FOUND")(exchange)
+
+
+judge_each(
     {
-        "leads.accepted": _simple,
-        "leads.vehicle": _for_a_vehicle,
-        "leads.trade-in": _with_trade_in,
-        "leads.vehicle-unknown": _for_an_unknown_vehicle,
+        "leads.accepted": (lambda target: first_answered(target, keyed(target), plain(target)), answered),
+        "leads.vehicle": (_for_a_vehicle, answered),
+        "leads.trade-in": (_with_trade_in, answered),
+        "leads.vehicle-unknown": (lambda target: first_answered(target, *_unknown(target)), answered),
+        "leads.vehicle-extra-members": (_with_extra_members, _accepts_unknown_vehicle),
+        "leads.vehicle-unknown-message": (
+            lambda target: accepted_or_skip(target, *_unknown(target)),
+            lambda exchange: has("message", bool)(payload_of(exchange)),
+        ),
+        "leads.test-drive-unknown": (
+            _test_drive(vehicle_of_interest={"vin": UNKNOWN_VIN}),
+            code("VEHICLE_NOT_FOUND"),
+        ),
+        "leads.test-drive-missing-vehicle": (_test_drive(), code("MISSING_REQUIRED_FIELD")),
     }
 )
-async def _(target: Target, leads: Callable[[Target], Awaitable[list[Lead]]]) -> None:
-    await accepted(target, *await leads(target))
 
 
-async def _reply(target: Target) -> list[tuple[Lead, Exchange]]:
+async def _reply(target: Target) -> Lead:
     """The payload of the response to a lead of a customer who wants to be called."""
-    exchange, _ = await reply_or_skip(target, *await _simple(target))
-    return [(target.reply_payload(exchange), exchange)]
+    return payload_of(await accepted_or_skip(target, keyed(target), plain(target)))
 
 
 def _short_message(reply: Lead) -> bool | str:
-    message = reply.get("message")
-    if not isinstance(message, str):
-        raise Skipped("The response has no `message`.")
-    return len(message) <= LONGEST_MESSAGE or f"The message has {len(message)} characters."
+    message = need(reply.get("message"), "The response has no `message`.")
+    return not forms.text(message) or len(message) <= LONGEST_MESSAGE or f"The message has {len(message)} characters."
 
 
 each_of(
     _reply,
     {
-        "leads.reply-id": lambda reply: forms.name(reply["data"].get("lead_id")) or "The response has no `lead_id`.",
-        "leads.reply-status": lambda reply: (
-            reply["data"].get("status") in STATUSES or f"The status is {reply['data'].get('status')!r}."
-        ),
-        "leads.reply-dealer": lambda reply: (
-            (isinstance(reply["data"].get("dealer"), dict) and bool(reply["data"]["dealer"].get("name")))
-            or "The response does not name the dealer."
-        ),
-        "leads.reply-message": lambda reply: forms.name(reply.get("message")) or "The response has no `message`.",
+        "leads.reply-id": has("data.lead_id", forms.name),
+        "leads.reply-status": has("data.status", forms.one_of("received", "duplicate", "rejected")),
+        "leads.reply-dealer": has("data.dealer.name", bool),
+        "leads.reply-message": has("message", forms.name),
         "leads.reply-message-length": _short_message,
     },
 )
@@ -122,38 +194,11 @@ each_of(
 
 @check("leads.two-ids")
 async def _(target: Target) -> None:
-    [(first, _)] = await _reply(target)
-    exchange, second = await reply_or_skip(target, *await _for_an_unknown_vehicle(target))
-    if "lead_id" not in first["data"] or "lead_id" not in second:
-        raise Skipped("A response has no `lead_id`.")
-    same = first["data"]["lead_id"] == second["lead_id"]
-    expect(not same, "Two leads for different vehicles have one id.", exchange)
-
-
-@check("leads.vehicle-extra-members")
-async def _(target: Target) -> None:
-    code = refusal_code(target, await submit(target, of_no_time(target)))
-    if code:
-        # Perhaps for another reason: the lead has more in it.
-        code = refusal_code(target, await submit(target, lead(target, EXTRA_MEMBERS)))
-    expect(code in ("", "VEHICLE_NOT_FOUND"), f"A vehicle with unknown members is refused: {code}.")
-
-
-@check("leads.vehicle-unknown-message")
-async def _(target: Target) -> None:
-    exchange, _ = await reply_or_skip(target, *await _for_an_unknown_vehicle(target))
-    expect(target.reply_payload(exchange).get("message"), "The response has no `message`.", exchange)
-
-
-@check_each(
-    {
-        "leads.test-drive-unknown": ("VEHICLE_NOT_FOUND", {"vehicle_of_interest": {"vin": UNKNOWN_VIN}}),
-        "leads.test-drive-missing-vehicle": ("MISSING_REQUIRED_FIELD", {}),
-    }
-)
-async def _(target: Target, code: str, members: Lead) -> None:
-    visit = with_members(appointment={"appointment_type": "test_drive"}, **members)
-    (await refused(target, lead(target, visit))).expect_code(code)
+    first = await _reply(target)
+    exchange = await accepted_or_skip(target, *_unknown(target))
+    ids = [at(first, "data.lead_id"), data_of(exchange).get("lead_id")]
+    need(None not in ids, "A response has no `lead_id`.")
+    expect(ids[0] != ids[1], "Two leads for different vehicles have one id.", exchange)
 
 
 # Idempotency keys
@@ -167,49 +212,67 @@ async def _first(target: Target) -> Exchange:
 
 async def _accepted_first(target: Target) -> Exchange:
     exchange = await _first(target)
-    if not is_accepted(target, exchange):
-        raise Skipped("The lead with a key is refused.")
+    need(is_answered(exchange), "The lead with a key is refused.")
     return exchange
 
 
 def _second_key(target: Target) -> Lead:
-    return lead(target, with_members(idempotency_key=key_of(target, "second")))
+    return lead(target, idempotency_key=key_of(target, "second"))
 
 
 @check("idempotency.longest-key")
 async def _(target: Target) -> None:
-    if is_accepted(target, await _first(target)):
+    if is_answered(await _first(target)):
         return
     exchange = await submit(target, _second_key(target))
-    if not is_accepted(target, exchange) and not is_accepted(target, await submit(target, plain(target))):
-        raise Skipped("A lead without a key is refused too.")
-    target.answer(exchange)
+    without_key = is_answered(exchange) or is_answered(await submit(target, plain(target)))
+    need(without_key, "A lead without a key is refused too.")
+    data_of(exchange)
 
 
 @check("idempotency.after-refusal")
 async def _(target: Target) -> None:
     exchange = await _first(target)
-    if is_accepted(target, exchange):
+    if is_answered(exchange):
         return
-    if not is_accepted(target, await submit(target, _second_key(target))):
-        raise Skipped("A lead with a key is refused.")
+    need(is_answered(await submit(target, _second_key(target))), "A lead with a key is refused.")
     raise Failed("The corrected lead with the same key is refused.", exchange)
 
 
-async def _retry(target: Target) -> tuple[Exchange, Exchange]:
-    """The exchanges of a lead and of its retry."""
-    first = await _accepted_first(target)
+Pair = tuple[Lead, Lead]
+"""The messages of two responses, with their `data`."""
+
+
+async def _pair(target: Target, again: Lead, *, message_id: str | None = None) -> Pair:
+    """The responses to the lead with a key and to another request with this key."""
+    found = (await _accepted_first(target), await submit(target, again, message_id=message_id))
+    first, second = ({**message_of(each), "data": data_of(each)} for each in found)
+    return first, second
+
+
+async def _sent_again(target: Target) -> Pair:
     message_id = f"{target.message(keyed(target))['message']['messageId']}-retry"
-    return first, await submit(target, keyed(target), message_id=message_id)
+    return await _pair(target, keyed(target), message_id=message_id)
 
 
-async def _replies(target: Target) -> list[tuple[tuple[Lead, Lead], Exchange]]:
-    """The response messages of a lead and of its retry, with `data`. Skips the check if the retry is refused."""
-    first, again = await _retry(target)
-    if not is_accepted(target, again):
-        raise Skipped("The retry is refused.")
-    one, two = ({**target.reply_message(each), "data": target.answer(each)} for each in (first, again))
-    return [((one, two), again)]
+async def _retry(target: Target) -> Pair:
+    """Skips the check if the retry is refused: `idempotency.same-lead` fails for that."""
+    with skip_if_failed():
+        return await _sent_again(target)
+
+
+async def _submitted_later(target: Target) -> Pair:
+    return await _pair(target, keyed(target) | {"submitted_at": time_at(target, -1, hours=2)})
+
+
+def _same(path: str, *, differs: bool = False) -> Judgement:
+    """The lead and its retry have the same value at a path of their messages, or one that differs."""
+
+    def judge(pair: Pair) -> bool | str:
+        first, again = (at(each, path) for each in pair)
+        return (first != again) is differs or f"`{path}` is {again!r} for the retry, and was {first!r}."
+
+    return judge
 
 
 def _without_id_and_status(reply: Lead) -> Lead:
@@ -217,52 +280,183 @@ def _without_id_and_status(reply: Lead) -> Lead:
 
 
 each_of(
-    _replies,
+    _retry,
     {
-        "idempotency.same-status": lambda pair: (
-            pair[0]["data"].get("status") == pair[1]["data"].get("status")
-            or f"The status is {pair[1]['data'].get('status')!r}, and was {pair[0]['data'].get('status')!r}."
-        ),
+        "idempotency.same-status": _same("data.status"),
+        "idempotency.new-message-id": _same("messageId", differs=True),
         "idempotency.same-answer": lambda pair: (
             _without_id_and_status(pair[0]) == _without_id_and_status(pair[1]) or "The retry gets another answer."
         ),
-        "idempotency.new-message-id": lambda pair: (
-            pair[0].get("messageId") != pair[1].get("messageId")
-            or "The response to the retry has the messageId of the first response."
+    },
+)
+each_of(_sent_again, {"idempotency.same-lead": _same("data.lead_id")})
+each_of(_submitted_later, {"idempotency.submitted-at": _same("data.lead_id")})
+
+
+async def _conflict(target: Target) -> Exchange:
+    await _accepted_first(target)
+    return await submit(target, keyed(target) | {"message": "Another message with the same key."})
+
+
+judge_each(
+    {
+        "idempotency.conflict": (_conflict, code("IDEMPOTENCY_CONFLICT")),
+        "idempotency.conflict-status": (_conflict, if_refused(status(409))),
+    }
+)
+
+
+# Appointments
+
+STATUS = forms.one_of("requested", "proposed", "confirmed", "rejected")
+WINDOW = timedelta(hours=3)
+
+
+def _instant(text: object) -> datetime | None:
+    """The time of a timestamp with an offset; None if it is none."""
+    try:
+        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
+
+
+async def _with_time(target: Target) -> Exchange:
+    """The exchange of a lead with `appointment_at`, of the first one that is accepted."""
+    leads = await with_visit(target, appointment_at=visit_time(target))
+    return await first_answered(target, *([await full(target), *leads] if len(leads) > 1 else leads))
+
+
+async def _windows(target: Target) -> Exchange:
+    """The exchange of a lead with a window of three hours, in local times."""
+    start = datetime.fromisoformat(visit_time(target))
+    first, last = ((each - timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%S") for each in (start, start + WINDOW))
+    windows = [{"start": first, "end": last}]
+    return await first_answered(target, *await with_visit(target, requested_windows=windows, timezone="Etc/GMT+6"))
+
+
+async def _past(target: Target) -> Exchange:
+    past = {"appointment_type": "sales", "appointment_at": time_at(target, -30)}
+    return await submit(target, lead(target, appointment=past))
+
+
+def _is_understood(exchange: Exchange) -> bool | str:
+    """Whether a lead with an appointment is accepted, or refused because no time is free."""
+    return is_answered(exchange) or code("APPOINTMENT_TIME_UNAVAILABLE")(exchange)
+
+
+def _data(exchange: Exchange) -> Lead:
+    """The data of a response. Skips the check if the lead is refused."""
+    need(is_answered(exchange), "The lead with an appointment is refused.")
+    return data_of(exchange)
+
+
+def _appointment(exchange: Exchange) -> Lead:
+    """The `appointment` of a response. Skips the check if there is none."""
+    found: Lead | None = _data(exchange).get("appointment")
+    if not isinstance(found, dict):
+        raise Skipped("The response has no `appointment`.")
+    return found
+
+
+judge_each(
+    {
+        "appointments.at": (_with_time, _is_understood),
+        "appointments.at-0.1.0": (_with_time, _is_understood),
+        "appointments.past-accepted": (_past, _is_understood),
+        "appointments.windows": (_windows, _is_understood),
+        "appointments.windows-1.0.0": (_windows, _is_understood),
+        "appointments.at-answered": (
+            _with_time,
+            lambda exchange: has("appointment", forms.an_object)(_data(exchange)),
         ),
+        "appointments.past": (
+            _past,
+            lambda exchange: (
+                not is_answered(exchange)
+                or _appointment(exchange).get("status") != "confirmed"
+                or "A time in the past is confirmed."
+            ),
+        ),
+    }
+)
+
+
+async def _answered(target: Target) -> tuple[Lead, str]:
+    """The appointment of the response, and the time that was requested."""
+    return _appointment(await _with_time(target)), visit_time(target)
+
+
+def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
+    appointment, requested = found
+    confirmed = appointment.get("confirmed_at")
+    if appointment.get("status") != "confirmed":
+        return confirmed is None or "`confirmed_at` is there, and the status is not confirmed."
+    if confirmed is None:
+        return "The status is confirmed, and `confirmed_at` is absent."
+    same = _instant(confirmed) in (None, _instant(requested))
+    return same or f"{confirmed} is confirmed, and {requested} was requested."
+
+
+def _proposed_times(found: tuple[Lead, str]) -> bool | str:
+    appointment, _ = found
+    proposed = appointment.get("proposed_times")
+    if appointment.get("status") != "proposed":
+        return not proposed or "`proposed_times` are there, and the status is not proposed."
+    return (isinstance(proposed, list) and bool(proposed)) or "The status is proposed, and no time is proposed."
+
+
+def _future_times(found: tuple[Lead, str]) -> bool | str:
+    proposed = found[0].get("proposed_times")
+    all_times: list[Any] = [found[0].get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
+    times = [each for each in all_times if each is not None]
+    for each in need(times, "The response has no times."):
+        at = _instant(each)
+        if at is None:
+            return f"{each!r} is no timestamp with an offset."
+        if at <= datetime.now(UTC):
+            return f"{each} has passed."
+    return True
+
+
+each_of(
+    _answered,
+    {
+        "appointments.id": lambda found: has("appointment_id", forms.name)(found[0]),
+        "appointments.status": lambda found: has("status", STATUS)(found[0]),
+        "appointments.confirmed-at": _confirmed_at,
+        "appointments.proposed-times": _proposed_times,
+        "appointments.times-future": _future_times,
     },
 )
 
 
-def _expect_same_lead(target: Target, first: Exchange, again: Exchange) -> None:
-    ids = [target.answer(each).get("lead_id") for each in (first, again)]
-    expect(ids[0] == ids[1], f"The retry is the lead {ids[1]}, and the first request {ids[0]}.", again)
+async def _of_windows(target: Target) -> tuple[Lead, datetime]:
+    """The appointment of the response to a window, and the begin of the window."""
+    return _appointment(await _windows(target)), datetime.fromisoformat(visit_time(target))
 
 
-@check("idempotency.same-lead")
+def _window_form(found: tuple[Lead, datetime]) -> bool | str:
+    single = [name for name in ("confirmed_at", "proposed_times") if name in found[0]]
+    if single:
+        return f"The response to windows has {', '.join(single)}."
+    expected = {"confirmed": "confirmed_window", "proposed": "proposed_slots"}.get(str(found[0].get("status")))
+    return expected is None or bool(found[0].get(expected)) or f"The response has no `{expected}`."
+
+
+def _window_inside(found: tuple[Lead, datetime]) -> bool | str:
+    window, first = found[0].get("confirmed_window"), found[1]
+    need(isinstance(window, dict), "No window is confirmed.")
+    start, end = (_instant(at(window, name)) for name in ("start", "end"))
+    inside = start is not None and end is not None and first <= start <= end <= first + WINDOW
+    return inside or f"The confirmed window {window} is not inside the requested one."
+
+
+each_of(_of_windows, {"appointments.window-form": _window_form, "appointments.window-confirmed": _window_inside})
+
+
+@check("appointments.no-time")
 async def _(target: Target) -> None:
-    _expect_same_lead(target, *await _retry(target))
-
-
-@check("idempotency.submitted-at")
-async def _(target: Target) -> None:
-    first = await _accepted_first(target)
-    again = await submit(target, keyed(target) | {"submitted_at": time_at(target, -1, hours=2)})
-    _expect_same_lead(target, first, again)
-
-
-async def _conflict(target: Target) -> Refusal:
-    await _accepted_first(target)
-    return await refused(target, keyed(target) | {"message": "Another message with the same key."})
-
-
-@check("idempotency.conflict")
-async def _(target: Target) -> None:
-    (await _conflict(target)).expect_code("IDEMPOTENCY_CONFLICT")
-
-
-@check("idempotency.conflict-status")
-async def _(target: Target) -> None:
-    with skip_if_failed():
-        error = await _conflict(target)
-    expect_status(error.exchange, 409)
+    exchange = await accepted_or_skip(target, of_no_time(target), lead(target, appointment=NO_TIME_GIVEN))
+    found = _appointment(exchange).get("status")
+    expect(found == "requested", f"The status is {found!r}, not requested.", exchange)

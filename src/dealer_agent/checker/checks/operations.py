@@ -4,10 +4,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dealer_agent.checker.check import check, check_each, each_of
-from dealer_agent.checker.exchange import Exchange, Headers
-from dealer_agent.checker.outcome import expect, expect_status, skip_if_failed
-from dealer_agent.checker.target import JSON_HEADERS, Refusal, Target
+from dealer_agent.checker import forms
+from dealer_agent.checker.check import check, check_each, judge_each
+from dealer_agent.checker.exchange import Exchange, at
+from dealer_agent.checker.outcome import conclude, expect, expect_status, has, need, status
+from dealer_agent.checker.reply import Refusal, if_refused, message_of, number, refusal_of, refused
+from dealer_agent.checker.target import Request, Target, rpc_call, with_headers
 
 TASK = "check-no-such-task"
 
@@ -66,32 +68,27 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
 async def _operate(target: Target, rpc_method: str, method: str, path: str, params: dict[str, Any]) -> Exchange:
     """The exchange of an operation of A2A in either binding."""
     if target.is_rpc:
-        document = {"jsonrpc": "2.0", "id": 1, "method": rpc_method, "params": params}
-        return await target.post(json.dumps(document).encode())
-    is_post = method == "POST"
-    content = json.dumps(params).encode() if is_post else b""
-    headers = JSON_HEADERS if is_post else JSON_HEADERS[1:]
+        return await target.post(json.dumps(rpc_call(params, method=rpc_method)).encode())
+    content = json.dumps(params).encode() if method == "POST" else b""
+    headers = with_headers({} if method == "POST" else {"Content-Type": ""})
     return await target.request(method, target.interface.url + path, content, headers)
 
 
 @check_each(OPERATIONS)
 async def _(target: Target, rpc_method: str, method: str, path: str, reason: str, capability: str = "") -> None:
-    if capability:
-        target.skip_if_declared(capability)
+    need(not at(target.card.camel, f"capabilities.{capability}"), f"The card declares {capability}.")
     is_message = "Message" in rpc_method
     params = target.message(target.payload("dealer.information")) if is_message else {"id": TASK}
     exchange = await _operate(target, rpc_method, method, path, params)
-    expect_a2a_error(target, target.refusal(exchange), reason)
+    expect_a2a_error(target, refusal_of(exchange), reason)
 
 
 @check("operations.list-tasks")
 async def _(target: Target) -> None:
     exchange = await _operate(target, "ListTasks", "GET", "/tasks", {})
-    document = exchange.json
-    found = document.get("result") if target.is_rpc and isinstance(document, dict) else document
-    page: dict[str, Any] = found if isinstance(found, dict) else {}
+    page = at(exchange.json, "result") if target.is_rpc else exchange.json
     for name, kind in {"tasks": list, "totalSize": int, "pageSize": int, "nextPageToken": str}.items():
-        expect(isinstance(page.get(name), kind), f"{name} is {page.get(name)!r}.", exchange)
+        conclude(has(name, lambda value, kind=kind: isinstance(value, kind))(page), exchange)  # type: ignore[misc]
 
 
 # The headers
@@ -101,73 +98,47 @@ UNKNOWN_VERSION = "99.0"
 UNKNOWN_EXTENSION = "https://extension.example/never-published/v7"
 
 
-async def _send(target: Target, version: str = "1.0", extensions: str | None = None) -> Exchange:
-    """The exchange of a request that every agent can answer. An empty value leaves a header out."""
-    found = [("Content-Type", "application/json"), ("Accept", "application/json"), (VERSION, version)]
-    if extensions is not None:
-        found.append((EXTENSIONS, extensions))
-    # `Target.request` adds what the revision requires and is absent, and removes what is empty.
-    sent: Headers = found if target.revision.needs_version_header else [each for each in found if each[1]]
-    return await target.send(target.payload(target.reading_skills()[0]), sent)
+def _with(name: str, value: str) -> Request:
+    """A request that every agent can answer, with this header."""
+    return lambda target: target.send(target.payload(target.reading_skills()[0]), with_headers({name: value}))
 
 
-async def _send_with_query(target: Target, version: str) -> Exchange:
-    content = target.body(target.message(target.payload("dealer.information")))
-    sent: Headers = [("Content-Type", "application/json"), ("Accept", "application/json"), (VERSION, "")]
-    if not target.revision.needs_version_header:
-        sent = sent[:2]
-    return await target.request("POST", f"{target.interface.endpoint}?{VERSION}={version}", content, sent)
+def _with_query(version: str) -> Request:
+    async def send(target: Target) -> Exchange:
+        content = target.body(target.message(target.payload("dealer.information")))
+        url = f"{target.interface.endpoint}?{VERSION}={version}"
+        return await target.request("POST", url, content, with_headers({VERSION: ""}))
+
+    return send
 
 
-@check_each({"versions.absent": "", "versions.later-minor": "1.7"})
-async def _(target: Target, version: str) -> None:
-    target.reply_message(await _send(target, version))
+def _is_answered(exchange: Exchange) -> bool:
+    message_of(exchange)
+    return True
 
 
-@check_each({"versions.unknown": UNKNOWN_VERSION, "versions.legacy": "0.3"})
-async def _(target: Target, version: str) -> None:
-    target.refusal(await _send(target, version))
+def _has_reason(exchange: Exchange) -> bool | str:
+    return has("reason", forms.one_of("VERSION_NOT_SUPPORTED"))(refusal_of(exchange).info)
 
 
-@check_each({"versions.absent-next": (-32009, "", None), "versions.extension-absent-next": (-32008, "1.0", "")})
-async def _(target: Target, number: int, version: str, extensions: str | None) -> None:
-    target.refusal(await _send(target, version, extensions)).expect_number(number)
-
-
-async def _refusal_of_version(target: Target) -> list[tuple[Refusal, Exchange]]:
-    """The error of an unknown version. Skips the check if the request is answered: another check fails for that."""
-    with skip_if_failed():
-        error = target.refusal(await _send(target, UNKNOWN_VERSION))
-    return [(error, error.exchange)]
-
-
-each_of(
-    _refusal_of_version,
-    {
-        "versions.unknown-status": lambda error: error.status == 400 or f"The status is {error.status}, not 400.",
-        "versions.unknown-number": lambda error: (
-            error.number == -32009 or f"`error.code` is {error.number!r}, not -32009."
-        ),
-        "versions.unknown-reason": lambda error: (
-            error.info.get("reason") == "VERSION_NOT_SUPPORTED"
-            or f"`reason` is {error.info.get('reason')!r}, not VERSION_NOT_SUPPORTED."
-        ),
-    },
-)
-
-
-@check("versions.query")
-async def _(target: Target) -> None:
-    target.refusal(await _send_with_query(target, UNKNOWN_VERSION))
-
-
-@check("versions.query-current")
-async def _(target: Target) -> None:
-    target.reply_message(await _send_with_query(target, "1.0"))
-
-
-@check("versions.extension-unknown-echo")
-async def _(target: Target) -> None:
-    exchange = await _send(target, extensions=UNKNOWN_EXTENSION)
+def _repeats_nothing(exchange: Exchange) -> bool | str:
     named = [uri.strip() for value in exchange.all_headers(EXTENSIONS) for uri in value.split(",")]
-    expect(UNKNOWN_EXTENSION not in named, "The response names an extension that it cannot know.", exchange)
+    return UNKNOWN_EXTENSION not in named or "The response names an extension that it cannot know."
+
+
+judge_each(
+    {
+        "versions.absent": (_with(VERSION, ""), _is_answered),
+        "versions.later-minor": (_with(VERSION, "1.7"), _is_answered),
+        "versions.unknown": (_with(VERSION, UNKNOWN_VERSION), refused),
+        "versions.legacy": (_with(VERSION, "0.3"), refused),
+        "versions.absent-next": (_with(VERSION, ""), number(-32009)),
+        "versions.extension-absent-next": (_with(EXTENSIONS, ""), number(-32008)),
+        "versions.unknown-status": (_with(VERSION, UNKNOWN_VERSION), if_refused(status(400))),
+        "versions.unknown-number": (_with(VERSION, UNKNOWN_VERSION), if_refused(number(-32009))),
+        "versions.unknown-reason": (_with(VERSION, UNKNOWN_VERSION), if_refused(_has_reason)),
+        "versions.query": (_with_query(UNKNOWN_VERSION), refused),
+        "versions.query-current": (_with_query("1.0"), _is_answered),
+        "versions.extension-unknown-echo": (_with(EXTENSIONS, UNKNOWN_EXTENSION), _repeats_nothing),
+    }
+)

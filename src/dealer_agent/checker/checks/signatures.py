@@ -11,9 +11,9 @@ import rfc8785
 from jwt.api_jws import PyJWS
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, each_of
-from dealer_agent.checker.exchange import Exchange, dicts
-from dealer_agent.checker.outcome import Skipped, expect
+from dealer_agent.checker.check import check, judge_each
+from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.outcome import expect, has, need
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.card_signature import signed_texts
 
@@ -49,51 +49,38 @@ def _header(protected: object) -> dict[str, Any]:
     return header if isinstance(header, dict) else {}
 
 
-async def _entries(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
+async def _entries(target: Target) -> list[dict[str, Any]]:
     """The entries of `signatures`. Skips the check if the card has none."""
-    found = dicts(target.card.content.get("signatures"))
-    if not found:
-        raise Skipped("The card is not signed.")
-    return [(each, target.card.exchange) for each in found]
+    return need(dicts(target.card.content.get("signatures")), "The card is not signed.")
 
 
-async def _readable(target: Target) -> list[tuple[Signature, Exchange]]:
+async def _readable(target: Target) -> list[Signature]:
     """The signatures that can be read. Skips the check if there is none: another check fails for that."""
     found = [
-        (Signature(str(each.get("protected")), str(each.get("signature")), _header(each.get("protected"))), exchange)
-        for each, exchange in await _entries(target)
+        Signature(str(each.get("protected")), str(each.get("signature")), _header(each.get("protected")))
+        for each in await _entries(target)
     ]
-    found = [each for each in found if each[0].header and _decoded(each[0].value)]
-    if not found:
-        raise Skipped("No signature can be read.")
-    return found
+    return need([each for each in found if each.header and _decoded(each.value)], "No signature can be read.")
 
 
-async def _key_sets(target: Target) -> list[tuple[list[dict[str, Any]], Exchange]]:
-    """The keys of each URL in `jku` on the host of the card. No other host is asked."""
-    urls = {each.header.get("jku") for each, _ in await _readable(target)}
+async def _key_sets(target: Target) -> list[Exchange]:
+    """The set of keys at each URL in `jku` on the host of the card. No other host is asked."""
+    urls = {each.header.get("jku") for each in await _readable(target)}
     found = sorted(url for url in urls if forms.url(url) and target.card.is_at_home(url))
-    if not found:
-        raise Skipped("No signature names a set of keys on the host of the card.")
-    exchanges = [await target.fetch(url) for url in found]
-    return [(dicts(each.json.get("keys")) if isinstance(each.json, dict) else [], each) for each in exchanges]
+    return [await target.fetch(url) for url in need(found, "No signature names a set of keys on the host of the card.")]
 
 
-async def _keys(target: Target) -> list[tuple[dict[str, Any], Exchange]]:
-    found = [(key, exchange) for keys, exchange in await _key_sets(target) for key in keys]
-    if not found:
-        raise Skipped("The set of keys cannot be read.")
-    return found
+async def _keys(target: Target) -> list[dict[str, Any]]:
+    found = [key for exchange in await _key_sets(target) for key in dicts(at(exchange.json, "keys"))]
+    return need(found, "The set of keys cannot be read.")
 
 
 async def _signed(target: Target) -> list[tuple[Signature, dict[str, Any]]]:
     """The signatures with their keys. Skips the check if no key is known."""
-    keys = {key.get("kid"): key for key, _ in await _keys(target)}
-    signatures = [each for each, _ in await _readable(target)]
+    keys = {key.get("kid"): key for key in await _keys(target)}
+    signatures = await _readable(target)
     found = [(each, keys[each.header["kid"]]) for each in signatures if each.header.get("kid") in keys]
-    if not found:
-        raise Skipped("The key of no signature is known.")
-    return found
+    return need(found, "The key of no signature is known.")
 
 
 def _has_members(entry: dict[str, Any]) -> bool | str:
@@ -117,44 +104,41 @@ def _has_no_private_members(key: dict[str, Any]) -> bool | str:
     return not private or f"A published key has the private member {', '.join(private)}."
 
 
-each_of(_entries, {"signatures.members": _has_members, "signatures.header": _names_algorithm_and_key})
-each_of(
-    _readable,
+judge_each(
     {
-        "signatures.algorithm": _is_asymmetric,
-        "signatures.typ": lambda each: each.header.get("typ") == "JOSE" or f"`typ` is {each.header.get('typ')!r}.",
-    },
+        "signatures.members": (_entries, _has_members),
+        "signatures.header": (_entries, _names_algorithm_and_key),
+        "signatures.algorithm": (_readable, _is_asymmetric),
+        "signatures.typ": (_readable, lambda each: has("typ", forms.one_of("JOSE"))(each.header)),
+        "signatures.keys": (
+            _key_sets,
+            lambda exchange: has("keys", lambda found: bool(dicts(found)))(exchange.json),
+        ),
+        "signatures.key-public": (_keys, _has_no_private_members),
+        "signatures.key-use": (_signed, lambda signed: has("use", forms.one_of("sig", None))(signed[1])),
+    }
 )
-each_of(_key_sets, {"signatures.keys": lambda keys: bool(keys) or "A URL in `jku` answers no JWK set."})
-each_of(_keys, {"signatures.key-public": _has_no_private_members})
 
 
 @check("signatures.es256")
 async def _(target: Target) -> None:
-    found = [each.header.get("alg") for each, _ in await _readable(target)]
-    expect("ES256" in found, f"The algorithms are {', '.join(map(str, found))}.", target.card.exchange)
+    found = [each.header.get("alg") for each in await _readable(target)]
+    expect("ES256" in found, f"The algorithms are {', '.join(map(str, found))}.")
 
 
 @check("signatures.jku")
 async def _(target: Target) -> None:
-    for each, exchange in await _readable(target):
+    for each in await _readable(target):
         url = each.header.get("jku")
-        here = forms.url(url) and target.card.is_at_home(url)
-        expect(here, f"`jku` is {url!r}, no URL on the host of the card.", exchange)
+        expect(forms.url(url) and target.card.is_at_home(url), f"`jku` is {url!r}, no URL on the host of the card.")
 
 
 @check("signatures.key-known")
 async def _(target: Target) -> None:
-    known = {None, *(key.get("kid") for key, _ in await _keys(target))}
-    for each, exchange in await _readable(target):
+    known = {None, *(key.get("kid") for key in await _keys(target))}
+    for each in await _readable(target):
         kid = each.header.get("kid")
-        expect(kid in known, f"The set has no key with the kid {kid!r}.", exchange)
-
-
-@check("signatures.key-use")
-async def _(target: Target) -> None:
-    for _, key in await _signed(target):
-        expect(key.get("use", "sig") == "sig", f"The key is for {key.get('use')!r}, not for signatures.")
+        expect(kid in known, f"The set has no key with the kid {kid!r}.", target.card.exchange)
 
 
 @check("signatures.verify")

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from dealer_agent.checker import forms
-from dealer_agent.checker.check import check, check_each, expect_refused
-from dealer_agent.checker.exchange import dicts
-from dealer_agent.checker.fields import MEMBERS, by_id, id_of
-from dealer_agent.checker.outcome import Failed, Skipped, expect, skip_if_failed
+from dealer_agent.checker.check import check, check_each, judge_each
+from dealer_agent.checker.exchange import Exchange, dicts
+from dealer_agent.checker.fields import MEMBERS, id_of
+from dealer_agent.checker.outcome import Failed, Judgement, Skipped, conclude, expect, has, need, skip_if_failed
+from dealer_agent.checker.reply import code, if_refused, rejected
 from dealer_agent.checker.searches import identified, key_of, number_of, search
-from dealer_agent.checker.target import Listing, Target
+from dealer_agent.checker.target import Listing, Target, asking
 
 _SKILL = "inventory.vehicle"
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
@@ -22,9 +23,7 @@ async def _one(target: Target, member: str) -> Listing:
     """A listing with a member whose value no other listing has, an available one if there is one."""
     listings = await identified(target, member)
     values = [each[member] for each in listings]
-    own = [each for each in listings if values.count(each[member]) == 1]
-    if not own:
-        raise Skipped(f"No listing has a {member} of its own.")
+    own = need([each for each in listings if values.count(each[member]) == 1], f"No listing has a {member} of its own.")
     return next((each for each in own if each.get("status") == "available"), own[0])
 
 
@@ -49,12 +48,22 @@ async def _(target: Target, member: str, members: Callable[[Listing], Listing]) 
     expect(found == listing[member], f"The response has {member} {found!r}.")
 
 
-# `errors.unknown-vehicle` is the check of an unknown VIN.
-@check_each({"vehicle.unknown-stock": "stock", "vehicle.unknown-vehicle-id": "vehicle_id"})
-async def _(target: Target, member: str) -> None:
-    refusal = await target.refuse(target.payload(_SKILL, **{member: _UNKNOWN[member]}))
-    found = refusal.code or refusal.number
-    expect(found == "VEHICLE_NOT_FOUND", f"An unknown {member} is {found}, and not VEHICLE_NOT_FOUND.")
+async def _with_unknown_zip(target: Target) -> Exchange:
+    return await target.send(target.payload(_SKILL, vin=(await _one(target, "vin"))["vin"], zip=_ZIP))
+
+
+judge_each(
+    {
+        # `errors.unknown-vehicle` is the check of an unknown VIN.
+        "vehicle.unknown-stock": (asking(_SKILL, stock=_UNKNOWN["stock"]), code("VEHICLE_NOT_FOUND")),
+        "vehicle.unknown-vehicle-id": (asking(_SKILL, vehicle_id=_UNKNOWN["vehicle_id"]), code("VEHICLE_NOT_FOUND")),
+        "vehicle.no-identifier-code": (
+            asking(_SKILL),
+            if_refused(code("MISSING_REQUIRED_FIELD", "SCHEMA_VALIDATION_FAILED")),
+        ),
+        "vehicle.zip-unknown": (_with_unknown_zip, rejected),
+    }
+)
 
 
 @check("vehicle.same-listing")
@@ -74,57 +83,46 @@ async def _(target: Target) -> None:
 
 @check_each({"vehicle.pending": "pending", "vehicle.intransit": "intransit"})
 async def _(target: Target, status: str) -> None:
-    for each in await identified(target, "vin"):
-        if each.get("status") == status:
-            await target.ask(_SKILL, vin=each["vin"])
-            return
-    raise Skipped(f"No listing has the status {status}.")
-
-
-@check("vehicle.no-identifier-code")
-async def _(target: Target) -> None:
-    refusal = await target.refused(target.payload(_SKILL))
-    ok = refusal.code in ("MISSING_REQUIRED_FIELD", "SCHEMA_VALIDATION_FAILED")
-    expect(ok, f"A request without an identifier is {refusal.code or refusal.number}.")
+    found = [each["vin"] for each in await identified(target, "vin") if each.get("status") == status]
+    await target.ask(_SKILL, vin=need(found, f"No listing has the status {status}.")[0])
 
 
 @check("vehicle.vin-first")
 async def _(target: Target) -> None:
     first = await _one(target, "vin")
-    for other in await identified(target, "stock"):
-        if key_of(other) != key_of(first) and other["stock"] != first.get("stock"):
-            found = await target.ask(_SKILL, vin=first["vin"], stock=other["stock"])
-            expect(found.get("vin") == first["vin"], "The stock number decides, and not the VIN.")
-            return
-    raise Skipped("No two listings have stock numbers.")
+    stocks = [each["stock"] for each in await identified(target, "stock") if key_of(each) != key_of(first)]
+    others = [stock for stock in stocks if stock != first.get("stock")]
+    found = await target.ask(_SKILL, vin=first["vin"], stock=need(others, "No two listings have stock numbers.")[0])
+    expect(found.get("vin") == first["vin"], "The stock number decides, and not the VIN.")
 
 
-async def _with_zip(target: Target, vin: str) -> Listing:
+async def _with_zip(target: Target, vin: str = "") -> Listing:
     """The response to a request with a ZIP code. `vehicle.zip` fails if it is refused."""
+    wanted = vin or (await _one(target, "vin"))["vin"]
     with skip_if_failed("There is no response with a ZIP code: "):
-        return await target.ask(_SKILL, vin=vin, zip=_ZIP)
+        return await target.ask(_SKILL, vin=wanted, zip=_ZIP)
 
 
-@check("vehicle.zip-echo")
-async def _(target: Target) -> None:
-    found = await _with_zip(target, (await _one(target, "vin"))["vin"])
-    expect(found.get("zip") == _ZIP, f"The response has zip {found.get('zip')!r}.")
+async def _without_zip(target: Target) -> Listing:
+    return (await _listing_and_detail(target))[1]
+
+
+judge_each(
+    {
+        "vehicle.zip-echo": (_with_zip, has("zip", forms.one_of(_ZIP))),
+        "vehicle.no-zip": (
+            _without_zip,
+            lambda found: found.keys().isdisjoint({"zip", "offered_price"}) or "There is zip or offered_price.",
+        ),
+    }
+)
 
 
 @check("vehicle.zip-same-price")
 async def _(target: Target) -> None:
-    for each in await target.material.having("price"):
-        if forms.vin(each.get("vin")):
-            price = (await _with_zip(target, each["vin"])).get("price")
-            expect(price == each["price"], f"With a ZIP code, the price is {price!r}.")
-            return
-    raise Skipped("No listing with a VIN has a price.")
-
-
-@check("vehicle.no-zip")
-async def _(target: Target) -> None:
-    _, found = await _listing_and_detail(target)
-    expect(found.keys().isdisjoint({"zip", "offered_price"}), "A response without zip has zip or offered_price.")
+    priced = [each for each in await target.having("price") if forms.vin(each.get("vin"))]
+    first = need(priced, "No listing with a VIN has a price.")[0]
+    conclude(has("price", forms.one_of(first["price"]))(await _with_zip(target, first["vin"])))
 
 
 @check("vehicle.offered-price")
@@ -141,76 +139,70 @@ async def _(target: Target) -> None:
     raise Skipped("The dealer has no price for the area of the check.")
 
 
-@check("vehicle.zip-unknown")
-async def _(target: Target) -> None:
-    await expect_refused(target, _SKILL, vin=(await _one(target, "vin"))["vin"], zip=_ZIP)
-
-
 # The members of listings
 
 
-@check_each(by_id("listing", MEMBERS))
-async def _(target: Target, member: str) -> None:
-    form, words = MEMBERS[member]
-    for each in await target.material.having(member):
-        if not form(each[member]):
-            raise await _failed(target, each, f"{member} is {each[member]!r:.200}, and not {words}.")
+def _has_no_null(listing: Listing) -> bool | str:
+    null = [member for member in MEMBERS if listing.get(member, "") is None]
+    return not null or f"{null[0]} is null."
 
 
-@check_each({f"listing.has-{id_of(each)}": each for each in ("vehicle_id", "status", "rooftop", "updated_at")})
-async def _(target: Target, member: str) -> None:
-    for each in await target.material.some_listings():
-        if member not in each:
-            raise await _failed(target, each, f"A listing has no {member}.")
+def _fees_are_inside_price(listing: Listing) -> bool | str:
+    fees = sum(int(fee["amount"]) for fee in dicts(listing["fees"]) if forms.whole(fee.get("amount")))
+    price = number_of(listing, "price")
+    return price is None or fees <= price or f"The fees of {fees} dollars are more than the price of {price}."
 
 
-@check_each({"listing.one-vehicle-id": "vehicle_id", "listing.one-vin": "vin"})
-async def _(target: Target, member: str) -> None:
-    values = [each[member] for each in await target.material.having(member) if isinstance(each[member], str)]
-    twice = next((value for value in set(values) if values.count(value) > 1), None)
-    expect(twice is None, f"Two listings have the {member} {twice}.")
+def _fees_have_names(listing: Listing) -> bool | str:
+    names = [str(fee.get("name")) for fee in dicts(listing["fees"])]
+    return len(set(names)) == len(names) or "Two fees of a listing have one name."
+
+
+def _has(member: str) -> Judgement:
+    return lambda listing: member in listing or f"A listing has no {member}."
+
+
+# The member that listings must have to be judged, and the judgement of each
+@check_each(
+    {
+        **{
+            f"listing.{id_of(member)}": (member, has(member, form, f"not {words}"))
+            for member, (form, words) in MEMBERS.items()
+        },
+        **{
+            f"listing.has-{id_of(each)}": ("", _has(each)) for each in ("vehicle_id", "status", "rooftop", "updated_at")
+        },
+        "listing.no-null": ("", _has_no_null),
+        "listing.fees-inside-price": ("fees", _fees_are_inside_price),
+        "listing.fee-names": ("fees", _fees_have_names),
+    }
+)
+async def _(target: Target, member: str, judgement: Judgement) -> None:
+    for each in await (target.having(member) if member else target.some_listings()):
+        if (judged := judgement(each)) is not True:
+            raise await _failed(target, each, str(judged))
 
 
 async def _failed(target: Target, listing: Listing, sentence: str) -> Failed:
     """The failure for a listing. Its exchange is a small one that shows the listing, if there is one."""
-    if isinstance(listing.get("vin"), str) and forms.vin(listing["vin"]):
+    if forms.vin(listing.get("vin")):
         await search(target, filters={"vin": listing["vin"]})
     return Failed(f"{key_of(listing)[:100]}: {sentence}")
 
 
-@check("listing.no-null")
-async def _(target: Target) -> None:
-    for each in await target.material.some_listings():
-        for member in MEMBERS:
-            if member in each and each[member] is None:
-                raise await _failed(target, each, f"{member} is null.")
+@check_each({"listing.one-vehicle-id": "vehicle_id", "listing.one-vin": "vin"})
+async def _(target: Target, member: str) -> None:
+    values = [each[member] for each in await target.having(member) if isinstance(each[member], str)]
+    twice = next((value for value in set(values) if values.count(value) > 1), None)
+    expect(twice is None, f"Two listings have the {member} {twice}.")
 
 
 @check("listing.rooftop-known")
 async def _(target: Target) -> None:
-    names = {each.get("name") for each in dicts((await target.material.information()).get("rooftops"))}
-    if not names:
-        raise Skipped("dealer.information has no rooftops.")
-    for each in await target.material.having("rooftop"):
+    with skip_if_failed("dealer.information cannot be read: "):
+        information = await target.ask("dealer.information")
+    names = {each.get("name") for each in dicts(information.get("rooftops"))}
+    need(names, "dealer.information has no rooftops.")
+    for each in await target.having("rooftop"):
         if isinstance(each["rooftop"], str) and each["rooftop"] not in names:
             raise await _failed(target, each, f"{each['rooftop']} is no rooftop of dealer.information.")
-
-
-@check("listing.fees-inside-price")
-async def _(target: Target) -> None:
-    for each in await target.material.having("fees"):
-        price, fees = number_of(each, "price"), _sum(each["fees"])
-        if price is not None and fees > price:
-            raise await _failed(target, each, f"The fees of {fees} dollars are more than the price of {price}.")
-
-
-@check("listing.fee-names")
-async def _(target: Target) -> None:
-    for each in await target.material.having("fees"):
-        names = [str(fee.get("name")) for fee in dicts(each["fees"])]
-        if len(set(names)) < len(names):
-            raise await _failed(target, each, "Two fees of a listing have one name.")
-
-
-def _sum(fees: Any) -> int:
-    return sum(int(fee["amount"]) for fee in dicts(fees) if forms.whole(fee.get("amount")))

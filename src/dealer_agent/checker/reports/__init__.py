@@ -1,22 +1,41 @@
-"""The reports of a result: a page for people, JSON for programs, JUnit for CI, and a badge. Pure."""
+"""The reports of a result: a page for people, JSON for programs, JUnit for CI, and a badge.
+
+JSON is a document. The others are templates of this folder, in which everything that comes from the target is escaped.
+"""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable
-from html import escape
+from contextlib import suppress
+from functools import cache, partial
+from importlib.resources import files
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from dealer_agent import __version__
-from dealer_agent.checker.events import OUTCOMES, Verdict
-from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.reports.html_page import html_page
-from dealer_agent.checker.reports.shown import body_text, plain, request_head, response_head
-from dealer_agent.checker.result import Conclusion, Result
+from dealer_agent.checker.events import OUTCOMES, Outcome, Verdict
+from dealer_agent.checker.exchange import Exchange, Headers, read_json
+from dealer_agent.checker.result import Conclusion, Group, Result
 
+MOST_CHARACTERS = 6_000
+"""Characters of a body that are shown."""
+
+SECRET = "(not shown)"  # noqa: S105 - the words that replace a token.
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+MOST_EXCHANGES = 3
+"""Exchanges that the page shows for one requirement."""
+
+WORDS: dict[Outcome, str] = {"fail": "Failed", "could not check": "Not checked", "skipped": "Skipped", "pass": "Passed"}
+CLASSES: dict[Outcome, str] = {"fail": "fail", "could not check": "undone", "skipped": "skip", "pass": "pass"}
+SUBJECT_TITLES = {"json-rpc": "JSON-RPC", "http": "HTTP", "cards": "Agent cards"}
 COLOURS: dict[Conclusion, str] = {"passed": "#1a7f37", "failed": "#cf222e", "incomplete": "#9a6700"}
-LABEL = "dealer agent"
 CHARACTER = 6.6
-"""Units of the width of a character of this size of Verdana, on average."""
+"""Units of the width of a character of the badge, on average."""
 
 
 def json_document(result: Result) -> str:
@@ -69,86 +88,146 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
     }
 
 
-def junit(result: Result) -> str:
-    """A suite for each place, and a case for each requirement. A failure that does not count is a skipped case."""
-    root = Element("testsuites", name=f"dealer-agent check {plain(result.url)}", time=f"{result.seconds:.3f}")
+def _subjects(result: Result) -> list[tuple[str, list[Group]]]:
+    """The requirements of each subject, for the page."""
+    found: dict[str, list[Group]] = {}
+    for group in result.groups:
+        found.setdefault(group.requirement.subject, []).append(group)
+    return sorted(found.items())
+
+
+def _reasons(group: Group) -> list[tuple[Outcome, str, list[str]]]:
+    """Outcome and sentence, with the places that have both. The worst first."""
+    found: dict[tuple[Outcome, str], list[str]] = {}
+    for verdict in sorted(group.verdicts, key=lambda each: OUTCOMES.index(each.outcome)):
+        found.setdefault((verdict.outcome, verdict.sentence), []).append(str(verdict.place))
+    return [(outcome, sentence, places) for (outcome, sentence), places in found.items()]
+
+
+def _expectations(result: Result, failures: list[Verdict]) -> list[str]:
+    """Why these failures are expected, each reason once."""
+    return list(dict.fromkeys(reason for each in failures if (reason := result.expectation(each))))
+
+
+def _shown(group: Group) -> list[Verdict]:
+    """The verdicts whose exchanges the page shows: one for each sentence and beginning of a response."""
+    found: dict[tuple[str, bytes], Verdict] = {}
+    for verdict in group.verdicts:
+        if verdict.outcome in ("fail", "could not check") and verdict.exchange is not None:
+            found.setdefault((verdict.sentence, verdict.exchange.body[:200]), verdict)
+    return list(found.values())[:MOST_EXCHANGES]
+
+
+def _suites(result: Result) -> list[tuple[str, list[Verdict], Counter[str]]]:
+    """The verdicts of each place, and how many there are of each kind, for JUnit."""
+    found = []
     for place in dict.fromkeys(each.place for each in result.verdicts):
-        found = [each for each in result.verdicts if each.place == place]
-        suite = SubElement(
-            root,
-            "testsuite",
-            name=plain(f"{place} {place.card}"),
-            tests=str(len(found)),
-            failures=str(sum(result.counts_as_failure(each) for each in found)),
-            errors=str(sum(each.outcome == "could not check" for each in found)),
-            skipped=str(sum(_is_skipped(result, each) for each in found)),
-            timestamp=result.started_at.isoformat(timespec="seconds"),
-            time=f"{sum(each.seconds for each in found):.3f}",
-        )
-        for verdict in found:
-            _add_case(suite, result, verdict)
-    if result.problem is not None or result.stale:
-        suite = SubElement(root, "testsuite", name="run", tests="1", failures="0", errors="1", skipped="0")
-        case = SubElement(suite, "testcase", classname="run", name="run")
-        SubElement(case, "error", message=plain(result.problem or result.stale[0])).text = plain(
-            "\n".join(result.stale)
-        )
-    indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+        verdicts = [each for each in result.verdicts if each.place == place]
+        kinds = Counter(_kind(result, each) for each in verdicts)
+        found.append((f"{place} {place.card}", verdicts, kinds))
+    return found
 
 
-def _is_skipped(result: Result, verdict: Verdict) -> bool:
-    return verdict.outcome == "skipped" or (verdict.outcome == "fail" and not result.counts_as_failure(verdict))
+def _kind(result: Result, verdict: Verdict) -> str:
+    """What a verdict is called in JUnit. A failure that does not count is a skipped case."""
+    if verdict.outcome == "fail":
+        return "failure" if result.counts_as_failure(verdict) else "skipped"
+    return {"could not check": "error"}.get(verdict.outcome, verdict.outcome)
 
 
-def _add_case(suite: Element, result: Result, verdict: Verdict) -> None:
-    requirement = verdict.requirement
-    name = f"{requirement.id} ({requirement.level})"
-    case = SubElement(suite, "testcase", classname=requirement.subject, name=name, time=f"{verdict.seconds:.3f}")
-    if _is_skipped(result, verdict):
-        SubElement(case, "skipped", message=plain(result.expectation(verdict) or verdict.sentence))
-    elif verdict.outcome == "could not check":
-        SubElement(case, "error", message=plain(verdict.sentence))
-    elif verdict.outcome == "fail":
-        lines = [requirement.says, f"Advice: {requirement.advice}", f"See {requirement.link}"]
-        if exchange := verdict.exchange:
-            lines += ["", request_head(exchange), "", body_text(exchange.request_body)]
-            lines += ["", response_head(exchange), "", body_text(exchange.body)]
-        SubElement(case, "failure", message=plain(verdict.sentence), type=requirement.level).text = "\n".join(lines)
-
-
-def badge(result: Result) -> str:
-    """Two fields: `dealer agent`, and how many requirements are fulfilled."""
+def _badge_words(result: Result) -> str:
+    """How many requirements are fulfilled."""
     numbers = result.numbers()
     checked = numbers["pass"] + numbers["fail"]
-    words = {
+    return {
         "passed": f"{numbers['pass']} of {checked} passed",
         "failed": f"{numbers['fail']} of {checked} failed",
         "incomplete": "not checked" if not checked else f"{numbers['pass']} passed, incomplete",
     }[result.conclusion]
-    left, right = _width(LABEL), _width(words)
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" \
-aria-label="{escape(LABEL)}: {escape(words)}">
-<title>{escape(LABEL)}: {escape(words)}</title>
-<clipPath id="r"><rect width="{left + right}" height="20" rx="3"/></clipPath>
-<g clip-path="url(#r)"><rect width="{left}" height="20" fill="#444c56"/>\
-<rect x="{left}" width="{right}" height="20" fill="{COLOURS[result.conclusion]}"/></g>
-<g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">
-<text x="{left / 2}" y="14">{escape(LABEL)}</text>
-<text x="{left + right / 2}" y="14">{escape(words)}</text>
-</g>
-</svg>
-"""
 
 
 def _width(words: str) -> int:
     return round(len(words) * CHARACTER + 14)
 
 
+@cache
+def _environment() -> Environment:
+    found = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found.filters.update(
+        {
+            "plain": plain,
+            "words": WORDS.__getitem__,
+            "class": CLASSES.__getitem__,
+            "title": lambda subject: SUBJECT_TITLES.get(subject, subject.capitalize()),
+            "request": lambda exchange: f"{request_head(exchange)}\n\n{body_text(exchange.request_body)}".rstrip(),
+            "response": lambda exchange: f"{response_head(exchange)}\n\n{body_text(exchange.body)}".rstrip(),
+            "width": _width,
+        }
+    )
+    # What the templates call.
+    found.globals.update(
+        version=__version__,
+        css=Markup(_file("page.css")),  # noqa: S704 - our own file.
+        outcomes=OUTCOMES,
+        colours=COLOURS,
+        subjects=_subjects,
+        reasons=_reasons,
+        shown=_shown,
+        expectations=_expectations,
+        suites=_suites,
+        kind=_kind,
+        badge_words=_badge_words,
+    )
+    return found
+
+
+def _rendered(template: str, result: Result) -> str:
+    return _environment().from_string(_file(template)).render(result=result, numbers=result.numbers())
+
+
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
 REPORTS: dict[str, Callable[[Result], str]] = {
     ".json": json_document,
-    ".xml": junit,
-    ".html": html_page,
-    ".svg": badge,
+    ".xml": partial(_rendered, "junit.xml"),
+    ".html": partial(_rendered, "page.html"),
+    ".svg": partial(_rendered, "badge.svg"),
 }
 """Makes the text of a report, by the suffix of its file."""
+
+
+def plain(text: str) -> str:
+    """Untrusted text, in which control characters and marks of direction are visible codes."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def request_head(exchange: Exchange) -> str:
+    """The first line and the headers of the request. The token is not shown."""
+    return "\n".join([f"{exchange.method} {plain(exchange.url)}", *_header_lines(exchange.request_headers)])
+
+
+def response_head(exchange: Exchange) -> str:
+    """The status and the headers of the response."""
+    return "\n".join([f"HTTP {exchange.status}", *_header_lines(exchange.headers)])
+
+
+def body_text(body: bytes, *, most: int = MOST_CHARACTERS) -> str:
+    """A body. JSON that has no defects is indented."""
+    value, defects = read_json(body)
+    text = body.decode("utf-8", "replace")
+    if value is not None and not defects:
+        # A body with very many levels stays as it came.
+        with suppress(RecursionError):
+            text = json.dumps(value, ensure_ascii=False, indent=2)
+    text = plain(text)
+    left_out = len(text) - most
+    return text if left_out <= 0 else f"{text[:most]}\n… ({left_out:,} more characters)"
+
+
+def _header_lines(headers: Headers) -> list[str]:
+    return [
+        f"{plain(name)}: {SECRET if name.lower() == 'authorization' else plain(value[:1000])}"
+        for name, value in headers
+    ]

@@ -1,0 +1,242 @@
+"""The response of inventory.search: totals, pages, what of them is echoed, and sorts recomputed from the listings."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from dealer_agent.checker import forms
+from dealer_agent.checker.check import Probe, check, check_each, judge_each
+from dealer_agent.checker.differences import joined
+from dealer_agent.checker.exchange import dicts
+from dealer_agent.checker.fields import ORDERS, SORTS, id_of, may_be_unknown
+from dealer_agent.checker.forms import whole
+from dealer_agent.checker.outcome import Judgement, Skipped, expect, has, need
+from dealer_agent.checker.reply import data_of
+from dealer_agent.checker.searches import Page, key_of, number_of, numbers, search, shown
+from dealer_agent.checker.target import PAGE, Listing, Target
+from dealer_agent.protocol.vehicle import FIELDS
+
+_FIRST = {"pagination": {"skip": 0, "limit": PAGE}}
+_FORM = {"pagination": {"skip": 0, "limit": 9}}
+_ECHO = {"pagination": {"skip": 3, "limit": 5}}
+_BEYOND = {"pagination": {"skip": 10_000_000, "limit": 10}}
+_ORDER = {"field": "year", "order": "desc"}
+_PAGES = 4
+"""How many small pages are compared with a large one."""
+
+
+def _page(**members: Any) -> Probe:
+    return lambda target: search(target, **members)
+
+
+def _data(judgement: Judgement) -> Judgement:
+    return lambda page: judgement(page.data)
+
+
+def _has_all(*names: str) -> Judgement:
+    return lambda page: all(whole(page.data.get(name)) for name in names) or f"There is no {' or '.join(names)}."
+
+
+def _echoes_skip(page: Page) -> bool | str:
+    need("skip" in page.data, "The response has no skip.")
+    return has("skip", forms.one_of(3), "not 3")(page.data)
+
+
+def _limit_of(page: Page) -> int:
+    limit = page.data.get("limit")
+    need(whole(limit), "The response has no limit.")
+    return int(limit or 0)
+
+
+def _echoes_limit(page: Page) -> bool | str:
+    return 1 <= _limit_of(page) <= 5 or f"limit is 5 in the request and {_limit_of(page)} in the response."
+
+
+def _is_full(page: Page) -> bool | str:
+    limit = page.data.get("limit", 4)
+    if page.total is None or not whole(limit):
+        raise Skipped("The response has no total, or a wrong limit.")
+    most = max(0, min(limit, page.total - 1))
+    return len(page.vehicles) >= most or f"A page of {most} vehicles has {len(page.vehicles)}."
+
+
+def _has_at_most(most: int) -> Judgement:
+    return lambda page: len(page.vehicles) <= most or f"The page has {len(page.vehicles)} of {most} vehicles."
+
+
+judge_each(
+    {
+        "search.total": (_page(**_FORM), _data(has("total", whole))),
+        "search.vehicles": (_page(**_FORM), _data(has("vehicles", forms.array_of(forms.an_object)))),
+        "search.echo": (_page(**_FORM), _has_all("skip", "limit")),
+        "search.skip-echo": (_page(**_ECHO), _echoes_skip),
+        "search.limit-echo": (_page(**_ECHO), _echoes_limit),
+        "search.largest-limit-echo": (
+            _page(pagination={"limit": 999}),
+            lambda page: _has_at_most(_limit_of(page))(page),
+        ),
+        "search.page-size": (_page(pagination={"skip": 0, "limit": 2}), _has_at_most(2)),
+        "search.page-full": (_page(pagination={"skip": 1, "limit": 4}), _is_full),
+        "search.default-limit": (_page(), _has_at_most(50)),
+        "search.skip-past-end": (_page(**_BEYOND), _has_at_most(0)),
+    }
+)
+
+
+@check_each(
+    {
+        "search.skip-past-end-total": (_BEYOND, _FIRST),
+        "search.total-of-pages": ({"pagination": {"skip": 2, "limit": 3}}, _FIRST),
+        "sort.keeps-all": (_FIRST | {"sort": {"field": "price", "order": "asc"}}, _FIRST),
+        "privacy.same-answer": (
+            {"privacy": {"anonymous": True}, "pagination": {"limit": 5}},
+            {"privacy": {"anonymous": False}, "pagination": {"limit": 5}},
+        ),
+    }
+)
+async def _(target: Target, one: dict[str, Any], other: dict[str, Any]) -> None:
+    found, expected = (await search(target, **one)).total, (await search(target, **other)).total
+    expect(found == expected, f"{shown(one)} finds {found} vehicles, and {shown(other)} {expected}.")
+
+
+@check("search.type-only")
+async def _(target: Target) -> None:
+    page = await search(target)
+    listings = await target.listings()
+    expect(page.vehicles or not listings, "A search without filters finds nothing.")
+    expect(page.total == target.stock.total, f"A search without filters has the total {page.total}.")
+
+
+@check("search.default-skip")
+async def _(target: Target) -> None:
+    page = await search(target, pagination={"limit": 6})
+    same = page.keys == (await search(target, pagination={"skip": 0, "limit": 6})).keys
+    expect(same, "Without skip, another page is returned than with skip 0.")
+
+
+@check("search.last-vehicle")
+async def _(target: Target) -> None:
+    count = (await search(target, **_FIRST)).total or 0
+    need(count, "The stock is empty.")
+    found = len((await search(target, pagination={"skip": count - 1, "limit": 10})).vehicles)
+    expect(found == 1, f"At position {count} of {count}, the page has {found} vehicles.")
+
+
+async def _small_pages(target: Target, size: int, **members: Any) -> list[str]:
+    """The keys of the vehicles of some small pages."""
+    skips = [size * number for number in range(_PAGES)]
+    pages = [await search(target, pagination={"skip": skip, "limit": size}, **members) for skip in skips]
+    return [key for each in pages for key in each.keys]
+
+
+@check("search.pages-differ")
+async def _(target: Target) -> None:
+    found = await _small_pages(target, 5)
+    twice = next((key for key in found if found.count(key) > 1), None)
+    expect(twice is None, f"Pages of 5 vehicles have {twice} twice.")
+
+
+@check("search.pages-in-order")
+async def _(target: Target) -> None:
+    await target.some_listings()
+    large = (await search(target, sort=_ORDER, pagination={"skip": 0, "limit": 3 * _PAGES})).keys
+    small = await _small_pages(target, 3, sort=_ORDER)
+    # A dealer may have fewer vehicles, or a lower limit.
+    same = all(first == second for first, second in zip(large, small, strict=False)) and bool(small) == bool(large)
+    expect(same, "Pages of 3 vehicles do not have the vehicles of a larger page in its order.")
+
+
+@check("search.same-twice")
+async def _(target: Target) -> None:
+    members = {"pagination": {"skip": 0, "limit": 7}}
+    first = await search(target, **members)
+    exchange = await target.send(target.payload("inventory.search", **members), fresh=True)
+    again = [key_of(each) for each in dicts(data_of(exchange).get("vehicles"))]
+    expect(again == first.keys, "The same search returns other vehicles the second time.")
+
+
+# Sorts
+
+Reading = Callable[[Any], Any]
+"""A way to compare two values: what is compared instead of them."""
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """Numbers inside a text are compared as numbers."""
+    return [(0, int(each), "") if each.isdigit() else (1, 0, each) for each in re.findall(r"\d+|\D+", text.casefold())]
+
+
+def value_of(listing: Listing, field: str) -> Any:
+    """The value by which a listing is sorted. None if it is absent, blank, or cannot be compared."""
+    value, kind = listing.get(field), FIELDS[field].value_type
+    if kind is str:
+        return value if forms.name(value) else None
+    if kind is datetime:
+        try:
+            return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
+        except ValueError:
+            return None
+    return number_of(listing, field)
+
+
+def in_order(order: str, first: Any, second: Any) -> bool:
+    """Whether `first` may come before `second`. Texts may be compared in any of the usual ways."""
+    if order == "desc":
+        first, second = second, first
+    readings: Sequence[Reading] = (str.casefold, str, joined, _natural) if isinstance(first, str) else (float,)
+    return any(reading(first) <= reading(second) for reading in readings)
+
+
+async def sorted_page(target: Target, field: str, order: str) -> Page:
+    """The first page of the stock in an order."""
+    return await search(target, sort={"field": field, "order": order}, pagination={"skip": 0, "limit": PAGE})
+
+
+@check_each({f"sort.{id_of(field)}-{order}": (field, order) for field in SORTS for order in ORDERS})
+async def _(target: Target, field: str, order: str) -> None:
+    listings = [each for each in await target.some_listings() if value_of(each, field) is not None]
+    if len({value_of(each, field) for each in listings}) < 2:
+        raise Skipped(f"No two listings have different values of {field}.")
+    page = await sorted_page(target, field, order)
+    known = [each for each in page.vehicles if value_of(each, field) is not None]
+    # Vehicles of later pages do not belong before the last one of this page.
+    later = [each for each in listings if key_of(each) not in set(page.keys)] if known else []
+    for first, second in (*pairwise(known), *((known[-1], each) for each in later)):
+        expect(
+            in_order(order, value_of(first, field), value_of(second, field)),
+            f"Sorted by {field} {order}, {first.get(field)!r} comes before {second.get(field)!r}.",
+        )
+
+
+@check_each(
+    {
+        f"sort-absent.{id_of(field)}-{order}": (field, order)
+        for field in filter(may_be_unknown, SORTS)
+        for order in ORDERS
+    }
+)
+async def _(target: Target, field: str, order: str) -> None:
+    listings = await target.some_listings()
+    absent = sum(each.get(field) is None for each in listings)
+    if any(each.get(field) is not None and value_of(each, field) is None for each in listings):
+        raise Skipped(f"A listing has a malformed {field}.")
+    need(target.stock.complete, "The stock is too large to know which listings have no value.")
+    if absent in (0, len(listings)):
+        raise Skipped(f"The stock does not have listings with and without {field}.")
+    page = await sorted_page(target, field, order)
+    early = [key_of(each) for each in page.vehicles[: len(listings) - absent] if each.get(field) is None]
+    expect(not early, f"Sorted by {field} {order}, {early and early[0]} comes before others and has no {field}.")
+
+
+@check("sort.with-filters")
+async def _(target: Target) -> None:
+    year = max(map(int, numbers(await target.having("year"), "year")))
+    by_year = {"field": "year", "order": "desc"}
+    page = await search(target, filters={"year_max": year - 1}, sort=by_year, pagination={"skip": 0, "limit": PAGE})
+    years = numbers(page.vehicles, "year")
+    if len(set(years)) < 2:
+        raise Skipped("No two vehicles of older years have different years.")
+    expect(years == sorted(years, reverse=True), "With a filter on years, the sort by year does not apply.")
+    expect(years[0] < year, "With a sort by year, the filter on years does not apply.")
