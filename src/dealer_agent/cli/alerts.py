@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from dealer_agent.cli.command import FOLDER, command
-from dealer_agent.cli.open_dealer import DealerFolder, find_settings, open_installation, opened
+from dealer_agent.cli.command import command
+from dealer_agent.cli.open_dealer import FOLDER, DealerFolder, find_settings, open_installation, opened
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import fail, limited, out
 from dealer_agent.config.installation import is_installation, load_installation

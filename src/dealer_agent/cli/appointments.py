@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from dealer_agent.cli.command import CUSTOMERS, command
+from dealer_agent.cli.command import command
 from dealer_agent.cli.customer_data import OutOption, name_of, private_file, record_access
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.open_dealer import CUSTOMERS, OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import Cell, counted, err, fail, minute, out, plain
 from dealer_agent.leads.records import VisitRecord

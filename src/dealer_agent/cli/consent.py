@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from dealer_agent.cli.command import CUSTOMERS, DEALER, FOLDER, command
+from dealer_agent.cli.command import command
 from dealer_agent.cli.customer_data import (
     PRIVATE_FILE,
     EmailOption,
@@ -24,7 +24,7 @@ from dealer_agent.cli.customer_data import (
     require_leads,
     show_event,
 )
-from dealer_agent.cli.open_dealer import DealerFolder, OpenDealer, open_dealer
+from dealer_agent.cli.open_dealer import CUSTOMERS, DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import counted, fail, local, out
 from dealer_agent.leads.consent import channels_of

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from dealer_agent.cli.command import DEALER, command
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.command import command
+from dealer_agent.cli.open_dealer import DEALER, OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, limited, local, moment, section
 from dealer_agent.leads.consent_events import ConsentEvent

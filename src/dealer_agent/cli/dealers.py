@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import CHANGES, INSTALLATION, command
+from dealer_agent.cli.command import command
 from dealer_agent.cli.customer_data import actor
-from dealer_agent.cli.open_dealer import require_keys
+from dealer_agent.cli.open_dealer import CHANGES, INSTALLATION, require_keys
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import counted, err, fail, local, moment, out, plain, progress
 from dealer_agent.config.loading import FILE_NAME, read_text

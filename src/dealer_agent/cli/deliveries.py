@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import CUSTOMERS, DEALER, command
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.command import command
+from dealer_agent.cli.open_dealer import CUSTOMERS, DEALER, OpenDealer
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import err, fail, limited, out, plain, section
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY, TO_CUSTOMER

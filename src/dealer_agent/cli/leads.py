@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from dealer_agent.cli.command import CUSTOMERS, as_typer_command, command
+from dealer_agent.cli.command import as_typer_command, command
 from dealer_agent.cli.customer_data import (
     EmailOption,
     LeadArgument,
@@ -29,7 +29,7 @@ from dealer_agent.cli.customer_data import (
     show_event,
 )
 from dealer_agent.cli.export import export
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.open_dealer import CUSTOMERS, OpenDealer
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import Cell, err, fail, limited, local, moment, out, plain, progress, section
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment

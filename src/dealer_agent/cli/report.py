@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.open_dealer import DEALER, OpenDealer
 from dealer_agent.cli.terminal import err, plain
 from dealer_agent.reports.month import Month
 
+OPENING = DEALER
 JSON_AND_FILE = "--json prints the report; --out writes a page: use one of them"
 
 
