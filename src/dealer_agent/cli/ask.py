@@ -188,47 +188,42 @@ def lead(
     if not yes and not sys.stdin.isatty():
         raise typer.BadParameter("Without a terminal, nobody can agree to the consent: give --yes.")
     dealer = session.run(_name)
-    text = consent_text or (
-        f"I ask {dealer} to contact me about my request by {' and '.join(_CHANNEL_WORDS[way] for way in allow)}. I "
-        "agree that my name, my contact details and my request are sent to them."
-    )
-    vehicle = session.part(VehicleOfInterest)
-    if not yes:
-        first_name, last_name, *contact = customer.values()
-        shown = {
-            "To": dealer,
-            "For": ", ".join([f"{first_name} {last_name}", *contact]),
-            "Vehicle": next(iter((vehicle or {}).values()), None),
-            "Visit": " ".join((visit or {}).values()),
-            "Message": given.get("message"),
-            "Consent": text,
-        }
-        _require_agreement(shown)
     at = granted_at or datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    consent = {
-        "granted_at": at,
-        "allowed_channels": [str(channel) for channel in allow],
-        "consent_text": text,
-        "scope": ["lead_submission"],
+    ways = " and ".join(_CHANNEL_WORDS[way] for way in allow)
+    wanted: dict[str, Any] = {
+        "customer": customer,
+        "consent": {
+            "granted_at": at,
+            "allowed_channels": [str(channel) for channel in allow],
+            "consent_text": consent_text
+            or f"I ask {dealer} to contact me about my request by {ways}. I agree that my name, my contact details and "
+            "my request are sent to them.",
+            "scope": ["lead_submission"],
+        },
+        "source_agent": source_agent,
+        "vehicle_of_interest": session.part(VehicleOfInterest),
+        "appointment": visit,
+        "message": given.get("message"),
+        "idempotency_key": given.get("idempotency_key"),
     }
-    submitted = session.run(
-        lambda agent: agent.submit_lead(
-            customer=customer,
-            consent=consent,
-            source_agent=source_agent,
-            vehicle_of_interest=vehicle,
-            appointment=visit,
-            message=given.get("message"),
-            idempotency_key=given.get("idempotency_key"),
-        ),
-        again=f"--granted-at {at}",
-    )
+    if not yes:
+        _require_agreement(dealer, wanted)
+    submitted = session.run(lambda agent: agent.submit_lead(**wanted), again=f"--granted-at {at}")
     show_words(LEAD_SUBMIT, submitted, submitted.message)
     return msgspec.to_builtins(submitted)
 
 
-def _require_agreement(shown: Mapping[str, str | None]) -> None:
+def _require_agreement(dealer: str, wanted: Mapping[str, Any]) -> None:
     """Shows what would be sent. Ends the command unless the customer agrees."""
+    first_name, last_name, *contact = wanted["customer"].values()
+    shown = {
+        "To": dealer,
+        "For": ", ".join([f"{first_name} {last_name}", *contact]),
+        "Vehicle": next(iter((wanted["vehicle_of_interest"] or {}).values()), None),
+        "Visit": " ".join((wanted["appointment"] or {}).values()),
+        "Message": wanted["message"],
+        "Consent": wanted["consent"]["consent_text"],
+    }
     err.print("\n".join(f"{name}: {plain(value)}" for name, value in shown.items() if value))
     err.print("Does the customer agree, and shall the lead be sent? [y/N]", end=" ")
     if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
