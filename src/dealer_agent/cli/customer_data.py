@@ -2,11 +2,11 @@
 
 import os
 import pwd
-import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime, time, timedelta
 from pathlib import Path
+from secrets import token_hex
 from typing import Annotated, Any, BinaryIO, get_args
 from zoneinfo import ZoneInfo
 
@@ -17,6 +17,7 @@ from dealer_agent.cli.command import command
 from dealer_agent.cli.open_dealer import DEALER, OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, limited, local, moment, section
+from dealer_agent.encryption.private_files import new_private_file
 from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.local_time import first_instant
 from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
@@ -256,13 +257,10 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
 
     If the block fails, the older file stays. Raises OSError.
     """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    made = Path(name)
+    made = path.with_name(f".{path.name}.{token_hex(8)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with new_private_file(made) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
         made.replace(path)
     finally:
         made.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_permanent_secret, render
-from dealer_agent.encryption.file_permissions import advice, is_open_to_others
+from dealer_agent.encryption.private_files import advice, is_open_to_others, new_private_file, sync_folder
 
 KEYS_VARIABLE = "DEALER_AGENT_KEYS"
 KEY_FILE_NAME = "dealer-agent.keys"
@@ -149,20 +149,9 @@ def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
     made = path.with_name(f".{path.name}.new")
     made.unlink(missing_ok=True)  # A killed process may have left one with old keys.
     try:
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            file.write(_HEADER + render(keyring))
-            file.flush()
-            os.fsync(file.fileno())
+        with new_private_file(made) as file:
+            file.write((_HEADER + render(keyring)).encode("ascii"))
         yield made
         sync_folder(path.parent)
     finally:
         made.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes a rename or a new file in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

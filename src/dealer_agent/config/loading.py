@@ -18,7 +18,7 @@ from dealer_agent.config.settings import (
     Settings,
 )
 from dealer_agent.config.settings_problems import SettingsError, error_with_lines, find_problems
-from dealer_agent.encryption.file_permissions import advice, open_to_others
+from dealer_agent.encryption.private_files import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
 DATABASE_FILE = "dealer-agent.db"

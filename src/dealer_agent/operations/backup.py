@@ -11,8 +11,8 @@ from pathlib import Path
 from dealer_agent import __version__
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.installation import Installation
-from dealer_agent.config.keys import sync_folder
 from dealer_agent.config.loading import FILE_NAME
+from dealer_agent.encryption.private_files import sync_folder
 from dealer_agent.operations import OperationError
 from dealer_agent.operations.backup_file import (
     FORMAT,

@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from msgspec import Meta, Struct
 
 from dealer_agent.encryption import Cipher, EncryptionError, Keyring, render
+from dealer_agent.encryption.private_files import new_private_file
 from dealer_agent.operations import BackupUnreadable, OperationError
 
 FORMAT = 2
@@ -134,7 +135,7 @@ def write_backup(
     if cipher is not None:
         manifest = msgspec.structs.replace(manifest, mac=cipher.mac(_authenticated(manifest), *_CONTEXT))
     text = msgspec.json.format(msgspec.json.encode(manifest))
-    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with new_private_file(target) as file:
         _write_header(file, MANIFEST, len(text), manifest.made_at)
         file.write(text + _padding(len(text)))
         for each in listed:
@@ -145,8 +146,6 @@ def write_backup(
                     count(len(part))
             file.write(_padding(each.size))
         file.write(bytes(2 * _BLOCK))
-        file.flush()
-        os.fsync(file.fileno())
     return manifest
 
 
@@ -194,14 +193,12 @@ def unpack(path: Path, folder: Path, verified: Manifest, on_progress: Progress) 
             target = folder / each.name
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             digest = hashlib.sha256()
-            with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as made:
+            with new_private_file(target) as made:
                 for part in _parts(file, each.size):
                     made.write(part)
                     digest.update(part)
                     done += len(part)
                     on_progress(done, total)
-                made.flush()
-                os.fsync(made.fileno())
             if digest.hexdigest() != each.sha256:
                 raise BackupUnreadable(_damaged(f"{each.name} has another hash than the manifest says"))
             _skip_padding(file, each.size)

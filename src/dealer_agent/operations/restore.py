@@ -22,11 +22,11 @@ from dealer_agent.config.keys import (
     create_key_file,
     from_environment,
     load_cipher,
-    sync_folder,
 )
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
+from dealer_agent.encryption.private_files import sync_folder
 from dealer_agent.operations import BackupUnreadable, OperationError
 from dealer_agent.operations.backup import has_heads
 from dealer_agent.operations.backup_file import (
