@@ -68,7 +68,7 @@ def demo(
 
 def _serve_dealer(directory: Path, host: str, port: int, metrics: MetricsSettings) -> None:
     # Imported here, as in `serve`.
-    from dealer_agent.cli.uvicorn_server import listen, run
+    from dealer_agent.cli.processes import listen, run
 
     listener = listen(host, port)
     _write_dealer(directory)

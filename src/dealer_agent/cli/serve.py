@@ -60,8 +60,7 @@ def serve_installation(
     # Imported here: the server takes a second, and `serve --help` does not need it.
     from dealer_agent.alerts.watches import watch_of_machine
     from dealer_agent.bootstrap.composition import check_traces
-    from dealer_agent.cli.upload_supervisor import receiving_uploads
-    from dealer_agent.cli.uvicorn_server import listen, run
+    from dealer_agent.cli.processes import listen, receiving_uploads, run
 
     section, only = installation.file.installation, installation.only
     # Everything has what it needs, or the service does not start: traces, channels, alerts and keys.
