@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Struct
+from msgspec import Meta, Struct
 from msgspec.structs import fields
 
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.feeds import SOURCES, FeedFileSettings
+from dealer_agent.config.feeds import FeedFileSettings
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.loading import (
     database_connections,
@@ -43,6 +43,7 @@ from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile_checks import read_by, read_host
 from dealer_agent.encryption import Cipher
 from dealer_agent.outgoing.addresses import AddressRule
+from dealer_agent.protocol.problems import Path as SettingPath
 from dealer_agent.protocol.problems import Problem
 
 FILE_NAME = "installation.toml"
@@ -257,40 +258,31 @@ def _alert_problems(dealer_id: str, alerts: Mapping[str, Any]) -> Iterator[Probl
 
 
 def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
-    """Settings that would let one dealer of an installation use the secrets or files of another."""
+    """Settings that would let one dealer of an installation use the secrets or files of another.
+
+    All settings that name an environment variable end with `_env`.
+    """
     prefix = variable_prefix(file.id)
-    for number, rooftop in enumerate(file.rooftops):
-        here = ("rooftops", number, "deliver")
-        for position, channel in enumerate(rooftop.deliver.http):
-            for key, name in (("secret_env", channel.secret_env), ("authorization_env", channel.authorization_env)):
-                if name is not UNSET and name.rpartition("__")[0] != prefix:
-                    yield Problem((*here, "http", position, key), f"'{name}' must be a name such as {prefix}__SECRET")
-        for position, folder in enumerate(rooftop.deliver.directory):
-            if problem := _problem_of_folder(folder.path):
-                yield Problem((*here, "directory", position, "path"), problem)
-    yield from _problems_of_feeds(file, prefix)
-    heads = file.privacy.heads_file
-    if Path(heads).name != heads:
-        yield Problem(("privacy", "heads_file"), f"'{heads}' must be the name of a file, without a folder")
+    for path, text in _own_texts(file, ()):
+        match path:
+            case ("alerts" | "mail", _) | (*_, "sftp", "path"):
+                pass  # Those of `_alert_problems` and OF_INSTALLATION, and a path on the server of somebody else.
+            case (*_, str(key)) if key.endswith("_env") and text.rpartition("__")[0] != prefix:
+                yield Problem(path, f"'{text}' must be a name such as {prefix}__SECRET")
+            case (*_, "path" | "key_file") if Path(text).is_absolute() or ".." in Path(text).parts:
+                yield Problem(path, f"'{text}' must be a folder below the dealer's own")
+            case (*_, "heads_file") if Path(text).name != text:
+                yield Problem(path, f"'{text}' must be the name of a file, without a folder")
 
 
-def _problems_of_feeds(file: DealerFile, prefix: str) -> Iterator[Problem]:
-    """A feed reads only the variables of its dealer, and only folders below the dealer's own."""
-    for number, feed in enumerate(file.feeds):
-        key_file = feed.sftp.key_file if feed.sftp is not UNSET else UNSET
-        path = feed.folder.path if feed.folder is not UNSET else UNSET
-        for kind, key, value in (("folder", "path", path), ("sftp", "key_file", key_file)):
-            if value is not UNSET and (problem := _problem_of_folder(value)):
-                yield Problem(("feeds", number, kind, key), problem)
-        for kind in SOURCES:
-            source = getattr(feed, kind, UNSET)
-            for key in source.__struct_fields__ if source is not UNSET else ():
-                name = getattr(source, key)
-                if key.endswith("_env") and name is not UNSET and name.rpartition("__")[0] != prefix:
-                    yield Problem(("feeds", number, kind, key), f"'{name}' must be a name such as {prefix}__SECRET")
-
-
-def _problem_of_folder(path: str) -> str | None:
-    if Path(path).is_absolute() or ".." in Path(path).parts:
-        return f"'{path}' must be a folder below the dealer's own"
-    return None
+def _own_texts(value: object, path: SettingPath) -> Iterator[tuple[SettingPath, str]]:
+    """The texts of settings that are not the defaults. Tables in which a dealer chooses the keys are left out."""
+    if isinstance(value, tuple):
+        for number, item in enumerate(value):
+            yield from _own_texts(item, (*path, number))
+    elif isinstance(value, Struct):
+        for each in fields(value):
+            found = getattr(value, each.name)
+            if isinstance(found, str) and found != each.default:
+                yield (*path, each.encode_name), found
+            yield from _own_texts(found, (*path, each.encode_name))
