@@ -303,8 +303,8 @@ def test_a_folder_with_files_stays_as_it_is(backup: Path, tmp_path: Path) -> Non
 def test_an_empty_folder_gets_the_files_and_is_private(backup: Path, tmp_path: Path) -> None:
     target = tmp_path / "empty"
     target.mkdir(mode=0o755)
-    (target / ".restoring").mkdir()
-    (target / ".restoring" / "dealer.toml").write_text("half: a killed restore left it")
+    (target / ".unfinished").mkdir()
+    (target / ".unfinished" / "dealer.toml").write_text("half: a killed restore left it")
     succeed_here("restore", backup, "--dir", target, **keys_of(backup))
     assert (target.stat().st_mode & 0o777, sorted(path.name for path in target.iterdir())) == (
         0o700,

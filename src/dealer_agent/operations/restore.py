@@ -45,7 +45,7 @@ from dealer_agent.storage.outbox import hold_deliveries
 from dealer_agent.storage.schema import FIRST_SCHEMA_VERSION, SCHEMA_VERSION, outbox
 from dealer_agent.storage.transaction import OneCipher, Transaction
 
-UNFINISHED = ".restoring"
+UNFINISHED = ".unfinished"
 HELD = "held after a restore: `dealer-agent deliveries retry` sends it"
 HOST_KEY_BEGIN = b"-----BEGIN OPENSSH PRIVATE KEY-----"
 MAX_GROWTH = {"sqlite": 3, "postgresql": 1}
@@ -119,7 +119,7 @@ def restore_backup(
     manifest, target = backup.manifest, target.resolve()
     admin_url = env.get(ADMIN_VARIABLE)
     _require_possible(manifest, target, admin_url)
-    with _new_folder(target) as folder:
+    with new_folder(target) as folder:
         unpack(backup.path, folder, manifest, on_unpack)
         _require_known_content(manifest, folder)
         if backup.brings_keys:
@@ -131,7 +131,7 @@ def restore_backup(
 
 
 @contextmanager
-def _new_folder(target: Path) -> Iterator[Path]:
+def new_folder(target: Path) -> Iterator[Path]:
     """A private folder for a `with` block, which becomes `target` at its end. If the block fails, nothing is left.
 
     An empty `target` may be a mounted disk, which cannot be replaced. Then the files move into it, the settings last.
@@ -139,7 +139,7 @@ def _new_folder(target: Path) -> Iterator[Path]:
     is_there = target.exists()
     folder = target / UNFINISHED if is_there else target.with_name(f".{target.name}{UNFINISHED}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    if folder.exists():  # A killed restore left it.
+    if folder.exists():  # A killed command left it.
         shutil.rmtree(folder)
     folder.mkdir(mode=0o700)
     try:
