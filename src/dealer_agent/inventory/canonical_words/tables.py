@@ -164,10 +164,11 @@ def colour_words(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-_MODELS = {make: models.split(" | ") for make, models in _data("models.toml")["models"].items()}
-MAKES = frozenset(_MODELS)
-"""The makes that have well-known models: canonical words of the vocabulary `make`."""
-_BY_MAKE = {(make, fold(model)): model for make, models in _MODELS.items() for model in models}
+_BY_MAKE = {
+    (make, fold(model)): model
+    for make, models in _data("models.toml")["models"].items()
+    for model in models.split(" | ")
+}
 
 
 def known_model(make: str, text: str) -> str | None:
