@@ -39,14 +39,9 @@ def backup(
     # Imported here: the name of the module is that of the command.
     from dealer_agent.config.installation import load_served
     from dealer_agent.operations.backup import make_backup
-    from dealer_agent.operations.backup_file import check_passphrase
 
     served = load_served(folder, os.environ)
-    passphrase = None
-    if with_key:
-        if served.cipher is None:
-            fail("there are no keys to back up: leave out --with-key")
-        passphrase = check_passphrase(_passphrase(ASK_TWICE, twice=True))
+    passphrase = _passphrase(ASK_TWICE, twice=True) if with_key else None
     with _bars("Copying", "Writing") as (on_copy, on_write):
         manifest = make_backup(
             served,

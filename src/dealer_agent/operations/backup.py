@@ -81,9 +81,9 @@ def make_backup(
     *,
     now: datetime,
     env: Mapping[str, str],
-    passphrase: str | None = None,
-    on_copy: Progress = lambda *_: None,
-    on_write: Progress = lambda *_: None,
+    passphrase: str | None,
+    on_copy: Progress,
+    on_write: Progress,
 ) -> Manifest:
     """Writes a backup to `target`, a new file with mode 0600. With a passphrase, the keys are in it, encrypted.
 
@@ -95,6 +95,7 @@ def make_backup(
     before = None if served.cipher is None else served.cipher.keyring
     if passphrase is not None and before is None:
         raise OperationError("there are no keys to back up: leave out --with-key")
+    sealed = None if before is None or passphrase is None else seal_keys(before, passphrase)
     with _staging(target) as folder:
         # The heads first: the copy of the database has at least the rows that they count.
         files = {}
@@ -117,7 +118,7 @@ def make_backup(
             database="sqlite" if is_sqlite(served.database_url) else "postgresql",
             schema=schema,
             keys=() if before is None else before.ids,
-            sealed_keys=None if before is None or passphrase is None else seal_keys(before, passphrase),
+            sealed_keys=sealed,
             tables=tables,
         )
         written = folder / "backup.tar"

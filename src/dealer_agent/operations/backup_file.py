@@ -56,6 +56,18 @@ Progress = Callable[[int, int], object]
 """Gets how much is done, and how much there is to do."""
 
 
+def counter(on_progress: Progress, total: int) -> Callable[[int], None]:
+    """A function that adds a part of the work to what is done, and tells `on_progress`."""
+    done = 0
+
+    def count(part: int) -> None:
+        nonlocal done
+        done += part
+        on_progress(done, total)
+
+    return count
+
+
 class BackupFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A file in a backup. `sha256` has hexadecimal digits."""
 
@@ -122,14 +134,7 @@ def write_backup(
 
     `cipher` authenticates the manifest.
     """
-    total = 2 * sum(path.stat().st_size for path in files.values())
-    done = 0
-
-    def count(length: int) -> None:
-        nonlocal done
-        done += length
-        on_progress(done, total)
-
+    count = counter(on_progress, 2 * sum(path.stat().st_size for path in files.values()))
     listed = [_listed(name, path, count) for name, path in files.items()]
     manifest = msgspec.structs.replace(manifest, files=tuple(listed))
     if cipher is not None:
@@ -186,7 +191,7 @@ def unpack(path: Path, folder: Path, verified: Manifest, on_progress: Progress) 
     with _opened(path) as (file, manifest):
         if manifest != verified:
             raise BackupUnreadable("the backup changed while it was read: try again")
-        total, done = sum(each.size for each in manifest.files), 0
+        count = counter(on_progress, sum(each.size for each in manifest.files))
         for each in manifest.files:
             if _read_header(file) != (each.name, each.size):
                 raise BackupUnreadable(_damaged(f"{each.name} is not where the manifest says"))
@@ -197,8 +202,7 @@ def unpack(path: Path, folder: Path, verified: Manifest, on_progress: Progress) 
                 for part in _parts(file, each.size):
                     made.write(part)
                     digest.update(part)
-                    done += len(part)
-                    on_progress(done, total)
+                    count(len(part))
             if digest.hexdigest() != each.sha256:
                 raise BackupUnreadable(_damaged(f"{each.name} has another hash than the manifest says"))
             _skip_padding(file, each.size)
@@ -310,15 +314,10 @@ class _Sealed(Struct, frozen=True, forbid_unknown_fields=True):
     encrypted: bytes
 
 
-def check_passphrase(passphrase: str) -> str:
-    """The passphrase, if it is long enough. Raises OperationError."""
+def seal_keys(keyring: Keyring, passphrase: str) -> bytes:
+    """The keys, encrypted with the passphrase. Raises OperationError for one that is too short or too long."""
     if not SHORTEST_PASSPHRASE <= len(passphrase) <= LONGEST_PASSPHRASE:
         raise OperationError(f"the passphrase must have {SHORTEST_PASSPHRASE} to {LONGEST_PASSPHRASE:,} characters")
-    return passphrase
-
-
-def seal_keys(keyring: Keyring, passphrase: str) -> bytes:
-    """The keys, encrypted with the passphrase."""
     salt, nonce = secrets.token_bytes(16), secrets.token_bytes(12)
     encrypted = AESGCM(_derived(passphrase, salt)).encrypt(nonce, render(keyring).encode(), _KEYS_CONTEXT)
     return msgspec.json.encode(_Sealed(salt, nonce, encrypted))
