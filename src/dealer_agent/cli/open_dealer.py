@@ -145,18 +145,18 @@ def find_settings(folder: DealerFolder) -> Settings:
 
     Raises SettingsError, StorageError, and BadParameter if no dealer or the wrong dealer is chosen.
     """
-    directory = folder.path
-    if is_installation(directory):
-        with open_installation(directory) as opened_installation:
+    path = folder.path
+    if is_installation(path):
+        with open_installation(path) as opened_installation:
             return _chosen_dealer(opened_installation, folder.dealer_id)
-    if not (directory / FILE_NAME).exists():
-        below = sorted(directory.glob(f"*/{FILE_NAME}"))
+    if not (path / FILE_NAME).exists():
+        below = sorted(path.glob(f"*/{FILE_NAME}"))
         if len(below) == 1:
-            directory = below[0].parent
-            err.print(f"Using the dealer in {directory}", style="dim")
-    settings = load_settings(directory, os.environ)
+            path = below[0].parent
+            err.print(f"Using the dealer in {path}", style="dim")
+    settings = load_settings(path, os.environ)
     if folder.dealer_id not in (None, settings.dealer.id):
-        raise typer.BadParameter(f"the dealer in {directory} is {settings.dealer.id}", param_hint="--dealer")
+        raise typer.BadParameter(f"the dealer in {path} is {settings.dealer.id}", param_hint="--dealer")
     return settings
 
 

@@ -173,7 +173,7 @@ _SECRETS = "DEALER_"
 
 
 @contextmanager
-def receiving_uploads(directory: Path, database_url: str, settings: SftpSettings) -> Iterator[None]:
+def receiving_uploads(folder: Path, database_url: str, settings: SftpSettings) -> Iterator[None]:
     """Receives uploads during a `with` block if the settings say so. Prints what vendors need to know.
 
     Ends the command if the port cannot be used. Raises HostKeyError.
@@ -185,11 +185,11 @@ def receiving_uploads(directory: Path, database_url: str, settings: SftpSettings
     from dealer_agent.bootstrap.upload_process import UploadJob
     from dealer_agent.feed_collection.host_key import fingerprint, host_key
 
-    key = host_key(directory / settings.host_key_file)
+    key = host_key(folder / settings.host_key_file)
     advice = "Choose another host or port under [sftp]."
     with listen(settings.host, settings.port, advice) as listener:
         out.print(f"Vendors upload feeds by SFTP to port {settings.port}. Its host key: {fingerprint(key)}")
-        supervisor = _UploadSupervisor(UploadJob(str(directory.resolve()), listener.fileno()), database_url)
+        supervisor = _UploadSupervisor(UploadJob(str(folder.resolve()), listener.fileno()), database_url)
         supervisor.start()
         try:
             yield

@@ -171,35 +171,35 @@ class Installation:
         return data | {name: values | data.get(name, {}) for name, values in self.inherited.items()}
 
 
-def is_installation(directory: Path) -> bool:
+def is_installation(folder: Path) -> bool:
     """Whether a folder holds an `installation.toml`."""
-    return (directory / FILE_NAME).exists()
+    return (folder / FILE_NAME).exists()
 
 
-def load_served(directory: Path, env: Mapping[str, str], listens_at: str = "") -> Installation:
+def load_served(folder: Path, env: Mapping[str, str], listens_at: str = "") -> Installation:
     """What a service serves from a folder with `installation.toml`, else with `dealer.toml`. Raises SettingsError."""
-    if is_installation(directory):
-        return load_installation(directory, env)
-    return installation_of(load_settings(directory, env), env, listens_at)
+    if is_installation(folder):
+        return load_installation(folder, env)
+    return installation_of(load_settings(folder, env), env, listens_at)
 
 
-def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
-    """The installation whose `installation.toml` is in the directory. Database and keys are found as for one dealer.
+def load_installation(folder: Path, env: Mapping[str, str]) -> Installation:
+    """The installation whose `installation.toml` is in the folder. Database and keys are found as for one dealer.
 
-    Raises SettingsError with all problems of the file, and if other users have access to the directory.
+    Raises SettingsError with all problems of the file, and if other users have access to the folder.
     """
-    directory = directory.resolve()
-    text = read_text(directory / FILE_NAME)
+    folder = folder.resolve()
+    text = read_text(folder / FILE_NAME)
     data = read_toml(FILE_NAME, text, InstallationFile)
     if found := list(_address_problems(data)):
         raise error_with_lines(FILE_NAME, text, found)
-    require_private(directory)
+    require_private(folder)
     return Installation(
-        directory=directory,
-        database_url=database_of(directory, env),
+        directory=folder,
+        database_url=database_of(folder, env),
         file=msgspec.convert(data, InstallationFile),
         inherited={name: section for name, section in data.items() if name != "installation"},
-        cipher=load_cipher(directory, env),
+        cipher=load_cipher(folder, env),
         rate_limit_url=rate_limit_url(env),
     )
 

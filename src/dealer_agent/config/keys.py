@@ -67,8 +67,8 @@ class KeyFile:
         replace_key_file(self.path, keyring)
 
 
-def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
-    """The cipher with the keys of `DEALER_AGENT_KEYS`, else of the directory's key file; None without keys.
+def load_cipher(folder: Path, env: Mapping[str, str]) -> Cipher | None:
+    """The cipher with the keys of `DEALER_AGENT_KEYS`, else of the folder's key file; None without keys.
 
     A key file without a permanent secret gets one. Raises SettingsError, which never contains a key.
     """
@@ -80,8 +80,8 @@ def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
         if keyring.permanent is None:
             raise SettingsError(f"{KEYS_VARIABLE}: {_PERMANENT_IS_MISSING}")
         return Cipher(keyring)
-    path = directory / KEY_FILE_NAME
-    # `exists` would hide a broken link and a folder without access, which are faults.
+    path = folder / KEY_FILE_NAME
+    # `exists` would hide a broken link and a folder without access, which are errors.
     if not os.path.lexists(path):
         return None
     file = KeyFile(path)
@@ -104,12 +104,12 @@ def from_environment(env: Mapping[str, str]) -> bool:
     return bool(env.get(KEYS_VARIABLE, "").strip())
 
 
-def create_key_file(directory: Path, keyring: Keyring | None = None) -> Path:
-    """Creates the key file of a directory with mode 0600, by default with a new key.
+def create_key_file(folder: Path, keyring: Keyring | None = None) -> Path:
+    """Creates the key file of a folder with mode 0600, by default with a new key.
 
     Raises FileExistsError and OSError.
     """
-    path = directory / KEY_FILE_NAME
+    path = folder / KEY_FILE_NAME
     with changing(path), _written_beside(path, keyring or Keyring((new_key(),), new_permanent_secret())) as made:
         # A link, because a rename would replace an existing file.
         os.link(made, path)

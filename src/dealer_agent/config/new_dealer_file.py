@@ -15,21 +15,21 @@ from dealer_agent.config.loading import FILE_NAME, require_private
 from dealer_agent.config.settings import Sections, read_public_url
 
 
-def write_dealer_toml(directory: Path, name: str) -> Path:
-    """Writes `dealer.toml` for a store of that name into the directory, and returns its path.
+def write_dealer_toml(folder: Path, name: str) -> Path:
+    """Writes `dealer.toml` for a store of that name into the folder, and returns its path.
 
-    A new directory gets mode 0700. Raises FileExistsError if there is a file already, SettingsError if other users have
-    access to the directory, and ValueError for an empty name.
+    A new folder gets mode 0700. Raises FileExistsError if there is a file already, SettingsError if other users have
+    access to the folder, and ValueError for an empty name.
     """
-    return _write_new(directory / FILE_NAME, dealer_toml(name))
+    return _write_new(folder / FILE_NAME, dealer_toml(name))
 
 
-def write_installation_toml(directory: Path, public_url: str) -> Path:
-    """Writes `installation.toml` into the directory, and returns its path. It raises what `write_dealer_toml` raises.
+def write_installation_toml(folder: Path, public_url: str) -> Path:
+    """Writes `installation.toml` into the folder, and returns its path. It raises what `write_dealer_toml` raises.
 
     An address that is none raises ValueError.
     """
-    return _write_new(directory / INSTALLATION_FILE, installation_toml(public_url))
+    return _write_new(folder / INSTALLATION_FILE, installation_toml(public_url))
 
 
 def dealer_toml(name: str) -> str:

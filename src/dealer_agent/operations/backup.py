@@ -51,16 +51,16 @@ def _small_files(served: Installation) -> dict[str, Path]:
     return files
 
 
-def _name_of(path: Path, directory: Path, name: str) -> str:
+def _name_of(path: Path, folder: Path, name: str) -> str:
     """The name of a file in a backup: its path in the folder. A file outside of the folder has the name `name`."""
-    relative = str(path.relative_to(directory)) if path.is_relative_to(directory) else ""
+    relative = str(path.relative_to(folder)) if path.is_relative_to(folder) else ""
     return relative if is_portable(relative) else name
 
 
-def _heads_of_dealers(directory: Path) -> Iterator[tuple[str, Path]]:
+def _heads_of_dealers(folder: Path) -> Iterator[tuple[str, Path]]:
     """The files with recorded heads in the folders of an installation's dealers."""
-    for path in sorted((directory / "dealers").glob("*/*")):
-        name = str(path.relative_to(directory))
+    for path in sorted((folder / "dealers").glob("*/*")):
+        name = str(path.relative_to(folder))
         if path.is_file() and not path.is_symlink() and is_portable(name) and has_heads(path):
             yield name, path
 
