@@ -97,7 +97,16 @@ def test_a_result_in_words(skill: Skill, data: dict[str, object], lines: list[st
     assert result_text(skill, SkillData(data)).splitlines() == lines
 
 
-@pytest.mark.parametrize("data", [{}, {"vehicles": 7, "total": "x"}, {"makes": 5}, {"rooftops": [1], "name": 2}])
+DEEP: dict[str, object] = {}
+for _ in range(2_000):
+    DEEP = {"inside": [DEEP]}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"vehicles": 7, "total": "x"}, {"makes": 5}, {"rooftops": [1], "name": 2}, DEEP, {"doors": 10**5_000}],
+    ids=range(6),
+)
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
 def test_what_a_foreign_dealer_agent_sends_in_another_form_has_a_text_too(
     skill: Skill, data: dict[str, object]

@@ -74,7 +74,7 @@ def result_text(skill: Skill, answer: SkillData) -> str:
     """A short text about the result of a tool."""
     try:
         return _TEXTS[skill](answer.data, answer.message)
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         # A foreign dealer agent. The reader of the structured result may still understand it.
         return "The dealer has answered, in another form than the protocol says."
 
