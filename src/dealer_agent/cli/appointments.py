@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from dealer_agent.cli.command import Opening, command
-from dealer_agent.cli.customer_data import OutOption, name_of, private_file, record_access
+from dealer_agent.cli.customer_data import LeadIdArgument, OutOption, name_of, private_file, record_access
 from dealer_agent.cli.open_dealer import CUSTOMERS, OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import Cell, counted, err, fail, minute, out, plain
@@ -119,7 +119,7 @@ VISITS = Opening({"tell_nobody": (Annotated[bool, _TELL_NOBODY], False), **CUSTO
 @command(app, "arrange", VISITS)
 def arrange(
     change: Change,
-    lead_id: Annotated[str, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")],
+    lead_id: LeadIdArgument,
     at: TimeOption,
     kind: Annotated[VisitKind, typer.Option(help="The kind of visit.")] = "sales",
     minutes: MinutesOption = None,

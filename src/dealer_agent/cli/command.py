@@ -27,6 +27,13 @@ FolderOption = Annotated[
     ),
 ]
 
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def newest(most: int) -> Any:
+    """The option `--limit` of a list, at most `most`. `limited` takes so many of the records that were found."""
+    return typer.Option(min=1, max=most, help="How many, newest first.")
+
 
 @dataclass(frozen=True)
 class Opening:

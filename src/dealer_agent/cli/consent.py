@@ -12,6 +12,7 @@ from dealer_agent.cli.customer_data import (
     PRIVATE_FILE,
     EmailOption,
     LeadArgument,
+    LeadIdArgument,
     PhoneOption,
     actor,
     allowed_text,
@@ -56,10 +57,7 @@ def _known_channels(names: list[str] | None) -> list[str] | None:
 
 
 @command(app, "show", CUSTOMERS)
-def show(
-    dealer: OpenDealer,
-    lead_id: Annotated[str, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")],
-) -> dict[str, Any]:
+def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     """Show every consent event of a lead, and by which channels the customer may be contacted now."""
     found = read_lead(dealer, lead_id, "consent show")
     clock = dealer.clock(found.stored.lead.rooftop)

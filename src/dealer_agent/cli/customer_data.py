@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from dealer_agent.cli.command import command
+from dealer_agent.cli.command import command, newest
 from dealer_agent.cli.open_dealer import DEALER, OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, limited, local, moment, section
@@ -35,7 +35,7 @@ accesses = typer.Typer(no_args_is_help=True)
 @command(accesses, "list", DEALER)
 def list_(
     dealer: OpenDealer,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
+    limit: Annotated[int, newest(100_000)] = 50,
 ) -> Table:
     """List the newest entries of the access log: when, who, by which command, and how many leads."""
     with dealer.read() as tx:
@@ -81,7 +81,9 @@ def actor() -> str:
         return f"uid {number}"
 
 
-LeadArgument = Annotated[str | None, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")]
+_LEAD = typer.Argument(metavar="LEAD", help="The id, from `leads list`.")
+LeadIdArgument = Annotated[str, _LEAD]
+LeadArgument = Annotated[str | None, _LEAD]
 
 
 def _email(text: str | None) -> str | None:
