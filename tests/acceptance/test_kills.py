@@ -109,7 +109,7 @@ PATIENT = """
 import importlib
 from dealer_agent.cli import main
 
-importlib.import_module("dealer_agent.cli.uvicorn_server").WORKER_START_SECONDS = 3600
+importlib.import_module("dealer_agent.cli.processes").WORKER_START_SECONDS = 3600
 main()
 """
 """The command that lets a worker take an hour to start: who is replaced sooner was not waited for."""
