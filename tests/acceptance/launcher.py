@@ -23,8 +23,7 @@ IMPORTED = (
     "dealer_agent.alerts.watches",
     "dealer_agent.bootstrap.composition",
     "dealer_agent.cli.serve",
-    "dealer_agent.cli.upload_supervisor",
-    "dealer_agent.cli.uvicorn_server",
+    "dealer_agent.cli.processes",
 )
 """What `dealer-agent serve` imports."""
 

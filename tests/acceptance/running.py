@@ -27,7 +27,7 @@ PATIENT_COMMAND = (
     sys.executable,
     "-c",
     "import importlib; from dealer_agent.cli import main;"
-    "importlib.import_module('dealer_agent.cli.uvicorn_server').WORKER_START_SECONDS = 3600; main()",
+    "importlib.import_module('dealer_agent.cli.processes').WORKER_START_SECONDS = 3600; main()",
 )
 """The command that lets a worker take an hour to start, and to say that it lives."""
 PATIENCE_SECONDS = 120.0

@@ -70,9 +70,9 @@ def test_each_question_has_an_answer_as_json_over_each_binding(service: Running,
         (("search", "--all"), ("3 vehicles", HONDA_VIN, FORD_VIN, TESLA_VIN)),
         (
             ("vehicle", "--vin", HONDA_VIN),
-            ("2024 Honda Accord Hybrid", "Mileage: 14,210 miles", "Price: $28,040", "Fuel: hybrid"),
+            ("2024 Honda Accord Hybrid, used, $28,040, 14,210 miles", "- fuel: hybrid"),
         ),
-        (("lead", *CUSTOMER, "--vin", HONDA_VIN, "--yes"), ("The dealer has the lead: received",)),
+        (("lead", *CUSTOMER, "--vin", HONDA_VIN, "--yes"), ("The dealer has the lead.", "- idempotency_key: ")),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else None,
 )

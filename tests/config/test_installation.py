@@ -12,6 +12,8 @@ from dealer_agent.config.settings_problems import SettingsError
 
 pytestmark = pytest.mark.outside_protocol("settings of many dealers")
 
+FEED = '[[feeds]]\nname = "main"\n'
+SFTP = 'host = "sftp.example.com"\nuser = "north"\npath = "/export/*.csv"\n'
 CRM = '\n[[rooftops.deliver.http]]\nname = "crm"\nurl = "https://crm.example.com/"\nsecret_env = "{}"\n'
 IDS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,6}[a-z0-9])?", fullmatch=True)
 
@@ -79,12 +81,23 @@ def test_no_two_dealers_have_the_same_variables(one: str, other: str) -> None:
             '[[rooftops.deliver.directory]]\nname = "inbox"\npath = "/srv/inbox"',
             "rooftops[0].deliver.directory[0].path",
         ),
+        (
+            f'{FEED}[feeds.url]\naddress = "https://a.example"\ntoken_env = "DATABASE_URL"',
+            "feeds[0].url.token_env",
+        ),
+        (f'{FEED}[feeds.folder]\npath = "../south/feeds"', "feeds[0].folder.path"),
+        (f'{FEED}[feeds.sftp]\n{SFTP}key_file = "/root/.ssh/id_ed25519"', "feeds[0].sftp.key_file"),
     ],
 )
 def test_a_dealer_cannot_set_what_gives_access_to_others(installation: Installation, toml: str, key: str) -> None:
     with pytest.raises(SettingsError) as refused:
         installation.dealer_settings(dealer_toml("north", f"\n{toml}\n"))
     assert f" {key}: " in str(refused.value)
+
+
+def test_the_path_on_a_vendors_server_is_any(installation: Installation) -> None:
+    text = dealer_toml("north", f'\n{FEED}[feeds.sftp]\n{SFTP}password_env = "DEALER_NORTH__SFTP"\n')
+    assert installation.dealer_settings(text).feeds
 
 
 @pytest.mark.parametrize(("key", "value"), [("public_url", "https://other.example.com"), ("base_path", "/agent")])

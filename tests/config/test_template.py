@@ -108,6 +108,7 @@ def test_the_file_of_an_installation_names_every_section_and_all_its_own_keys() 
     keys = [each.encode_name for each in fields(InstallationSettings) if each.name != "alerts"]
     assert "[installation.alerts]" in text
     assert [key for key in keys if not re.search(rf"(?m)^{key} = ", text)] == []
+    assert "# Not for dealers: host, port, security, user_env, password_env, timeout_seconds.\n" in text
 
 
 @MANY_DEALERS

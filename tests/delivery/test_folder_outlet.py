@@ -10,11 +10,10 @@ import pytest
 from tests.delivery.samples import parcel, sent, view
 from tests.patching import replace_in
 
-from dealer_agent.config import keys
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.outlet import FORMATS
-from dealer_agent.delivery.outlets import folder as folder_outlet
 from dealer_agent.delivery.outlets.folder import LEFT_BEHIND_SECONDS, UNFINISHED, FolderOutlet
+from dealer_agent.encryption import private_files
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 
@@ -82,7 +81,7 @@ def test_a_lead_that_cannot_be_synced_is_no_file(tmp_path: Path, monkeypatch: py
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    replace_in(monkeypatch, folder_outlet, "os", fsync=full)
+    replace_in(monkeypatch, private_files, "os", fsync=full)
     with pytest.raises(NotDelivered, match=r"^the folder cannot be written to: No space left on device$") as raised:
         asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert raised.value.channel_failed
@@ -102,8 +101,7 @@ def test_the_file_and_its_name_are_durable_before_it_counts(tmp_path: Path, monk
 
     if not Path("/proc/self/fd").exists():
         pytest.skip("GAP: no /proc here, so the synced files cannot be told")
-    for module in (folder_outlet, keys):
-        replace_in(monkeypatch, module, "os", fsync=noted)
+    replace_in(monkeypatch, private_files, "os", fsync=noted)
     asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert synced == ["file before its name", "folder"]
 

@@ -203,7 +203,7 @@ def commands_of_a_dealer() -> Iterator[tuple[str, ...]]:
     for name in sorted(set(root.list_commands(None)) - {"keys", "alerts"}):
         command = root.get_command(None, name)
         for inner, each in getattr(command, "commands", {}).items():
-            if any(parameter.name == "directory" for parameter in each.params):
+            if any("--dealer" in parameter.opts for parameter in each.params):
                 yield name, inner
 
 

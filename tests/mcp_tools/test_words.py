@@ -31,6 +31,7 @@ ACCORD = {"vehicle_id": "v1", "year": 2024, "make": "Honda", "model": "Accord", 
                         "address": {"address_line_1": "1 Main St", "city": "Nashville", "state": "TN", "zip": "37203"},
                         "phones": [{"name": "sales", "value": "+12025550140"}],
                         "schedules": [{"name": "sales", "value": {"monday": {"open": "09:00", "close": "20:00"},
+                                                                  "tuesday": {"open": "09:00", "close": "20:00"},
                                                                   "sunday": None}}],
                         "fees": [{"name": "Documentation fee", "amount": 399}],
                         "capabilities": ["sales", "service"],
@@ -41,16 +42,16 @@ ACCORD = {"vehicle_id": "v1", "year": 2024, "make": "Honda", "model": "Accord", 
                 "Test Motors",
                 "Rooftop: North, 1 Main St, Nashville, TN, 37203",
                 "- sales: +12025550140",
-                "- hours of sales: monday 09:00-20:00, sunday closed",
-                "- fees: Documentation fee 399",
+                "- hours of sales: Mon-Tue 09:00-20:00, Sun closed",
+                "- fees: Documentation fee $399",
                 "- capabilities: sales, service",
             ],
         ),
         (
             INVENTORY_FACETS,
             {"makes": [{"value": "Honda", "count": 3}, {"value": "Ford", "count": 1}],
-             "years_range": {"min": 1, "max": 2}},
-            ["makes: Honda (3), Ford (1)", "years_range: 1 to 2"],
+             "years_range": {"min": 2019, "max": 2026}, "prices_range": {"min": 9000, "max": 51200}},
+            ["makes: Honda (3), Ford (1)", "years_range: 2019 to 2026", "prices_range: 9000 to 51,200"],
         ),
         (INVENTORY_FACETS, {}, ["No vehicle matches. Leave a filter out."]),
         (
@@ -75,16 +76,19 @@ ACCORD = {"vehicle_id": "v1", "year": 2024, "make": "Honda", "model": "Accord", 
         ),
         (
             INVENTORY_VEHICLE,
-            ACCORD | {"mileage": 9000, "features": ["Sunroof", "Heated seats"], "offered_price": 28000},
+            ACCORD | {"mileage": 9000, "features": ["Sunroof", "Heated seats"], "offered_price": 28000,
+                      "photos": ["https://example.com/1.jpg", "https://example.com/2.jpg"], "dc_fast_charge": True},
             ["2024 Honda Accord, used, $28,500, 9,000 miles, vehicle_id v1", "- features: Sunroof, Heated seats",
-             "- offered_price: 28000"],
+             "- offered_price: $28,000", "- photos: 2, the first: https://example.com/1.jpg", "- dc_fast_charge: yes"],
         ),
         (
             LEAD_SUBMIT,
             {"lead_id": "L1", "status": "received",
              "appointment": {"appointment_id": "A1", "status": "confirmed",
-                             "confirmed_at": "2026-03-03T10:00:00-06:00"}},
-            ["The dealer has the lead.", "Visit: confirmed 2026-03-03T10:00:00-06:00.", "Lead id: L1."],
+                             "confirmed_at": "2026-03-03T10:00:00-06:00"},
+             "dealer": {"name": "Test Motors", "phone": "+12025550140"}},
+            ["The dealer has the lead.", "Visit: confirmed 2026-03-03T10:00:00-06:00.", "Lead id: L1.",
+             "- dealer: Test Motors +12025550140"],
         ),
     ],
     ids=range(8),
@@ -93,7 +97,16 @@ def test_a_result_in_words(skill: Skill, data: dict[str, object], lines: list[st
     assert result_text(skill, SkillData(data)).splitlines() == lines
 
 
-@pytest.mark.parametrize("data", [{}, {"vehicles": 7, "total": "x"}, {"makes": 5}, {"rooftops": [1], "name": 2}])
+DEEP: dict[str, object] = {}
+for _ in range(2_000):
+    DEEP = {"inside": [DEEP]}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"vehicles": 7, "total": "x"}, {"makes": 5}, {"rooftops": [1], "name": 2}, DEEP, {"doors": 10**5_000}],
+    ids=range(6),
+)
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
 def test_what_a_foreign_dealer_agent_sends_in_another_form_has_a_text_too(
     skill: Skill, data: dict[str, object]
@@ -102,7 +115,7 @@ def test_what_a_foreign_dealer_agent_sends_in_another_form_has_a_text_too(
 
 
 def test_long_values_are_cut() -> None:
-    data = ACCORD | {"description": "x" * 20_000, "photos": [f"https://example.com/{n}.jpg" for n in range(200)]}
+    data = ACCORD | {"description": "x" * 20_000, "features": [f"feature {n}" for n in range(200)]}
     words = result_text(INVENTORY_VEHICLE, SkillData(data))
     assert len(words) < 3_000
     assert " and 160 more" in words

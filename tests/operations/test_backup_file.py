@@ -14,6 +14,7 @@ from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import command_here, succeed_here
 
 from dealer_agent.operations import BackupUnreadable, backup_file
+from dealer_agent.operations.restore import new_folder
 
 pytestmark = pytest.mark.outside_protocol("backups")
 
@@ -303,8 +304,8 @@ def test_a_folder_with_files_stays_as_it_is(backup: Path, tmp_path: Path) -> Non
 def test_an_empty_folder_gets_the_files_and_is_private(backup: Path, tmp_path: Path) -> None:
     target = tmp_path / "empty"
     target.mkdir(mode=0o755)
-    (target / ".restoring").mkdir()
-    (target / ".restoring" / "dealer.toml").write_text("half: a killed restore left it")
+    (target / ".unfinished").mkdir()
+    (target / ".unfinished" / "dealer.toml").write_text("half: a killed restore left it")
     succeed_here("restore", backup, "--dir", target, **keys_of(backup))
     assert (target.stat().st_mode & 0o777, sorted(path.name for path in target.iterdir())) == (
         0o700,
@@ -345,3 +346,16 @@ def test_a_manifest_without_end_takes_little_memory(tmp_path: Path, text: bytes)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4 * backup_file.MOST_MANIFEST_BYTES
+
+
+def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
+    """A command that is killed leaves no folder under the name, and the next one does not need it."""
+    (tmp_path / ".made.unfinished").mkdir()
+    (tmp_path / ".made.unfinished" / "half").write_text("a killed command left it")
+    with new_folder(tmp_path / "made") as folder:
+        assert not (tmp_path / "made").exists()
+        (folder / "dealer.toml").write_text("whole")
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["dealer.toml"]
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "other"):
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]

@@ -74,7 +74,6 @@ def test_the_default_is_the_last_month_that_is_over(sample_dealer: Path) -> None
     ("arguments", "words"),
     [
         (["--month", "october"], "'october' is no month"),
-        (["--json", "--out", "report.html"], "use one of them"),
         (["--dealer", "lakeside"], "is test-motors"),
     ],
 )

@@ -60,8 +60,6 @@ COMMANDS = {
 """The commands in the order of the help. `group` names the commands of a group in its module."""
 PACKAGES = {"server": "sqlalchemy", "check": "jsonschema_rs", "mcp": "mcp"}
 """A package of each extra, which shows whether the extra is installed."""
-OF_ONE_DEALER = {"report"}
-"""The commands outside groups that work on an open dealer."""
 
 
 class _LazyCommands(TyperGroup):
@@ -80,10 +78,10 @@ class _LazyCommands(TyperGroup):
             command: Any = get_group(getattr(module, row.group))
         else:
             # Imported here: `--help` does not need it.
-            from dealer_agent.cli.command import DEALER, as_typer_command
+            from dealer_agent.cli.command import as_typer_command
 
             single = typer.Typer(add_completion=False)
-            function = as_typer_command(getattr(module, cmd_name), DEALER if cmd_name in OF_ONE_DEALER else None)
+            function = as_typer_command(getattr(module, cmd_name), getattr(module, "OPENING", None))
             single.command(epilog=getattr(module, "EXIT_CODES", None))(function)
             command = get_command(single)
             # A line of the list says what the command does better than the first sentence of its function.

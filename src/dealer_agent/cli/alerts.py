@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from dealer_agent.cli.command import FOLDER, command
-from dealer_agent.cli.open_dealer import DealerFolder, find_settings, open_installation, opened
+from dealer_agent.cli.command import command, newest
+from dealer_agent.cli.open_dealer import FOLDER, DealerFolder, find_settings, open_installation, opened
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import fail, limited, out
 from dealer_agent.config.installation import is_installation, load_installation
@@ -59,7 +59,7 @@ def list_(folder: DealerFolder) -> Table:
 @command(app, "history", FOLDER)
 def history(
     folder: DealerFolder,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many, newest first.")] = 50,
+    limit: Annotated[int, newest(10_000)] = 50,
 ) -> Table:
     """List the messages about alerts, and whether they were sent.
 

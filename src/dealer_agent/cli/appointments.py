@@ -3,14 +3,15 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from dealer_agent.cli.command import CUSTOMERS, command
-from dealer_agent.cli.customer_data import OutOption, name_of, private_file, record_access
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.command import Opening, command
+from dealer_agent.cli.customer_data import LeadIdArgument, OutOption, name_of, private_file, record_access
+from dealer_agent.cli.open_dealer import CUSTOMERS, OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import Cell, counted, err, fail, minute, out, plain
 from dealer_agent.leads.records import VisitRecord
@@ -24,7 +25,6 @@ from dealer_agent.storage.leads.visits import ListedVisit, list_booked, list_wai
 from dealer_agent.storage.tokens import create_token
 
 if TYPE_CHECKING:
-    from dealer_agent.lead_intake.intake import LeadIntake
     from dealer_agent.visits.changes import ChosenTime, VisitChange, VisitChanges
 
 app = typer.Typer(no_args_is_help=True)
@@ -102,15 +102,24 @@ ForceOption = Annotated[
         "--force", help="Book it even outside the opening hours, or without a free place. The vehicle must be free."
     ),
 ]
-TellNobodyOption = Annotated[
-    bool, typer.Option("--tell-nobody", help="Send nothing to the CRM, the staff and the customer.")
-]
+Change = Callable[["Callable[[VisitChanges], VisitChange]"], dict[str, Any]]
+"""Makes a change of a visit by staff, and prints what has changed and who is notified."""
 
 
-@command(app, "arrange", CUSTOMERS)
+@contextmanager
+def _changing(tell_nobody: bool, **chosen: Any) -> Iterator[Change]:
+    with CUSTOMERS.open(**chosen) as dealer:
+        yield partial(_change, dealer, notify=not tell_nobody)
+
+
+_TELL_NOBODY = typer.Option("--tell-nobody", help="Send nothing to the CRM, the staff and the customer.")
+VISITS = Opening({"tell_nobody": (Annotated[bool, _TELL_NOBODY], False), **CUSTOMERS.options}, _changing)
+
+
+@command(app, "arrange", VISITS)
 def arrange(
-    dealer: OpenDealer,
-    lead_id: Annotated[str, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")],
+    change: Change,
+    lead_id: LeadIdArgument,
     at: TimeOption,
     kind: Annotated[VisitKind, typer.Option(help="The kind of visit.")] = "sales",
     minutes: MinutesOption = None,
@@ -118,21 +127,19 @@ def arrange(
         str | None, typer.Option(metavar="NAME", help="Where. Default: the rooftop of the lead.")
     ] = None,
     force: ForceOption = False,
-    tell_nobody: TellNobodyOption = False,
 ) -> dict[str, Any]:
     """Book a visit for a lead that has none of this kind, and notify CRM, staff and customer."""
     chosen = _chosen(at, minutes, force=force)
-    return _change(dealer, lambda staff: staff.arrange(lead_id, kind, chosen, rooftop), tell_nobody=tell_nobody)
+    return change(lambda staff: staff.arrange(lead_id, kind, chosen, rooftop))
 
 
-@command(app, "confirm", CUSTOMERS)
+@command(app, "confirm", VISITS)
 def confirm(
-    dealer: OpenDealer,
+    change: Change,
     appointment_id: VisitArgument,
     at: TimeOption = None,
     minutes: MinutesOption = None,
     force: ForceOption = False,
-    tell_nobody: TellNobodyOption = False,
 ) -> dict[str, Any]:
     """Book a visit that was only requested, and notify CRM, staff and customer. The visit gets a new id.
 
@@ -141,46 +148,45 @@ def confirm(
     if at is None and minutes is not None:
         raise typer.BadParameter("give --minutes only with --at")
     chosen = at and _chosen(at, minutes, force=force)
-    return _change(dealer, lambda staff: staff.confirm(appointment_id, chosen, forced=force), tell_nobody=tell_nobody)
+    return change(lambda staff: staff.confirm(appointment_id, chosen, forced=force))
 
 
-@command(app, "move", CUSTOMERS)
+@command(app, "move", VISITS)
 def move(
-    dealer: OpenDealer,
+    change: Change,
     appointment_id: VisitArgument,
     at: TimeOption,
     minutes: MinutesOption = None,
     force: ForceOption = False,
-    tell_nobody: TellNobodyOption = False,
 ) -> dict[str, Any]:
     """Move a confirmed visit to another time, and notify CRM, staff and customer. The visit gets a new id.
 
     Visits that are part of it move too. It keeps its length unless you give --minutes.
     """
     chosen = _chosen(at, minutes, force=force)
-    return _change(dealer, lambda staff: staff.move(appointment_id, chosen), tell_nobody=tell_nobody)
+    return change(lambda staff: staff.move(appointment_id, chosen))
 
 
-@command(app, "done", CUSTOMERS)
-def done(dealer: OpenDealer, appointment_id: VisitArgument, tell_nobody: TellNobodyOption = False) -> dict[str, Any]:
+@command(app, "done", VISITS)
+def done(change: Change, appointment_id: VisitArgument) -> dict[str, Any]:
     """Record that a confirmed visit took place, and notify the CRM."""
-    return _change(dealer, lambda staff: staff.close(appointment_id, "done"), tell_nobody=tell_nobody)
+    return change(lambda staff: staff.close(appointment_id, "done"))
 
 
-@command(app, "no-show", CUSTOMERS)
-def no_show(dealer: OpenDealer, appointment_id: VisitArgument, tell_nobody: TellNobodyOption = False) -> dict[str, Any]:
+@command(app, "no-show", VISITS)
+def no_show(change: Change, appointment_id: VisitArgument) -> dict[str, Any]:
     """Record that the customer did not come to a confirmed visit, and notify the CRM."""
-    return _change(dealer, lambda staff: staff.close(appointment_id, "no_show"), tell_nobody=tell_nobody)
+    return change(lambda staff: staff.close(appointment_id, "no_show"))
 
 
-@command(app, "cancel", CUSTOMERS)
-def cancel(dealer: OpenDealer, appointment_id: VisitArgument, tell_nobody: TellNobodyOption = False) -> dict[str, Any]:
+@command(app, "cancel", VISITS)
+def cancel(change: Change, appointment_id: VisitArgument) -> dict[str, Any]:
     """Cancel a visit: free its time, show it as cancelled in calendars, and notify CRM, staff and customer.
 
     Visits that are part of it are cancelled too. The customer gets a mail if visits are confirmed by mail and consent
     allows it.
     """
-    return _change(dealer, lambda staff: staff.cancel(appointment_id), tell_nobody=tell_nobody)
+    return change(lambda staff: staff.cancel(appointment_id))
 
 
 def _subscribe(dealer: OpenDealer) -> None:
@@ -216,23 +222,12 @@ def _chosen(at: datetime, minutes: int | None, *, force: bool) -> "ChosenTime":
     return ChosenTime(start=at, length=None if minutes is None else timedelta(minutes=minutes), forced=force)
 
 
-@contextmanager
-def _opened_intake(dealer: OpenDealer) -> Iterator["LeadIntake"]:
-    """The intake of a dealer's leads. Its writer ends with the `with` block."""
+def _change(dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]", *, notify: bool) -> dict[str, Any]:
     from dealer_agent.lead_intake.intake import LeadIntake
-
-    with closing(dealer.store.lead_writer()) as writer:
-        yield LeadIntake(dealer.profile, writer, confirms_by_mail=dealer.settings.mail.confirms_visits)
-
-
-def _change(
-    dealer: OpenDealer, change: "Callable[[VisitChanges], VisitChange]", *, tell_nobody: bool
-) -> dict[str, Any]:
-    """Runs a change of a visit by staff, and prints what has changed and who is notified."""
     from dealer_agent.visits.changes import ChangeRefused
 
-    notify = not tell_nobody
-    with _opened_intake(dealer) as intake:
+    with closing(dealer.store.lead_writer()) as writer:
+        intake = LeadIntake(dealer.profile, writer, confirms_by_mail=dealer.settings.mail.confirms_visits)
         try:
             changed = intake.change_visit(change, notify=notify, now=datetime.now(UTC))
         except ChangeRefused as problem:

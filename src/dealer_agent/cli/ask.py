@@ -1,7 +1,7 @@
 """`dealer-agent ask`: asks any dealer agent, as a buyer's agent does."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from dealer_agent.cli.ask_answers import print_facets, print_information, print_lead, print_vehicle, print_vehicles
-from dealer_agent.cli.ask_session import EXIT_CODES, LEAD, SEARCH, SESSION, VEHICLE, Exit, Session
+from dealer_agent.cli.ask_session import EXIT_CODES, LEAD, SEARCH, SESSION, VEHICLE, Exit, Session, show_words
 from dealer_agent.cli.command import Opening, command
-from dealer_agent.cli.terminal import err, fail, plain
+from dealer_agent.cli.tables import Columns, Table
+from dealer_agent.cli.terminal import counted, err, fail, plain
 from dealer_agent.client import DealerAgent
 from dealer_agent.client.discovery import web_address
 from dealer_agent.client.errors import NotADealerAgent
+from dealer_agent.mcp_tools.words import facet_text
 from dealer_agent.protocol.requests import SORT_FIELDS, Appointment, Customer, VehicleOfInterest
 from dealer_agent.protocol.responses import Facets
 from dealer_agent.protocol.skill import (
@@ -23,10 +24,12 @@ from dealer_agent.protocol.skill import (
     INVENTORY_FACETS,
     INVENTORY_SEARCH,
     INVENTORY_VEHICLE,
+    LEAD_SUBMIT,
     DealerInformation,
     SearchPage,
     VehicleDetail,
 )
+from dealer_agent.protocol.vehicle import Vehicle
 
 app = typer.Typer(no_args_is_help=True, epilog=EXIT_CODES)
 
@@ -58,13 +61,18 @@ def _skill(name: str, opening: Opening = SESSION) -> Callable[..., Any]:
 @_skill("information")
 def information(session: Session) -> Any:
     """Show who the dealer is: rooftops, addresses, hours, phone numbers and fees."""
-    return session.ask(DEALER_INFORMATION, {}, DealerInformation, print_information)
+    return session.ask(DEALER_INFORMATION, {}, DealerInformation)
 
 
 @_skill("facets", SEARCH)
 def facets(session: Session) -> Any:
     """Show which makes, models, prices and other values are in stock, with the number of vehicles."""
-    return session.ask(INVENTORY_FACETS, session.with_filters(), Facets, print_facets)
+    return session.ask(INVENTORY_FACETS, session.with_filters(), Facets, _print_facets)
+
+
+def _print_facets(facets: Facets) -> None:
+    rows = [(name.replace("_", " "), facet_text(value)) for name, value in msgspec.to_builtins(facets).items()]
+    Table("What is in stock", ("Facet", "Values"), rows, empty="No vehicle matches.").show()
 
 
 def _sort(text: str | None) -> str | None:
@@ -96,7 +104,7 @@ def search(
         if limit or skip:
             raise typer.BadParameter("--all goes without --limit and --skip.")
         found = session.run(lambda agent: _all(agent, sort, session.given))
-        print_vehicles(found, len(found), 0)
+        _print_vehicles(found, len(found), 0)
         return {"total": len(found), "vehicles": msgspec.to_builtins(found)}
     members: dict[str, Any] = {}
     if sort:
@@ -106,9 +114,27 @@ def search(
     return session.ask(INVENTORY_SEARCH, session.with_filters(**members), SearchPage, _print_page)
 
 
+def _print_vehicles(vehicles: Sequence[Vehicle], total: int, skip: int) -> None:
+    """A table of search results. `total` counts all matching vehicles."""
+    last = skip + len(vehicles)
+    title = counted(total, "vehicle") if len(vehicles) == total else f"{skip + 1:,} to {last:,} of {total:,} vehicles"
+    Table.of(title, _COLUMNS, vehicles, empty="No vehicle matches.").show()
+
+
+_COLUMNS: Columns = {
+    "Vehicle": lambda each: " ".join(str(value) for value in (each.year, each.make, each.model, each.trim) if value),
+    "Condition": lambda each: each.condition or None,
+    "Price": lambda each: f"${each.price:,}" if isinstance(each.price, int) else None,
+    "Miles": lambda each: f"{each.mileage:,}" if isinstance(each.mileage, int) else None,
+    "Stock": lambda each: each.stock or None,
+    "VIN": lambda each: each.vin or None,
+    "Rooftop": "rooftop",
+}
+
+
 def _print_page(page: SearchPage) -> None:
     skip = page.skip or 0
-    print_vehicles(page.vehicles, page.total, skip)
+    _print_vehicles(page.vehicles, page.total, skip)
     if skip + len(page.vehicles) < page.total:
         err.print("For more, give --all, or a higher --limit or --skip.")
 
@@ -127,7 +153,7 @@ def vehicle(session: Session) -> Any:
     """Show one vehicle, by VIN, stock number or id."""
     if not session.part(VehicleOfInterest):
         raise typer.BadParameter("Give --vin, --stock or --vehicle-id.")
-    return session.ask(INVENTORY_VEHICLE, session.given, VehicleDetail, print_vehicle)
+    return session.ask(INVENTORY_VEHICLE, session.given, VehicleDetail)
 
 
 @_skill("lead", LEAD)
@@ -162,47 +188,46 @@ def lead(
     if not yes and not sys.stdin.isatty():
         raise typer.BadParameter("Without a terminal, nobody can agree to the consent: give --yes.")
     dealer = session.run(_name)
-    ways = " and ".join(_CHANNEL_WORDS[channel] for channel in allow)
-    text = consent_text or (
-        f"I ask {dealer} to contact me about my request by {ways}. I agree that my name, my contact details and my "
-        "request are sent to them."
-    )
-    wanted = session.part(VehicleOfInterest)
-    if not yes:
-        first_name, last_name, *contact = customer.values()
-        shown = {
-            "To": dealer,
-            "For": ", ".join([f"{first_name} {last_name}", *contact]),
-            "Vehicle": next(iter((wanted or {}).values()), None),
-            "Visit": " ".join((visit or {}).values()),
-            "Message": given.get("message"),
-            "Consent": text,
-        }
-        err.print("\n".join(f"{name}: {plain(value)}" for name, value in shown.items() if value))
-        err.print("Does the customer agree, and shall the lead be sent? [y/N]", end=" ")
-        if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
-            fail("Nothing was sent.", Exit.FAILED)
     at = granted_at or datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    consent = {
-        "granted_at": at,
-        "allowed_channels": [str(channel) for channel in allow],
-        "consent_text": text,
-        "scope": ["lead_submission"],
+    ways = " and ".join(_CHANNEL_WORDS[way] for way in allow)
+    wanted: dict[str, Any] = {
+        "customer": customer,
+        "consent": {
+            "granted_at": at,
+            "allowed_channels": [str(channel) for channel in allow],
+            "consent_text": consent_text
+            or f"I ask {dealer} to contact me about my request by {ways}. I agree that my name, my contact details and "
+            "my request are sent to them.",
+            "scope": ["lead_submission"],
+        },
+        "source_agent": source_agent,
+        "vehicle_of_interest": session.part(VehicleOfInterest),
+        "appointment": visit,
+        "message": given.get("message"),
+        "idempotency_key": given.get("idempotency_key"),
     }
-    submitted = session.run(
-        lambda agent: agent.submit_lead(
-            customer=customer,
-            consent=consent,
-            source_agent=source_agent,
-            vehicle_of_interest=wanted,
-            appointment=visit,
-            message=given.get("message"),
-            idempotency_key=given.get("idempotency_key"),
-        ),
-        again=f"--granted-at {at}",
-    )
-    print_lead(submitted)
+    if not yes:
+        _require_agreement(dealer, wanted)
+    submitted = session.run(lambda agent: agent.submit_lead(**wanted), again=f"--granted-at {at}")
+    show_words(LEAD_SUBMIT, submitted, submitted.message)
     return msgspec.to_builtins(submitted)
+
+
+def _require_agreement(dealer: str, wanted: Mapping[str, Any]) -> None:
+    """Shows what would be sent. Ends the command unless the customer agrees."""
+    first_name, last_name, *contact = wanted["customer"].values()
+    shown = {
+        "To": dealer,
+        "For": ", ".join([f"{first_name} {last_name}", *contact]),
+        "Vehicle": next(iter((wanted["vehicle_of_interest"] or {}).values()), None),
+        "Visit": " ".join((wanted["appointment"] or {}).values()),
+        "Message": wanted["message"],
+        "Consent": wanted["consent"]["consent_text"],
+    }
+    err.print("\n".join(f"{name}: {plain(value)}" for name, value in shown.items() if value))
+    err.print("Does the customer agree, and shall the lead be sent? [y/N]", end=" ")
+    if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
+        fail("Nothing was sent.", Exit.FAILED)
 
 
 async def _name(agent: DealerAgent) -> str:

@@ -19,6 +19,7 @@ from dealer_agent.cli.command import Opening
 from dealer_agent.cli.terminal import err, fail, out, plain
 from dealer_agent.client import DealerAgent, DealerAgentError, HttpExchange
 from dealer_agent.client.errors import InvalidRequest, NotADealerAgent, Refused, Unreachable
+from dealer_agent.mcp_tools.words import SkillData, result_text
 from dealer_agent.protocol.card import TOKEN_VARIABLE
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.requests import (
@@ -84,16 +85,20 @@ class Session:
         except DealerAgentError as error:
             _fail(error, again)
 
-    def ask(self, skill: Skill, members: Mapping[str, Any], kind: type[Data], show: Callable[[Data], None]) -> Any:
-        """Asks, and shows the response to people. Returns its data as they were received, for `--json`."""
+    def ask(
+        self, skill: Skill, members: Mapping[str, Any], kind: type[Data], show: Callable[[Data], None] | None = None
+    ) -> Any:
+        """Asks, and shows the response to people, by default in words. Returns its data as received, for `--json`."""
 
         async def asked(agent: DealerAgent) -> tuple[Any, Data | None]:
             reply = await agent.ask(skill, members)
             return reply.data, None if out.quiet else reply.typed(kind)
 
         data, typed = self.run(asked)
-        if typed is not None:
+        if typed is not None and show is not None:
             show(typed)
+        elif typed is not None:
+            show_words(skill, typed)
         return data
 
     def with_filters(self, **members: Any) -> dict[str, Any]:
@@ -103,6 +108,11 @@ class Session:
     def part(self, kind: type[msgspec.Struct]) -> dict[str, Any] | None:
         """The members of a part of a request; None if none was given."""
         return {name: self.given[name] for name in kind.__struct_fields__ if name in self.given} or None
+
+
+def show_words(skill: Skill, response: msgspec.Struct, message: str | None = None) -> None:
+    """Shows the data of a response in words."""
+    out.print(plain(result_text(skill, SkillData(msgspec.to_builtins(response), message))))
 
 
 _ROWS = {name: row for row in FILTERED for name in filter_members(row)}

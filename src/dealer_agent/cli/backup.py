@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from dealer_agent.cli.command import FolderOption
 from dealer_agent.cli.terminal import counted, err, fail, out, progress
 
 if TYPE_CHECKING:
-    from dealer_agent.operations.backup_file import Manifest
+    from dealer_agent.operations.restore import Backup
 
 ASK_TWICE = "Passphrase for the keys in the backup"
 
@@ -38,14 +39,9 @@ def backup(
     # Imported here: the name of the module is that of the command.
     from dealer_agent.config.installation import load_served
     from dealer_agent.operations.backup import make_backup
-    from dealer_agent.operations.backup_file import check_passphrase
 
     served = load_served(folder, os.environ)
-    passphrase = None
-    if with_key:
-        if served.cipher is None:
-            fail("there are no keys to back up: leave out --with-key")
-        passphrase = check_passphrase(_passphrase(ASK_TWICE, twice=True))
+    passphrase = _passphrase(ASK_TWICE, twice=True) if with_key else None
     with _bars("Copying", "Writing") as (on_copy, on_write):
         manifest = make_backup(
             served,
@@ -100,40 +96,22 @@ def restore(
     PostgreSQL database is restored into the empty database that DATABASE_ADMIN_URL names. Nothing is left if the
     command fails.
     """
-    from dealer_agent.operations.backup_file import read_manifest
-    from dealer_agent.operations.restore import keyring_for, require_authentic, restore_backup
+    from dealer_agent.operations.restore import open_backup, restore_backup
 
-    manifest = read_manifest(file)
-    has_keys = manifest.sealed_keys is not None
-    passphrase = _passphrase("Passphrase of the keys in the backup", twice=False) if has_keys else None
-    keyring = keyring_for(manifest, os.environ, passphrase=passphrase, key_file=keys)
-    require_authentic(manifest, keyring, unverified=unverified)
-    if keyring is None:
-        err.print(
-            "Nobody has verified this backup. Its settings and rows are taken as they are: read the settings before "
-            "you start the service."
-        )
-    else:
-        err.print(f"The backup is authentic: it is signed with a key that {_source(manifest, keys)}.")
+    passphrase = partial(_passphrase, "Passphrase of the keys in the backup", twice=False)
+    backup = open_backup(file, os.environ, passphrase, keys, unverified=unverified)
+    _show_origin(backup, keys)
     with _bars("Unpacking", "Restoring rows") as (on_unpack, on_insert):
         held = restore_backup(
-            file,
-            manifest,
-            target,
-            env=os.environ,
-            keyring=keyring,
-            unverified=unverified,
-            write_keys=has_keys or keys is not None,
-            hold=hold_deliveries,
-            on_unpack=on_unpack,
-            on_insert=on_insert,
+            backup, target, os.environ, hold=hold_deliveries, on_unpack=on_unpack, on_insert=on_insert
         )
+    manifest = backup.manifest
     out.print(f"{target} is the {manifest.kind} as it was on {manifest.made_at:%Y-%m-%d %H:%M} UTC. All hashes agree.")
     if held is not None:
         out.print(f"{held:,} {'delivery' if held == 1 else 'deliveries'} held.")
     else:
         err.print("When the service starts, it sends the deliveries that were waiting, also those sent since then.")
-    if keyring is None and manifest.keys:
+    if backup.keyring is None and manifest.keys:
         err.print(
             f"The keys are not in the backup. Put dealer-agent.keys with the key {manifest.keys[0]} into "
             f"{target}, or set DEALER_AGENT_KEYS."
@@ -143,10 +121,16 @@ def restore(
     out.print(f"Next: dealer-agent serve --dir {target}")
 
 
-def _source(manifest: "Manifest", keys: Path | None) -> str:
-    if manifest.sealed_keys is not None:
-        return "the passphrase opens"
-    return f"is in {keys}" if keys is not None else "is in DEALER_AGENT_KEYS"
+def _show_origin(backup: "Backup", key_file: Path | None) -> None:
+    """Says whether somebody has verified the backup."""
+    if backup.keyring is None:
+        err.print(
+            "Nobody has verified this backup. Its settings and rows are taken as they are: read the settings before "
+            "you start the service."
+        )
+        return
+    where = "the passphrase opens" if backup.manifest.sealed_keys else f"is in {key_file or 'DEALER_AGENT_KEYS'}"
+    err.print(f"The backup is authentic: it is signed with a key that {where}.")
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from dealer_agent.cli.terminal import counted, fail, out, plain, progress, termi
 
 if TYPE_CHECKING:
     from dealer_agent.checker.events import Event
-    from dealer_agent.checker.result import Group, Result
+    from dealer_agent.checker.result import ExpectedFailure, Group, Result
+    from dealer_agent.checker.runner import Options
 
 EXIT_FAILED, EXIT_INCOMPLETE = 1, 3
 EXIT_CODES = (
@@ -74,35 +75,63 @@ def check(
     The checks need nothing but the address: they find cards, interfaces and vehicles themselves. They submit no lead
     without --leads.
     """
-    from dealer_agent.checker.reports import REPORTS
-    from dealer_agent.checker.result import Result, read_expected
+    from dealer_agent.checker.result import Result
     from dealer_agent.checker.runner import Options
 
-    reports = report or []
+    if not url.startswith(("http://", "https://")):
+        raise typer.BadParameter("an address begins with http:// or https://", param_hint="URL")
+    reports = _writable(report or [])
+    options = Options(only or (), revision or (), binding or (), vocabulary or (), token, leads, rate, time)
+    _require_known(options)
+    result = Result(url, datetime.now(UTC), strict=strict, expected=_known_failures(expected))
+    asyncio.run(_run(result, options))
+    _report(result, reports, as_json=as_json)
+
+
+def _writable(reports: Sequence[Path]) -> Sequence[Path]:
+    """The files of the reports. Raises BadParameter for one that cannot be written."""
+    from dealer_agent.checker.reports import REPORTS
+
     for path in reports:
         if path.suffix not in REPORTS:
             raise typer.BadParameter(f"the name ends with one of {', '.join(REPORTS)}", param_hint="--report")
         if not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"there is no folder {path.parent}", param_hint="--report")
-    if not url.startswith(("http://", "https://")):
-        raise typer.BadParameter("an address begins with http:// or https://", param_hint="URL")
-    _known(only, revision, binding)
+    return reports
+
+
+def _require_known(options: "Options") -> None:
+    """Raises BadParameter for a name that selects nothing."""
+    from dealer_agent.checker.requirement import requirements
+    from dealer_agent.checker.revision import REVISIONS
+    from dealer_agent.protocol.did_you_mean import did_you_mean
+
+    for each in options.only:
+        if not any(known == each or known.startswith(f"{each}.") for known in requirements()):
+            advice = did_you_mean(each, [*requirements()])
+            raise typer.BadParameter(f"no requirement begins with {each}{advice}", param_hint="--only")
+    for option, given, known in (
+        ("--revision", options.revisions, REVISIONS),
+        ("--binding", options.bindings, ("JSONRPC", "HTTP+JSON")),
+    ):
+        for each in given:
+            if each not in known:
+                raise typer.BadParameter(f"{each} is not one of {', '.join(known)}", param_hint=option)
+
+
+def _known_failures(file: Path | None) -> "list[ExpectedFailure]":
+    from dealer_agent.checker.result import read_expected
+
     try:
-        entries = read_expected(expected) if expected else []
+        return read_expected(file) if file else []
     except ValueError as problem:
         raise typer.BadParameter(str(problem), param_hint="--expected") from None
-    options = Options(
-        only=only or (),
-        revisions=revision or (),
-        bindings=binding or (),
-        vocabularies=vocabulary or (),
-        token=token,
-        leads=leads,
-        rate=rate,
-        seconds=time,
-    )
-    result = Result(url, datetime.now(UTC), strict=strict, expected=entries)
-    asyncio.run(_run(result, options))
+
+
+def _report(result: "Result", reports: Sequence[Path], *, as_json: bool) -> None:
+    """Writes the reports, prints the result, and ends the command with its exit code."""
+    from dealer_agent.checker.reports import REPORTS
+
     for path in reports:
         path.write_text(REPORTS[path.suffix](result), encoding="utf-8")
     if as_json:
@@ -113,31 +142,12 @@ def check(
         raise typer.Exit(EXIT_FAILED if result.conclusion == "failed" else EXIT_INCOMPLETE)
 
 
-def _known(only: Sequence[str] | None, revisions: Sequence[str] | None, bindings: Sequence[str] | None) -> None:
-    """Raises BadParameter for a name that selects nothing."""
-    from dealer_agent.checker.requirement import requirements
-    from dealer_agent.checker.revision import REVISIONS
-    from dealer_agent.protocol.did_you_mean import did_you_mean
-
-    for each in only or ():
-        if not any(known == each or known.startswith(f"{each}.") for known in requirements()):
-            advice = did_you_mean(each, [*requirements()])
-            raise typer.BadParameter(f"no requirement begins with {each}{advice}", param_hint="--only")
-    for each in revisions or ():
-        if each not in REVISIONS:
-            raise typer.BadParameter(f"{each} is none of {', '.join(REVISIONS)}", param_hint="--revision")
-    for each in bindings or ():
-        if each not in ("JSONRPC", "HTTP+JSON"):
-            raise typer.BadParameter(f"{each} is neither JSONRPC nor HTTP+JSON", param_hint="--binding")
-
-
-async def _run(result: "Result", options: object) -> None:
+async def _run(result: "Result", options: "Options") -> None:
     """Runs the checks, with a bar that moves."""
     from dealer_agent.checker.events import CheckStarted, RunStarted, Verdict
     from dealer_agent.checker.outcome import NotChecked
-    from dealer_agent.checker.runner import Options, open_client, run_checks
+    from dealer_agent.checker.runner import open_client, run_checks
 
-    assert isinstance(options, Options)
     with progress() as bar:
         task = bar.add_task("Looking for agent cards", total=None)
 

@@ -6,20 +6,16 @@ with `out` is for people, and is left out with `--json`.
 
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import out, print_json
-
-if TYPE_CHECKING:
-    from dealer_agent.cli.open_dealer import DealerFolder, OpenDealer
-    from dealer_agent.open_installation import OpenInstallation
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document. Times have their offset from UTC.")]
 FolderOption = Annotated[
@@ -30,14 +26,13 @@ FolderOption = Annotated[
         "database.",
     ),
 ]
-DealerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dealer",
-        metavar="ID",
-        help="The dealer, if installation.toml is in the folder and there are several.",
-    ),
-]
+
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def newest(most: int) -> Any:
+    """The option `--limit` of a list, at most `most`. `limited` takes so many of the records that were found."""
+    return typer.Option(min=1, max=most, help="How many, newest first.")
 
 
 @dataclass(frozen=True)
@@ -99,46 +94,3 @@ def _show(result: Any, *, as_json: bool) -> None:
         print_json(result.document if isinstance(result, Table) else result)
     elif isinstance(result, Table):
         result.show()
-
-
-def _folder(directory: Path, dealer_id: str | None) -> "DealerFolder":
-    # Imported here: commands for buyers lack the packages of the service.
-    from dealer_agent.cli.open_dealer import DealerFolder
-
-    return DealerFolder(directory, dealer_id)
-
-
-def _dealer(directory: Path, dealer_id: str | None) -> AbstractContextManager["OpenDealer"]:
-    from dealer_agent.cli.open_dealer import open_dealer
-
-    return open_dealer(_folder(directory, dealer_id))
-
-
-def _customers(directory: Path, dealer_id: str | None) -> AbstractContextManager["OpenDealer"]:
-    from dealer_agent.cli.open_dealer import open_dealer
-
-    return open_dealer(_folder(directory, dealer_id), customers=True)
-
-
-def _installation(folder: Path) -> AbstractContextManager["OpenInstallation"]:
-    from dealer_agent.cli.open_dealer import open_installation
-
-    return open_installation(folder)
-
-
-def _changes(folder: Path) -> AbstractContextManager["OpenInstallation"]:
-    from dealer_agent.cli.open_dealer import open_installation
-
-    return open_installation(folder, for_changes=True)
-
-
-_OF_DEALER = {"directory": (FolderOption, Path()), "dealer_id": (DealerOption, None)}
-_OF_INSTALLATION = {"folder": (FolderOption, Path())}
-FOLDER = Opening(_OF_DEALER, lambda **chosen: nullcontext(_folder(**chosen)))
-"""The folder of a dealer, of which nothing is opened."""
-DEALER = Opening(_OF_DEALER, _dealer)
-CUSTOMERS = Opening(_OF_DEALER, _customers)
-"""The same for work with customer data: the keys are checked."""
-INSTALLATION = Opening(_OF_INSTALLATION, _installation)
-CHANGES = Opening(_OF_INSTALLATION, _changes)
-"""The same for changes of dealers, which need the address of the database for commands."""

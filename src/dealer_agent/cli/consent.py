@@ -7,11 +7,12 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from dealer_agent.cli.command import CUSTOMERS, DEALER, FOLDER, command
+from dealer_agent.cli.command import command
 from dealer_agent.cli.customer_data import (
     PRIVATE_FILE,
     EmailOption,
     LeadArgument,
+    LeadIdArgument,
     PhoneOption,
     actor,
     allowed_text,
@@ -24,7 +25,7 @@ from dealer_agent.cli.customer_data import (
     require_leads,
     show_event,
 )
-from dealer_agent.cli.open_dealer import DealerFolder, OpenDealer, open_dealer
+from dealer_agent.cli.open_dealer import CUSTOMERS, DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import counted, fail, local, out
 from dealer_agent.leads.consent import channels_of
@@ -56,10 +57,7 @@ def _known_channels(names: list[str] | None) -> list[str] | None:
 
 
 @command(app, "show", CUSTOMERS)
-def show(
-    dealer: OpenDealer,
-    lead_id: Annotated[str, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")],
-) -> dict[str, Any]:
+def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     """Show every consent event of a lead, and by which channels the customer may be contacted now."""
     found = read_lead(dealer, lead_id, "consent show")
     clock = dealer.clock(found.stored.lead.rooftop)

@@ -2,21 +2,22 @@
 
 import os
 import pwd
-import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime, time, timedelta
 from pathlib import Path
+from secrets import token_hex
 from typing import Annotated, Any, BinaryIO, get_args
 from zoneinfo import ZoneInfo
 
 import msgspec
 import typer
 
-from dealer_agent.cli.command import DEALER, command
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.command import command, newest
+from dealer_agent.cli.open_dealer import DEALER, OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, limited, local, moment, section
+from dealer_agent.encryption.private_files import new_private_file
 from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.local_time import first_instant
 from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
@@ -34,7 +35,7 @@ accesses = typer.Typer(no_args_is_help=True)
 @command(accesses, "list", DEALER)
 def list_(
     dealer: OpenDealer,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
+    limit: Annotated[int, newest(100_000)] = 50,
 ) -> Table:
     """List the newest entries of the access log: when, who, by which command, and how many leads."""
     with dealer.read() as tx:
@@ -80,7 +81,9 @@ def actor() -> str:
         return f"uid {number}"
 
 
-LeadArgument = Annotated[str | None, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")]
+_LEAD = typer.Argument(metavar="LEAD", help="The id, from `leads list`.")
+LeadIdArgument = Annotated[str, _LEAD]
+LeadArgument = Annotated[str | None, _LEAD]
 
 
 def _email(text: str | None) -> str | None:
@@ -256,13 +259,10 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
 
     If the block fails, the older file stays. Raises OSError.
     """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    made = Path(name)
+    made = path.with_name(f".{path.name}.{token_hex(8)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with new_private_file(made) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
         made.replace(path)
     finally:
         made.unlink(missing_ok=True)

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import CHANGES, INSTALLATION, command
+from dealer_agent.cli.command import YesOption, command
 from dealer_agent.cli.customer_data import actor
-from dealer_agent.cli.open_dealer import require_keys
+from dealer_agent.cli.open_dealer import CHANGES, INSTALLATION, require_keys
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import counted, err, fail, local, moment, out, plain, progress
 from dealer_agent.config.loading import FILE_NAME, read_text
@@ -52,7 +52,6 @@ NoteOption = Annotated[str, typer.Option(help="Why, for the history of the setti
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="The dealer's dealer.toml.", exists=True, dir_okay=False)
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @command(app, "add", CHANGES)

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import CUSTOMERS, DEALER, command
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.command import command, newest
+from dealer_agent.cli.open_dealer import CUSTOMERS, DEALER, OpenDealer
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import err, fail, limited, out, plain, section
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY, TO_CUSTOMER
@@ -39,7 +39,7 @@ def list_(
     state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
     channel: ChannelOption = None,
     lead: Annotated[str | None, typer.Option(metavar="LEAD", help="Only those of this lead.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
+    limit: Annotated[int, newest(100_000)] = 50,
 ) -> Table:
     """List deliveries: the lead, the channel, the state and the last problem."""
     with dealer.read() as tx:

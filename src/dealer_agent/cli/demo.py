@@ -37,7 +37,7 @@ DEMO_INSTALLATION = "# Invented dealers. `dealer-agent demo --dealers` writes th
 
 
 def demo(
-    directory: Annotated[
+    folder: Annotated[
         Path | None,
         typer.Option("--dir", help="The folder to create. Default: demo-store, or demo-dealers with --dealers."),
     ] = None,
@@ -59,20 +59,20 @@ def demo(
     host, port = host or LOOPBACK, port or PORT
     metrics = MetricsSettings(enabled=metrics_port is not None, port=metrics_port or MetricsSettings().port)
     if dealers is None:
-        _serve_dealer(directory or Path("demo-store"), host, port, metrics)
+        _serve_dealer(folder or Path("demo-store"), host, port, metrics)
     else:
-        folder = directory or Path("demo-dealers")
+        folder = folder or Path("demo-dealers")
         _write_dealers(folder, address_of(host, port), dealers)
         serve_installation(load_installation(folder, {}), host, port, workers=None, metrics=metrics)
 
 
-def _serve_dealer(directory: Path, host: str, port: int, metrics: MetricsSettings) -> None:
+def _serve_dealer(folder: Path, host: str, port: int, metrics: MetricsSettings) -> None:
     # Imported here, as in `serve`.
-    from dealer_agent.cli.uvicorn_server import listen, run
+    from dealer_agent.cli.processes import listen, run
 
     listener = listen(host, port)
-    _write_dealer(directory)
-    settings = load_settings(directory, {})
+    _write_dealer(folder)
+    settings = load_settings(folder, {})
     now = datetime.now(UTC)
     feed = read_feed(demo_inventory())
     with opened(settings) as dealer:
@@ -90,8 +90,8 @@ def _serve_dealer(directory: Path, host: str, port: int, metrics: MetricsSetting
     for skill in (INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT):
         command = curl_command(address, skill, proto(), now=now, vin=vin, compact=True)
         out.print(command + "\n", soft_wrap=True)
-    listing = shlex.join([_program(), "leads", "list", "--dir", str(directory)])
-    out.print(f"Each lead is written to {directory / 'leads'}. To list them: {listing}", soft_wrap=True)
+    listing = shlex.join([_program(), "leads", "list", "--dir", str(folder)])
+    out.print(f"Each lead is written to {folder / 'leads'}. To list them: {listing}", soft_wrap=True)
     out.print("Ctrl-C stops it. Its log follows.")
     run(installation_of(settings, {}, address), metrics, listener, address, workers=1)
 
@@ -101,16 +101,16 @@ def _program() -> str:
     return "dealer-agent" if shutil.which("dealer-agent") else sys.argv[0]
 
 
-def _write_dealer(directory: Path) -> None:
+def _write_dealer(folder: Path) -> None:
     """Writes the invented dealer.toml and a key file. It never overwrites another dealer."""
-    path = directory / FILE_NAME
+    path = folder / FILE_NAME
     text = demo_dealer_toml()
     if path.exists() and path.read_text(encoding="utf-8") != text:
         fail(f"{path} holds another dealer; choose an empty folder with --dir")
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     with suppress(FileExistsError):
-        create_key_file(directory)
+        create_key_file(folder)
 
 
 def _write_dealers(folder: Path, address: str, count: int) -> None:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from msgspec import UNSET, to_builtins
 
-from dealer_agent.cli.command import DEALER, FolderOption, command
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.command import FolderOption, command
+from dealer_agent.cli.open_dealer import DEALER, OpenDealer
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import fail, limited, out, plain, section
 from dealer_agent.config.feeds import FeedSettings

@@ -13,9 +13,9 @@ import msgspec
 import typer
 from msgspec import UNSET
 
-from dealer_agent.cli.command import DEALER, FOLDER, command
+from dealer_agent.cli.command import command
 from dealer_agent.cli.feeds import feed_named
-from dealer_agent.cli.open_dealer import DealerFolder, OpenDealer, open_dealer
+from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import cell_text, fail, limited, out, plain, progress
 from dealer_agent.config.feeds import FeedSettings

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import FOLDER, command
-from dealer_agent.cli.open_dealer import DealerFolder, find_settings, open_installation, opened
+from dealer_agent.cli.command import command
+from dealer_agent.cli.open_dealer import FOLDER, DealerFolder, find_served, find_settings, open_installation, opened
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import fail, out, progress
-from dealer_agent.config.installation import installation_of, is_installation, load_installation
+from dealer_agent.config.installation import is_installation
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, KeyFile, create_key_file, from_environment
 from dealer_agent.encryption import InvalidKeys, Keyring, new_key, new_permanent_secret, render
 from dealer_agent.operations.key_changes import (
@@ -50,10 +50,7 @@ def create(
         value = ",".join(render(Keyring((new_key(),), permanent)).split())
         out.print(value, soft_wrap=True)
         return {"variable": KEYS_VARIABLE, "value": value}
-    if is_installation(folder.path):
-        owner = load_installation(folder.path, os.environ)
-    else:
-        owner = installation_of(find_settings(folder), os.environ)
+    owner = find_served(folder)
     if from_environment(os.environ):
         fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
     if owner.cipher is not None:

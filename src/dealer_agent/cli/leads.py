@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from dealer_agent.cli.command import CUSTOMERS, as_typer_command, command
+from dealer_agent.cli.command import YesOption, as_typer_command, command, newest
 from dealer_agent.cli.customer_data import (
     EmailOption,
     LeadArgument,
+    LeadIdArgument,
     PhoneOption,
     SinceOption,
     UntilOption,
@@ -29,7 +30,7 @@ from dealer_agent.cli.customer_data import (
     show_event,
 )
 from dealer_agent.cli.export import export
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.open_dealer import CUSTOMERS, OpenDealer
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import Cell, err, fail, limited, local, moment, out, plain, progress, section
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
@@ -63,7 +64,7 @@ def list_(
             " has it.",
         ),
     ] = "",
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
+    limit: Annotated[int, newest(1000)] = 20,
     since: SinceOption = None,
     until: UntilOption = None,
     state: Annotated[
@@ -114,9 +115,7 @@ def _found(tx: Transaction, sought: LeadFilter, limit: int) -> FoundLeads:
 
 
 @command(app, "show", CUSTOMERS)
-def show(
-    dealer: OpenDealer, lead_id: Annotated[str, typer.Argument(help="The id, from `leads list`.")]
-) -> dict[str, Any]:
+def show(dealer: OpenDealer, lead_id: LeadIdArgument) -> dict[str, Any]:
     """Show all of one lead: customer, vehicle, visits, later additions, consent and deliveries."""
     whole = read_lead(dealer, lead_id, "leads show")
     with dealer.read() as tx:
@@ -247,7 +246,7 @@ def erase(
     lead_id: LeadArgument = None,
     email: EmailOption = None,
     phone: PhoneOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     consent_too: Annotated[
         bool, typer.Option("--consent-too", help="Erase the proof of consent too, also of leads erased before.")
     ] = False,

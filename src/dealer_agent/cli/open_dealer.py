@@ -1,16 +1,18 @@
-"""The dealer of a command: its settings and its database."""
+"""What the commands of the service work on: a folder, a dealer or an installation, with settings and database."""
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import overload
+from typing import Annotated, overload
 from zoneinfo import ZoneInfo
 
 import typer
 
+from dealer_agent.cli.command import FolderOption, Opening
 from dealer_agent.cli.terminal import err, fail
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.installation import Installation, installation_of, is_installation, load_installation
@@ -88,11 +90,11 @@ def wait_for_database(url: str) -> None:
     wait_for_server(url, lambda why: err.print(f"Waiting for up to {START_SECONDS} seconds, because {why}."))
 
 
-def find_served(directory: Path, listens_at: str) -> Installation:
+def find_served(folder: DealerFolder, listens_at: str = "") -> Installation:
     """What a service serves from a folder. Raises SettingsError."""
-    if is_installation(directory):
-        return load_installation(directory, os.environ)
-    return installation_of(find_settings(DealerFolder(directory)), os.environ, listens_at)
+    if is_installation(folder.path):
+        return load_installation(folder.path, os.environ)
+    return installation_of(find_settings(folder), os.environ, listens_at)
 
 
 @contextmanager
@@ -108,13 +110,13 @@ def open_served(installation: Installation) -> Iterator[OpenInstallation]:
 
 
 @contextmanager
-def open_installation(directory: Path, *, for_changes: bool = False) -> Iterator[OpenInstallation]:
+def open_installation(folder: Path, *, for_changes: bool = False) -> Iterator[OpenInstallation]:
     """The installation in a folder, with its database, which is migrated first. Raises SettingsError, StorageError.
 
     With `for_changes`, it is for changes of dealers, which the service's role of PostgreSQL may not make: the database
     is that of DATABASE_ADMIN_URL, if it is set.
     """
-    installation = load_installation(directory, os.environ)
+    installation = load_installation(folder, os.environ)
     url = installation.database_url
     if for_changes and not is_sqlite(url) and (admin_url := os.environ.get(ADMIN_VARIABLE)):
         require_same_database(url, admin_url)
@@ -143,18 +145,18 @@ def find_settings(folder: DealerFolder) -> Settings:
 
     Raises SettingsError, StorageError, and BadParameter if no dealer or the wrong dealer is chosen.
     """
-    directory = folder.path
-    if is_installation(directory):
-        with open_installation(directory) as opened_installation:
+    path = folder.path
+    if is_installation(path):
+        with open_installation(path) as opened_installation:
             return _chosen_dealer(opened_installation, folder.dealer_id)
-    if not (directory / FILE_NAME).exists():
-        below = sorted(directory.glob(f"*/{FILE_NAME}"))
+    if not (path / FILE_NAME).exists():
+        below = sorted(path.glob(f"*/{FILE_NAME}"))
         if len(below) == 1:
-            directory = below[0].parent
-            err.print(f"Using the dealer in {directory}", style="dim")
-    settings = load_settings(directory, os.environ)
+            path = below[0].parent
+            err.print(f"Using the dealer in {path}", style="dim")
+    settings = load_settings(path, os.environ)
     if folder.dealer_id not in (None, settings.dealer.id):
-        raise typer.BadParameter(f"the dealer in {directory} is {settings.dealer.id}", param_hint="--dealer")
+        raise typer.BadParameter(f"the dealer in {path} is {settings.dealer.id}", param_hint="--dealer")
     return settings
 
 
@@ -198,3 +200,23 @@ def opened(settings: Settings, *, customers: bool = False) -> Iterator[OpenDeale
 def open_dealer(folder: DealerFolder, *, customers: bool = False) -> AbstractContextManager[OpenDealer]:
     """The dealer in a folder, with its database as from `opened`. Raises what `find_settings` raises."""
     return opened(find_settings(folder), customers=customers)
+
+
+DealerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dealer",
+        metavar="ID",
+        help="The dealer, if installation.toml is in the folder and there are several.",
+    ),
+]
+_OF_DEALER = {"path": (FolderOption, Path()), "dealer_id": (DealerOption, None)}
+_OF_INSTALLATION = {"folder": (FolderOption, Path())}
+FOLDER = Opening(_OF_DEALER, lambda **chosen: nullcontext(DealerFolder(**chosen)))
+"""The folder of a dealer, of which nothing is opened."""
+DEALER = Opening(_OF_DEALER, lambda **chosen: open_dealer(DealerFolder(**chosen)))
+CUSTOMERS = Opening(_OF_DEALER, lambda **chosen: open_dealer(DealerFolder(**chosen), customers=True))
+"""The same for work with customer data: the keys are checked."""
+INSTALLATION = Opening(_OF_INSTALLATION, open_installation)
+CHANGES = Opening(_OF_INSTALLATION, partial(open_installation, for_changes=True))
+"""The same for changes of dealers, which need the address of the database for commands."""

@@ -2,15 +2,16 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from dealer_agent.cli.open_dealer import OpenDealer
-from dealer_agent.cli.terminal import err, plain
+from dealer_agent.cli.open_dealer import DEALER, OpenDealer
+from dealer_agent.cli.terminal import err, out, plain
 from dealer_agent.reports.month import Month
 
-JSON_AND_FILE = "--json prints the report; --out writes a page: use one of them"
+OPENING = DEALER
 
 
 def report(
@@ -21,18 +22,15 @@ def report(
     file: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.html", help="Write the report as a page to this file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-) -> None:
+) -> Any:
     """Show what agents asked in a month, what they did not find, which prices kept vehicles out, leads, and visits.
 
     Each number has that of the month before beside it.
     """
     # Imported here: `--help` does not need them.
-    from dealer_agent.reports.rendering import render_json, render_page, render_text
+    from dealer_agent.reports.rendering import render_page, render_text
     from dealer_agent.reports.report import read_report
 
-    if as_json and file is not None:
-        raise typer.BadParameter(JSON_AND_FILE, param_hint="--json")
     try:
         wanted = None if month is None else Month.parse(month)
     except ValueError as problem:
@@ -44,4 +42,5 @@ def report(
         file.write_text(render_page(found), "utf-8")
         err.print(f"The report of {found.month_name} is in {file}.")
     else:
-        typer.echo(render_json(found) if as_json else plain(render_text(found)), nl=False)
+        out.print(plain(render_text(found)), end="", soft_wrap=True)
+    return msgspec.to_builtins(found)

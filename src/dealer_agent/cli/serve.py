@@ -10,7 +10,7 @@ import typer
 from msgspec import UNSET
 
 from dealer_agent.cli.command import FolderOption
-from dealer_agent.cli.open_dealer import find_served, open_served, require_keys
+from dealer_agent.cli.open_dealer import DealerFolder, find_served, open_served, require_keys
 from dealer_agent.cli.terminal import counted, err, out
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.installation import Installation
@@ -49,7 +49,7 @@ def serve(
     With installation.toml in the folder, it serves all dealers of the installation. The section [installation] then has
     the defaults of --host, --port and --workers.
     """
-    served = find_served(folder, address_of(host or LOOPBACK, port or PORT))
+    served = find_served(DealerFolder(folder), address_of(host or LOOPBACK, port or PORT))
     serve_installation(served, host, port, workers, served.file.metrics)
 
 
@@ -60,8 +60,7 @@ def serve_installation(
     # Imported here: the server takes a second, and `serve --help` does not need it.
     from dealer_agent.alerts.watches import watch_of_machine
     from dealer_agent.bootstrap.composition import check_traces
-    from dealer_agent.cli.upload_supervisor import receiving_uploads
-    from dealer_agent.cli.uvicorn_server import listen, run
+    from dealer_agent.cli.processes import listen, receiving_uploads, run
 
     section, only = installation.file.installation, installation.only
     # Everything has what it needs, or the service does not start: traces, channels, alerts and keys.

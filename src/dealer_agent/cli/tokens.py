@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dealer_agent.cli.command import DEALER, command
-from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.command import command
+from dealer_agent.cli.open_dealer import DEALER, OpenDealer
 from dealer_agent.cli.tables import Table
 from dealer_agent.cli.terminal import err, fail, out
 from dealer_agent.server.tokens import new_token

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Struct
+from msgspec import Meta, Struct
 from msgspec.structs import fields
 
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.config.feeds import SOURCES, FeedFileSettings
+from dealer_agent.config.feeds import FeedFileSettings
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.loading import (
     database_connections,
@@ -43,6 +43,7 @@ from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile_checks import read_by, read_host
 from dealer_agent.encryption import Cipher
 from dealer_agent.outgoing.addresses import AddressRule
+from dealer_agent.protocol.problems import Path as SettingPath
 from dealer_agent.protocol.problems import Problem
 
 FILE_NAME = "installation.toml"
@@ -170,35 +171,35 @@ class Installation:
         return data | {name: values | data.get(name, {}) for name, values in self.inherited.items()}
 
 
-def is_installation(directory: Path) -> bool:
+def is_installation(folder: Path) -> bool:
     """Whether a folder holds an `installation.toml`."""
-    return (directory / FILE_NAME).exists()
+    return (folder / FILE_NAME).exists()
 
 
-def load_served(directory: Path, env: Mapping[str, str], listens_at: str = "") -> Installation:
+def load_served(folder: Path, env: Mapping[str, str], listens_at: str = "") -> Installation:
     """What a service serves from a folder with `installation.toml`, else with `dealer.toml`. Raises SettingsError."""
-    if is_installation(directory):
-        return load_installation(directory, env)
-    return installation_of(load_settings(directory, env), env, listens_at)
+    if is_installation(folder):
+        return load_installation(folder, env)
+    return installation_of(load_settings(folder, env), env, listens_at)
 
 
-def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
-    """The installation whose `installation.toml` is in the directory. Database and keys are found as for one dealer.
+def load_installation(folder: Path, env: Mapping[str, str]) -> Installation:
+    """The installation whose `installation.toml` is in the folder. Database and keys are found as for one dealer.
 
-    Raises SettingsError with all problems of the file, and if other users have access to the directory.
+    Raises SettingsError with all problems of the file, and if other users have access to the folder.
     """
-    directory = directory.resolve()
-    text = read_text(directory / FILE_NAME)
+    folder = folder.resolve()
+    text = read_text(folder / FILE_NAME)
     data = read_toml(FILE_NAME, text, InstallationFile)
     if found := list(_address_problems(data)):
         raise error_with_lines(FILE_NAME, text, found)
-    require_private(directory)
+    require_private(folder)
     return Installation(
-        directory=directory,
-        database_url=database_of(directory, env),
+        directory=folder,
+        database_url=database_of(folder, env),
         file=msgspec.convert(data, InstallationFile),
         inherited={name: section for name, section in data.items() if name != "installation"},
-        cipher=load_cipher(directory, env),
+        cipher=load_cipher(folder, env),
         rate_limit_url=rate_limit_url(env),
     )
 
@@ -257,40 +258,31 @@ def _alert_problems(dealer_id: str, alerts: Mapping[str, Any]) -> Iterator[Probl
 
 
 def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
-    """Settings that would let one dealer of an installation use the secrets or files of another."""
+    """Settings that would let one dealer of an installation use the secrets or files of another.
+
+    All settings that name an environment variable end with `_env`.
+    """
     prefix = variable_prefix(file.id)
-    for number, rooftop in enumerate(file.rooftops):
-        here = ("rooftops", number, "deliver")
-        for position, channel in enumerate(rooftop.deliver.http):
-            for key, name in (("secret_env", channel.secret_env), ("authorization_env", channel.authorization_env)):
-                if name is not UNSET and name.rpartition("__")[0] != prefix:
-                    yield Problem((*here, "http", position, key), f"'{name}' must be a name such as {prefix}__SECRET")
-        for position, folder in enumerate(rooftop.deliver.directory):
-            if problem := _problem_of_folder(folder.path):
-                yield Problem((*here, "directory", position, "path"), problem)
-    yield from _problems_of_feeds(file, prefix)
-    heads = file.privacy.heads_file
-    if Path(heads).name != heads:
-        yield Problem(("privacy", "heads_file"), f"'{heads}' must be the name of a file, without a folder")
+    for path, text in _own_texts(file, ()):
+        match path:
+            case ("alerts" | "mail", _) | (*_, "sftp", "path"):
+                pass  # Those of `_alert_problems` and OF_INSTALLATION, and a path on the server of somebody else.
+            case (*_, str(key)) if key.endswith("_env") and text.rpartition("__")[0] != prefix:
+                yield Problem(path, f"'{text}' must be a name such as {prefix}__SECRET")
+            case (*_, "path" | "key_file") if Path(text).is_absolute() or ".." in Path(text).parts:
+                yield Problem(path, f"'{text}' must be a folder below the dealer's own")
+            case (*_, "heads_file") if Path(text).name != text:
+                yield Problem(path, f"'{text}' must be the name of a file, without a folder")
 
 
-def _problems_of_feeds(file: DealerFile, prefix: str) -> Iterator[Problem]:
-    """A feed reads only the variables of its dealer, and only folders below the dealer's own."""
-    for number, feed in enumerate(file.feeds):
-        key_file = feed.sftp.key_file if feed.sftp is not UNSET else UNSET
-        path = feed.folder.path if feed.folder is not UNSET else UNSET
-        for kind, key, value in (("folder", "path", path), ("sftp", "key_file", key_file)):
-            if value is not UNSET and (problem := _problem_of_folder(value)):
-                yield Problem(("feeds", number, kind, key), problem)
-        for kind in SOURCES:
-            source = getattr(feed, kind, UNSET)
-            for key in source.__struct_fields__ if source is not UNSET else ():
-                name = getattr(source, key)
-                if key.endswith("_env") and name is not UNSET and name.rpartition("__")[0] != prefix:
-                    yield Problem(("feeds", number, kind, key), f"'{name}' must be a name such as {prefix}__SECRET")
-
-
-def _problem_of_folder(path: str) -> str | None:
-    if Path(path).is_absolute() or ".." in Path(path).parts:
-        return f"'{path}' must be a folder below the dealer's own"
-    return None
+def _own_texts(value: object, path: SettingPath) -> Iterator[tuple[SettingPath, str]]:
+    """The texts of settings that are not the defaults. Tables in which a dealer chooses the keys are left out."""
+    if isinstance(value, tuple):
+        for number, item in enumerate(value):
+            yield from _own_texts(item, (*path, number))
+    elif isinstance(value, Struct):
+        for each in fields(value):
+            found = getattr(value, each.name)
+            if isinstance(found, str) and found != each.default:
+                yield (*path, each.encode_name), found
+            yield from _own_texts(found, (*path, each.encode_name))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_permanent_secret, render
-from dealer_agent.encryption.file_permissions import advice, is_open_to_others
+from dealer_agent.encryption.private_files import advice, is_open_to_others, new_private_file, sync_folder
 
 KEYS_VARIABLE = "DEALER_AGENT_KEYS"
 KEY_FILE_NAME = "dealer-agent.keys"
@@ -67,8 +67,8 @@ class KeyFile:
         replace_key_file(self.path, keyring)
 
 
-def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
-    """The cipher with the keys of `DEALER_AGENT_KEYS`, else of the directory's key file; None without keys.
+def load_cipher(folder: Path, env: Mapping[str, str]) -> Cipher | None:
+    """The cipher with the keys of `DEALER_AGENT_KEYS`, else of the folder's key file; None without keys.
 
     A key file without a permanent secret gets one. Raises SettingsError, which never contains a key.
     """
@@ -80,8 +80,8 @@ def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
         if keyring.permanent is None:
             raise SettingsError(f"{KEYS_VARIABLE}: {_PERMANENT_IS_MISSING}")
         return Cipher(keyring)
-    path = directory / KEY_FILE_NAME
-    # `exists` would hide a broken link and a folder without access, which are faults.
+    path = folder / KEY_FILE_NAME
+    # `exists` would hide a broken link and a folder without access, which are errors.
     if not os.path.lexists(path):
         return None
     file = KeyFile(path)
@@ -104,12 +104,12 @@ def from_environment(env: Mapping[str, str]) -> bool:
     return bool(env.get(KEYS_VARIABLE, "").strip())
 
 
-def create_key_file(directory: Path, keyring: Keyring | None = None) -> Path:
-    """Creates the key file of a directory with mode 0600, by default with a new key.
+def create_key_file(folder: Path, keyring: Keyring | None = None) -> Path:
+    """Creates the key file of a folder with mode 0600, by default with a new key.
 
     Raises FileExistsError and OSError.
     """
-    path = directory / KEY_FILE_NAME
+    path = folder / KEY_FILE_NAME
     with changing(path), _written_beside(path, keyring or Keyring((new_key(),), new_permanent_secret())) as made:
         # A link, because a rename would replace an existing file.
         os.link(made, path)
@@ -149,20 +149,9 @@ def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
     made = path.with_name(f".{path.name}.new")
     made.unlink(missing_ok=True)  # A killed process may have left one with old keys.
     try:
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            file.write(_HEADER + render(keyring))
-            file.flush()
-            os.fsync(file.fileno())
+        with new_private_file(made) as file:
+            file.write((_HEADER + render(keyring)).encode("ascii"))
         yield made
         sync_folder(path.parent)
     finally:
         made.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes a rename or a new file in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

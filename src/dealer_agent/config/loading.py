@@ -18,7 +18,7 @@ from dealer_agent.config.settings import (
     Settings,
 )
 from dealer_agent.config.settings_problems import SettingsError, error_with_lines, find_problems
-from dealer_agent.encryption.file_permissions import advice, open_to_others
+from dealer_agent.encryption.private_files import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
 DATABASE_FILE = "dealer-agent.db"
@@ -31,28 +31,28 @@ _RATE_LIMIT_URL = re.compile(
 )
 
 
-def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
-    """The settings of the dealer whose `dealer.toml` is in the directory.
+def load_settings(folder: Path, env: Mapping[str, str]) -> Settings:
+    """The settings of the dealer whose `dealer.toml` is in the folder.
 
-    `DATABASE_URL` is the database, by default the SQLite file `dealer-agent.db` in the directory. `DEALER_AGENT_KEYS`
+    `DATABASE_URL` is the database, by default the SQLite file `dealer-agent.db` in the folder. `DEALER_AGENT_KEYS`
     has the keys to customer data, which are by default in the file `dealer-agent.keys`. Raises SettingsError with all
-    problems of the files, and if other users have access to the directory.
+    problems of the files, and if other users have access to the folder.
     """
-    directory = directory.resolve()
-    file = read_dealer_file(read_text(directory / FILE_NAME))
-    require_private(directory)
+    folder = folder.resolve()
+    file = read_dealer_file(read_text(folder / FILE_NAME))
+    require_private(folder)
     return Settings.of(
         file,
-        directory=directory,
-        database_url=database_of(directory, env),
+        directory=folder,
+        database_url=database_of(folder, env),
         service=msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/")),
-        cipher=load_cipher(directory, env),
+        cipher=load_cipher(folder, env),
     )
 
 
-def database_of(directory: Path, env: Mapping[str, str]) -> str:
-    """The URL of the database: `DATABASE_URL`, by default the SQLite file in the directory."""
-    return env.get("DATABASE_URL") or f"sqlite:///{directory / DATABASE_FILE}"
+def database_of(folder: Path, env: Mapping[str, str]) -> str:
+    """The URL of the database: `DATABASE_URL`, by default the SQLite file in the folder."""
+    return env.get("DATABASE_URL") or f"sqlite:///{folder / DATABASE_FILE}"
 
 
 def database_connections(env: Mapping[str, str]) -> int:
@@ -79,10 +79,10 @@ def rate_limit_url(env: Mapping[str, str]) -> str:
     return url
 
 
-def require_private(directory: Path) -> None:
-    """Raises SettingsError if other users have access to a dealer's directory."""
-    if open_to_others([directory]):
-        raise SettingsError(f"{directory}: {advice('700', [directory])}")
+def require_private(folder: Path) -> None:
+    """Raises SettingsError if other users have access to a dealer's folder."""
+    if open_to_others([folder]):
+        raise SettingsError(f"{folder}: {advice('700', [folder])}")
 
 
 def read_dealer_file(text: str) -> DealerFile:

@@ -2,31 +2,34 @@
 
 import json
 import re
+import textwrap
 import unicodedata
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
+from dealer_agent.config.installation import OF_INSTALLATION
 from dealer_agent.config.loading import FILE_NAME, require_private
-from dealer_agent.config.settings import read_public_url
+from dealer_agent.config.settings import Sections, read_public_url
 
 
-def write_dealer_toml(directory: Path, name: str) -> Path:
-    """Writes `dealer.toml` for a store of that name into the directory, and returns its path.
+def write_dealer_toml(folder: Path, name: str) -> Path:
+    """Writes `dealer.toml` for a store of that name into the folder, and returns its path.
 
-    A new directory gets mode 0700. Raises FileExistsError if there is a file already, SettingsError if other users have
-    access to the directory, and ValueError for an empty name.
+    A new folder gets mode 0700. Raises FileExistsError if there is a file already, SettingsError if other users have
+    access to the folder, and ValueError for an empty name.
     """
-    return _write_new(directory / FILE_NAME, dealer_toml(name))
+    return _write_new(folder / FILE_NAME, dealer_toml(name))
 
 
-def write_installation_toml(directory: Path, public_url: str) -> Path:
-    """Writes `installation.toml` into the directory, and returns its path. It raises what `write_dealer_toml` raises.
+def write_installation_toml(folder: Path, public_url: str) -> Path:
+    """Writes `installation.toml` into the folder, and returns its path. It raises what `write_dealer_toml` raises.
 
     An address that is none raises ValueError.
     """
-    return _write_new(directory / INSTALLATION_FILE, installation_toml(public_url))
+    return _write_new(folder / INSTALLATION_FILE, installation_toml(public_url))
 
 
 def dealer_toml(name: str) -> str:
@@ -38,7 +41,22 @@ def dealer_toml(name: str) -> str:
 
 def installation_toml(public_url: str) -> str:
     """The text of a new `installation.toml`. Raises ValueError for an address that is none."""
-    return _template("installation_template.toml").substitute(public_url=_quoted(read_public_url(public_url)))
+    own = _template("installation_template.toml").substitute(public_url=_quoted(read_public_url(public_url)))
+    return "\n".join((own, *_inherited()))
+
+
+_OTHER_TEXT = ("service", "search", "rate_limits", "metrics", "delivery")
+"""The sections that have a text of their own in the template of an installation."""
+
+
+def _inherited() -> Iterator[str]:
+    """The sections of a `dealer.toml` that an installation has too. Each says which keys a dealer cannot set."""
+    for block in _template("template.toml").template.split("\n\n"):
+        header = re.search(r"(?m)^(?:# )?\[([a-z_]+)\]$", block)
+        if header and header[1] in Sections.__struct_fields__ and header[1] not in _OTHER_TEXT:
+            keys = OF_INSTALLATION.get(header[1], ())
+            remark = f"Not for dealers: {', '.join(keys)}." if keys else ""
+            yield "".join(f"# {line}\n" for line in textwrap.wrap(remark, 118)) + block.strip() + "\n"
 
 
 def _write_new(path: Path, text: str) -> Path:

@@ -1,7 +1,11 @@
-"""The text beside a structured result, and the text of an error: short, and readable for a model. Pure."""
+"""The text of a result and of an error: short, and readable for a model, or for a person at a terminal. Pure.
 
-from collections.abc import Callable, Mapping, Sequence
+A line about a member begins with the member's name: requests and the JSON document have the same name.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final
 
 from dealer_agent.protocol.errors import ERRORS
@@ -13,6 +17,7 @@ from dealer_agent.protocol.skill import (
     LEAD_SUBMIT,
     Skill,
 )
+from dealer_agent.protocol.vehicle import FIELDS
 
 Json = dict[str, Any]
 
@@ -20,7 +25,7 @@ MOST_VALUES: Final = 12
 """The most values of a facet in the text. The structured result has all of them."""
 MOST_ENTRIES: Final = 40
 """The most entries of a list of a vehicle or rooftop in the text."""
-LONGEST: Final = 1_000
+LONGEST: Final = 2_000
 """Characters of a value in the text."""
 
 
@@ -69,7 +74,7 @@ def result_text(skill: Skill, answer: SkillData) -> str:
     """A short text about the result of a tool."""
     try:
         return _TEXTS[skill](answer.data, answer.message)
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         # A foreign dealer agent. The reader of the structured result may still understand it.
         return "The dealer has answered, in another form than the protocol says."
 
@@ -82,8 +87,7 @@ def _information(data: Json, _: str | None) -> str:
         for kind in ("phones", "emails"):
             lines += [f"- {each['name']}: {each['value']}" for each in rooftop.get(kind, ())]
         for schedule in rooftop.get("schedules", ()):
-            days = [f"{day} {_hours(hours)}" for day, hours in schedule["value"].items()]
-            lines.append(f"- hours of {schedule['name']}: {', '.join(days)}")
+            lines.append(f"- hours of {schedule['name']}: {', '.join(_hours(schedule['value']))}")
         lines += _members(rooftop, besides=("name", "address", "phones", "emails", "schedules", "geo"))
     return "\n".join(filter(None, lines))
 
@@ -91,20 +95,30 @@ def _information(data: Json, _: str | None) -> str:
 _ADDRESS = ("address_line_1", "address_line_2", "city", "state", "zip")
 
 
-def _hours(hours: Json | None) -> str:
-    return "closed" if hours is None else f"{hours['open']}-{hours['close']}"
+def _hours(week: Json) -> Iterator[str]:
+    """The hours of a week, such as `Mon-Fri 09:00-20:00` and `Sun closed`."""
+    for hours, group in groupby(week.items(), key=lambda day: day[1]):
+        names = [day[:3].capitalize() for day, _ in group]
+        span = names[0] if len(names) == 1 else f"{names[0]}-{names[-1]}"
+        yield f"{span} closed" if hours is None else f"{span} {hours['open']}-{hours['close']}"
 
 
 def _facets(data: Json, _: str | None) -> str:
-    lines = []
-    for name, facet in data.items():
-        if isinstance(facet, dict):
-            values = f"{facet.get('min')} to {facet.get('max')}"
-        else:
-            values = ", ".join(f"{_short(each['value'])} ({each['count']})" for each in facet[:MOST_VALUES])
-            values += f" and {len(facet) - MOST_VALUES} more" if len(facet) > MOST_VALUES else ""
-        lines.append(f"{name}: {values}")
+    lines = [f"{name}: {facet_text(facet, MOST_VALUES)}" for name, facet in data.items()]
     return "\n".join(lines) or "No vehicle matches. Leave a filter out."
+
+
+def facet_text(facet: Any, most: int | None = None) -> str:
+    """The values of a facet with their counts, at most so many, or the least and the greatest value."""
+    if isinstance(facet, dict):
+        return " to ".join(f"{facet[end]:,}" if facet[end] >= _WITH_SEPARATOR else str(facet[end]) for end in _ENDS)
+    more = "" if most is None or len(facet) <= most else f" and {len(facet) - most} more"
+    return ", ".join(f"{_short(each['value'])} ({each['count']:,})" for each in facet[:most]) + more
+
+
+_ENDS = ("min", "max")
+_WITH_SEPARATOR = 10_000
+"""A smaller number may be a year, which has no thousands separator."""
 
 
 def _page(data: Json, _: str | None) -> str:
@@ -126,15 +140,29 @@ _IN_FIRST_LINE = ("year", "make", "model", "trim", "condition", "price", "mileag
 
 
 def _members(data: Json, besides: Sequence[str]) -> list[str]:
-    """A line for each other member. A list of objects has their values."""
-    lines = []
-    for name, value in data.items():
-        if name not in besides:
-            entries = value if isinstance(value, list) else [value]
-            words = [" ".join(map(str, each.values())) if isinstance(each, dict) else str(each) for each in entries]
-            more = f" and {len(words) - MOST_ENTRIES} more" if len(words) > MOST_ENTRIES else ""
-            lines.append(f"- {name}: {_short(', '.join(words[:MOST_ENTRIES]))}{more}")
-    return lines
+    """A line for each other member."""
+    return [f"- {name}: {_short(_value(name, value))}" for name, value in data.items() if name not in besides]
+
+
+def _value(name: str, value: Any) -> str:
+    """A member in words: money with a dollar sign, numbers with their unit. A list of objects has their values."""
+    row = FIELDS.get(name)
+    reader = row.feed.reader if row and row.feed else ""
+    match value:
+        case [first, *_] if reader == "photos":
+            return f"{len(value)}, the first: {first}"
+        case list() | tuple():
+            more = f" and {len(value) - MOST_ENTRIES} more" if len(value) > MOST_ENTRIES else ""
+            return ", ".join(_value("", each) for each in value[:MOST_ENTRIES]) + more
+        case dict():
+            return " ".join(_value(member, each) for member, each in value.items())
+        case bool():
+            return "yes" if value else "no"
+        case int() if reader == "dollars" or name in ("offered_price", "amount"):
+            return f"${value:,}"
+        case int() | float():
+            return f"{value:,}{row.lead_fact.unit if row and row.lead_fact else ''}"
+    return str(value)
 
 
 def _vehicle_words(vehicle: Json) -> str:
@@ -154,7 +182,7 @@ def _lead(data: Json, message: str | None) -> str:
         times = [visit["confirmed_at"]] if "confirmed_at" in visit else visit.get("proposed_times", [])
         lines.append(f"Visit: {visit['status']}{' ' + ', '.join(times) if times else ''}.")
     lines.append(f"Lead id: {data.get('lead_id')}.")
-    return "\n".join(filter(None, lines))
+    return "\n".join([*filter(None, lines), *_members(data, besides=("status", "appointment", "lead_id", "message"))])
 
 
 _TEXTS: Final[Mapping[Skill, Callable[[Json, str | None], str]]] = {

@@ -11,8 +11,8 @@ from pathlib import Path
 from dealer_agent import __version__
 from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.installation import Installation
-from dealer_agent.config.keys import sync_folder
 from dealer_agent.config.loading import FILE_NAME
+from dealer_agent.encryption.private_files import sync_folder
 from dealer_agent.operations import OperationError
 from dealer_agent.operations.backup_file import (
     FORMAT,
@@ -51,16 +51,16 @@ def _small_files(served: Installation) -> dict[str, Path]:
     return files
 
 
-def _name_of(path: Path, directory: Path, name: str) -> str:
+def _name_of(path: Path, folder: Path, name: str) -> str:
     """The name of a file in a backup: its path in the folder. A file outside of the folder has the name `name`."""
-    relative = str(path.relative_to(directory)) if path.is_relative_to(directory) else ""
+    relative = str(path.relative_to(folder)) if path.is_relative_to(folder) else ""
     return relative if is_portable(relative) else name
 
 
-def _heads_of_dealers(directory: Path) -> Iterator[tuple[str, Path]]:
+def _heads_of_dealers(folder: Path) -> Iterator[tuple[str, Path]]:
     """The files with recorded heads in the folders of an installation's dealers."""
-    for path in sorted((directory / "dealers").glob("*/*")):
-        name = str(path.relative_to(directory))
+    for path in sorted((folder / "dealers").glob("*/*")):
+        name = str(path.relative_to(folder))
         if path.is_file() and not path.is_symlink() and is_portable(name) and has_heads(path):
             yield name, path
 
@@ -81,9 +81,9 @@ def make_backup(
     *,
     now: datetime,
     env: Mapping[str, str],
-    passphrase: str | None = None,
-    on_copy: Progress = lambda *_: None,
-    on_write: Progress = lambda *_: None,
+    passphrase: str | None,
+    on_copy: Progress,
+    on_write: Progress,
 ) -> Manifest:
     """Writes a backup to `target`, a new file with mode 0600. With a passphrase, the keys are in it, encrypted.
 
@@ -95,6 +95,7 @@ def make_backup(
     before = None if served.cipher is None else served.cipher.keyring
     if passphrase is not None and before is None:
         raise OperationError("there are no keys to back up: leave out --with-key")
+    sealed = None if before is None or passphrase is None else seal_keys(before, passphrase)
     with _staging(target) as folder:
         # The heads first: the copy of the database has at least the rows that they count.
         files = {}
@@ -117,7 +118,7 @@ def make_backup(
             database="sqlite" if is_sqlite(served.database_url) else "postgresql",
             schema=schema,
             keys=() if before is None else before.ids,
-            sealed_keys=None if before is None or passphrase is None else seal_keys(before, passphrase),
+            sealed_keys=sealed,
             tables=tables,
         )
         written = folder / "backup.tar"

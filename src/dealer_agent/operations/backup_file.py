@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from msgspec import Meta, Struct
 
 from dealer_agent.encryption import Cipher, EncryptionError, Keyring, render
+from dealer_agent.encryption.private_files import new_private_file
 from dealer_agent.operations import BackupUnreadable, OperationError
 
 FORMAT = 2
@@ -53,6 +54,18 @@ _CONTEXT = ("backup", "manifest")
 
 Progress = Callable[[int, int], object]
 """Gets how much is done, and how much there is to do."""
+
+
+def counter(on_progress: Progress, total: int) -> Callable[[int], None]:
+    """A function that adds a part of the work to what is done, and tells `on_progress`."""
+    done = 0
+
+    def count(part: int) -> None:
+        nonlocal done
+        done += part
+        on_progress(done, total)
+
+    return count
 
 
 class BackupFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,20 +134,13 @@ def write_backup(
 
     `cipher` authenticates the manifest.
     """
-    total = 2 * sum(path.stat().st_size for path in files.values())
-    done = 0
-
-    def count(length: int) -> None:
-        nonlocal done
-        done += length
-        on_progress(done, total)
-
+    count = counter(on_progress, 2 * sum(path.stat().st_size for path in files.values()))
     listed = [_listed(name, path, count) for name, path in files.items()]
     manifest = msgspec.structs.replace(manifest, files=tuple(listed))
     if cipher is not None:
         manifest = msgspec.structs.replace(manifest, mac=cipher.mac(_authenticated(manifest), *_CONTEXT))
     text = msgspec.json.format(msgspec.json.encode(manifest))
-    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with new_private_file(target) as file:
         _write_header(file, MANIFEST, len(text), manifest.made_at)
         file.write(text + _padding(len(text)))
         for each in listed:
@@ -145,8 +151,6 @@ def write_backup(
                     count(len(part))
             file.write(_padding(each.size))
         file.write(bytes(2 * _BLOCK))
-        file.flush()
-        os.fsync(file.fileno())
     return manifest
 
 
@@ -187,21 +191,18 @@ def unpack(path: Path, folder: Path, verified: Manifest, on_progress: Progress) 
     with _opened(path) as (file, manifest):
         if manifest != verified:
             raise BackupUnreadable("the backup changed while it was read: try again")
-        total, done = sum(each.size for each in manifest.files), 0
+        count = counter(on_progress, sum(each.size for each in manifest.files))
         for each in manifest.files:
             if _read_header(file) != (each.name, each.size):
                 raise BackupUnreadable(_damaged(f"{each.name} is not where the manifest says"))
             target = folder / each.name
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             digest = hashlib.sha256()
-            with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as made:
+            with new_private_file(target) as made:
                 for part in _parts(file, each.size):
                     made.write(part)
                     digest.update(part)
-                    done += len(part)
-                    on_progress(done, total)
-                made.flush()
-                os.fsync(made.fileno())
+                    count(len(part))
             if digest.hexdigest() != each.sha256:
                 raise BackupUnreadable(_damaged(f"{each.name} has another hash than the manifest says"))
             _skip_padding(file, each.size)
@@ -313,15 +314,10 @@ class _Sealed(Struct, frozen=True, forbid_unknown_fields=True):
     encrypted: bytes
 
 
-def check_passphrase(passphrase: str) -> str:
-    """The passphrase, if it is long enough. Raises OperationError."""
+def seal_keys(keyring: Keyring, passphrase: str) -> bytes:
+    """The keys, encrypted with the passphrase. Raises OperationError for one that is too short or too long."""
     if not SHORTEST_PASSPHRASE <= len(passphrase) <= LONGEST_PASSPHRASE:
         raise OperationError(f"the passphrase must have {SHORTEST_PASSPHRASE} to {LONGEST_PASSPHRASE:,} characters")
-    return passphrase
-
-
-def seal_keys(keyring: Keyring, passphrase: str) -> bytes:
-    """The keys, encrypted with the passphrase."""
     salt, nonce = secrets.token_bytes(16), secrets.token_bytes(12)
     encrypted = AESGCM(_derived(passphrase, salt)).encrypt(nonce, render(keyring).encode(), _KEYS_CONTEXT)
     return msgspec.json.encode(_Sealed(salt, nonce, encrypted))

@@ -21,7 +21,7 @@ from sqlalchemy import BigInteger, Boolean, Connection, Engine, Integer, LargeBi
 from sqlalchemy.exc import DataError, IntegrityError
 
 from dealer_agent.operations import BackupUnreadable, OperationError
-from dealer_agent.operations.backup_file import Manifest, Progress, TableRows
+from dealer_agent.operations.backup_file import Manifest, Progress, TableRows, counter
 from dealer_agent.storage.connections import open_engines, require_private, writer_engine
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE, inserting_only, require_same_database
 from dealer_agent.storage.database_url import database_url, is_sqlite
@@ -81,7 +81,7 @@ def _copy(connection: Connection, folder: Path, on_progress: Progress) -> tuple[
         if hidden is not None:
             raise OperationError(f"this role may not read all rows of the table {hidden}; {LOGIN_ADVICE}")
     total = sum(int(connection.exec_driver_sql(_COUNT.format(table.name)).scalar_one()) for table in tables)
-    count = _counter(on_progress, total)
+    count = counter(on_progress, total)
     copied = []
     for table in tables:
         columns = {column["name"] for column in found.get_columns(table.name)}
@@ -95,7 +95,7 @@ def restore_database(
     manifest: Manifest,
     folder: Path,
     on_progress: Progress,
-    and_then: Callable[[Connection], int | None] = lambda _: None,
+    and_then: Callable[[Connection], int | None],
 ) -> int | None:
     """Makes the tables of a backup in an empty database, and inserts the rows from the files below `folder`.
 
@@ -127,7 +127,7 @@ def _insert(connection: Connection, tables: Sequence[TableRows], folder: Path, o
                 f"the backup has a table or a column that dealer-agent does not have ({table.name!a}): use another "
                 "backup"
             )
-    count = _counter(on_progress, sum(table.rows for table in tables))
+    count = counter(on_progress, sum(table.rows for table in tables))
     is_postgresql = connection.dialect.name == "postgresql"
     with inserting_only(connection, list(known)) if is_postgresql else nullcontext():
         for table in tables:
@@ -142,17 +142,6 @@ def _columns_by_table(connection: Connection) -> dict[str, Mapping[str, Mapping[
         for name in found.get_table_names()
         if name in metadata.tables
     }
-
-
-def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:
-    done = 0
-
-    def count(number: int) -> None:
-        nonlocal done
-        done += number
-        on_progress(done, total)
-
-    return count
 
 
 @contextmanager

@@ -3,8 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dealer_agent.config import load_settings
@@ -13,6 +12,7 @@ from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME, read_text
 from dealer_agent.open_installation import OpenInstallation, delete_files_of_removed
 from dealer_agent.operations import OperationError
+from dealer_agent.operations.restore import new_folder
 from dealer_agent.storage.errors import DealerExists
 from dealer_agent.storage.installation.dealer_registry import (
     COPIED,
@@ -49,10 +49,12 @@ def export_dealer(opened: OpenInstallation, dealer_id: str, target: Path, on_row
         with store.write(dealer_id) as tx:
             set_state(tx, enabled=False)
         time.sleep(SECONDS_TO_NOTICE)
-    with _new_folder(target):
-        rows = _export(store, dealer_id, settings.heads_file, target, on_rows)
+    if target.exists():
+        raise OperationError(f"{target} is there already: name a folder that is not")
+    with new_folder(target) as folder:
+        rows = _export(store, dealer_id, settings.heads_file, folder, on_rows)
         if move and settings.directory.is_dir():
-            shutil.copytree(settings.directory, target, dirs_exist_ok=True)
+            shutil.copytree(settings.directory, folder, dirs_exist_ok=True)
     return rows
 
 
@@ -67,7 +69,7 @@ def _export(store: Store, dealer_id: str, heads_file: Path, target: Path, on_row
     migrate(single.database_url)
     with Store.open(single.database_url, single.cipher) as copy:
         rows = _copied(store, copy, dealer_id, on_rows)
-        _require_whole(copy, dealer_id, f"in {target}")
+        _require_whole(copy, dealer_id, "in the copy")
     _copy_heads(heads_file, single.heads_file)
     return rows
 
@@ -131,19 +133,6 @@ def delete_files(opened: OpenInstallation) -> str | None:
         where = opened.installation.directory / DEALERS
         return f"Some files of the dealer are still in {where}: {os.strerror(problem.errno or 0)}. Delete them."
     return None
-
-
-@contextmanager
-def _new_folder(path: Path) -> Iterator[None]:
-    """Creates a folder, and deletes it again if the block fails."""
-    if path.exists():
-        raise OperationError(f"{path} is there already: name a folder that is not")
-    path.mkdir(mode=0o700, parents=True)
-    try:
-        yield
-    except BaseException:
-        shutil.rmtree(path)
-        raise
 
 
 def _copied(source: Store, target: Store, dealer_id: str, on_rows: OnRows) -> int:

@@ -16,7 +16,7 @@ from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.keys import KEY_FILE_NAME
-from dealer_agent.encryption.file_permissions import is_open_to_others
+from dealer_agent.encryption.private_files import is_open_to_others
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import DoctorFinding, Examined, Status, age_words, local, parts_of
 from dealer_agent.server.replica_record import SEEN_WITHIN, settings_hash

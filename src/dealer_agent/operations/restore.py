@@ -6,8 +6,9 @@ files.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,14 +22,22 @@ from dealer_agent.config.keys import (
     create_key_file,
     from_environment,
     load_cipher,
-    sync_folder,
 )
 from dealer_agent.config.loading import DATABASE_FILE, FILE_NAME
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
+from dealer_agent.encryption.private_files import sync_folder
 from dealer_agent.operations import BackupUnreadable, OperationError
 from dealer_agent.operations.backup import has_heads
-from dealer_agent.operations.backup_file import TABLES_FOLDER, Manifest, Progress, open_keys, unpack, verify
+from dealer_agent.operations.backup_file import (
+    TABLES_FOLDER,
+    Manifest,
+    Progress,
+    open_keys,
+    read_manifest,
+    unpack,
+    verify,
+)
 from dealer_agent.operations.database_copy import restore_database
 from dealer_agent.storage.database_roles import ADMIN_VARIABLE
 from dealer_agent.storage.deliveries.outbox import hold_deliveries
@@ -36,7 +45,7 @@ from dealer_agent.storage.migrate import known_revisions, migrate_connection
 from dealer_agent.storage.schema import FIRST_SCHEMA_VERSION, SCHEMA_VERSION, outbox
 from dealer_agent.storage.transaction import OneCipher, Transaction
 
-UNFINISHED = ".restoring"
+UNFINISHED = ".unfinished"
 HELD = "held after a restore: `dealer-agent deliveries retry` sends it"
 HOST_KEY_BEGIN = b"-----BEGIN OPENSSH PRIVATE KEY-----"
 MAX_GROWTH = {"sqlite": 3, "postgresql": 1}
@@ -45,65 +54,43 @@ MAX_GROWTH = {"sqlite": 3, "postgresql": 1}
 LIST_DEALERS = select(outbox.c.dealer_id).distinct().order_by(outbox.c.dealer_id)
 
 
-def keyring_for(
-    manifest: Manifest, env: Mapping[str, str], *, passphrase: str | None = None, key_file: Path | None = None
-) -> Keyring | None:
-    """The keys that decide whether a backup is authentic; None if there are none here.
+@dataclass(frozen=True)
+class Backup:
+    """A backup that may be restored. `keyring` has verified it; None if nobody has, and the caller wants it so.
 
-    They are in the backup, encrypted with the passphrase; else in `key_file`; else in the environment. Raises
-    BackupUnreadable and SettingsError.
+    With `brings_keys`, the keys are in the backup or in a file of that day, and the new folder gets them.
     """
+
+    path: Path
+    manifest: Manifest
+    keyring: Keyring | None
+    brings_keys: bool
+
+
+def open_backup(
+    path: Path,
+    env: Mapping[str, str],
+    ask_passphrase: Callable[[], str],
+    key_file: Path | None = None,
+    *,
+    unverified: bool = False,
+) -> Backup:
+    """Reads the manifest of a backup, and verifies it with the keys.
+
+    They are in the backup, encrypted with a passphrase; else in `key_file`; else in the environment. Without keys,
+    nothing more is read unless the caller wants it `unverified`. Raises BackupUnreadable, SettingsError and OSError.
+    """
+    manifest = read_manifest(path)
     if manifest.sealed_keys is not None:
-        return open_keys(manifest.sealed_keys, passphrase or "")
-    if key_file is not None:
+        keyring: Keyring | None = open_keys(manifest.sealed_keys, ask_passphrase())
+    elif key_file is not None:
         try:
-            return KeyFile(key_file).read()
+            keyring = KeyFile(key_file).read()
         except InvalidKeys as problem:
             raise SettingsError(f"{key_file}: {problem}") from None
-    cipher = load_cipher(Path(), env) if from_environment(env) else None
-    return None if cipher is None else cipher.keyring
-
-
-def restore_backup(
-    path: Path,
-    manifest: Manifest,
-    target: Path,
-    *,
-    env: Mapping[str, str],
-    keyring: Keyring | None,
-    unverified: bool = False,
-    write_keys: bool = False,
-    hold: bool = False,
-    on_unpack: Progress = lambda *_: None,
-    on_insert: Progress = lambda *_: None,
-) -> int | None:
-    """Restores a backup with this manifest into `target`, which does not exist or is an empty folder.
-
-    It appears when it is complete. The `keyring` (`keyring_for`) decides whether the backup is authentic. Without one,
-    nothing is read unless the caller wants it `unverified`. With `write_keys`, the folder gets the keys as its key
-    file. With `hold`, deliveries that wait become undeliverable, and their number
-    is returned. Raises BackupUnreadable, OperationError, OSError and any
-    StorageError.
-    """
-    require_authentic(manifest, keyring, unverified=unverified)
-    target = target.resolve()
-    admin_url = env.get(ADMIN_VARIABLE)
-    _require_possible(manifest, target, admin_url)
-    with _new_folder(target) as folder:
-        unpack(path, folder, manifest, on_unpack)
-        _require_known_content(manifest, folder)
-        if write_keys:
-            create_key_file(folder, keyring)
-        url = f"sqlite:///{folder / DATABASE_FILE}" if manifest.database == "sqlite" else str(admin_url)
-        held = restore_database(url, manifest, folder, on_insert, _hold if hold else lambda _: None)
-        for table in manifest.tables:
-            (folder / table.file).unlink()
-        (folder / TABLES_FOLDER).rmdir()
-    return held
-
-
-def require_authentic(manifest: Manifest, keyring: Keyring | None, *, unverified: bool) -> None:
-    """Raises BackupUnreadable unless the keys say that the backup is ours, or nobody asks them."""
+    else:
+        cipher = load_cipher(Path(), env) if from_environment(env) else None
+        keyring = None if cipher is None else cipher.keyring
     if keyring is not None:
         verify(manifest, Cipher(keyring))
     elif not unverified:
@@ -112,10 +99,39 @@ def require_authentic(manifest: Manifest, keyring: Keyring | None, *, unverified
             f"nobody can tell here who made this backup, because that needs {named}: give the key file of that day "
             f"with --keys FILE, or set {KEYS_VARIABLE}; if you know where the backup comes from, give --unverified"
         )
+    return Backup(path, manifest, keyring, manifest.sealed_keys is not None or key_file is not None)
+
+
+def restore_backup(
+    backup: Backup,
+    target: Path,
+    env: Mapping[str, str],
+    *,
+    hold: bool,
+    on_unpack: Progress,
+    on_insert: Progress,
+) -> int | None:
+    """Restores a backup into `target`, which does not exist or is an empty folder. It appears when it is complete.
+
+    With `hold`, deliveries that wait become undeliverable, and their number is returned. Raises BackupUnreadable,
+    OperationError, OSError and any StorageError.
+    """
+    manifest, target = backup.manifest, target.resolve()
+    admin_url = env.get(ADMIN_VARIABLE)
+    _require_possible(manifest, target, admin_url)
+    with new_folder(target) as folder:
+        unpack(backup.path, folder, manifest, on_unpack)
+        _require_known_content(manifest, folder)
+        if backup.brings_keys:
+            create_key_file(folder, backup.keyring)
+        url = f"sqlite:///{folder / DATABASE_FILE}" if manifest.database == "sqlite" else str(admin_url)
+        held = restore_database(url, manifest, folder, on_insert, _hold if hold else lambda _: None)
+        shutil.rmtree(folder / TABLES_FOLDER)
+    return held
 
 
 @contextmanager
-def _new_folder(target: Path) -> Iterator[Path]:
+def new_folder(target: Path) -> Iterator[Path]:
     """A private folder for a `with` block, which becomes `target` at its end. If the block fails, nothing is left.
 
     An empty `target` may be a mounted disk, which cannot be replaced. Then the files move into it, the settings last.
@@ -123,7 +139,7 @@ def _new_folder(target: Path) -> Iterator[Path]:
     is_there = target.exists()
     folder = target / UNFINISHED if is_there else target.with_name(f".{target.name}{UNFINISHED}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    if folder.exists():  # A killed restore left it.
+    if folder.exists():  # A killed command left it.
         shutil.rmtree(folder)
     folder.mkdir(mode=0o700)
     try:

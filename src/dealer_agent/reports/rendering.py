@@ -1,4 +1,4 @@
-"""Renders a monthly report as a page, as a text, as JSON and as a mail. Pure."""
+"""Renders a monthly report as a page, as a text and as a mail. Pure."""
 
 import re
 from datetime import datetime, timedelta
@@ -9,7 +9,6 @@ from email.utils import format_datetime
 from functools import cache
 from typing import NamedTuple
 
-import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from dealer_agent.leads.plain_text import WIDTH
@@ -20,11 +19,6 @@ from dealer_agent.reports.report import Figure, Line, Report
 CHART_HEIGHT = 100
 """The height of the chart of days, in units of its picture."""
 DAY_WIDTH = 20
-
-
-def render_json(report: Report) -> str:
-    """The report as JSON, with line ends."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
 def render_page(report: Report, *, is_mail: bool = False) -> str:

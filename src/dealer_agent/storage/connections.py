@@ -33,7 +33,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DisconnectionError, InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from dealer_agent.encryption.file_permissions import advice, open_to_others
+from dealer_agent.encryption.private_files import advice, open_to_others
 from dealer_agent.storage.errors import (
     FULL,
     UNREPLICATED,

@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dealer_agent.config.keys import sync_folder
 from dealer_agent.dealers.profile import FolderChannel
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.lease import Lease
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
+from dealer_agent.encryption.private_files import new_private_file, sync_folder
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.deliveries.outbox import DueDelivery
@@ -68,12 +68,9 @@ class FolderOutlet:
                 if earlier.stem == file.stem or earlier.stat().st_mtime < oldest:
                     earlier.unlink()
         unfinished = folder / f"{file.stem}.{new_ulid()}"
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            with os.fdopen(descriptor, "wb") as opened:
+            with new_private_file(unfinished) as opened:
                 opened.write(document)
-                opened.flush()
-                os.fsync(opened.fileno())
         except OSError:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncssh
 
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.encryption.file_permissions import advice, is_open_to_others
+from dealer_agent.encryption.private_files import advice, is_open_to_others, new_private_file
 
 ALGORITHM = "ssh-ed25519"
 
@@ -44,10 +44,8 @@ def _create(path: Path) -> None:
     """Writes a new key. If another process has just written one, that one stays."""
     made = path.with_name(f".{path.name}.{os.getpid()}.new")
     made.unlink(missing_ok=True)
-    with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with new_private_file(made) as file:
         file.write(asyncssh.generate_private_key(ALGORITHM).export_private_key())
-        file.flush()
-        os.fsync(file.fileno())
     try:
         # A link, because a rename would replace the key of another process.
         with suppress(FileExistsError):

@@ -15,7 +15,7 @@ import asyncssh
 from msgspec import UNSET
 
 from dealer_agent.config.sftp import SftpSource, read_host_key
-from dealer_agent.encryption.file_permissions import advice, is_open_to_others
+from dealer_agent.encryption.private_files import advice, is_open_to_others
 from dealer_agent.feeds.collection.source import (
     Arrivals,
     FeedSourceError,

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from dealer_agent.encryption.private_files import sync_folder
+
 Seen = Mapping[str, str]
 """What a source remembers of earlier fetches, such as the ETag of a URL, or size and time of each file of a server.
 
@@ -147,15 +149,6 @@ def finish_file(file: Path, name: str, incoming: Path) -> Path:
     file.rename(final)
     sync_folder(incoming)
     return final
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names of the files in a folder durable. Blocks for the disk. Raises OSError."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def name_at_source(file: Path) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import asyncssh
 
+from dealer_agent.encryption.private_files import sync_folder
 from dealer_agent.feeds.collection.feed_folder import (
     bytes_left,
     delete_unnamed_uploads,
@@ -26,7 +27,7 @@ from dealer_agent.feeds.collection.feed_folder import (
     uploads_folder,
     waiting_entries,
 )
-from dealer_agent.feeds.collection.source import finish_file, is_temporary, part_file, sync_folder
+from dealer_agent.feeds.collection.source import finish_file, is_temporary, part_file
 
 MOST_UNFINISHED = 8
 """Files of an account that are open, or that wait for their final name."""

@@ -164,12 +164,14 @@ def colour_words(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-_MODELS = {make: models.split(" | ") for make, models in _data("models.toml")["models"].items()}
-MAKES = frozenset(_MODELS)
-"""The makes that have well-known models: canonical words of the vocabulary `make`."""
-_BY_MAKE = {(make, fold(model)): model for make, models in _MODELS.items() for model in models}
+MODELS = {
+    (make, fold(model)): model
+    for make, models in _data("models.toml")["models"].items()
+    for model in models.split(" | ")
+}
+"""The usual spelling of the well-known models, by make and folded model."""
 
 
 def known_model(make: str, text: str) -> str | None:
     """The usual spelling of a well-known model of a make."""
-    return _BY_MAKE.get((make, fold(text))) if len(text) <= LONGEST else None
+    return MODELS.get((make, fold(text))) if len(text) <= LONGEST else None
