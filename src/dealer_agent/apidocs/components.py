@@ -1,6 +1,7 @@
 """The components of the OpenAPI document: payloads (the schemas under `/schemas/`), envelopes, errors, cards. Pure."""
 
 import json
+import re
 import tomllib
 from importlib.resources import files
 from typing import Any
@@ -78,6 +79,7 @@ def components(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
             "oneOf": [ref(f"{name}Reply") for name in names],
         },
         **PARTS["schemas"],
+        **_legacy_cards(),
         **_error_components(vocabularies),
     }
     for skill in facts.skills:
@@ -88,6 +90,22 @@ def components(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
         for member, meaning in meanings.items() if name in found else ():
             found[name]["properties"][member]["description"] = meaning
     return dict(sorted(found.items()))
+
+
+def _legacy_cards() -> dict[str, Json]:
+    """The schemas of the card of revision 0.1.0: those of A2A's card in snake_case, and `auth_type`."""
+    text = json.dumps({name: PARTS["schemas"][name] for name in _IN_TWO_FORMS})
+    text = re.sub(rf"\b({'|'.join(_IN_TWO_FORMS)})\b", r"Legacy\1", text)
+    text = re.sub('"[a-z]+(?:[A-Z][a-z]+)+"', lambda name: re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name[0]), text)
+    found: dict[str, Json] = json.loads(text)
+    card = found["LegacyAgentCard"]
+    card["description"] = "The agent card of revision 0.1.0."
+    card["properties"]["auth_type"] = _enum("none", "bearer")
+    card["required"].append("auth_type")
+    return found
+
+
+_IN_TWO_FORMS = ("AgentCard", "AgentCapabilities", "AgentInterface", "AgentSkill")
 
 
 def _payload_components(name: str, schema: Schema) -> dict[str, Json]:

@@ -1,7 +1,5 @@
 """The OpenAPI 3.1 document of one service, from the same facts as the agent card. Pure."""
 
-from copy import deepcopy
-
 from dealer_agent.apidocs import examples
 from dealer_agent.apidocs.components import PARTS, Json, components, ref
 from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
@@ -54,7 +52,7 @@ def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
         send.removeprefix(root): {"post": _send(facts, vocabulary)},
         call.removeprefix(root): {"post": _call(facts, vocabulary)},
     }
-    paths |= deepcopy(PARTS["paths"])
+    paths |= {path: {"get": _document(**row)} for path, row in PARTS["documents"].items()} | PARTS["paths"]
     names = sorted(published_schemas())
     for path, example in (
         ("/cards/1.0.0.json", card_1_0_0(facts, vocabularies)),
@@ -62,10 +60,38 @@ def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
         ("/schemas", {"schemas": names}),
     ):
         paths[path]["get"]["responses"]["200"]["content"]["application/json"]["example"] = example
-    schema = paths["/schemas/{name}"]["get"]
-    schema["parameters"][0] |= {"schema": {"enum": names}, "example": f"{facts.skills[0].request_type}.json"}
-    schema["responses"]["404"]["content"]["application/json"]["schema"] = _error_schema(examples.STATUSES[404])
+    schema, error = paths["/schemas/{name}"]["get"], _error_schema(examples.STATUSES[404])
+    schema["responses"]["404"] = {
+        "description": "No such document.",
+        "content": {"application/json": {"schema": error}},
+    }
+    schema["parameters"] = [
+        {
+            "name": "name",
+            "in": "path",
+            "required": True,
+            "description": "A payload's `type` and `.json`.",
+            "schema": {"enum": names},
+            "example": f"{facts.skills[0].request_type}.json",
+        }
+    ]
     return paths
+
+
+def _document(*, schema: Json, media_type: str = "application/json", **operation: str) -> Json:
+    """The operation that reads a published document with this schema."""
+    return {
+        **operation,
+        "tags": ["Discovery"],
+        "responses": {
+            "200": {
+                "description": operation["summary"],
+                "headers": _header_refs("ETag", "Cache-Control"),
+                "content": {media_type: {"schema": schema}},
+            },
+            "304": {"description": "Unchanged since the `ETag` that was sent in `If-None-Match`."},
+        },
+    }
 
 
 def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
