@@ -9,7 +9,7 @@ from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, make_in
 from tests.server.dealership import Dealership, error_of, message
 
 from dealer_agent.server.bindings import Binding
-from dealer_agent.server.overload_replies import overload_reply
+from dealer_agent.server.request_pipeline import overload_reply
 from dealer_agent.server.served_dealers import BINDINGS
 
 pytestmark = pytest.mark.requirement("default-vocabulary")

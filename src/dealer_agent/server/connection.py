@@ -24,8 +24,7 @@ from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
 from dealer_agent.server.client_address import limited_address
 from dealer_agent.server.client_transport import HELD, READ_BYTES, TURN, ClientTransport
-from dealer_agent.server.counted_connection import CountedConnection
-from dealer_agent.server.fast_path import FAST_BODY_BYTES, NOTHING
+from dealer_agent.server.fast_path import FAST_BODY_BYTES, NOTHING, FastPathConnection
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
 from dealer_agent.server.request_memory import RETRY_SECONDS, memory_of, no_memory, unread_memory_of
 
@@ -60,7 +59,7 @@ def _invalid_http(words: str) -> SchemaValidationFailed:
     return SchemaValidationFailed(words, {"in": "envelope"}, http=400)
 
 
-class BoundedConnection(CountedConnection):
+class BoundedConnection(FastPathConnection):
     """A connection with limits."""
 
     head_limit_bytes = 64 * 1024
