@@ -18,7 +18,7 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.published_versions import PublishedVersion
 from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.bindings import Binding
-from dealer_agent.server.cross_origin import PREFLIGHT, is_preflight
+from dealer_agent.server.documents import PREFLIGHT, is_preflight
 from dealer_agent.server.error_replies import as_protocol_error, error_response, http_error_response, where_to_send
 from dealer_agent.server.fast_path import DEALERS
 from dealer_agent.server.installation_routes import WHERE_DEALERS_ARE, installation_routes

@@ -13,7 +13,7 @@ from dealer_agent.protocol.replies import http_error_body
 from dealer_agent.protocol.version_errors import http_error
 from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.body import JSON
-from dealer_agent.server.cross_origin import READABLE_ANYWHERE
+from dealer_agent.server.documents import READABLE_ANYWHERE
 from dealer_agent.server.log import RequestLine, log_request, places
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Process, Service
 from dealer_agent.storage.errors import DealerUnknown, StorageError, TokenRevoked

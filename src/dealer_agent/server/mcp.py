@@ -38,9 +38,8 @@ from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
 from dealer_agent.server.guards import COUNTED_BYTES, IncomingRequest
 from dealer_agent.server.log import places
-from dealer_agent.server.public_address import at_public_address
 from dealer_agent.server.request_pipeline import answer, log_reply
-from dealer_agent.server.served_dealers import Addresses, host_name, host_of
+from dealer_agent.server.served_dealers import Addresses, at_public_address, host_name, host_of
 from dealer_agent.server.service import MCP_RULE, Service
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.admission import too_busy
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
-from dealer_agent.server.cross_origin import HEAD_LINES
+from dealer_agent.server.counting import UNKNOWN_SKILL, lead_outcome
+from dealer_agent.server.documents import HEAD_LINES
 from dealer_agent.server.error_replies import as_protocol_error
 from dealer_agent.server.guards import (
     BODY_GUARDS,
@@ -39,7 +40,6 @@ from dealer_agent.server.guards import (
     share_counts,
 )
 from dealer_agent.server.log import log_request
-from dealer_agent.server.request_counts import UNKNOWN_SKILL, lead_outcome
 from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
 from dealer_agent.storage.transaction import current_span
