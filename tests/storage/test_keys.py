@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
-from tests.storage.calls import at_time, lock_at, read, reencrypt_all, with_cipher
+from tests.storage.calls import at_time, list_leads, lock_at, read, reencrypt_all, with_cipher
 from tests.storage.contents import sealed_values
 from tests.storage.samples import (
     CIPHER,
@@ -32,7 +32,7 @@ from dealer_agent.storage.erasure import dispose, erase_lead
 from dealer_agent.storage.errors import KeyMissing, StorageError, WrongKey
 from dealer_agent.storage.idempotency import find_idempotent, record_idempotency
 from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import find_duplicate, find_leads_of, get_lead, list_leads, record_contacts, record_lead
+from dealer_agent.storage.leads import find_duplicate, find_leads_of, get_lead, record_contacts, record_lead
 from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.reencryption import STEPS, _find_others, _reencrypt, keys_in_use, reencrypt
 from dealer_agent.storage.schema import metadata
