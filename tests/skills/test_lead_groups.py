@@ -18,7 +18,7 @@ from tests.storage.calls import at_time, list_leads, read
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.errors import IdempotencyConflict
-from dealer_agent.protocol.replies import Answer
+from dealer_agent.protocol.response_bodies import SkillResponse
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.consents import allowed_channels, record_withdrawal_event, verify_chain
 from dealer_agent.storage.database_url import database_url as parsed_url
@@ -69,7 +69,7 @@ class Group:
                 found.append(type(failure).__name__)
             else:
                 answer = future.result()
-                assert isinstance(answer, Answer)
+                assert isinstance(answer, SkillResponse)
                 found.append(msgspec.json.decode(answer.data))
         return found
 

@@ -95,12 +95,12 @@ def _document(*, schema: Json, media_type: str = "application/json", **operation
 
 
 def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
-    requests, replies = (
+    requests, responses = (
         {skill.id: {"summary": skill.name, "value": example(skill, vocabulary)} for skill in facts.skills}
         for example in (examples.example_body, examples.example_reply)
     )
-    refusals = {
-        str(code): _refusal(status, _error_schema(status), examples.example_error(code, vocabulary))
+    error_responses = {
+        str(code): _error_response(status, _error_schema(status), examples.example_error(code, vocabulary))
         for code, status in examples.STATUSES.items()
     }
     return _skill_operation(
@@ -110,7 +110,7 @@ def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
         "A2A's SendMessage. The payload's `type` picks the skill:\n\n"
         + "\n".join(f"- `{skill.request_type}`: {skill.description}" for skill in facts.skills),
         _json_content({"schema": ref("SendMessageRequest"), "examples": requests}),
-        _ok("The skill's answer.", {"schema": ref("SendMessageReply"), "examples": replies}) | refusals,
+        _ok("The skill's response.", {"schema": ref("SendMessageReply"), "examples": responses}) | error_responses,
     )
 
 
@@ -119,28 +119,30 @@ def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
         skill.id: {"summary": skill.name, "value": examples.example_call(examples.example_body(skill, vocabulary))}
         for skill in facts.skills
     }
-    replies = {
+    responses = {
         "success": {"summary": "A result", "value": examples.example_json_rpc_reply(vocabulary)},
-        "refusal": {"summary": "A refusal", "value": examples.example_json_rpc_error(vocabulary)},
+        "error": {"summary": "An error", "value": examples.example_json_rpc_error(vocabulary)},
     }
-    success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": replies}
+    success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": responses}
     wrong_method = examples.STATUSES[405]
-    refusals = {
-        str(code): _refusal(
+    error_responses = {
+        str(code): _error_response(
             examples.STATUSES[code], ref("JsonRpcError"), examples.example_json_rpc_error(vocabulary, code)
         )
         for code in JSON_RPC_STATUSES
     }
     # The service refuses a wrong method before it looks for JSON-RPC.
-    refusals["405"] = _refusal(wrong_method, _error_schema(wrong_method), examples.example_error(405, vocabulary))
+    error_responses["405"] = _error_response(
+        wrong_method, _error_schema(wrong_method), examples.example_error(405, vocabulary)
+    )
     return _skill_operation(
         facts,
         "callSendMessage",
         "Ask a skill over JSON-RPC 2.0",
-        "The same request as `params` of the method `SendMessage`. Refusals are answered with HTTP 200, but for "
+        "The same request as `params` of the method `SendMessage`. Errors are answered with HTTP 200, but for "
         f"{', '.join(map(str, JSON_RPC_STATUSES))}. Batches and notifications are refused.",
         _json_content({"schema": ref("JsonRpcCall"), "examples": requests}),
-        _ok("A result, or a refusal.", success) | refusals,
+        _ok("A result, or an error.", success) | error_responses,
     )
 
 
@@ -180,7 +182,7 @@ def _ok(description: str, media: Json) -> Json:
     }
 
 
-def _refusal(status: examples.Status, schema: Json, example: Json) -> Json:
+def _error_response(status: examples.Status, schema: Json, example: Json) -> Json:
     lines = [f"- `{kind.code}`: {kind.description()}" for kind in status.kinds()]
     response: Json = {
         "description": "\n\n".join([status.meaning, "\n".join(lines)]),

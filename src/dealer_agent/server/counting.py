@@ -22,8 +22,8 @@ from msgspec import UNSET, Struct
 
 from dealer_agent.inventory.asked_for import asked_for, has_price
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Filters
+from dealer_agent.protocol.response_bodies import SkillResponse
 from dealer_agent.protocol.responses import LeadStatus
 from dealer_agent.protocol.skill import InventorySearchRequest, InventoryVehicleRequest, Payload
 from dealer_agent.server.repeated_steps import RepeatedSteps
@@ -140,7 +140,7 @@ class _Receipt(Struct):
 _receipt = msgspec.json.Decoder(_Receipt)
 
 
-def lead_outcome(answer: Answer) -> str:
+def lead_outcome(answer: SkillResponse) -> str:
     """The outcome of an accepted lead: OK for a new one, DUPLICATE for an addition, REPEATED for a repeated request."""
     if answer.is_repeated:
         return REPEATED

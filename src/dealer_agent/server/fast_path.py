@@ -30,10 +30,10 @@ from dealer_agent.server.admission import NEVER, Admission
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.client_address import Networks, share_address
 from dealer_agent.server.client_transport import TURN, ClientTransport
-from dealer_agent.server.error_replies import error_response
+from dealer_agent.server.error_responses import error_response
 from dealer_agent.server.guards import IncomingRequest
 from dealer_agent.server.request_memory import RequestMemory, no_memory
-from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_reply, overload_reply
+from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_response, overload_response
 from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.service import Service
 
@@ -77,7 +77,7 @@ class QueuedRequest:
         """Answers the request. The queue calls this when it is the next one."""
         if not self.disconnected:
             self.response_complete = True
-            self._connection.send_reply(self._incoming, keep_alive=self.keep_alive)
+            self._connection.send_response(self._incoming, keep_alive=self.keep_alive)
 
 
 class FastPathConnection(HttpToolsProtocol):
@@ -184,7 +184,7 @@ class FastPathConnection(HttpToolsProtocol):
         if not decode_plain(incoming, self._body):
             return False
         if has_time:
-            self.send_reply(incoming)
+            self.send_response(incoming)
         elif is_refused:
             self._refuse_as_busy(service, binding)
         else:
@@ -195,19 +195,19 @@ class FastPathConnection(HttpToolsProtocol):
             self._load.enqueue(service.dealer_id, queued.answer)
         return True
 
-    def send_reply(self, incoming: IncomingRequest, *, keep_alive: bool = True) -> None:
+    def send_response(self, incoming: IncomingRequest, *, keep_alive: bool = True) -> None:
         """Answers a request for which `decode_plain` was true."""
-        reply = answer_plain(incoming)
-        if (self._is_crowded or reply.status == 429) and self._closes_after(reply.status):
+        response = answer_plain(incoming)
+        if (self._is_crowded or response.status == 429) and self._closes_after(response.status):
             keep_alive = False
         closing = b"" if keep_alive else CLOSE
-        head = STATUS_LINE[reply.status], self._current_server_lines(), reply.head, closing, b"\r\n"
+        head = STATUS_LINE[response.status], self._current_server_lines(), response.head, closing, b"\r\n"
         # One write: several writes cost uvloop and the kernel more than this copy.
-        self.transport.write(b"".join((*head, *reply.body)))
+        self.transport.write(b"".join((*head, *response.body)))
         if not keep_alive:
             self.transport.close()
         self.on_response_complete()
-        log_reply(incoming, reply)
+        log_response(incoming, response)
 
     def _refuse_as_busy(self, service: Service, binding: Binding) -> None:
         self._refused_at = self._load.refuse()
@@ -215,7 +215,7 @@ class FastPathConnection(HttpToolsProtocol):
         if not transport.paused & TURN and self._load.stops_reading(partial(transport.resume_reading, TURN)):
             transport.pause_reading(TURN)
         lines, closes = self._current_server_lines(), self._is_crowded and self._closes_after(429)
-        transport.write(overload_reply(service, binding, self._body, lines + CLOSE if closes else lines))
+        transport.write(overload_response(service, binding, self._body, lines + CLOSE if closes else lines))
         if closes:
             transport.close()
         self.on_response_complete()

@@ -99,9 +99,9 @@ class StoredMetrics:
     async def _refresh(self) -> None:
         try:
             await asyncio.to_thread(self._read_some)
-        except (StorageError, SettingsError) as fault:
+        except (StorageError, SettingsError) as error:
             if not self._failing:
-                log.error("metrics not read", error=type(fault).__qualname__, problem=str(fault))
+                log.error("metrics not read", error=type(error).__qualname__, problem=str(error))
             self._failing = True
         else:
             self._failing = False
