@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from msgspec import Struct
-from tests.storage.calls import at_time, read
+from tests.storage.calls import at_time, list_leads, read
 
 from benchmarks.databases import DatabaseKind, OpenDatabase, both
 from benchmarks.dealership import feed_units, make_dealer, write_settings
@@ -29,7 +29,6 @@ from benchmarks.wrk import Load, measure, median_load, write_requests
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.storage.deliveries.outbox import enqueue
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

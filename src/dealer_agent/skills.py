@@ -20,7 +20,7 @@ from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable
-from dealer_agent.protocol.replies import Answer
+from dealer_agent.protocol.response_bodies import SkillResponse
 from dealer_agent.protocol.skill import (
     DealerInformationRequest,
     InventoryFacetsRequest,
@@ -59,12 +59,12 @@ def dealer_of(
     return Dealer(profile, about, catalogue, lead_intake, search, stock_at)
 
 
-def information(dealer: Dealer, _: DealerInformationRequest) -> Answer:
+def information(dealer: Dealer, _: DealerInformationRequest) -> SkillResponse:
     """dealer.information (docs/protocol.md#dealer-information)."""
-    return Answer(dealer.information)
+    return SkillResponse(dealer.information)
 
 
-def search(dealer: Dealer, request: InventorySearchRequest) -> Answer:
+def search(dealer: Dealer, request: InventorySearchRequest) -> SkillResponse:
     """inventory.search (docs/protocol.md#inventory-search): a page of listings, whose JSON is in the snapshot."""
     skip, limit = 0, dealer.search.default_limit
     if request.pagination:
@@ -75,15 +75,15 @@ def search(dealer: Dealer, request: InventorySearchRequest) -> Answer:
     rest = [b","] * max(1, 2 * len(page.listings))
     rest[:-1:2] = page.listings
     rest[-1] = b"]}"
-    return Answer(head, rest=rest)
+    return SkillResponse(head, rest=rest)
 
 
-def facets(dealer: Dealer, request: InventoryFacetsRequest) -> Answer:
+def facets(dealer: Dealer, request: InventoryFacetsRequest) -> SkillResponse:
     """inventory.facets (docs/protocol.md#inventory-facets): the values of the matching listings, with counts."""
-    return Answer(msgspec.json.encode(dealer.catalogue.facets(request.filters)))
+    return SkillResponse(msgspec.json.encode(dealer.catalogue.facets(request.filters)))
 
 
-def vehicle(dealer: Dealer, request: InventoryVehicleRequest) -> Answer:
+def vehicle(dealer: Dealer, request: InventoryVehicleRequest) -> SkillResponse:
     """inventory.vehicle (docs/protocol.md#inventory-vehicle). Raises VehicleNotFound and VehicleUnavailable."""
     found = dealer.catalogue.find(request.vin, request.stock, request.vehicle_id)
     if found is None:
@@ -91,15 +91,15 @@ def vehicle(dealer: Dealer, request: InventoryVehicleRequest) -> Answer:
     if isinstance(found, RemovedUnit):
         raise VehicleUnavailable("This vehicle is no longer available.", {"vehicle_id": found.vehicle_id})
     if request.zip is UNSET:
-        return Answer(found.json)
+        return SkillResponse(found.json)
     for_area: dict[str, Any] = {"zip": request.zip}
     offered = offered_price(found.vehicle, request.zip, dealer.profile.area_offers)
     if offered is not None:
         for_area["offered_price"] = offered
-    return Answer(found.json[:-1] + b"," + msgspec.json.encode(for_area)[1:])
+    return SkillResponse(found.json[:-1] + b"," + msgspec.json.encode(for_area)[1:])
 
 
-READING_SKILLS: dict[type[Payload], Callable[[Dealer, Any], Answer]] = {
+READING_SKILLS: dict[type[Payload], Callable[[Dealer, Any], SkillResponse]] = {
     DealerInformationRequest: information,
     InventorySearchRequest: search,
     InventoryFacetsRequest: facets,
@@ -107,13 +107,15 @@ READING_SKILLS: dict[type[Payload], Callable[[Dealer, Any], Answer]] = {
 }
 
 
-def read(dealer: Dealer, request: Request) -> Answer:
+def read(dealer: Dealer, request: Request) -> SkillResponse:
     """The response of a reading skill to a valid payload. Raises ProtocolError."""
     assert request.payload is not None, "the payload is checked before"
     return READING_SKILLS[type(request.payload)](dealer, request.payload)
 
 
-async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None, body: bytes, seconds: float) -> Answer:
+async def submit_lead(
+    dealer: Dealer, request: Request, *, token_id: str | None, body: bytes, seconds: float
+) -> SkillResponse:
     """lead.submit (docs/protocol.md#lead-submit), for a valid payload.
 
     `token_id` is that of the caller's token. `body` is the body as received: the consent record has its hash. `seconds`
@@ -130,5 +132,5 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     except InternalError:
         raise
     except ProtocolError as error:
-        dealer.lead_intake.note_refusal(error.code, now)
+        dealer.lead_intake.note_refused(error.code, now)
         raise

@@ -32,12 +32,11 @@ from tests.acceptance.dealers import DEALER_TOML, stocked_dealer
 from tests.acceptance.running import COMMAND, Running, command_here, eventually, start, succeed
 from tests.delivery.receivers import HttpReceiver, MailReceiver, always, at_random, receiving_http, receiving_mail
 from tests.soak import SOAK
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 from tests.storage.databases import PostgreSQL, fresh_schema, own_postgresql
 
 from dealer_agent.config import load_settings
 from dealer_agent.storage.deliveries.outbox import list_deliveries
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 
 KILLS = 200 if SOAK else 0

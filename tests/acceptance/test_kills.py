@@ -19,10 +19,10 @@ from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, PATIENT_COMMAND, Running, environment, eventually, start
 from tests.acceptance.senders import Senders
 from tests.soak import soak_count
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 
 from dealer_agent.config import load_settings
-from dealer_agent.storage.leads.stored_leads import get_lead, list_leads
+from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.store import Store
 
 KILLS = soak_count("SOAK_KILLS", 1)

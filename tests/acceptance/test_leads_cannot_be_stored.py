@@ -16,11 +16,10 @@ from tests.acceptance.asking import answer, ask, asked, lead, refusal
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import Running, eventually, serving, start
 from tests.servers.small_disk import fill, small_disk
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 
 from dealer_agent.config import load_settings
 from dealer_agent.storage.database_url import database_url as parsed_url
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 
 ONE_SECOND = "\n[service]\nrequest_timeout_seconds = 1\n"

@@ -16,13 +16,12 @@ from tests.acceptance.replicas import loaded, platform
 from tests.acceptance.running import Running, command_here, eventually, free_port, start
 from tests.servers.replication import Replicated, replicated_postgresql
 from tests.soak import SOAK
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 from tests.storage.samples import CIPHER, DEALER, storing
 from tests.storage.service_role import prepare
 
 from dealer_agent.storage.database_roles import Roles
 from dealer_agent.storage.errors import DatabaseFailure, DatabaseUnreachable
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.migrate import wait_for_server
 from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store

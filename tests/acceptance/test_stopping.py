@@ -11,10 +11,9 @@ from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.raw import begun_upload, read_to_the_end, search_body
 from tests.acceptance.running import PATIENCE_SECONDS, eventually, serving
 from tests.acceptance.senders import Senders
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 
 from dealer_agent.config import load_settings
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("how the service stops")

@@ -10,10 +10,9 @@ import pytest
 from tests.acceptance.asking import ask, lead
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import COMMAND, Running, command, eventually, serving
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 
 from dealer_agent.config import load_settings
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 
 FAKETIME = shutil.which("faketime")

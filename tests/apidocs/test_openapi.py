@@ -16,7 +16,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.protocol.publishing import facts
 from tests.soak import examples
 
-from dealer_agent.apidocs.components import FIELD_MEANINGS, payload_component, reply_component
+from dealer_agent.apidocs.components import FIELD_MEANINGS, payload_component, response_component
 from dealer_agent.apidocs.examples import (
     SKILL_DOCS,
     STATUSES,
@@ -34,7 +34,7 @@ from dealer_agent.protocol.envelope import Request, decode_request
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.formats import FORMATS
 from dealer_agent.protocol.json_rpc import decode_call
-from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
+from dealer_agent.protocol.response_bodies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabularies, Vocabulary, proto, vocabularies_of
@@ -130,7 +130,7 @@ def test_payload_components_are_the_published_schemas(file: str) -> None:
     schema = published_schemas()[file]
     skill = next(skill for skill in SKILLS if file.startswith(f"{skill.id}."))
     components = DOCUMENT["components"]["schemas"]
-    name = payload_component(skill) if file.endswith(".request.json") else reply_component(skill)
+    name = payload_component(skill) if file.endswith(".request.json") else response_component(skill)
     expected = {"$" + name: {**schema, "title": name}, **schema.get("$defs", {})}
     moved = json.loads(json.dumps(expected).replace("#/$defs/", "#/components/schemas/"))
     root = moved.pop("$" + name)

@@ -10,7 +10,7 @@ from tests.client.dealers import application, card
 from dealer_agent.client import DealerAgent, Retries, errors
 from dealer_agent.client.card import PREFERRED, Binding
 from dealer_agent.protocol.errors import ERRORS
-from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
+from dealer_agent.protocol.response_bodies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabulary, proto
 
 pytestmark = pytest.mark.outside_protocol("the client library")

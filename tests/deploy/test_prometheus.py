@@ -19,7 +19,7 @@ from tests.servers.programs import installed_program
 from tests.servers.prometheus import Prometheus, StartPrometheus
 
 from dealer_agent.server.metrics import FAMILIES
-from dealer_agent.server.stored_metrics import READ_SECONDS
+from dealer_agent.server.worker_metrics import READ_SECONDS
 
 pytestmark = pytest.mark.outside_protocol("deployment")
 

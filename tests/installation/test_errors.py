@@ -9,7 +9,7 @@ from tests.installation.platform import DEALERS, INSTALLATION_TOML, add, make_in
 from tests.server.dealership import Dealership, error_of, message
 
 from dealer_agent.server.bindings import Binding
-from dealer_agent.server.overload_replies import overload_reply
+from dealer_agent.server.request_pipeline import overload_response
 from dealer_agent.server.served_dealers import BINDINGS
 
 pytestmark = pytest.mark.requirement("default-vocabulary")
@@ -53,7 +53,7 @@ def test_too_many_requests(platform: Dealership, dealer_id: str) -> None:
 def test_a_refusal_in_an_overload(platform: Dealership, dealer_id: str, binding: Binding) -> None:
     platform.post(message("dealer.information"), f"/d/{dealer_id}/message:send")
     service = platform.app.dealers.opened[dealer_id]
-    refused = overload_reply(service, binding, b"{}", b"")
+    refused = overload_response(service, binding, b"{}", b"")
     assert TYPES[dealer_id].encode() in refused
 
 

@@ -9,7 +9,7 @@ from tests.delivery.receivers import NOBODY
 from tests.installation.platform import add, make_installation, run_installation
 from tests.server.dealership import message
 
-from dealer_agent.server import stored_metrics
+from dealer_agent.server import worker_metrics
 from dealer_agent.server.metrics import FOLDER_VARIABLE
 from dealer_agent.server.metrics_collector import WorkerCollector
 
@@ -23,8 +23,8 @@ FEED = b"vin,make,model,year,price,condition\n1HGCY2F57RA000001,Honda,Accord,202
 def test_the_feeds_of_all_dealers_are_read_in_turn_and_waiting_deliveries_first(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_metrics, "READ_SECONDS", 0.0)
-    monkeypatch.setattr(stored_metrics, "DEALERS_AT_ONCE", 2)
+    monkeypatch.setattr(worker_metrics, "READ_SECONDS", 0.0)
+    monkeypatch.setattr(worker_metrics, "DEALERS_AT_ONCE", 2)
     installation = make_installation(tmp_path / "agents", env=environment)
     for dealer_id in DEALERS:
         add(installation, dealer_id, FEED, more=CHANNEL)

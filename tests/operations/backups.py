@@ -7,11 +7,10 @@ from uuid import uuid4
 
 import psycopg
 from psycopg import sql
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 
 from dealer_agent.config import load_settings
 from dealer_agent.storage.database_url import database_url
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.stock.reading import count_for_sale
 from dealer_agent.storage.store import Store
 

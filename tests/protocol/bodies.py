@@ -8,7 +8,7 @@ from dealer_agent.protocol.envelope import Request, decode_request
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_rpc import decode_call
 from dealer_agent.protocol.problems import validation_error
-from dealer_agent.protocol.replies import error_details
+from dealer_agent.protocol.response_bodies import error_details
 from dealer_agent.protocol.vocabulary import proto, vocabularies_of
 
 WIRE = vocabularies_of("proto", proto())

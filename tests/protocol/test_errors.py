@@ -10,7 +10,7 @@ from tests.protocol.bodies import WIRE, body, decode, refused
 
 from dealer_agent.protocol import errors
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
-from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
+from dealer_agent.protocol.response_bodies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, vocabularies_of
 
 VENDORS = ("proto", "autoagent")

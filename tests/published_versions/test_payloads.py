@@ -8,7 +8,7 @@ from tests.cost.test_published_bounds import DOCUMENT, unbounded
 
 from dealer_agent.protocol.published_versions import OTHER_ATTRIBUTE_ITEMS, PUBLISHED_VERSIONS
 from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_VEHICLE, LEAD_SUBMIT, SKILLS
-from dealer_agent.protocol.version_payloads import reply_data, version_request_schema
+from dealer_agent.protocol.version_payloads import response_data, version_request_schema
 
 VERSIONS = PUBLISHED_VERSIONS.values()
 LISTING = {"vehicle_id": "v", "status": "available", "rooftop": "North", "updated_at": "2026-11-20T15:00:00Z"}
@@ -31,7 +31,7 @@ def test_the_page_of_bounds_has_the_bound_of_arrays_in_other_attributes() -> Non
 
 def replied(skill: Any, found: Any, name: str = "1.3") -> Any:
     """The `data` of a response at the root, as a version has it."""
-    return json.loads(reply_data(PUBLISHED_VERSIONS[name], skill, json.dumps(found).encode()))  # type: ignore[index]
+    return json.loads(response_data(PUBLISHED_VERSIONS[name], skill, json.dumps(found).encode()))  # type: ignore[index]
 
 
 FEE = {"name": "Documentation fee", "amount": 399}

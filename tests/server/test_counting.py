@@ -26,8 +26,7 @@ from dealer_agent.inventory.catalogue import Listing as CatalogueListing
 from dealer_agent.protocol.requests import Filters
 from dealer_agent.protocol.skill import InventorySearchRequest, InventoryVehicleRequest
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.server.counting import MOST_WAITING, Counting
-from dealer_agent.server.request_counts import MOST_KEPT, RequestCounts
+from dealer_agent.server.counting import MOST_KEPT, MOST_WAITING, Counting, RequestCounts
 from dealer_agent.storage.daily_counts import Subject, sum_counts
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.store import Store

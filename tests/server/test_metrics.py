@@ -16,7 +16,7 @@ from tests.server.conftest import OpenDealership
 from tests.server.dealership import ACCORD, LEAF, NO_LIMITS, Dealership, message
 
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.server import stored_metrics
+from dealer_agent.server import worker_metrics
 from dealer_agent.server.metrics import (
     BUCKETS,
     FAMILIES,
@@ -145,7 +145,7 @@ def _with_database(values: Values) -> Values | None:
 def test_a_delivery_that_waits_is_seen_with_its_age_and_its_channel(
     open_dealership: OpenDealership, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_metrics, "READ_SECONDS", 0.0)
+    monkeypatch.setattr(worker_metrics, "READ_SECONDS", 0.0)
     dealership = open_dealership(CHANNEL + NO_LIMITS)
     dealership.ask("lead.submit", vehicle_of_interest={"vin": LEAF})
     failed = sample("dealer_agent_delivery_results_total", channel="http", result="failed")

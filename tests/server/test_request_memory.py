@@ -17,7 +17,7 @@ from tests.server.sockets import TARGETS, Client, body_of, connected, head, on_a
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server import request_memory
 from dealer_agent.server.connection import MOST_HEADERS, BoundedConnection
-from dealer_agent.server.counted_connection import REQUEST_BYTES
+from dealer_agent.server.fast_path import REQUEST_BYTES
 from dealer_agent.server.request_memory import RequestMemory
 
 pytestmark = pytest.mark.requirement("request-memory")

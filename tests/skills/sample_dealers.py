@@ -14,7 +14,7 @@ import anyio
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from sqlalchemy import create_engine, select
-from tests.storage.calls import read, write_at
+from tests.storage.calls import list_leads, read, write_at
 from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
@@ -29,7 +29,7 @@ from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord, list_deliveries
-from dealer_agent.storage.leads.stored_leads import get_lead, list_leads
+from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.leads.visits import visits_of
 from dealer_agent.storage.schema import (
     appointments,

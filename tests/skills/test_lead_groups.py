@@ -13,15 +13,15 @@ from sqlalchemy import Connection, create_engine, event, func, select
 from tests.delivery.crm import profile_of, sams
 from tests.skills.intake_setup import EMPTY_LOT, TOKEN, IntakeSetup, open_intake
 from tests.skills.sample_dealers import a_lead
-from tests.storage.calls import at_time, read
+from tests.storage.calls import at_time, list_leads, read
 
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.errors import IdempotencyConflict
-from dealer_agent.protocol.replies import Answer
+from dealer_agent.protocol.response_bodies import SkillResponse
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.database_url import database_url as parsed_url
-from dealer_agent.storage.leads.stored_leads import get_lead, list_leads
+from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.consents import allowed_channels, record_withdrawal_event, verify_chain
 from dealer_agent.storage.schema import consent_events, idempotency, lead_contacts, leads, outbox
 from dealer_agent.storage.transaction import Transaction
@@ -69,7 +69,7 @@ class Group:
                 found.append(type(failure).__name__)
             else:
                 answer = future.result()
-                assert isinstance(answer, Answer)
+                assert isinstance(answer, SkillResponse)
                 found.append(msgspec.json.decode(answer.data))
         return found
 

@@ -131,7 +131,7 @@ def test_a_refusal_that_cannot_be_stored_is_logged_without_a_word_of_the_lead(
     at = new_intake(PROFILE)
     at.writer.close()
     with structlog.testing.capture_logs() as lines:
-        at.intake.note_refusal("INVALID_CONSENT", NOW)
+        at.intake.note_refused("INVALID_CONSENT", NOW)
     lost = {"event": "refusal not stored", "log_level": "error", "code": "INVALID_CONSENT", "error": "StoreClosed"}
     assert lines == [lost]
 
@@ -139,7 +139,7 @@ def test_a_refusal_that_cannot_be_stored_is_logged_without_a_word_of_the_lead(
 def test_a_refusal_that_the_database_refuses_is_logged_too(new_intake: Callable[[Profile], IntakeSetup]) -> None:
     at = new_intake(PROFILE)
     with structlog.testing.capture_logs() as lines:
-        at.intake.note_refusal("INVALID_CONSENT", NOW.replace(tzinfo=None))
+        at.intake.note_refused("INVALID_CONSENT", NOW.replace(tzinfo=None))
         at.writer.close()
     lost = {"event": "refusal not stored", "log_level": "error", "code": "INVALID_CONSENT", "error": "ValueError"}
     assert lines == [lost]
@@ -148,7 +148,7 @@ def test_a_refusal_that_the_database_refuses_is_logged_too(new_intake: Callable[
 def test_a_refusal_that_is_stored_is_not_logged(new_intake: Callable[[Profile], IntakeSetup]) -> None:
     at = new_intake(PROFILE)
     with structlog.testing.capture_logs() as lines:
-        at.intake.note_refusal("INVALID_CONSENT", NOW)
+        at.intake.note_refused("INVALID_CONSENT", NOW)
         at.writer.close()
     assert lines == []
     assert purged(at, NOW + timedelta(days=91)).refusals == 1

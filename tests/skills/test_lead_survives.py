@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.skills.sample_dealers import CIPHER
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 
 ROOT = Path(__file__).parents[2]

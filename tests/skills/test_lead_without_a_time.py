@@ -9,13 +9,13 @@ import pytest
 from tests.skills.intake_setup import TOKEN, IntakeSetup
 from tests.skills.sample_dealers import consent, customer
 from tests.skills.visiting import LOT, NOW, asking, at, rooftop, visit
-from tests.storage.calls import lock_at, read
+from tests.storage.calls import list_leads, lock_at, read
 
 from dealer_agent.dealers.profile import Policies, Profile, VisitRules
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.leads.records import StoredLead
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict
-from dealer_agent.storage.leads.stored_leads import get_lead, list_leads
+from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.erasure import erase_lead
 
 OpenIntake = Callable[..., IntakeSetup]

@@ -9,7 +9,7 @@ from tests.skills.sample_dealers import SampleDealer, a_lead
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit
 from tests.storage.calls import read
 
-from dealer_agent.leads.lead_answer import NAME_LENGTH
+from dealer_agent.leads.lead_response import NAME_LENGTH
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
 from dealer_agent.storage.leads.stored_leads import get_lead
 

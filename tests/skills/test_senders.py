@@ -23,8 +23,8 @@ from dealer_agent.leads.mails import staff_mail
 from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.records import MOST_ADDITIONS
 from dealer_agent.leads.spreadsheet import cells
-from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer
+from dealer_agent.protocol.response_bodies import SkillResponse
 from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.leads.lead_record import lead_details
 from dealer_agent.storage.leads.stored_leads import find_leads_of, get_lead
@@ -66,7 +66,7 @@ def seen(intake: IntakeSetup, lead_id: str) -> object:
     return whole, render_adf(lead_view(whole, PROFILE)), sorted(sent)
 
 
-def told(answer: Answer) -> dict[str, Any]:
+def told(answer: SkillResponse) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.json.decode(answer.data)
     return data
 

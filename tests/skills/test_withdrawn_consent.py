@@ -13,13 +13,13 @@ import pytest
 from tests.skills.intake_setup import TOKEN, IntakeSetup
 from tests.skills.sample_dealers import a_lead, consent, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, visit
-from tests.storage.calls import lock_at, read
+from tests.storage.calls import list_leads, lock_at, read
 from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.dealers.profile import Policies
 from dealer_agent.protocol.errors import ContactConsentRequired
 from dealer_agent.storage.deliveries.notices import withdraw
-from dealer_agent.storage.leads.stored_leads import find_leads_of, list_leads
+from dealer_agent.storage.leads.stored_leads import find_leads_of
 from dealer_agent.storage.privacy.consents import allowed_channels, verify_chain
 from dealer_agent.storage.privacy.erasure import erase_lead
 from dealer_agent.storage.privacy.withdrawals import withdrawn_since

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
 from dealer_agent.encryption import Cipher
+from dealer_agent.leads.records import LeadRecord
+from dealer_agent.storage.leads.lead_search import LeadFilter, find_leads
 from dealer_agent.storage.privacy.reencryption import reencrypt
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import OneCipher, Transaction
@@ -96,3 +98,8 @@ def with_cipher(tx: Transaction, cipher: Cipher) -> Transaction:
 def of_dealer(tx: Transaction, dealer_id: str) -> Transaction:
     """The transaction of another dealer."""
     return replace(tx, dealer_id=dealer_id)
+
+
+def list_leads(tx: Transaction, limit: int, before: str | None = None) -> list[LeadRecord]:
+    """The newest leads; with `before`, those older than that lead."""
+    return find_leads(tx, LeadFilter(before=before), limit).leads

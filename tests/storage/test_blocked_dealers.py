@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import event
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, storing
 from tests.storage.test_lead_writer import Guard
@@ -16,7 +16,6 @@ from tests.storage.test_lead_writer import Guard
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.errors import DatabaseUnreachable, DealerBlocked
 from dealer_agent.storage.leads.lead_queue import SHARED_GROUP
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 

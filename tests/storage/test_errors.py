@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 from tests.storage.samples import CIPHER, DEALER, lead, storing
 
 from dealer_agent.storage import connections, errors
@@ -23,7 +23,6 @@ from dealer_agent.storage.errors import (
     StorageError,
 )
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import URL
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, consent, lead
 
 from dealer_agent.storage.errors import DatabaseUnreachable
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import list_leads, record_lead
+from dealer_agent.storage.leads.stored_leads import record_lead
 from dealer_agent.storage.stock.reading import read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 from tests.soak import examples
-from tests.storage.calls import at_time, lock_at, read, reencrypt_all, with_cipher
+from tests.storage.calls import at_time, list_leads, lock_at, read, reencrypt_all, with_cipher
 from tests.storage.contents import sealed_values
 from tests.storage.samples import (
     CIPHER,
@@ -36,7 +36,6 @@ from dealer_agent.storage.leads.stored_leads import (
     find_duplicate,
     find_leads_of,
     get_lead,
-    list_leads,
     record_contacts,
     record_lead,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, text
-from tests.storage.calls import at_time, read
+from tests.storage.calls import at_time, list_leads, read
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, MONDAY, first_answer, lead, storing
 
@@ -16,7 +16,7 @@ from dealer_agent.storage.errors import AlreadyStored, DatabaseUnreachable, Disk
 from dealer_agent.storage.leads.idempotency import find_idempotent
 from dealer_agent.storage.leads.lead_queue import MOST_WAITING
 from dealer_agent.storage.leads.lead_writer import LeadWriter
-from dealer_agent.storage.leads.stored_leads import find_duplicate, get_lead, list_leads
+from dealer_agent.storage.leads.stored_leads import find_duplicate, get_lead
 from dealer_agent.storage.stock.stock_import import NEXT_REVISION
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

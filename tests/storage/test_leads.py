@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from tests.storage.calls import at_time, of_dealer, read
+from tests.storage.calls import at_time, list_leads, of_dealer, read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, consent, first_answer, lead, storing
 
 from dealer_agent.leads.consent_events import ConsentEvent
@@ -19,7 +19,6 @@ from dealer_agent.storage.leads.stored_leads import (
     find_duplicate,
     find_leads_of,
     get_lead,
-    list_leads,
     record_contacts,
     record_lead,
     record_refusal,

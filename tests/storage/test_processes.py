@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from tests.storage import other_process
-from tests.storage.calls import read
+from tests.storage.calls import list_leads, read
 from tests.storage.samples import CIPHER, DEALER, MONDAY, stock_of
 
-from dealer_agent.storage.leads.stored_leads import list_leads
 from dealer_agent.storage.privacy.consents import verify_chain
 from dealer_agent.storage.schema import SCHEMA_VERSION
 from dealer_agent.storage.stock.reading import list_imports

@@ -12,8 +12,7 @@ from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, import_rows, row, storing
 
 from dealer_agent.open_installation import delete_files_of_removed
-from dealer_agent.server.counting import Counting, DayTally
-from dealer_agent.server.request_counts import RequestCounts
+from dealer_agent.server.counting import Counting, DayTally, RequestCounts
 from dealer_agent.storage.daily_counts import requests_by_day
 from dealer_agent.storage.errors import DealerExists, DealerUnknown, TokenRevoked
 from dealer_agent.storage.installation import dealer_registry as registry

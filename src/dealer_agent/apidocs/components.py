@@ -1,6 +1,7 @@
 """The components of the OpenAPI document: payloads (the schemas under `/schemas/`), envelopes, errors, cards. Pure."""
 
 import json
+import re
 import tomllib
 from importlib.resources import files
 from typing import Any
@@ -9,8 +10,8 @@ from dealer_agent.protocol import envelope_problems
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
-from dealer_agent.protocol.replies import A2A_DOMAIN
 from dealer_agent.protocol.requests import FILTER_MEANINGS
+from dealer_agent.protocol.response_bodies import A2A_DOMAIN
 from dealer_agent.protocol.schemas import Schema, request_schema, response_schema
 from dealer_agent.protocol.skill import SKILLS, Skill
 from dealer_agent.protocol.vehicle import FIELDS
@@ -55,7 +56,7 @@ def payload_component(skill: Skill) -> str:
     return skill.payload.__name__
 
 
-def reply_component(skill: Skill) -> str:
+def response_component(skill: Skill) -> str:
     """The name of the component with a skill's response payload."""
     return _name_of(skill) + "Response"
 
@@ -74,20 +75,37 @@ def components(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
             "oneOf": [ref(f"Send{name}") for name in names],
         },
         "SendMessageReply": {
-            "description": "The answer of the skill that was asked.",
+            "description": "The response of the skill that was asked.",
             "oneOf": [ref(f"{name}Reply") for name in names],
         },
         **PARTS["schemas"],
+        **_legacy_cards(),
         **_error_components(vocabularies),
     }
     for skill in facts.skills:
         found |= _envelope_of(skill, vocabularies)
         found |= _payload_components(payload_component(skill), request_schema(skill))
-        found |= _payload_components(reply_component(skill), response_schema(skill))
+        found |= _payload_components(response_component(skill), response_schema(skill))
     for name, meanings in FIELD_MEANINGS.items():
         for member, meaning in meanings.items() if name in found else ():
             found[name]["properties"][member]["description"] = meaning
     return dict(sorted(found.items()))
+
+
+def _legacy_cards() -> dict[str, Json]:
+    """The schemas of the card of revision 0.1.0: those of A2A's card in snake_case, and `auth_type`."""
+    text = json.dumps({name: PARTS["schemas"][name] for name in _IN_TWO_FORMS})
+    text = re.sub(rf"\b({'|'.join(_IN_TWO_FORMS)})\b", r"Legacy\1", text)
+    text = re.sub('"[a-z]+(?:[A-Z][a-z]+)+"', lambda name: re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name[0]), text)
+    found: dict[str, Json] = json.loads(text)
+    card = found["LegacyAgentCard"]
+    card["description"] = "The agent card of revision 0.1.0."
+    card["properties"]["auth_type"] = _enum("none", "bearer")
+    card["required"].append("auth_type")
+    return found
+
+
+_IN_TWO_FORMS = ("AgentCard", "AgentCapabilities", "AgentInterface", "AgentSkill")
 
 
 def _payload_components(name: str, schema: Schema) -> dict[str, Json]:
@@ -115,12 +133,12 @@ def _with_component_refs(node: Any) -> Any:
 
 
 def _envelope_of(skill: Skill, vocabularies: Vocabularies) -> dict[str, Json]:
-    """The schemas of one skill's envelope: message, configuration, reply and media types."""
+    """The schemas of one skill's envelope: message, configuration, response and media types."""
     name = _name_of(skill)
     found: dict[str, Json] = json.loads(json.dumps(PARTS["schemas of a skill"]).replace("SKILL", name))
     response_types = vocabularies.response_types(skill)
     found[f"Send{name}"]["description"] = skill.description
-    found[f"{name}Reply"]["description"] = f"The answer of {skill.id}."
+    found[f"{name}Reply"]["description"] = f"The response of {skill.id}."
     found[f"{name}RequestMediaType"]["enum"] = vocabularies.request_types(skill)
     found[f"{name}ResponseMediaType"]["enum"] = response_types
     modes = found[f"{name}Configuration"]["properties"]["acceptedOutputModes"]

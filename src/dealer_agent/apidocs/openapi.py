@@ -1,7 +1,5 @@
 """The OpenAPI 3.1 document of one service, from the same facts as the agent card. Pure."""
 
-from copy import deepcopy
-
 from dealer_agent.apidocs import examples
 from dealer_agent.apidocs.components import PARTS, Json, components, ref
 from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
@@ -54,7 +52,7 @@ def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
         send.removeprefix(root): {"post": _send(facts, vocabulary)},
         call.removeprefix(root): {"post": _call(facts, vocabulary)},
     }
-    paths |= deepcopy(PARTS["paths"])
+    paths |= {path: {"get": _document(**row)} for path, row in PARTS["documents"].items()} | PARTS["paths"]
     names = sorted(published_schemas())
     for path, example in (
         ("/cards/1.0.0.json", card_1_0_0(facts, vocabularies)),
@@ -62,19 +60,47 @@ def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
         ("/schemas", {"schemas": names}),
     ):
         paths[path]["get"]["responses"]["200"]["content"]["application/json"]["example"] = example
-    schema = paths["/schemas/{name}"]["get"]
-    schema["parameters"][0] |= {"schema": {"enum": names}, "example": f"{facts.skills[0].request_type}.json"}
-    schema["responses"]["404"]["content"]["application/json"]["schema"] = _error_schema(examples.STATUSES[404])
+    schema, error = paths["/schemas/{name}"]["get"], _error_schema(examples.STATUSES[404])
+    schema["responses"]["404"] = {
+        "description": "No such document.",
+        "content": {"application/json": {"schema": error}},
+    }
+    schema["parameters"] = [
+        {
+            "name": "name",
+            "in": "path",
+            "required": True,
+            "description": "A payload's `type` and `.json`.",
+            "schema": {"enum": names},
+            "example": f"{facts.skills[0].request_type}.json",
+        }
+    ]
     return paths
 
 
+def _document(*, schema: Json, media_type: str = "application/json", **operation: str) -> Json:
+    """The operation that reads a published document with this schema."""
+    return {
+        **operation,
+        "tags": ["Discovery"],
+        "responses": {
+            "200": {
+                "description": operation["summary"],
+                "headers": _header_refs("ETag", "Cache-Control"),
+                "content": {media_type: {"schema": schema}},
+            },
+            "304": {"description": "Unchanged since the `ETag` that was sent in `If-None-Match`."},
+        },
+    }
+
+
 def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
-    requests, replies = (
+    requests, responses = (
         {skill.id: {"summary": skill.name, "value": example(skill, vocabulary)} for skill in facts.skills}
         for example in (examples.example_body, examples.example_reply)
     )
-    refusals = {
-        str(code): _refusal(status, _error_schema(status), examples.example_error(code, vocabulary))
+    error_responses = {
+        str(code): _error_response(status, _error_schema(status), examples.example_error(code, vocabulary))
         for code, status in examples.STATUSES.items()
     }
     return _skill_operation(
@@ -84,7 +110,7 @@ def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
         "A2A's SendMessage. The payload's `type` picks the skill:\n\n"
         + "\n".join(f"- `{skill.request_type}`: {skill.description}" for skill in facts.skills),
         _json_content({"schema": ref("SendMessageRequest"), "examples": requests}),
-        _ok("The skill's answer.", {"schema": ref("SendMessageReply"), "examples": replies}) | refusals,
+        _ok("The skill's response.", {"schema": ref("SendMessageReply"), "examples": responses}) | error_responses,
     )
 
 
@@ -93,28 +119,30 @@ def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
         skill.id: {"summary": skill.name, "value": examples.example_call(examples.example_body(skill, vocabulary))}
         for skill in facts.skills
     }
-    replies = {
+    responses = {
         "success": {"summary": "A result", "value": examples.example_json_rpc_reply(vocabulary)},
-        "refusal": {"summary": "A refusal", "value": examples.example_json_rpc_error(vocabulary)},
+        "error": {"summary": "An error", "value": examples.example_json_rpc_error(vocabulary)},
     }
-    success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": replies}
+    success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": responses}
     wrong_method = examples.STATUSES[405]
-    refusals = {
-        str(code): _refusal(
+    error_responses = {
+        str(code): _error_response(
             examples.STATUSES[code], ref("JsonRpcError"), examples.example_json_rpc_error(vocabulary, code)
         )
         for code in JSON_RPC_STATUSES
     }
     # The service refuses a wrong method before it looks for JSON-RPC.
-    refusals["405"] = _refusal(wrong_method, _error_schema(wrong_method), examples.example_error(405, vocabulary))
+    error_responses["405"] = _error_response(
+        wrong_method, _error_schema(wrong_method), examples.example_error(405, vocabulary)
+    )
     return _skill_operation(
         facts,
         "callSendMessage",
         "Ask a skill over JSON-RPC 2.0",
-        "The same request as `params` of the method `SendMessage`. Refusals are answered with HTTP 200, but for "
+        "The same request as `params` of the method `SendMessage`. Errors are answered with HTTP 200, but for "
         f"{', '.join(map(str, JSON_RPC_STATUSES))}. Batches and notifications are refused.",
         _json_content({"schema": ref("JsonRpcCall"), "examples": requests}),
-        _ok("A result, or a refusal.", success) | refusals,
+        _ok("A result, or an error.", success) | error_responses,
     )
 
 
@@ -154,7 +182,7 @@ def _ok(description: str, media: Json) -> Json:
     }
 
 
-def _refusal(status: examples.Status, schema: Json, example: Json) -> Json:
+def _error_response(status: examples.Status, schema: Json, example: Json) -> Json:
     lines = [f"- `{kind.code}`: {kind.description()}" for kind in status.kinds()]
     response: Json = {
         "description": "\n\n".join([status.meaning, "\n".join(lines)]),

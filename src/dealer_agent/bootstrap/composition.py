@@ -30,7 +30,6 @@ from dealer_agent.server.dealer_memory import DealerMemory, delete_removed_files
 from dealer_agent.server.limits import BLOCKS, INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import BufferedLines, configure_logs, end_interval
 from dealer_agent.server.metrics import DELIVERIES, FOLDER_VARIABLE, WorkerMetrics
-from dealer_agent.server.metrics_socket import WorkerState, answering_collector
 from dealer_agent.server.opening import DealerOpener
 from dealer_agent.server.refresh import Refresher, flush_logs
 from dealer_agent.server.repeated_steps import RepeatedSteps
@@ -38,7 +37,13 @@ from dealer_agent.server.replica_record import ReplicaRecord, machine_name, sett
 from dealer_agent.server.served_dealers import ServedDealers, read_addresses
 from dealer_agent.server.service import Process
 from dealer_agent.server.shared_limits import LimitStore
-from dealer_agent.server.stored_metrics import UNKNOWN_CHANNEL, StoredMetrics, channel_kinds
+from dealer_agent.server.worker_metrics import (
+    UNKNOWN_CHANNEL,
+    StoredMetrics,
+    WorkerState,
+    answering_collector,
+    channel_kinds,
+)
 
 if TYPE_CHECKING:
     # Only with the extra `traces`.

@@ -17,7 +17,7 @@ from dealer_agent.leads.received_lead import PreparedLead, accept_lead
 from dealer_agent.leads.statuses import DUPLICATE
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import InternalError, ProtocolError, RateLimited
-from dealer_agent.protocol.replies import Answer
+from dealer_agent.protocol.response_bodies import SkillResponse
 from dealer_agent.protocol.responses import LeadStatus
 from dealer_agent.storage.errors import (
     DealerBlocked,
@@ -65,7 +65,7 @@ class LeadIntake:
         self._on_stored = on_stored
         self._on_result = on_result
 
-    async def submit(self, lead: PreparedLead, catalogue: Catalogue, now: datetime, seconds: float) -> Answer:
+    async def submit(self, lead: PreparedLead, catalogue: Catalogue, now: datetime, seconds: float) -> SkillResponse:
         """Stores a lead with its consent, its visit and its deliveries, and answers it.
 
         A lead that waits for the database for `seconds` is cancelled: raises InternalError, and nothing is stored. So
@@ -97,7 +97,7 @@ class LeadIntake:
             raise answer
         return answer
 
-    def lead_job(self, lead: PreparedLead, catalogue: Catalogue, now: datetime) -> Job[Answer | ProtocolError]:
+    def lead_job(self, lead: PreparedLead, catalogue: Catalogue, now: datetime) -> Job[SkillResponse | ProtocolError]:
         """The job that stores a lead. Raises ProtocolError for a lead to refuse, if it has no idempotency key."""
         accepted = accept_lead(lead, catalogue, now) if lead.request.idempotency_key is UNSET else None
         return lambda tx: LeadTransaction(tx, self._context, catalogue, lead, accepted).store()
@@ -121,7 +121,7 @@ class LeadIntake:
         """The actions behind the links in mails."""
         return CustomerActions(self._context, store, self._writer, self._on_stored)
 
-    def note_refusal(self, code: str, at: datetime) -> None:
+    def note_refused(self, code: str, at: datetime) -> None:
         """Stores the code and the time of a refused lead, without waiting for it. A failure is logged."""
         self._on_result("refused")
         try:
@@ -136,7 +136,7 @@ class _Receipt(Struct):
     status: LeadStatus
 
 
-def _result_of(answer: Answer | ProtocolError) -> str:
+def _result_of(answer: SkillResponse | ProtocolError) -> str:
     """What became of a lead that was answered. With an error, it was stored without a time for its visit."""
     if isinstance(answer, ProtocolError):
         return "accepted"

@@ -15,7 +15,7 @@ from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.leads.consent import EMAIL, Grant, can_reach, channels_of, consent_was_withdrawn, usable_channels
 from dealer_agent.leads.consent_events import is_same_consent
-from dealer_agent.leads.lead_answer import LeadResponse, answer_message
+from dealer_agent.leads.lead_response import LeadResponse, response_message
 from dealer_agent.leads.received_lead import (
     Acceptance,
     FoundVehicle,
@@ -38,8 +38,8 @@ from dealer_agent.leads.records import (
 from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer
+from dealer_agent.protocol.response_bodies import SkillResponse
 from dealer_agent.protocol.responses import DealerContact, LeadStatus
 from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
@@ -61,7 +61,7 @@ from dealer_agent.visits.notifications import IntakeContext, Notifications
 MOST_LEADS_WITH_VISITS = 200
 """The most leads of a sender's customer that are searched for a test drive."""
 
-Result = Answer | ProtocolError
+Result = SkillResponse | ProtocolError
 
 
 class _StoredAnswer(Struct, omit_defaults=True):
@@ -111,9 +111,9 @@ class LeadTransaction:
             answered = msgspec.json.decode(first.reply, type=_StoredAnswer)
             lead_without_a_time = answered.without_a_time
             if lead_without_a_time is None:
-                return Answer(bytes(answered.data), answered.message, is_repeated=True)
+                return SkillResponse(bytes(answered.data), answered.message, is_repeated=True)
         lead_id, answer = self._store_lead() if lead_without_a_time is None else self._book_again(lead_without_a_time)
-        if isinstance(answer, Answer):
+        if isinstance(answer, SkillResponse):
             content = _StoredAnswer(msgspec.Raw(answer.data), answer.message)
         elif lead_without_a_time is None:
             content = _StoredAnswer(without_a_time=lead_id)
@@ -344,7 +344,7 @@ class LeadTransaction:
         kind = None if request.appointment is UNSET else VISIT_KIND_OF[request.appointment.appointment_type]
         department = self.context.timetable.department(rooftop, kind, self.tx.now)
         is_unknown = not isinstance(found, Vehicle) and self._home(found) is None
-        words = answer_message(
+        words = response_message(
             LeadResponse(
                 department=department,
                 now=self.tx.now,
@@ -365,4 +365,4 @@ class LeadTransaction:
             appointment=UNSET if visit is None else visit.reply,
             dealer=DealerContact(department.rooftop, department.phone or UNSET),
         )
-        return Answer(msgspec.json.encode(receipt), words)
+        return SkillResponse(msgspec.json.encode(receipt), words)

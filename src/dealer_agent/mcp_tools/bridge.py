@@ -30,12 +30,12 @@ def skills_of(agent: DealerAgent) -> AskSkill:
         if skill.is_lead:
             members = _fitting(members, agent)
         try:
-            reply = await agent.ask(skill, members)
+            response = await agent.ask(skill, members)
         except errors.Refused as refused:
-            return _refusal(refused)
+            return _error_of(refused)
         except errors.DealerAgentError as failure:
             return _failure(skill, failure)
-        return SkillData(reply.data, reply.message)
+        return SkillData(response.data, response.message)
 
     return ask
 
@@ -46,7 +46,7 @@ def _fitting(lead: dict[str, Any], agent: DealerAgent) -> dict[str, Any]:
     return fitted if "consent" in lead else {name: value for name, value in fitted.items() if name != "consent"}
 
 
-def _refusal(refused: errors.Refused) -> SkillError:
+def _error_of(refused: errors.Refused) -> SkillError:
     """The problems of an error have other names in some versions. The client library knows them."""
     problems = [{"instancePath": problem.pointer, "message": problem.message} for problem in refused.problems]
     return SkillError(refused.code, refused.message, {**refused.details, "errors": problems})

@@ -14,7 +14,7 @@ from dealer_agent.protocol.errors import (
 )
 from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.published_versions import ERROR_TYPE_URL, PublishedVersion
-from dealer_agent.protocol.replies import error_details
+from dealer_agent.protocol.response_bodies import error_details
 from dealer_agent.protocol.vocabulary import AUTOAGENT
 
 BAD_REQUEST_TYPE = "type.googleapis.com/google.rpc.BadRequest"

@@ -169,7 +169,7 @@ def filters_of(names: Iterable[str]) -> list[str]:
     return [name for field in names for name in filter_members(FIELDS[field])]
 
 
-def reply_data(version: PublishedVersion, skill: Skill, data: bytes) -> bytes:
+def response_data(version: PublishedVersion, skill: Skill, data: bytes) -> bytes:
     """The `data` of a response at the root as a version has it: without members that the version does not define, and
     without members whose values it does not allow.
     """

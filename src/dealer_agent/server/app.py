@@ -18,8 +18,8 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.published_versions import PublishedVersion
 from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.bindings import Binding
-from dealer_agent.server.cross_origin import PREFLIGHT, is_preflight
-from dealer_agent.server.error_replies import as_protocol_error, error_response, http_error_response, where_to_send
+from dealer_agent.server.documents import PREFLIGHT, is_preflight
+from dealer_agent.server.error_responses import as_protocol_error, error_response, http_error_response, where_to_send
 from dealer_agent.server.fast_path import DEALERS
 from dealer_agent.server.installation_routes import WHERE_DEALERS_ARE, installation_routes
 from dealer_agent.server.limits import ADDRESS_RULE
@@ -85,9 +85,9 @@ class DealerApp:
             await self._answer(target, scope, receive, send)
         except HTTPException as problem:
             await http_error_response(problem, process, where, wire)(scope, receive, send)
-        except Exception as fault:  # noqa: BLE001 - the boundary: logged, and answered as INTERNAL_ERROR.
+        except Exception as cause:  # noqa: BLE001 - the boundary: logged, and answered as INTERNAL_ERROR.
             request_id = new_ulid()
-            error = as_protocol_error(fault, request_id)
+            error = as_protocol_error(cause, request_id)
             await error_response(error, process, wire, request_id)(scope, receive, send)
 
     async def _find(self, host: str, path: str, scope: Scope) -> RoutedRequest:
@@ -135,8 +135,8 @@ class DealerApp:
                 scope.get("state", {})[DEALERS] = dealers
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
-        except Exception as fault:
-            log.error("start failed", error=type(fault).__qualname__, problem=str(fault))
-            await send({"type": "lifespan.startup.failed", "message": str(fault)})
+        except Exception as cause:
+            log.error("start failed", error=type(cause).__qualname__, problem=str(cause))
+            await send({"type": "lifespan.startup.failed", "message": str(cause)})
             raise
         await send({"type": "lifespan.shutdown.complete"})

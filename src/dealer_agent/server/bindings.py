@@ -9,7 +9,7 @@ from dealer_agent.protocol import envelope, json_rpc
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.published_versions import VOCABULARIES, PublishedVersion
-from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
+from dealer_agent.protocol.response_bodies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.task_list import TaskPage
 from dealer_agent.protocol.version_errors import http_error, json_rpc_error
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary

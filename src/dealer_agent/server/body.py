@@ -64,7 +64,7 @@ async def read_body(
                     chunks.append(event.get("body", b""))
                     size += len(chunks[-1])
     except TimeoutError:
-        raise _refusal("The body", f"did not arrive within {timeout_seconds:g} s", "maxLength", 408) from None
+        raise _error("The body", f"did not arrive within {timeout_seconds:g} s", "maxLength", 408) from None
 
 
 def _names_a_lead(begun: bytes, limit: int, lead_limit: int) -> bool:
@@ -78,23 +78,21 @@ def _names_a_lead(begun: bytes, limit: int, lead_limit: int) -> bool:
 
 
 def not_a_lead(limit: int, lead_limit: int) -> SchemaValidationFailed:
-    """The refusal (413) of a body that only a lead may have."""
+    """The error (413) of a body that only a lead may have."""
     return too_large(f"must have at most {limit} bytes; only that of a lead may have up to {lead_limit}")
 
 
 def too_large(words: str) -> SchemaValidationFailed:
-    """The refusal (413) of a body. `words` say how large it may be."""
-    return _refusal("The body", words, "maxLength", 413)
+    """The error (413) of a body. `words` say how large it may be."""
+    return _error("The body", words, "maxLength", 413)
 
 
 def wrong_media_type(words: str) -> SchemaValidationFailed:
-    """The refusal (415) of a media type. `words` say which ones are accepted."""
-    return _refusal("Content-Type", words, "contentMediaType", 415, json_rpc=ContentTypeNotSupported.json_rpc)
+    """The error (415) of a media type. `words` say which ones are accepted."""
+    return _error("Content-Type", words, "contentMediaType", 415, json_rpc=ContentTypeNotSupported.json_rpc)
 
 
-def _refusal(
-    subject: str, words: str, keyword: str, status: int, json_rpc: int | None = None
-) -> SchemaValidationFailed:
+def _error(subject: str, words: str, keyword: str, status: int, json_rpc: int | None = None) -> SchemaValidationFailed:
     _, details = message_and_details([Problem((), f"{subject} {words}", keyword)], "envelope")
     # The rest of a body that is too large or too slow is not read, so the connection cannot be used again.
     headers = () if status == 415 else (("connection", "close"),)

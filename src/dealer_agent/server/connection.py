@@ -24,8 +24,7 @@ from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
 from dealer_agent.server.client_address import limited_address
 from dealer_agent.server.client_transport import HELD, READ_BYTES, TURN, ClientTransport
-from dealer_agent.server.counted_connection import CountedConnection
-from dealer_agent.server.fast_path import FAST_BODY_BYTES, NOTHING
+from dealer_agent.server.fast_path import FAST_BODY_BYTES, NOTHING, FastPathConnection
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
 from dealer_agent.server.request_memory import RETRY_SECONDS, memory_of, no_memory, unread_memory_of
 
@@ -60,7 +59,7 @@ def _invalid_http(words: str) -> SchemaValidationFailed:
     return SchemaValidationFailed(words, {"in": "envelope"}, http=400)
 
 
-class BoundedConnection(CountedConnection):
+class BoundedConnection(FastPathConnection):
     """A connection with limits."""
 
     head_limit_bytes = 64 * 1024
@@ -73,11 +72,11 @@ class BoundedConnection(CountedConnection):
     __slots__ = (
         "_connections",
         "_discards",
+        "_error",
         "_head_timer",
         "_is_last",
         "_is_scheduled",
         "_is_stopping",
-        "_refusal",
         "_requests_parsed",
     )
 
@@ -90,7 +89,7 @@ class BoundedConnection(CountedConnection):
         # Whether `_parse_held` will be called.
         self._is_scheduled = False
         # Why the client's bytes are refused. If set, nothing more is parsed.
-        self._refusal: ProtocolError | None = None
+        self._error: ProtocolError | None = None
         # The open request is answered, and the rest of its body is discarded.
         self._discards = False
         # No request is read after the one in progress.
@@ -121,8 +120,8 @@ class BoundedConnection(CountedConnection):
         if found.admit(client, self._address):
             self._start_head_timer()
         else:
-            self._refusal = RateLimited(RETRY_SECONDS, because="There is no free connection.")
-            self._send_error(self._refusal)
+            self._error = RateLimited(RETRY_SECONDS, because="There is no free connection.")
+            self._send_error(self._error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
@@ -187,7 +186,7 @@ class BoundedConnection(CountedConnection):
     def give_up(self) -> None:
         """Called when there is no memory for the unfinished request of the connection."""
         self._counted_bytes = 0
-        if self.transport.is_closing() or self._refusal is not None:
+        if self.transport.is_closing() or self._error is not None:
             self._forget_waiting()
         elif self._held or self.pipeline or self._head_open or not self._is_answering():
             self._refuse(no_memory())
@@ -287,8 +286,8 @@ class BoundedConnection(CountedConnection):
             self._answering_bytes = len(cycle.body)
             self._start_asgi_task(cycle, app)
             self._parse_later()
-        elif self._refusal is not None:
-            self._answer_refusal(self._refusal)
+        elif self._error is not None:
+            self._answer_error(self._error)
         elif self._held:
             self._parse_later()
         elif self._is_last:
@@ -303,7 +302,7 @@ class BoundedConnection(CountedConnection):
 
     def _may_send(self) -> bool:
         return not self._is_last and (
-            self._message_open or bool(self._held) or self._refusal is not None or self._is_leaving
+            self._message_open or bool(self._held) or self._error is not None or self._is_leaving
         )
 
     def _may_parse(self) -> bool:
@@ -312,7 +311,7 @@ class BoundedConnection(CountedConnection):
             self.pipeline
             or self.transport.paused & ~HELD
             or self.flow.write_paused
-            or self._refusal is not None
+            or self._error is not None
             or self._is_leaving
         )
 
@@ -336,7 +335,7 @@ class BoundedConnection(CountedConnection):
                 part = part[:PIPELINED_BYTES]
             self._held = self._held[len(part) :]
             self._parse(part)
-        if self._refusal is not None or self.transport.is_closing():
+        if self._error is not None or self.transport.is_closing():
             return
         if self._is_leaving:
             self._held = NOTHING
@@ -423,7 +422,7 @@ class BoundedConnection(CountedConnection):
 
     def _after_all_bytes(self, data: bytes) -> None:
         """Called when the parser has all received bytes: what the connection does with an incomplete request."""
-        if self._refusal is not None or self.transport.is_closing():
+        if self._error is not None or self.transport.is_closing():
             return
         if self._binding is not None:
             # The rest of the body has not arrived.
@@ -446,7 +445,7 @@ class BoundedConnection(CountedConnection):
 
     def _refuse(self, why: ProtocolError) -> None:
         """Stops parsing, and refuses the last request. The responses to the requests before it are sent first."""
-        self._refusal, self._held = why, NOTHING
+        self._error, self._held = why, NOTHING
         self._memory.release(self)
         if self._head_open or not self._message_open or self._binding is not None:
             # The refused request has no cycle.
@@ -467,9 +466,9 @@ class BoundedConnection(CountedConnection):
         if waits:
             self.transport.pause_reading(HELD)
         else:
-            self._answer_refusal(why)
+            self._answer_error(why)
 
-    def _answer_refusal(self, why: ProtocolError) -> None:
+    def _answer_error(self, why: ProtocolError) -> None:
         self._send_error(why)
         self._connections.set_idle(self.transport)
 

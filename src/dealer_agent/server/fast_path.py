@@ -11,6 +11,9 @@ All other requests go over ASGI:
 - other paths and methods, and requests with `Expect`
 - requests that wait for an earlier one of their connection, and requests after which the connection closes
 - requests of clients that read their responses too slowly
+
+On that path, a connection adds to uvicorn's: it counts the bytes of its requests, closes after a refusal if its client
+pipelines, and answers errors of HTTP in the form of the protocol.
 """
 
 import asyncio
@@ -18,15 +21,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
 
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from dealer_agent.protocol.envelope import LEAD
+from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.server.admission import NEVER, Admission
 from dealer_agent.server.bindings import Binding
+from dealer_agent.server.client_address import Networks, share_address
 from dealer_agent.server.client_transport import TURN, ClientTransport
+from dealer_agent.server.error_responses import error_response
 from dealer_agent.server.guards import IncomingRequest
-from dealer_agent.server.overload_replies import overload_reply
-from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_reply
+from dealer_agent.server.request_memory import RequestMemory, no_memory
+from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_response, overload_response
 from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.service import Service
 
@@ -37,10 +44,14 @@ FAST_BODY_BYTES = 4 * 1024
 """The largest body on the fast path. Most reading requests are smaller. They are decoded before their rate limits are
 checked, because to refuse them costs more than to decode them."""
 
-
 UNCOUNTED_BYTES = 2048
 """The largest complete body that is not counted while it waits for its response: to count it costs more than to hold
 it, and a connection has one."""
+
+HEADER_BYTES = 160
+"""What a header field takes besides its name and its value."""
+REQUEST_BYTES = 12 * 1024
+"""What a request takes besides its body while the application reads it: a task with a stack of coroutines."""
 
 NOTHING = memoryview(b"")
 CLOSE = b"connection: close\r\n"
@@ -66,29 +77,42 @@ class QueuedRequest:
         """Answers the request. The queue calls this when it is the next one."""
         if not self.disconnected:
             self.response_complete = True
-            self._connection.send_reply(self._incoming, keep_alive=self.keep_alive)
+            self._connection.send_response(self._incoming, keep_alive=self.keep_alive)
 
 
 class FastPathConnection(HttpToolsProtocol):
-    """uvicorn's connection with the methods of the fast path. `BoundedConnection` calls them."""
+    """uvicorn's connection with the fast path, whose bytes are counted. `BoundedConnection` calls its methods."""
 
     # Python reads a slot faster than an attribute in a dictionary.
     __slots__ = (
+        "_address",
         "_answering_bytes",
         "_binding",
         "_body",
+        "_counted_bytes",
         "_dealers",
         "_fields",
+        "_has_no_memory",
+        "_head_open",
         "_held",
         "_is_crowded",
+        "_is_leaving",
+        "_line",
         "_load",
+        "_memory",
+        "_message_open",
+        "_other_bytes",
         "_refused_at",
         "_server_headers",
         "_server_lines",
+        "_trusted",
     )
 
     transport: ClientTransport
+    _address: str | None
     _load: Admission
+    _memory: RequestMemory
+    _trusted: Networks
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -109,6 +133,22 @@ class FastPathConnection(HttpToolsProtocol):
         # uvicorn's own headers, and their lines. uvicorn replaces them every second, because of the date.
         self._server_headers: list[tuple[bytes, bytes]] | None = None
         self._server_lines = b""
+        # Whether a request, or its head, has begun and is not complete.
+        self._message_open = self._head_open = False
+        # The bytes of the open request outside its body.
+        self._other_bytes = 0
+        # The bytes since the last complete head, while a request line is incomplete.
+        self._line = b""
+        # Whether the request in progress is the last one, because the client pipelines too much.
+        self._is_leaving = False
+        # The bytes that were counted last.
+        self._counted_bytes = 0
+        # Whether there was no memory for the request that the application reads.
+        self._has_no_memory = False
+
+    def give_up(self) -> None:
+        """Called when there is no memory for the unfinished request of the connection."""
+        raise NotImplementedError
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """Called by the event loop."""
@@ -144,7 +184,7 @@ class FastPathConnection(HttpToolsProtocol):
         if not decode_plain(incoming, self._body):
             return False
         if has_time:
-            self.send_reply(incoming)
+            self.send_response(incoming)
         elif is_refused:
             self._refuse_as_busy(service, binding)
         else:
@@ -155,19 +195,19 @@ class FastPathConnection(HttpToolsProtocol):
             self._load.enqueue(service.dealer_id, queued.answer)
         return True
 
-    def send_reply(self, incoming: IncomingRequest, *, keep_alive: bool = True) -> None:
+    def send_response(self, incoming: IncomingRequest, *, keep_alive: bool = True) -> None:
         """Answers a request for which `decode_plain` was true."""
-        reply = answer_plain(incoming)
-        if (self._is_crowded or reply.status == 429) and self._closes_after(reply.status):
+        response = answer_plain(incoming)
+        if (self._is_crowded or response.status == 429) and self._closes_after(response.status):
             keep_alive = False
         closing = b"" if keep_alive else CLOSE
-        head = STATUS_LINE[reply.status], self._current_server_lines(), reply.head, closing, b"\r\n"
+        head = STATUS_LINE[response.status], self._current_server_lines(), response.head, closing, b"\r\n"
         # One write: several writes cost uvloop and the kernel more than this copy.
-        self.transport.write(b"".join((*head, *reply.body)))
+        self.transport.write(b"".join((*head, *response.body)))
         if not keep_alive:
             self.transport.close()
         self.on_response_complete()
-        log_reply(incoming, reply)
+        log_response(incoming, response)
 
     def _refuse_as_busy(self, service: Service, binding: Binding) -> None:
         self._refused_at = self._load.refuse()
@@ -175,14 +215,10 @@ class FastPathConnection(HttpToolsProtocol):
         if not transport.paused & TURN and self._load.stops_reading(partial(transport.resume_reading, TURN)):
             transport.pause_reading(TURN)
         lines, closes = self._current_server_lines(), self._is_crowded and self._closes_after(429)
-        transport.write(overload_reply(service, binding, self._body, lines + CLOSE if closes else lines))
+        transport.write(overload_response(service, binding, self._body, lines + CLOSE if closes else lines))
         if closes:
             transport.close()
         self.on_response_complete()
-
-    def _closes_after(self, status: int) -> bool:
-        """Whether a connection that pipelines closes after a response with this status."""
-        raise NotImplementedError
 
     def _current_server_lines(self) -> bytes:
         if self._server_headers is not self.server_state.default_headers:
@@ -200,3 +236,71 @@ class FastPathConnection(HttpToolsProtocol):
         super().on_headers_complete()
         if body:
             super().on_body(body)
+        if not self.pipeline and (self._message_open or len(body) > UNCOUNTED_BYTES):
+            self._answering_bytes = len(body)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        super()._start_asgi_task(cycle, partial(self._run, cycle, app))
+
+    async def _run(self, cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Runs the application for a request of this connection."""
+
+        async def receive_counted() -> Message:
+            event = await receive()
+            if self._has_no_memory:
+                raise no_memory()
+            return event
+
+        async def send_and_leave(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._closes_after(message["status"]):
+                cycle.keep_alive = False
+            await send(message)
+
+        await app(scope, receive_counted, send_and_leave)
+
+    def _closes_after(self, status: int) -> bool:
+        # A client that repeats refused requests must connect again.
+        self._is_leaving = self._is_crowded or (status == 429 and bool(self._held or self.pipeline))
+        return self._is_leaving
+
+    def _count_held(self) -> None:
+        """Counts the bytes that the connection holds. Without memory for them, a request is refused."""
+        size = self._answering_bytes + len(self._held) + sum(len(cycle.body) for cycle, _ in self.pipeline)
+        if self._head_open:
+            size += self._other_bytes + len(self._line) + HEADER_BYTES * len(self.headers)
+        elif self._message_open and self._is_answering():
+            size += REQUEST_BYTES
+        client = self._address
+        if client is None and self._trusted and self.headers and (size or self._message_open):
+            client = share_address(self._peer(), self.headers, self._trusted)
+            # An unfinished request without a body counts too: it has a connection of those that all clients share.
+            size = size or int(self._message_open)
+        if not size and not self._counted_bytes:
+            return
+        self._counted_bytes = size
+        if not self._memory.hold(self, size, client, is_unfinished=self._message_open or bool(self._held)):
+            self.give_up()
+
+    def _forget_waiting(self) -> None:
+        self._held, self._answering_bytes = NOTHING, 0
+        self.pipeline.clear()
+        if self._counted_bytes:
+            self._counted_bytes = 0
+            self._memory.release(self)
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _peer(self) -> str | None:
+        return self.client[0] if self.client else None
+
+    def _send_error(self, error: ProtocolError) -> None:
+        if self._dealers is None:
+            # Only a process with a service has a vocabulary for errors.
+            self.transport.abort()
+            return
+        response = error_response(error, self._dealers.process)
+        head = b"".join(b"%b: %b\r\n" % header for header in response.raw_headers)
+        line = STATUS_LINE[response.status_code]
+        self.transport.write(b"%b%bconnection: close\r\n\r\n%b" % (line, head, bytes(response.body)))
+        self.transport.close()

@@ -29,7 +29,7 @@ from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, not_a_lead, too_large, wrong_media_type
 from dealer_agent.server.client_address import client_address
-from dealer_agent.server.error_replies import NOT_VALID_HERE
+from dealer_agent.server.error_responses import NOT_VALID_HERE
 from dealer_agent.server.limits import ADDRESS_RULE, TOKEN_CLIENT
 from dealer_agent.server.log import RequestLine
 from dealer_agent.server.service import BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
@@ -273,7 +273,7 @@ def check_payload(incoming: IncomingRequest) -> None:
         problems = list(request.problems)
         error = validation_error(problems, "payload") if request.version is None else version_error(problems)
         if request.skill.is_lead:
-            incoming.service.dealer.lead_intake.note_refusal(error.code, datetime.now(UTC))
+            incoming.service.dealer.lead_intake.note_refused(error.code, datetime.now(UTC))
         raise error
 
 

@@ -125,8 +125,8 @@ class RateLimits:
         A cost of -1 removes a counted request. A refused request is not counted. A cost above a limit counts as the
         limit. Raises KeyError for an unknown rule.
         """
-        refusal = self.acquire_in_order((rule,), client, cost)
-        return None if refusal is None else refusal.wait
+        exceeded = self.acquire_in_order((rule,), client, cost)
+        return None if exceeded is None else exceeded.wait
 
     def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> LimitExceeded | None:
         """Counts a request under each rule until one refuses it, all under one lock."""
@@ -237,13 +237,13 @@ class DealerLimits:
 
     def acquire(self, rule: str, client: str, cost: int = 1) -> int | None:
         """As `RateLimits.acquire`."""
-        refusal = self.acquire_in_order((rule,), client, cost)
-        return None if refusal is None else refusal.wait
+        exceeded = self.acquire_in_order((rule,), client, cost)
+        return None if exceeded is None else exceeded.wait
 
     def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> LimitExceeded | None:
         """As `RateLimits.acquire_in_order`, but under two locks if the rule of addresses is one of the rules."""
         if ADDRESS_RULE in rules:
-            refusal = self.all_dealers.acquire_in_order((ADDRESS_RULE,), client, cost)
-            if refusal is not None:
-                return refusal
+            exceeded = self.all_dealers.acquire_in_order((ADDRESS_RULE,), client, cost)
+            if exceeded is not None:
+                return exceeded
         return self.all_dealers.acquire_for(self.rules, rules, client, cost)

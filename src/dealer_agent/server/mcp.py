@@ -38,9 +38,8 @@ from dealer_agent.server.bindings import MCP
 from dealer_agent.server.body import JSON, ClientGoneError, read_body
 from dealer_agent.server.guards import COUNTED_BYTES, IncomingRequest
 from dealer_agent.server.log import places
-from dealer_agent.server.public_address import at_public_address
-from dealer_agent.server.request_pipeline import answer, log_reply
-from dealer_agent.server.served_dealers import Addresses, host_name, host_of
+from dealer_agent.server.request_pipeline import answer, log_response
+from dealer_agent.server.served_dealers import Addresses, at_public_address, host_name, host_of
 from dealer_agent.server.service import MCP_RULE, Service
 
 if TYPE_CHECKING:
@@ -71,9 +70,9 @@ class McpEndpoint:
             raise HTTPException(404)
         headers, peer = scope["headers"], _peer(scope)
         fields = dict(headers)
-        refusal = _refusal(service, scope, fields.get(b"origin"))
-        if refusal is not None:
-            await refusal(scope, receive, send)
+        problem = _wrong_origin(service, scope, fields.get(b"origin"))
+        if problem is not None:
+            await problem(scope, receive, send)
             return
         try:
             bounds = settings.service
@@ -89,7 +88,7 @@ class McpEndpoint:
                 read_json(body)
             except SchemaValidationFailed as error:
                 # The SDK has no bounds on the number of values and on their levels.
-                await _json_rpc_refusal(400, error.message, PARSE_ERROR)(scope, receive, send)
+                await _json_rpc_error(400, error.message, PARSE_ERROR)(scope, receive, send)
                 return
             answered: list[Message] = []
 
@@ -121,8 +120,8 @@ class _FaultsOnly(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.ERROR:
-            fault = record.exc_info[1] if record.exc_info else None
-            found = {} if fault is None else {"error": type(fault).__qualname__, "places": places(fault)}
+            cause = record.exc_info[1] if record.exc_info else None
+            found = {} if cause is None else {"error": type(cause).__qualname__, "places": places(cause)}
             log.error("mcp fault", logger=record.name, **found)
 
 
@@ -197,17 +196,17 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
-    reply = await answer(incoming, receive)
-    log_reply(incoming, reply)
-    document = msgspec.json.decode(b"".join(reply.body))
-    if reply.status == 200:
+    response = await answer(incoming, receive)
+    log_response(incoming, response)
+    document = msgspec.json.decode(b"".join(response.body))
+    if response.status == 200:
         data = document["message"]["parts"][0]["data"]
         return SkillData(data["data"], data.get("message"))
     error = document["error"]["details"][-1]
     return SkillError(error["code"], error["message"], error["details"])
 
 
-def _refusal(service: Service, scope: Scope, origin: bytes | None) -> Response | None:
+def _wrong_origin(service: Service, scope: Scope, origin: bytes | None) -> Response | None:
     """The refusal of a wrong Host or Origin. With DNS rebinding, a page could otherwise reach a private service."""
     addresses: Addresses = scope["dealers"].addresses
     name = host_name(host_of(scope).decode("latin-1"))
@@ -222,7 +221,7 @@ def _refusal(service: Service, scope: Scope, origin: bytes | None) -> Response |
         words = (
             "The Host header names no host of this dealer. Set public_url, or name the host in allowed_hosts of [mcp]."
         )
-        return _json_rpc_refusal(421, words)
+        return _json_rpc_error(421, words)
     if origin is None:
         return None
     page = origin.decode("latin-1")
@@ -231,7 +230,7 @@ def _refusal(service: Service, scope: Scope, origin: bytes | None) -> Response |
     scheme, _, rest = page.partition("://")
     if is_local and scheme in ("http", "https") and _is_loopback(host_name(rest)):
         return None
-    return _json_rpc_refusal(403, "Pages of this origin may not call. Name it in allowed_origins of [mcp].")
+    return _json_rpc_error(403, "Pages of this origin may not call. Name it in allowed_origins of [mcp].")
 
 
 def _is_address(name: str) -> bool:
@@ -248,7 +247,7 @@ def _is_loopback(name: str) -> bool:
     return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
 
 
-def _json_rpc_refusal(status: int, words: str, number: int = INVALID_REQUEST) -> Response:
+def _json_rpc_error(status: int, words: str, number: int = INVALID_REQUEST) -> Response:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": number, "message": words}}
     return Response(msgspec.json.encode(error), status, dict(_DECODED_HEADERS), media_type=JSON)
 

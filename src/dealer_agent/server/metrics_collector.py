@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 
 from dealer_agent import __version__
 from dealer_agent.server.metrics import BUCKETS, FAMILIES, INFO, OTHER, WORKERS, Family, Readings, Series, add_to
-from dealer_agent.server.metrics_socket import OWN, SUFFIX, WITH_STORED, process_readings
+from dealer_agent.server.worker_metrics import OWN, SUFFIX, WITH_STORED, process_readings
 
 WORKER_SECONDS = 2.0
 """How long a scrape waits for a worker."""

@@ -284,8 +284,8 @@ class Refresher:
                 await asyncio.to_thread(self.opened.store.check_space)
                 try:
                     await self._probe(first)
-                except StorageError as fault:
-                    if not others or (isinstance(fault, DatabaseFailure) and not isinstance(fault, DealerBlocked)):
+                except StorageError as error:
+                    if not others or (isinstance(error, DatabaseFailure) and not isinstance(error, DealerBlocked)):
                         raise
                     await self._probe_any(others)
         except DealerUnknown:
@@ -295,9 +295,9 @@ class Refresher:
                 return
             self.dealers.process.leads = f"unavailable: {BUSY[1]}"
             raise BUSY[0](BUSY[1]) from None
-        except StorageError as fault:
+        except StorageError as error:
             words = next(
-                (words for kind, words in (BUSY, FULL, READ_ONLY, UNREACHABLE) if isinstance(fault, kind)), OTHER[1]
+                (words for kind, words in (BUSY, FULL, READ_ONLY, UNREACHABLE) if isinstance(error, kind)), OTHER[1]
             )
             self.dealers.process.leads = f"unavailable: {words}"
             raise

@@ -39,12 +39,12 @@ class RepeatedSteps:
             pause = seconds
             try:
                 await step()
-            except Exception as fault:  # noqa: BLE001 - the boundary: logged, and tried again.
+            except Exception as error:  # noqa: BLE001 - the boundary: logged, and tried again.
                 if name not in self.failing:
                     # The message of another package's exception may contain data of a customer.
-                    ours = isinstance(fault, StorageError | EncryptionError | SnapshotError)
-                    cause = {"problem": str(fault)} if ours else {"places": places(fault)}
-                    log.error("refresh failed", what=name, error=type(fault).__qualname__, **cause)
+                    ours = isinstance(error, StorageError | EncryptionError | SnapshotError)
+                    cause = {"problem": str(error)} if ours else {"places": places(error)}
+                    log.error("refresh failed", what=name, error=type(error).__qualname__, **cause)
                 self.failing.add(name)
                 pause = min(seconds, RETRY_SECONDS)
             else:

@@ -4,6 +4,7 @@
 complete and valid requests of the reading skills. Both apply the list of `server.guards`, and then call the skill.
 """
 
+import re
 from collections.abc import Iterable
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -12,16 +13,21 @@ from time import perf_counter
 
 from msgspec import UNSET, Struct
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from dealer_agent.protocol.errors import AuthRequired, ContactConsentRequired, InvalidConsent
-from dealer_agent.protocol.replies import Answer, reply_pieces
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.response_bodies import SkillResponse, response_pieces
 from dealer_agent.protocol.skill import LEAD_SUBMIT
 from dealer_agent.protocol.task_list import TaskPage
-from dealer_agent.protocol.version_payloads import reply_data
+from dealer_agent.protocol.version_payloads import response_data
+from dealer_agent.protocol.vocabulary import Vocabulary
+from dealer_agent.server.admission import too_busy
 from dealer_agent.server.bindings import Binding
-from dealer_agent.server.body import ClientGoneError, read_body
-from dealer_agent.server.cross_origin import HEAD_LINES
-from dealer_agent.server.error_replies import as_protocol_error
+from dealer_agent.server.body import JSON, ClientGoneError, read_body
+from dealer_agent.server.counting import UNKNOWN_SKILL, lead_outcome
+from dealer_agent.server.documents import HEAD_LINES
+from dealer_agent.server.error_responses import as_protocol_error
 from dealer_agent.server.guards import (
     BODY_GUARDS,
     HEAD_GUARDS,
@@ -34,7 +40,6 @@ from dealer_agent.server.guards import (
     share_counts,
 )
 from dealer_agent.server.log import log_request
-from dealer_agent.server.request_counts import UNKNOWN_SKILL, lead_outcome
 from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
 from dealer_agent.storage.transaction import current_span
@@ -71,11 +76,11 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> HttpResponse:
             return _success(incoming, await _submit_lead(incoming))
         return _success(incoming, _read(incoming))
     except TaskPage as page:
-        return _reply(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
+        return _response(incoming, 200, (), incoming.binding.encode_result(incoming.call_id, [page.body]))
     except ClientGoneError:
         raise
-    except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
-        return _failure(incoming, fault)
+    except Exception as cause:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
+        return _failure(incoming, cause)
 
 
 def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
@@ -98,22 +103,22 @@ def answer_plain(incoming: IncomingRequest) -> HttpResponse:
     try:
         pass_all_guards(incoming)
         return _success(incoming, _read(incoming))
-    except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
-        return _failure(incoming, fault)
+    except Exception as cause:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
+        return _failure(incoming, cause)
 
 
-def log_reply(incoming: IncomingRequest, reply: HttpResponse) -> None:
+def log_response(incoming: IncomingRequest, response: HttpResponse) -> None:
     """Counts a request, ends its span and writes its log line, after the response is sent."""
     if incoming.span is not None:
-        incoming.span.end_request(incoming.line, reply.status)
+        incoming.span.end_request(incoming.line, response.status)
     if incoming.service.replies is not None:
         incoming.service.replies.count(incoming.line.skill, incoming.line.code, incoming.started)
     if incoming.service.settings.logs.access:
-        incoming.line.status = reply.status
+        incoming.line.status = response.status
         log_request(incoming.line, incoming.started)
 
 
-def reply_head(media_type: str, headers: Iterable[tuple[str, str]], length: str, request_id: str) -> bytes:
+def response_head(media_type: str, headers: Iterable[tuple[str, str]], length: str, request_id: str) -> bytes:
     """The header lines of a response, without those that uvicorn adds to every response."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers) if headers else ""
     return (
@@ -130,16 +135,16 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
     if binding.version is not None:
         incoming.line.version = binding.version.name
     try:
-        reply = await answer(incoming, receive)
+        response = await answer(incoming, receive)
     except ClientGoneError:
         return
-    lines = [line.split(b": ", 1) for line in reply.head.split(b"\r\n")[:-1]]
-    await send({"type": "http.response.start", "status": reply.status, "headers": lines})
-    await send({"type": "http.response.body", "body": b"".join(reply.body)})
-    log_reply(incoming, reply)
+    lines = [line.split(b": ", 1) for line in response.head.split(b"\r\n")[:-1]]
+    await send({"type": "http.response.start", "status": response.status, "headers": lines})
+    await send({"type": "http.response.body", "body": b"".join(response.body)})
+    log_response(incoming, response)
 
 
-def _read(incoming: IncomingRequest) -> Answer:
+def _read(incoming: IncomingRequest) -> SkillResponse:
     service, request = incoming.service, incoming.request
     if incoming.span is None:
         result = read(service.dealer, request)
@@ -150,7 +155,7 @@ def _read(incoming: IncomingRequest) -> Answer:
     return result
 
 
-async def _submit_lead(incoming: IncomingRequest) -> Answer:
+async def _submit_lead(incoming: IncomingRequest) -> SkillResponse:
     """Stores a lead in the time that is left for the request, and counts its outcome."""
     service = incoming.service
     seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
@@ -169,19 +174,19 @@ async def _submit_lead(incoming: IncomingRequest) -> Answer:
     return result
 
 
-def _success(incoming: IncomingRequest, result: Answer) -> HttpResponse:
+def _success(incoming: IncomingRequest, result: SkillResponse) -> HttpResponse:
     version = incoming.binding.version
     if version is not None:
         data = b"".join((result.data, *result.rest))
-        result = result._replace(data=reply_data(version, incoming.request.skill, data), rest=())
-    pieces = reply_pieces(incoming.request, incoming.line.request_id, result)
-    return _reply(incoming, 200, _extensions(incoming), incoming.binding.encode_result(incoming.call_id, pieces))
+        result = result._replace(data=response_data(version, incoming.request.skill, data), rest=())
+    pieces = response_pieces(incoming.request, incoming.line.request_id, result)
+    return _response(incoming, 200, _extensions(incoming), incoming.binding.encode_result(incoming.call_id, pieces))
 
 
-def _failure(incoming: IncomingRequest, fault: Exception) -> HttpResponse:
+def _failure(incoming: IncomingRequest, cause: Exception) -> HttpResponse:
     """The error response for an exception. Counts the error and notes it for the log line."""
     line = incoming.line
-    error, error_id = as_protocol_error(fault, line.request_id), f"err_{line.request_id}"
+    error, error_id = as_protocol_error(cause, line.request_id), f"err_{line.request_id}"
     line.code, line.error_id = error.code, error_id
     skill_id = UNKNOWN_SKILL if line.skill is UNSET else line.skill
     incoming.service.counts.count(skill_id, error.code, incoming.token_id, incoming.fields)
@@ -193,14 +198,14 @@ def _failure(incoming: IncomingRequest, fault: Exception) -> HttpResponse:
     if incoming.binding.version is not None and isinstance(error, AuthRequired):
         # No published version has a payload for this.
         incoming.media_type = PLAIN_TEXT
-    return _reply(incoming, status, error.headers, [body])
+    return _response(incoming, status, error.headers, [body])
 
 
-def _reply(
+def _response(
     incoming: IncomingRequest, status: int, headers: Iterable[tuple[str, str]], body: list[bytes]
 ) -> HttpResponse:
     length = str(sum(map(len, body)))
-    return HttpResponse(status, reply_head(incoming.media_type, headers, length, incoming.line.request_id), body)
+    return HttpResponse(status, response_head(incoming.media_type, headers, length, incoming.line.request_id), body)
 
 
 def _extensions(incoming: IncomingRequest) -> Iterable[tuple[str, str]]:
@@ -211,3 +216,38 @@ def _extensions(incoming: IncomingRequest) -> Iterable[tuple[str, str]]:
     ours = incoming.service.vocabularies.extensions if version is None else (version.extension_uri,)
     known = dict.fromkeys(uri for uri in named_extensions(incoming) if uri in ours)
     return (("a2a-extensions", ", ".join(known)),) if known else ()
+
+
+_SERVER_LINES, _LENGTH, _CALL_ID = b"<server>", b"<length>", b"<call>"
+_ID, _TIME = b"0" * 26, b"2000-01-01T00:00:00.000Z"
+_PLACEHOLDERS = re.compile(b"(" + b"|".join((_SERVER_LINES, _LENGTH, _CALL_ID, _ID, _TIME)) + b")")
+
+
+def overload_response(service: Service, binding: Binding, body: bytes, server_lines: bytes) -> bytes:
+    """The response of an overloaded process to a request with this body, in the default vocabulary of the dealer.
+
+    All but ids, times and lengths is made once. `server_lines` are the header lines that uvicorn adds.
+    """
+    kept = _template, binding
+    if kept not in service.documents:
+        service.documents[kept] = _template(binding, service.vocabularies.default)
+    pieces, length = service.documents[kept]
+    call_id = binding.call_id(body)
+    values = {
+        _SERVER_LINES: server_lines,
+        _LENGTH: b"%d" % (length + len(call_id)),
+        _CALL_ID: call_id,
+        _ID: new_ulid().encode(),
+        _TIME: datetime.now(UTC).isoformat(timespec="milliseconds").encode()[:-6] + b"Z",
+    }
+    return b"".join([values.get(piece, piece) for piece in pieces])
+
+
+def _template(binding: Binding, vocabulary: Vocabulary) -> tuple[list[bytes], int]:
+    """The response in pieces, some of them placeholders, and the length of its body without the call's id."""
+    error = too_busy()
+    at = datetime.fromisoformat(_TIME.decode())
+    status, body = binding.encode_error(error, vocabulary, f"err_{_ID.decode()}", at, _CALL_ID)
+    head = response_head(JSON, error.headers, _LENGTH.decode(), _ID.decode())
+    response = STATUS_LINE[status] + _SERVER_LINES + head + b"\r\n" + body
+    return _PLACEHOLDERS.split(response), len(body) - body.count(_CALL_ID) * len(_CALL_ID)

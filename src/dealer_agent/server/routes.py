@@ -21,23 +21,21 @@ from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.task_list import task_page
 from dealer_agent.protocol.well_known import ARD_PATH, CARD_PATH, CATALOG_PATH
 from dealer_agent.server.body import JSON
-from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
-from dealer_agent.server.discovery_documents import (
+from dealer_agent.server.documents import (
+    CARD_SECONDS,
+    PAGE_SECONDS,
+    READABLE_ANYWHERE,
+    Document,
+    answer_with,
     card_of_revision,
     card_of_version,
     catalog_document,
+    json_document,
     keys_document,
     llms_document,
     mcp_card_document,
     mcp_server_document,
-)
-from dealer_agent.server.documents import (
-    CARD_SECONDS,
-    PAGE_SECONDS,
-    Document,
-    answer_with,
-    json_document,
     page_document,
     public_document,
 )
@@ -45,7 +43,7 @@ from dealer_agent.server.mcp import McpEndpoint
 from dealer_agent.server.pages.docs import docs_page
 from dealer_agent.server.pages.home import home_page
 from dealer_agent.server.pages.site import stylesheet
-from dealer_agent.server.public_address import at_public_address
+from dealer_agent.server.served_dealers import at_public_address
 from dealer_agent.server.service import BAD_TOKENS_RULE, MESSAGE_SEND, Service
 from dealer_agent.server.tokens import hash_secret
 

@@ -5,9 +5,10 @@ The dealer comes from the host or from the path, and from nothing else: not from
 """
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.protocol.published_versions import PUBLISHED_VERSIONS, PublishedVersion, VersionName
 from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC, Binding, http_json_of, json_rpc_of
+from dealer_agent.server.client_address import is_from
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Process, Service
 
 BINDINGS = {MESSAGE_SEND: HTTP_JSON, RPC: JSON_RPC}
@@ -240,3 +242,26 @@ class ServedDealers:
         for dealer_id in list(self.opened):
             if dealer_id not in addresses.dealers or self._roots[dealer_id] != addresses.roots(dealer_id):
                 self.close(dealer_id)
+
+
+# A name, an IPv4 address or an IPv6 address in brackets, with or without a port.
+_HOST = re.compile(r"([A-Za-z0-9]([A-Za-z0-9.-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
+
+
+def at_public_address(service: Service, scope: Scope) -> Service:
+    """The service with the URLs that the client of this request can use.
+
+    It is another one only if `public_url` is not set and a trusted proxy says that the client has asked over TLS: then
+    the URLs have `https` and the host of the request. A client chooses this host, so such a service signs nothing.
+    """
+    if service.settings.service.public_url:
+        return service
+    headers = dict(scope["headers"])
+    schemes = headers.get(b"x-forwarded-proto", b"").decode("latin-1").lower().split(",")
+    host = headers.get(b"host", b"").decode("latin-1")
+    if schemes[-1].strip() != "https" or not is_from(scope, service.settings.service.trusted_networks):
+        return service
+    if _HOST.fullmatch(host) is None:
+        return service
+    base = f"https://{host}{service.settings.service.base_path}"
+    return replace(service, card=service.card.at(base), signer=None, documents={})

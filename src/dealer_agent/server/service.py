@@ -19,10 +19,10 @@ from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address, share_address
+from dealer_agent.server.counting import DealerCounts, RequestCounts
 from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.metrics import ResponseCounts
 from dealer_agent.server.open_connections import OpenConnections
-from dealer_agent.server.request_counts import DealerCounts, RequestCounts
 from dealer_agent.server.request_memory import RequestMemory, memory_of
 from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.server.tokens import TokenRegistry

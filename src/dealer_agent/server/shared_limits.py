@@ -82,9 +82,9 @@ class LimitStore:
         Returns None if it is allowed, else the seconds until it may be repeated. Raises StoreUnavailable.
         """
         now = time.monotonic()
-        wait = self._refused_until.get(client, 0.0) - now
-        if wait > 0 and cost > 0:
-            return math.ceil(wait)
+        remaining = self._refused_until.get(client, 0.0) - now
+        if remaining > 0 and cost > 0:
+            return math.ceil(remaining)
         was_failing = self._has_failed
         if was_failing:
             if now < self._retry_at:
@@ -92,7 +92,7 @@ class LimitStore:
             self._retry_at = now + RETRY_SECONDS
         try:
             async with asyncio.timeout(self._timeout):
-                refusal = await self._acquire(limits, client, cost)
+                wait = await self._acquire(limits, client, cost)
         except self._failures as failure:
             self._note_failure(failure)
             raise StoreUnavailable from failure
@@ -100,9 +100,9 @@ class LimitStore:
             self._has_failed = False
             log.info("rate limits are shared again")
         # A cheaper request might still be allowed, so only the refusal of the cheapest counts for all.
-        if refusal is not None and cost == 1:
-            self._remember(client, now + refusal)
-        return refusal
+        if wait is not None and cost == 1:
+            self._remember(client, now + wait)
+        return wait
 
     async def _acquire(self, limits: list["RateLimitItem"], client: tuple[str, ...], cost: int) -> int | None:
         """`acquire` without the timeout and the memory of refusals."""

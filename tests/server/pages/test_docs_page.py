@@ -6,7 +6,7 @@ import pytest
 from tests.server.pages.conftest import Page, read_page, written
 from tests.server.pages.samples import card_facts, facts_of
 
-from dealer_agent.apidocs.components import payload_component, reply_component
+from dealer_agent.apidocs.components import payload_component, response_component
 from dealer_agent.apidocs.examples import curl_command, example_payload, example_reply
 from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol.card import CardFacts
@@ -83,7 +83,7 @@ def told_members(name: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "name",
-    [component(skill) for skill in SKILLS for component in (payload_component, reply_component)]
+    [component(skill) for skill in SKILLS for component in (payload_component, response_component)]
     + ["Filters", "Pagination", "Sort", "Privacy", "Customer", "Consent", "Appointment", "RequestedWindow", "Address"]
     + ["DealerInformation", "Rooftop", "Facets", "SearchPage", "Vehicle", "LeadReceipt", "AppointmentReply"],
 )

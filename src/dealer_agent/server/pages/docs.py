@@ -5,7 +5,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from dealer_agent.apidocs import examples
-from dealer_agent.apidocs.components import SKILL_COUNT, payload_component, reply_component
+from dealer_agent.apidocs.components import SKILL_COUNT, payload_component, response_component
 from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, server_root
 from dealer_agent.apidocs.sdk_programs import python_program, typescript_program
 from dealer_agent.protocol.card import TOKEN_VARIABLE, CardFacts
@@ -33,7 +33,7 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
             "skill": skill,
             "bearer": skill.id in facts.bearer_skills,
             "request_tables": _tables(payload_component(skill), schemas, done),
-            "reply_tables": _tables(reply_component(skill), schemas, done),
+            "reply_tables": _tables(response_component(skill), schemas, done),
             "payload": examples.json_text(examples.example_payload(skill)),
             "reply": examples.json_text(examples.example_reply(skill, vocabulary)),
         }

@@ -72,7 +72,7 @@ class SubmittedJob(Generic[Result]):
             tx.trace = self.span.traceparent
         return tx
 
-    def refusal(self, tokens: Collection[str], *, is_enabled: bool) -> StorageError | None:
+    def problem(self, tokens: Collection[str], *, is_enabled: bool) -> StorageError | None:
         """Why the job must not run, now that its dealer is locked. `tokens` are the active ones."""
         if self.buyer is None:
             return None

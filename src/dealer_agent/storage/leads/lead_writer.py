@@ -272,7 +272,7 @@ def _prepare(tx: Transaction, dealer: LockedDealer, jobs: Iterable[SubmittedJob[
     """
     active = {row.token_id for rows in dealer.rows for row in rows}
     for job in jobs:
-        job.failure = job.refusal(active, is_enabled=dealer.enabled)
+        job.failure = job.problem(active, is_enabled=dealer.enabled)
     _prepare_keys(tx, [job for job in jobs if job.failure is None])
 
 

@@ -262,15 +262,6 @@ def record_refusal(tx: Transaction, code: str) -> None:
     tx.execute(ADD_REFUSAL, {"refusal_id": new_ulid(), "at": tx.now, "code": code})
 
 
-def list_leads(tx: Transaction, limit: int, before: str | None = None) -> list[LeadRecord]:
-    """The leads, newest first; with `before`, those older than that lead."""
-    if before is None:
-        found = tx.execute(LIST_LEADS, {"limit": limit})
-    else:
-        found = tx.execute(LIST_LEADS_BEFORE, {"limit": limit, "before": before})
-    return leads_in(tx, found)
-
-
 def leads_in(tx: Transaction, rows: Iterable[Any]) -> list[LeadRecord]:
     """The leads in rows of LIST_LEADS."""
     return [_lead(tx, row) for row in rows]

@@ -17,10 +17,8 @@ A2A_DOMAIN = "a2a-protocol.org"
 ERROR_INFO_TYPE = "type.googleapis.com/google.rpc.ErrorInfo"
 
 
-class Answer(NamedTuple):
-    """A skill's answer: the JSON of `data`, and a sentence for the buyer. `rest` has further pieces of `data`.
-
-    `is_repeated`: it was stored for the idempotency key of an earlier request.
+class SkillResponse(NamedTuple):
+    """What a skill responds: the JSON of `data`, and a sentence for the buyer. `rest` has further pieces of `data`.
 
     A page of listings stays in pieces until it is sent: one copy of it costs about as much as the search.
     `is_repeated`: the response was stored for an idempotency key.
@@ -32,16 +30,16 @@ class Answer(NamedTuple):
     is_repeated: bool = False
 
 
-def reply_pieces(request: Request, message_id: str, answer: Answer) -> list[bytes]:
-    """`{"message": ...}` around a skill's answer, in the vocabulary of its request, in pieces."""
+def response_pieces(request: Request, message_id: str, response: SkillResponse) -> list[bytes]:
+    """`{"message": ...}` around what a skill responds, in the vocabulary of its request, in pieces."""
     head, tail = _frame(request.skill, request.vocabulary)
     context = b""
     if request.context_id is not None:
         context = b'"contextId":%b,' % msgspec.json.encode(request.context_id)
-    if answer.message is not None:
-        tail = b',"message":%b%b' % (msgspec.json.encode(answer.message), tail)
+    if response.message is not None:
+        tail = b',"message":%b%b' % (msgspec.json.encode(response.message), tail)
     opening = b'{"message":{"messageId":"%b",%b%b' % (message_id.encode(), context, head)
-    return [opening, answer.data, *answer.rest, tail]
+    return [opening, response.data, *response.rest, tail]
 
 
 @lru_cache(maxsize=64)

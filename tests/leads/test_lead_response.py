@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.inventory.catalogue import RemovedUnit
-from dealer_agent.leads.lead_answer import LeadResponse, answer_message
+from dealer_agent.leads.lead_response import LeadResponse, response_message
 from dealer_agent.leads.records import VisitDecision, VisitRecord
 from dealer_agent.leads.timetable import Department
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
@@ -45,7 +45,7 @@ CIVIC = msgspec.convert(
 
 def told(visit: VisitDecision | None = None, **more: Any) -> str:
     facts: dict[str, Any] = {"department": DEPARTMENT, "now": NOW, "interest": UNSET, "found": CIVIC, "visit": visit}
-    return answer_message(LeadResponse(**(facts | more)))
+    return response_message(LeadResponse(**(facts | more)))
 
 
 def asked(status: Any, kind: VisitKind = "test_drive", **more: Any) -> VisitDecision:
@@ -287,5 +287,5 @@ def test_numbers_and_choices_are_written_as_people_write_them() -> None:
 )
 def test_the_closing_time_is_of_today_or_of_the_night_that_follows(closes: datetime, words: str) -> None:
     department = replace(DEPARTMENT, hours=(NOW - timedelta(hours=1), closes))
-    told = answer_message(LeadResponse(department=department, now=NOW, interest=UNSET, found=None))
+    told = response_message(LeadResponse(department=department, now=NOW, interest=UNSET, found=None))
     assert told.endswith(words)

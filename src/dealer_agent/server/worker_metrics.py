@@ -1,27 +1,58 @@
-"""The metrics that come from the database: feeds, and deliveries that were not sent yet.
+"""What a worker process sends to the collector of the machine: its metrics, and those that come from the database.
 
-They are read in a thread, at most once in `READ_SECONDS`, and only while somebody reads the metrics. A scrape waits for
-them at most `WAIT_SECONDS`, and else gets those of the last time.
+Those of the database (feeds, and deliveries that were not sent yet) are read in a thread, at most once in
+`READ_SECONDS`, and only while somebody reads the metrics. A scrape waits for them at most `WAIT_SECONDS`, and else gets
+those of the last time. All go over a Unix socket.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
+import msgspec
 import structlog
 
+from dealer_agent.config.settings import RateLimitSettings
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.server.metrics import DATABASE_READ, FEED, OLDEST, STOCK_REVISION, UNSENT, Series
+from dealer_agent.server.metrics import (
+    CONFIRMED,
+    CONNECTIONS,
+    DATABASE_READ,
+    FAMILIES,
+    FEED,
+    LEADS_AVAILABLE,
+    OLDEST,
+    OPENED_DEALERS,
+    RATE_LIMITED,
+    READY,
+    SNAPSHOT_BYTES,
+    SNAPSHOT_REVISION,
+    STOCK_REVISION,
+    UNITS,
+    UNSENT,
+    WRITER_JOBS,
+    Readings,
+    Series,
+    WorkerMetrics,
+    combined,
+)
+from dealer_agent.server.served_dealers import ServedDealers
+from dealer_agent.server.service import LEADS_TAKEN
 from dealer_agent.storage.deliveries.outbox import Receiver
 from dealer_agent.storage.deliveries.unsent_deliveries import UnsentDeliveries, unsent_deliveries
 from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.stock.reading import StockMark, read_mark
 
 log = structlog.get_logger()
@@ -68,9 +99,9 @@ class StoredMetrics:
     async def _refresh(self) -> None:
         try:
             await asyncio.to_thread(self._read_some)
-        except (StorageError, SettingsError) as fault:
+        except (StorageError, SettingsError) as error:
             if not self._failing:
-                log.error("metrics not read", error=type(fault).__qualname__, problem=str(fault))
+                log.error("metrics not read", error=type(error).__qualname__, problem=str(error))
             self._failing = True
         else:
             self._failing = False
@@ -132,3 +163,86 @@ def channel_kinds(profile: Profile) -> dict[Receiver, str]:
         kinds |= {(rooftop.name, channel.name): kind for kind, channels in named.items() for channel in channels}
         kinds |= {(rooftop.name, name): name for name in (NOTIFY, CUSTOMER)}
     return kinds
+
+
+SUFFIX = ".sock"
+OWN, WITH_STORED = b"o", b"s"
+"""What the collector asks for: the values of the process, or also those of the database."""
+ANSWER_SECONDS = 5.0
+
+RULES = tuple(RateLimitSettings().by_rule)
+
+
+@dataclass
+class WorkerState:
+    """What a worker knows about itself besides its counters."""
+
+    metrics: WorkerMetrics
+    dealers: ServedDealers
+    writer: LeadWriter
+    stored: StoredMetrics
+
+    async def readings(self, *, with_stored: bool) -> Readings:
+        """All metrics of the worker."""
+        stored = await self.stored.read(self.metrics.label_of) if with_stored else []
+        return self.metrics.readings() | combined([*self._gauges(), *stored]) | process_readings()
+
+    def _gauges(self) -> list[tuple[Series, list[float]]]:
+        """What is true of this worker now. Counters and histograms are in `metrics`."""
+        process, label_of = self.dealers.process, self.metrics.label_of
+        connections = 0 if process.connections is None else len(process.connections)
+        found: list[tuple[Series, float]] = [
+            (Series(READY), process.ready),
+            (Series(LEADS_AVAILABLE), process.leads == LEADS_TAKEN),
+            (Series(CONNECTIONS), connections),
+            (Series(OPENED_DEALERS), len(self.dealers.opened)),
+            (Series(WRITER_JOBS), self.writer.waiting),
+            (Series(RATE_LIMITED, ("overload",)), process.load.refused),
+            *((Series(RATE_LIMITED, (rule,)), process.refused[rule]) for rule in RULES),
+        ]
+        for dealer_id, service in self.dealers.opened.items():
+            label = (label_of(dealer_id),)
+            found += [
+                (Series(UNITS, label), len(service.dealer.catalogue)),
+                (Series(SNAPSHOT_BYTES, label), service.stock_bytes),
+                (Series(SNAPSHOT_REVISION, label), service.loaded.stock),
+            ]
+            if service.dealer.stock_at is not None:
+                found.append((Series(CONFIRMED, label), service.dealer.stock_at.timestamp()))
+        return [(series, [float(value)]) for series, value in found]
+
+
+def process_readings() -> Readings:
+    """The processor time, memory and files of this process. It finds nothing without /proc."""
+    # Imported here: a service without metrics does not need the library.
+    from prometheus_client import ProcessCollector
+
+    return {
+        Series(sample.name): [sample.value]
+        for family in ProcessCollector(registry=None).collect()
+        for sample in family.samples
+        if sample.name in FAMILIES
+    }
+
+
+@asynccontextmanager
+async def answering_collector(folder: Path, state: WorkerState) -> AsyncIterator[None]:
+    """Answers the collector of the machine during an `async with` block."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                wanted = await reader.readexactly(1)
+                found = await state.readings(with_stored=wanted == WITH_STORED)
+                writer.write(msgspec.json.encode(list(found.items())))
+                await writer.drain()
+        writer.close()
+
+    # A name that no earlier worker had: the collector notices by the name that a worker has ended.
+    path = folder / f"{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+    server = await asyncio.start_unix_server(answer, path)
+    try:
+        yield
+    finally:
+        server.close()
+        path.unlink(missing_ok=True)

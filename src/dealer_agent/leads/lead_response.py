@@ -57,7 +57,7 @@ class LeadResponse:
         return short(vehicle_name(self.found), NAME_LENGTH) if isinstance(self.found, Vehicle) else ""
 
 
-def answer_message(answer: LeadResponse) -> str:
+def response_message(answer: LeadResponse) -> str:
     """The text. It has at most `responses.MESSAGE_LENGTH` characters, because each name in it is bounded."""
     visit = answer.visit
     if visit is None:

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from dealer_agent.protocol.errors import AuthRequired, InternalError, ProtocolError, UnsupportedSkill
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.published_versions import PublishedVersion
-from dealer_agent.protocol.replies import http_error_body
+from dealer_agent.protocol.response_bodies import http_error_body
 from dealer_agent.protocol.version_errors import http_error
 from dealer_agent.protocol.vocabulary import Vocabulary
 from dealer_agent.server.body import JSON
-from dealer_agent.server.cross_origin import READABLE_ANYWHERE
+from dealer_agent.server.documents import READABLE_ANYWHERE
 from dealer_agent.server.log import RequestLine, log_request, places
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Process, Service
 from dealer_agent.storage.errors import DealerUnknown, StorageError, TokenRevoked
@@ -23,21 +23,21 @@ log = structlog.get_logger()
 NOT_VALID_HERE = "The bearer token is not valid here."
 
 
-def as_protocol_error(fault: Exception, request_id: str) -> ProtocolError:
+def as_protocol_error(cause: Exception, request_id: str) -> ProtocolError:
     """The error that answers a request. An exception that is not expected is logged, and becomes INTERNAL_ERROR.
 
     A dealer may be disabled or removed, and a token revoked, before its lead is stored.
     """
-    if isinstance(fault, ProtocolError):
-        return fault
-    if isinstance(fault, DealerUnknown):
+    if isinstance(cause, ProtocolError):
+        return cause
+    if isinstance(cause, DealerUnknown):
         return UnsupportedSkill("There is nothing at this address.")
-    if isinstance(fault, TokenRevoked):
+    if isinstance(cause, TokenRevoked):
         return AuthRequired(NOT_VALID_HERE)
     # The message of another package's exception may contain what a customer wrote. A StorageError's never does.
-    problem = {"problem": str(fault)} if isinstance(fault, StorageError) else {}
+    problem = {"problem": str(cause)} if isinstance(cause, StorageError) else {}
     ids = {"request_id": request_id, "error_id": f"err_{request_id}"}
-    log.error("fault", **ids, error=type(fault).__qualname__, places=places(fault), **problem)
+    log.error("fault", **ids, error=type(cause).__qualname__, places=places(cause), **problem)
     return InternalError("Something failed on the dealer's side. The same request may be sent again.")
 
 
