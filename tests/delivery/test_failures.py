@@ -6,29 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.config.settings import DeliverySettings
-from dealer_agent.delivery.failures import Breaker, retry_wait
-
-SETTINGS = DeliverySettings(first_retry_seconds=15, longest_retry_minutes=60)
+from dealer_agent.delivery.slots import Breaker
+from dealer_agent.jobs.loop import pause_after
 
 
 @pytest.mark.parametrize(
     ("attempts", "longest"), [(1, 15), (2, 30), (3, 60), (4, 120), (8, 1920), (9, 3600), (10, 3600), (10_000, 3600)]
 )
 def test_the_longest_wait_doubles_up_to_the_set_one(attempts: int, longest: int) -> None:
-    assert retry_wait(SETTINGS, attempts, 1.0) == timedelta(seconds=longest)
+    assert pause_after(attempts, timedelta(seconds=15), timedelta(hours=1)) == timedelta(seconds=longest)
 
 
-@given(attempts=st.integers(1, 10**9), draw=st.floats(0, 1))
-def test_the_wait_is_anything_up_to_the_longest(attempts: int, draw: float) -> None:
-    """Full jitter: deliveries that failed together do not come back together."""
-    assert retry_wait(SETTINGS, attempts, draw) == retry_wait(SETTINGS, attempts, 1.0) * draw
-
-
-@given(first=st.integers(1, 3600), longest=st.integers(1, 1440), attempts=st.integers(1, 10**6), draw=st.floats(0, 1))
-def test_no_settings_overflow(first: int, longest: int, attempts: int, draw: float) -> None:
-    settings = DeliverySettings(first_retry_seconds=first, longest_retry_minutes=longest)
-    assert timedelta() <= retry_wait(settings, attempts, draw) <= timedelta(minutes=longest)
+@given(first=st.integers(1, 3600), longest=st.integers(1, 1440), attempts=st.integers(1, 10**6))
+def test_no_settings_overflow(first: int, longest: int, attempts: int) -> None:
+    pause = pause_after(attempts, timedelta(seconds=first), timedelta(minutes=longest))
+    assert timedelta() <= pause <= timedelta(minutes=longest)
 
 
 def test_a_channel_rests_after_so_many_failures_in_a_row_then_one_tries_it() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +21,9 @@ from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, NO_NOTICES
 
 from dealer_agent.config.settings import DeliverySettings
+from dealer_agent.delivery import attempt
 from dealer_agent.delivery import loop as loops
-from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.lease import Lease
+from dealer_agent.delivery.attempt import Lease, NotDelivered
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage import outbox
@@ -100,13 +101,18 @@ def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(sample_d
     assert (row.state, row.attempts) == ("sent", 4)
 
 
-def test_the_wait_grows_and_the_problem_is_recorded(sample_dealer: SampleDealer) -> None:
-    lead_id = sample_dealer.take(CRM)
+@pytest.mark.parametrize("draw", [0.25, 0.75])
+def test_the_wait_is_a_random_part_of_the_longest_and_the_problem_is_recorded(
+    sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch, draw: float
+) -> None:
+    """Full jitter: deliveries that failed together do not come back together."""
+    monkeypatch.setattr(attempt, "random", SimpleNamespace(random=lambda: draw))
+    lead_id, began = sample_dealer.take(CRM), datetime.now(UTC)
     settings = DeliverySettings(first_retry_seconds=3600, longest_retry_minutes=60)
     sample_dealer.deliver({CRM: Failing()}, lambda: sample_dealer.row(lead_id).problem, settings)
     row = sample_dealer.row(lead_id)
     assert (row.state, row.problem, row.leased_until) == ("waiting", "answered 500", None)
-    assert row.created_at <= row.due_at <= datetime.now(UTC) + timedelta(hours=1)
+    assert began <= row.due_at - timedelta(hours=draw) <= datetime.now(UTC)
 
 
 def test_a_channel_that_hangs_holds_up_its_own_leads_only(sample_dealer: SampleDealer) -> None:

@@ -17,7 +17,7 @@ from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, import_rows, row
 from dealer_agent.bootstrap.monthly_mail import monthly_reports
 from dealer_agent.config import load_settings
 from dealer_agent.config.settings import MailSettings
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.jobs.loop import pause_after
 from dealer_agent.open_installation import OpenInstallation

@@ -21,7 +21,7 @@ import structlog
 from dealer_agent.alerts.checking import FIRST_PAUSE, LONGEST_PAUSE, MOST_ATTEMPTS, Watch
 from dealer_agent.alerts.observing import free_mib
 from dealer_agent.alerts.rules import Observation, check
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.jobs.loop import pause_after
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.alerts import AlertState, Receiver, store_alert

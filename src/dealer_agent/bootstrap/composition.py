@@ -18,8 +18,8 @@ from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.config.installation import SNAPSHOTS, Installation
 from dealer_agent.config.settings import TracesSettings
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.delivery.dealer_outlets import OutletMaker, Sending
-from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
+from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop, Sending
+from dealer_agent.delivery.outlets import outlets_of_dealer
 from dealer_agent.open_installation import OpenInstallation, open_store
 from dealer_agent.outgoing.connections import http_client
 from dealer_agent.protocol.vocabulary import vocabularies_of
@@ -75,9 +75,9 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         process = _process(installation)
         closing.push_async_callback(_close_limits, process)
         client = await closing.enter_async_context(http_client(installation.address_rule, limits=HTTP_CONNECTIONS))
-        outlets, count = OutletMaker(opened, client), partial(_count_delivery, metrics)
+        find_outlets, count = partial(outlets_of_dealer, opened, client), partial(_count_delivery, metrics)
         begin_span = (lambda *_: None) if traces is None else traces.begin_delivery
-        deliveries = DeliveryLoop(opened.store, writer, opened.dealers_with_due, outlets.of, count, begin_span)
+        deliveries = DeliveryLoop(opened.store, writer, opened.dealers_with_due, find_outlets, count, begin_span)
         closing.push_async_callback(_stop, deliveries, asyncio.create_task(deliveries.run()))
         snapshots = SnapshotFolder(directory / SNAPSHOTS) if only is None else None
         opener = DealerOpener(opened, writer, process, deliveries.wake, snapshots, metrics, traces)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import structlog
 
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.jobs.loop import Kind, Next
 from dealer_agent.open_installation import OpenInstallation

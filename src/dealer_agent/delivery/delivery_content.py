@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.delivery.failures import DeliveryDropped, NeedsNewId, NotDelivered
+from dealer_agent.delivery.attempt import DeliveryDropped, NeedsNewId, NotDelivered
 from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView, cancelled_visit, erased_lead, lead_view
 from dealer_agent.protocol.formats import normal_email
