@@ -24,8 +24,9 @@ from dealer_agent.storage.columns import microseconds
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.lead_job import Job
 from dealer_agent.storage.leads import get_lead
-from dealer_agent.storage.outbox import count_mails_before, list_deliveries
+from dealer_agent.storage.outbox import list_deliveries
 from dealer_agent.storage.schema import metadata
+from dealer_agent.storage.sent_deliveries import count_mails_before
 from dealer_agent.storage.transaction import Transaction
 
 OpenIntake = Callable[..., IntakeSetup]

@@ -25,7 +25,7 @@ from dealer_agent.storage.leads import append_to_lead, find_duplicate, find_lead
 from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.outbox import claim, enqueue, list_deliveries, reschedule, retry_deliveries
 from dealer_agent.storage.schema import consent_proofs, metadata
-from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
+from dealer_agent.storage.sent_deliveries import StoredDocument, renew
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.storage.visits import busy_quarters, occupy_places, record_visit, visits_of
@@ -82,7 +82,7 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Transac
         (delivery,) = [
             each for each in claim(at_time(tx, at), HOUR, ("Ridgeline North", "crm"), 9) if each.lead_id == lead_id
         ]
-        store_document(tx, delivery, StoredDocument(f"{name} {phone}".encode()), timedelta(minutes=5))
+        renew(tx, delivery, timedelta(minutes=5), StoredDocument(f"{name} {phone}".encode()))
         reschedule(tx, delivery, at, "answered 503")
 
     return job

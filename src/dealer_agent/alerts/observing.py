@@ -21,9 +21,9 @@ from dealer_agent.storage.alerts import CheckRecord, confirmed_copies
 from dealer_agent.storage.clock import clock_problem, server_clock
 from dealer_agent.storage.feeds import FeedState, feed_states, list_files
 from dealer_agent.storage.keys import key_uses
+from dealer_agent.storage.outbox import UnsentDeliveries, unsent_deliveries
 from dealer_agent.storage.stock import list_imports, list_refused_imports
 from dealer_agent.storage.transaction import Transaction
-from dealer_agent.storage.unsent_deliveries import UnsentDeliveries, unsent_deliveries
 
 Seen = Mapping[str, Sequence[Observation]]
 

@@ -28,7 +28,7 @@ from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import AlreadyStored, LeaseLost
 from dealer_agent.storage.lead_job import Job
 from dealer_agent.storage.outbox import DueDelivery
-from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
+from dealer_agent.storage.sent_deliveries import StoredDocument, renew
 from dealer_agent.storage.transaction import Transaction
 
 _CLOCKS = (getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC), time.CLOCK_REALTIME)
@@ -123,7 +123,7 @@ class Lease:
         for _ in range(MOST_RENEWALS):
             now = _now()
             try:
-                await self.write(self._renew)
+                await self.write(self._renewal)
             except AlreadyStored:
                 raise LeaseLost("another process has the lease of this delivery") from None
             self.new_document, self._renewed_at = None, now
@@ -137,12 +137,8 @@ class Lease:
         if self._elapsed() >= self._longest:
             raise LeaseLost("the lease of this delivery ended before it was sent")
 
-    def _renew(self, tx: Transaction) -> None:
-        lease = timedelta(seconds=self.seconds)
-        if self.new_document is None:
-            outbox.renew(tx, self.delivery, lease)
-        else:
-            store_document(tx, self.delivery, self.new_document, lease)
+    def _renewal(self, tx: Transaction) -> None:
+        renew(tx, self.delivery, timedelta(seconds=self.seconds), self.new_document)
 
     def _elapsed(self) -> float:
         return max(now - then for now, then in zip(_now(), self._renewed_at, strict=True))

@@ -12,8 +12,8 @@ from dealer_agent.leads.lead_view import DeliveredMessage, LeadView, cancelled_v
 from dealer_agent.protocol.formats import normal_email
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.lead_record import LeadToDeliver, lead_to_deliver
-from dealer_agent.storage.outbox import DueDelivery, count_mails_before
-from dealer_agent.storage.sent_deliveries import StoredDocument
+from dealer_agent.storage.outbox import DueDelivery
+from dealer_agent.storage.sent_deliveries import StoredDocument, count_mails_before
 from dealer_agent.storage.store import Store
 
 MOST_MAILS = 5

@@ -20,9 +20,8 @@ from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.metrics import DATABASE_READ, FEED, OLDEST, STOCK_REVISION, UNSENT, Series
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.outbox import Receiver
+from dealer_agent.storage.outbox import Receiver, UnsentDeliveries, unsent_deliveries
 from dealer_agent.storage.stock import StockMark, read_mark
-from dealer_agent.storage.unsent_deliveries import UnsentDeliveries, unsent_deliveries
 
 log = structlog.get_logger()
 
