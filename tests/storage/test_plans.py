@@ -65,7 +65,7 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(leads.FIND_LEADS_OF, "contact_hash=?", id="the leads of a person"),
         pytest.param(erasure.UNLINK, "may_be_same_person_as=?", id="what others say of a lead"),
         pytest.param(
-            sent_deliveries.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="the mails to an address"
+            sent_deliveries.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="mails to an address"
         ),
         pytest.param(withdrawals.FIND_WITHDRAWN.statement, "contact_hash=?", id="what a person withdrew"),
         pytest.param(withdrawals.FIND_EVENTS.statement, "lead_id=?", id="what a person withdrew, by the chain"),

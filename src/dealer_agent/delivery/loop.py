@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import structlog
 
-from dealer_agent.dealers.routing import TO_CUSTOMER
+from dealer_agent.dealers.routing import TO_CUSTOMER, UNKNOWN_CHANNEL, channel_kinds
 from dealer_agent.delivery.attempt import (
     DeliveryDropped,
     End,
@@ -147,16 +147,17 @@ class DeliveryLoop:
     """The deliveries of all dealers of one process.
 
     `find_due_dealers` returns the dealers that may have due deliveries, the longest waiting first. `find_outlets`
-    raises StorageError and SettingsError for a dealer that can send nothing now. Both run in a thread. `on_result` gets
-    each attempt with its result. `begin_span` begins the span of an attempt of a dealer, if traces are on.
+    raises StorageError and SettingsError for a dealer that can send nothing now. Both run in a thread. `begin_span`
+    begins the span of an attempt of a dealer, if traces are on.
     """
 
     store: Store
     writer: LeadWriter
     find_due_dealers: Callable[[], Iterable[str]]
     find_outlets: Callable[[str], DealerOutlets]
-    on_result: Callable[[Sending, str], None] = lambda *_: None
     begin_span: Callable[[str, DueDelivery], OpenSpan | None] = lambda *_: None
+    results: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The number of attempts by the kind of their channel and their result."""
     # In the order in which they had their last turn.
     _queues: OrderedDict[str, DealerQueue] = field(default_factory=OrderedDict)
     _in_progress: dict[asyncio.Task[None], Sending] = field(default_factory=dict)
@@ -409,7 +410,8 @@ class DeliveryLoop:
 
         It tries again while the lease is valid: a short failure of the database must not cause a second sending.
         """
-        self.on_result(sending, end.result)
+        kind = channel_kinds(sending.dealer.profile).get(sending.delivery.receiver, UNKNOWN_CHANNEL)
+        self.results[kind, end.result] += 1
         span = current_span.get()
         if span is not None:
             span.end({"dealer_agent.result": end.result}, failed=end.result in ("failed", "undeliverable"))

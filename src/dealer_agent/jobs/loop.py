@@ -24,6 +24,9 @@ log = structlog.get_logger()
 
 LOOK_SECONDS = 5.0
 """How often a process looks for due jobs."""
+MAINTENANCE_SECONDS = 3600.0
+SECONDS_FOR_EACH = 3.0
+"""With more than 1,200 dealers, each one's maintenance is less often than hourly, so that its cost stays bounded."""
 
 
 class Next(NamedTuple):
@@ -44,6 +47,11 @@ def pause_after(attempts: int, first: timedelta, longest: timedelta) -> timedelt
     # More doublings exceed every longest pause.
     doublings: int = 2 ** min(attempts - 1, 20)
     return min(longest, first * doublings)
+
+
+def maintenance_period(dealers: int) -> timedelta:
+    """The time from one maintenance of a dealer to the next."""
+    return timedelta(seconds=max(MAINTENANCE_SECONDS, dealers * SECONDS_FOR_EACH))
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.jobs.loop import MAINTENANCE_SECONDS, Kind, Next, maintenance_period
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.key_rotation import FIRST_ROTATION_SECONDS, KeyRotation, KeyTable
-from dealer_agent.server.maintenance import MAINTENANCE_SECONDS, maintenance_period
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.jobs import Job
 
