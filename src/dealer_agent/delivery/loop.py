@@ -4,10 +4,10 @@ A dealer has a limited number of deliveries in progress, and so has each of its 
 channel that hangs delays only its own leads. Leases and results are jobs of the process's writer, and share
 transactions with new leads. If the process is killed, its leases expire.
 
-The loop of the other jobs (`jobs.loop`) could do this work, but every lead would cost more. Measured with two receivers
-on SQLite: a row of the table of jobs for each delivery costs the writer 6 to 8 % more processor time for a lead. One
-lease and one result in a transaction cost 3.1 commits and 1.9 ms of processor time for each delivery; here they are 1.2
-and 1.0 ms, because a group of deliveries shares its transactions with leads.
+The loop of the other jobs (`jobs.loop`) could do this work, but leads and deliveries would cost more. Measured with two
+receivers on SQLite: a row of the table of jobs for each delivery costs the writer 6 to 8 % more processor time for a
+lead. A transaction for each lease and each result makes 2.1 write transactions and 1.6 to 2.0 ms of processor time for
+a delivery. Here they are 0.2 and 0.9 to 1.2 ms, because deliveries share transactions with each other and with leads.
 """
 
 import asyncio
