@@ -8,13 +8,15 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tests.installation.platform import add, make_installation
 from tests.storage.calls import read_at, write_at
 from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.jobs import loop as loops
-from dealer_agent.jobs.loop import JobLoop, Kind, Next, run_job
+from dealer_agent.jobs.loop import JobLoop, Kind, Next, pause_after, run_job
 from dealer_agent.storage.errors import LeaseLost
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.jobs import LEASE, Job, JobKey, add_jobs, begin_jobs, claim_job, find_due_jobs, hold_job
@@ -229,3 +231,16 @@ def test_dealers_with_many_slow_or_failing_jobs_leave_places_to_others(
 
         asyncio.run(look())
     assert begun["slow"] <= 4
+
+
+@pytest.mark.parametrize(
+    ("attempts", "longest"), [(1, 15), (2, 30), (3, 60), (4, 120), (8, 1920), (9, 3600), (10, 3600), (10_000, 3600)]
+)
+def test_the_longest_wait_doubles_up_to_the_set_one(attempts: int, longest: int) -> None:
+    assert pause_after(attempts, timedelta(seconds=15), timedelta(hours=1)) == timedelta(seconds=longest)
+
+
+@given(first=st.integers(1, 3600), longest=st.integers(1, 1440), attempts=st.integers(1, 10**6))
+def test_no_settings_overflow(first: int, longest: int, attempts: int) -> None:
+    pause = pause_after(attempts, timedelta(seconds=first), timedelta(minutes=longest))
+    assert timedelta() <= pause <= timedelta(minutes=longest)

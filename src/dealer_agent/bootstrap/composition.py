@@ -25,8 +25,7 @@ from dealer_agent.outgoing.connections import http_client
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.counting import Counting
 from dealer_agent.server.dealer_memory import DealerMemory, delete_removed_files, memory_budget
-from dealer_agent.server.installation_keys import InstallationKeys
-from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
+from dealer_agent.server.key_rotation import InstallationKeys, KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import BLOCKS, INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import BufferedLines, configure_logs, end_interval
 from dealer_agent.server.metrics import FOLDER_VARIABLE, WorkerMetrics

@@ -15,7 +15,7 @@ from dealer_agent.feed_collection.collector import FeedJobs
 from dealer_agent.jobs.loop import JobLoop, Kind, Next
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.reports.monthly_mail import monthly_reports
-from dealer_agent.server.installation_keys import InstallationKeys
+from dealer_agent.server.key_rotation import InstallationKeys
 from dealer_agent.server.maintenance import Maintenance
 from dealer_agent.storage.alerts import ALERT_CHECK
 from dealer_agent.storage.feeds import StoredFeed, put_feeds

@@ -16,7 +16,7 @@ A kind is a function and its rule for another attempt (`loop.Kind`):
 - `settings`: stores the feeds and the other jobs of a dealer, after its settings have changed (`bootstrap.jobs`);
 - `feed`: collects a feed (`feed_collection.collector`);
 - `disposal`, `heads`, `report`, `keys`: the maintenance of a dealer (`server.maintenance`, `reports.monthly_mail`,
-  `server.installation_keys`);
+  `server.key_rotation`);
 - `alert check`, `alert mail`, `alert webhook`: conditions, and messages about them (`alerts.jobs`).
 
 Deliveries have the same leases in a table of their own, `outbox`: a row for each in this table would make every lead
