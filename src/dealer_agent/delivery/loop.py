@@ -109,10 +109,10 @@ class DealerQueue:
             self._breakers[receiver] = Breaker(settings.breaker_failures, settings.breaker_seconds)
         return self._breakers[receiver]
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether it may be forgotten."""
-        return not self.due and self.wrong_until is None and not any(each.failures for each in self._breakers.values())
+    def is_idle(self, now: float) -> bool:
+        """Whether it may be forgotten. A dealer that can send nothing is remembered, so that the log says so once."""
+        is_wrong = self.wrong_until is not None and now < self.wrong_until + WRONG_DEALER_SECONDS
+        return not (self.due or is_wrong or any(each.failures for each in self._breakers.values()))
 
 
 @dataclass(eq=False)
@@ -232,7 +232,7 @@ class DeliveryLoop:
         for queue, fault in faults:
             self._put_off(queue, fault)
         if len(self._queues) > MOST_KEPT:
-            idle = [each.dealer_id for each in self._queues.values() if each.is_idle]
+            idle = [each.dealer_id for each in self._queues.values() if each.is_idle(now)]
             for dealer_id in idle[: len(self._queues) - MOST_KEPT]:
                 del self._queues[dealer_id]
         if len(chosen) >= READ_AT_ONCE:
@@ -312,8 +312,10 @@ class DeliveryLoop:
         failing: dict[str, dict[Receiver, int]] = {}
         shares: dict[str, dict[Receiver, int]] = defaultdict(dict)
         for dealer_id, queue in self._queues.items():
+            if queue.dealer is None:
+                continue  # Nothing was read of it yet, or it can send nothing.
             for receiver in random.sample(sorted(queue.due), len(queue.due)):
-                if queue.dealer is not None and receiver in queue.dealer.outlets:
+                if receiver in queue.dealer.outlets:
                     breaker = queue.breaker(queue.dealer, receiver)
                     group = failing if breaker.failures else healthy
                     capacity = _capacity(breaker, at_receiver[dealer_id, receiver])
