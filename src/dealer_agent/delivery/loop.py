@@ -110,7 +110,10 @@ class DealerQueue:
         return self._breakers[receiver]
 
     def is_idle(self, now: float) -> bool:
-        """Whether it may be forgotten. A dealer that can send nothing is remembered, so that the log says so once."""
+        """Whether it may be forgotten, if nothing of it is in progress.
+
+        A dealer that can send nothing is remembered, so that the log says so once.
+        """
         is_wrong = self.wrong_until is not None and now < self.wrong_until + WRONG_DEALER_SECONDS
         return not (self.due or is_wrong or any(each.failures for each in self._breakers.values()))
 
@@ -232,7 +235,8 @@ class DeliveryLoop:
         for queue, fault in faults:
             self._put_off(queue, fault)
         if len(self._queues) > MOST_KEPT:
-            idle = [each.dealer_id for each in self._queues.values() if each.is_idle(now)]
+            busy = {sending.queue for sending in self._in_progress.values()}
+            idle = [each.dealer_id for each in self._queues.values() if each not in busy and each.is_idle(now)]
             for dealer_id in idle[: len(self._queues) - MOST_KEPT]:
                 del self._queues[dealer_id]
         if len(chosen) >= READ_AT_ONCE:
