@@ -121,6 +121,34 @@ def test_a_process_that_stops_gives_its_jobs_back(store: Store) -> None:
     assert begun == [1, 1], "an attempt that was stopped does not count"
 
 
+def test_a_look_that_fails_is_logged_once_and_does_not_end_the_loop(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loops, "LOOK_SECONDS", 0.01)
+    add_work(store)
+    failures, done = [ZeroDivisionError()] * 3, []
+
+    def find_more() -> tuple[JobKey, ...]:
+        if failures:
+            raise failures.pop()
+        return ()
+
+    async def run(_: Job) -> Next:
+        done.append(1)
+        return Next(None)
+
+    async def work() -> None:
+        kind = Kind("work", run, longest_wait=DAY)
+        running = asyncio.create_task(JobLoop(store, [kind], DEALER, find_more=find_more, clock=lambda: MONDAY).run())
+        await until(lambda: done)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    with capture_logs() as logged:
+        asyncio.run(work())
+    assert [line["event"] for line in logged] == ["jobs not looked for"]
+
+
 def test_the_lease_is_renewed_while_the_job_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "LEASE", timedelta(0))
     add_work(store)

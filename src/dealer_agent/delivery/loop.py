@@ -35,7 +35,7 @@ from dealer_agent.delivery.attempt import (
 from dealer_agent.delivery.delivery_content import prepare_delivery
 from dealer_agent.delivery.outlets import DealerOutlets
 from dealer_agent.delivery.slots import Breaker, share_slots
-from dealer_agent.jobs.loop import words_of
+from dealer_agent.jobs.loop import Looks, words_of
 from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import (
     DatabaseFailure,
@@ -167,9 +167,8 @@ class DeliveryLoop:
     # The dealers with news, and those that the last poll found. Both are read, side by side.
     _woken: dict[str, None] = field(default_factory=dict)
     _found: dict[str, None] = field(default_factory=dict)
-    _awake: asyncio.Event = field(default_factory=asyncio.Event)
+    _looks: Looks = field(default_factory=lambda: Looks("deliveries wait"))
     _next_poll: float = 0.0
-    _failing: bool = False
     _stopping: bool = False
 
     def wake(self, dealer_id: str) -> None:
@@ -177,7 +176,7 @@ class DeliveryLoop:
         queue = self._queues.get(dealer_id)
         if queue is None or (queue.wrong_until is None and (queue.dealer is None or queue.dealer.outlets)):
             self._woken[dealer_id] = None
-            self._awake.set()
+            self._looks.wake()
 
     def forget(self, dealer_id: str) -> None:
         """The dealer's settings have changed. Call it on the event loop. Deliveries in progress keep the older ones."""
@@ -186,30 +185,20 @@ class DeliveryLoop:
     async def run(self) -> None:
         """Sends until `stop` is called. Then deliveries in progress get STOP_SECONDS, and the others are released."""
         while not self._stopping:
-            self._awake.clear()
-            await self._begin_due()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(READ_AGAIN_SECONDS, POLL_SECONDS) if self._woken else POLL_SECONDS):
-                    await self._awake.wait()
+            await self._looks.look(self._begin_due)
+            await self._looks.wait(min(READ_AGAIN_SECONDS, POLL_SECONDS) if self._woken else POLL_SECONDS)
         await self._finish()
 
     def stop(self) -> None:
         """Ends `run` within a few seconds. Do not cancel the task of `run`: it would lose deliveries that it leased."""
         self._stopping = True
-        self._awake.set()
+        self._looks.wake()
 
     async def _begin_due(self) -> None:
-        """Leases as many deliveries as allowed. A failure is logged once, and the next turn tries again."""
-        try:
-            await self._poll()
-            await self._read_due()
-            await self._begin_shares()
-        except Exception as fault:  # noqa: BLE001 - the boundary: if the loop ended, no lead would be sent.
-            if not self._failing:
-                log.error("deliveries wait", error=type(fault).__qualname__, problem=words_of(fault))
-            self._failing = True
-        else:
-            self._failing = False
+        """Leases as many deliveries as allowed. After a failure, the next look tries again."""
+        await self._poll()
+        await self._read_due()
+        await self._begin_shares()
 
     async def _poll(self) -> None:
         """Finds the dealers with due deliveries, once in POLL_SECONDS."""
@@ -240,7 +229,7 @@ class DeliveryLoop:
             for dealer_id in idle[: len(self._queues) - MOST_KEPT]:
                 del self._queues[dealer_id]
         if len(chosen) >= READ_AT_ONCE:
-            self._awake.set()
+            self._looks.wake()
 
     def _dealers_to_read(self, now: float) -> list[str]:
         """Dealers with new deliveries, and some of those that have waited longest.

@@ -321,11 +321,8 @@ class InstallationKeys:
         await steps.repeat("key rotation", rotate, MAINTENANCE_SECONDS, first=FIRST_ROTATION_SECONDS)
 
     async def _rotate(self, job: Job) -> Next:
-        await asyncio.to_thread(self._run_due_steps, job)
+        await asyncio.to_thread(lambda: self.of_dealer(job.dealer_id).run_due_steps(job.now))
         return Next(job.now + maintenance_period(self.opened.count()))
-
-    def _run_due_steps(self, job: Job) -> None:
-        self.of_dealer(job.dealer_id).run_due_steps(job.now)
 
     def of_dealer(self, dealer_id: str) -> KeyRotation:
         """The rotation of the keys of an installation's dealer. Raises StorageError and SettingsError."""
