@@ -11,7 +11,7 @@ from tests.delivery.samples import parcel, sent, view
 from tests.patching import replace_in
 
 from dealer_agent.config import keys
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.delivery.outlet import FORMATS
 from dealer_agent.delivery.outlets import folder as folder_outlet
 from dealer_agent.delivery.outlets.folder import LEFT_BEHIND_SECONDS, UNFINISHED, FolderOutlet

@@ -11,9 +11,11 @@ from pathlib import Path
 import msgspec
 
 from dealer_agent.config.settings import RateLimitSettings
+from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.server.metrics import (
     CONFIRMED,
     CONNECTIONS,
+    DELIVERIES,
     FAMILIES,
     LEADS_AVAILABLE,
     OPENED_DEALERS,
@@ -43,17 +45,19 @@ RULES = tuple(RateLimitSettings().by_rule)
 
 @dataclass
 class WorkerState:
-    """What a worker knows about itself besides its counters."""
+    """What a worker knows about itself. `metrics` has the other counters."""
 
     metrics: WorkerMetrics
     dealers: ServedDealers
     writer: LeadWriter
+    deliveries: DeliveryLoop
     stored: StoredMetrics
 
     async def readings(self, *, with_stored: bool) -> Readings:
         """All metrics of the worker."""
         stored = await self.stored.read(self.metrics.label_of) if with_stored else []
-        return self.metrics.readings() | combined([*self._gauges(), *stored]) | process_readings()
+        sent: Readings = {Series(DELIVERIES, key): [float(n)] for key, n in self.deliveries.results.items()}
+        return self.metrics.readings() | sent | combined([*self._gauges(), *stored]) | process_readings()
 
     def _gauges(self) -> list[tuple[Series, list[float]]]:
         """What is true of this worker now. Counters and histograms are in `metrics`."""

@@ -15,12 +15,10 @@ from typing import NamedTuple
 import structlog
 
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.dealers.profile import Profile
-from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
+from dealer_agent.dealers.routing import UNKNOWN_CHANNEL, channel_kinds
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.metrics import DATABASE_READ, FEED, OLDEST, STOCK_REVISION, UNSENT, Series
-from dealer_agent.storage.deliveries.outbox import Receiver
-from dealer_agent.storage.deliveries.unsent_deliveries import UnsentDeliveries, unsent_deliveries
+from dealer_agent.storage.deliveries.outbox import UnsentDeliveries, unsent_deliveries
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.stock.reading import StockMark, read_mark
 
@@ -33,9 +31,6 @@ LONGEST_READ_SECONDS = 5.0
 DEALERS_AT_ONCE = 100
 """The most dealers of an installation that are read at a time: those with due deliveries first, then the others in
 turn."""
-
-UNKNOWN_CHANNEL = "unknown"
-"""The kind of a channel that the settings do not have any more."""
 
 
 class ReadDealer(NamedTuple):
@@ -121,14 +116,3 @@ class StoredMetrics:
                 yield Series(UNSENT, (label, "", state)), [0.0]
             for kind, each in unsent:
                 yield Series(UNSENT, (label, kind, each.state)), [float(each.number)]
-
-
-def channel_kinds(profile: Profile) -> dict[Receiver, str]:
-    """The kind of each receiver, as metrics label it: `smtp`, `http` or `directory`, `notify` for staff, `customer`."""
-    kinds: dict[Receiver, str] = {}
-    for rooftop in profile.rooftops:
-        deliver = rooftop.deliver
-        named = {"smtp": deliver.smtp, "http": deliver.http, "directory": deliver.directory}
-        kinds |= {(rooftop.name, channel.name): kind for kind, channels in named.items() for channel in channels}
-        kinds |= {(rooftop.name, name): name for name in (NOTIFY, CUSTOMER)}
-    return kinds

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from dealer_agent.config.keys import sync_folder
 from dealer_agent.dealers.profile import FolderChannel
-from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.lease import Lease
+from dealer_agent.delivery.attempt import Lease, NotDelivered
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.protocol.ids import new_ulid
