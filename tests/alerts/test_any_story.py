@@ -18,7 +18,7 @@ from tests.storage.samples import DEALER
 
 from dealer_agent.alerts import checking
 from dealer_agent.alerts.rules import MOST_CHANGES
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.storage.alerts import Receiver, list_messages, waiting_document
 from dealer_agent.storage.jobs import Job
 

@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
+from structlog.testing import capture_logs
 from tests.alerts.watched import DAY, HOUR, MINUTE, Watched
 from tests.delivery.receivers import one_after_the_other
 
+from dealer_agent.alerts import database_away
 from dealer_agent.alerts.database_away import FILE, DatabaseAlert
 from dealer_agent.storage.errors import DatabaseUnreachable
 
@@ -94,12 +96,36 @@ def test_the_alert_can_be_switched_off(dealer: Watched) -> None:
     assert dealer.subjects() == []
 
 
-def test_a_file_that_cannot_be_made_costs_no_message(dealer: Watched) -> None:
+@pytest.mark.parametrize("minutes", [3, 99])
+def test_a_file_that_cannot_be_made_for_some_minutes_costs_no_message(dealer: Watched, minutes: int) -> None:
     (dealer.folder / FILE).mkdir()
     alert = DatabaseAlert(dealer.store, dealer.watch(machine=True))
     for minute in range(5):
+        if minute == minutes:
+            (dealer.folder / FILE).rmdir()
         asyncio.run(alert.note(NOW + minute * MINUTE, DatabaseUnreachable("the database is away")))
     for minute in range(5, 9):
         asyncio.run(alert.note(NOW + minute * MINUTE, None))
     assert dealer.subjects() == [AWAY, "The database answers again"]
     assert [state.condition for state in dealer.states()] == ["database_away"]
+
+
+def test_a_process_that_cannot_write_the_file_remembers_by_itself_and_keeps_the_others_out(
+    dealer: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk. It says so once."""
+    replaced, full = database_away._is_replaced, [True]
+    monkeypatch.setattr(database_away, "_is_replaced", lambda *given: not full and replaced(*given))
+    away = DatabaseUnreachable("the database is away")
+    alert = DatabaseAlert(dealer.store, dealer.watch(machine=True))
+    with capture_logs() as logged:
+        for minute in range(5):
+            asyncio.run(alert.note(NOW + minute * MINUTE, away))
+            note(dealer, NOW + minute * MINUTE, works=False)
+    assert dealer.subjects() == [AWAY]
+    assert [line["event"] for line in logged].count("alert about the database not written") == 1
+    full.clear()
+    asyncio.run(alert.note(NOW + 5 * MINUTE, away))
+    for minute in range(6, 10):
+        note(dealer, NOW + minute * MINUTE, works=True)
+    assert dealer.subjects() == [AWAY, "The database answers again"]

@@ -17,7 +17,7 @@ from dealer_agent.alerts.texts import Sender, mail_text, sentence_of
 from dealer_agent.config import SettingsError
 from dealer_agent.config.alert_settings import AlertSettings, webhook_secret
 from dealer_agent.config.loading import read_dealer_file
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.outgoing.addresses import AddressRule
 from dealer_agent.storage.alerts import AlertState
 

@@ -18,8 +18,7 @@ from tests.skills.visiting import PROFILE
 
 from dealer_agent.config.settings import DeliverySettings, MailSettings
 from dealer_agent.dealers.profile import Deliver, FolderChannel, HttpChannel, Profile
-from dealer_agent.delivery.dealer_outlets import DealerOutlets
-from dealer_agent.delivery.outlets import outlets_of
+from dealer_agent.delivery.outlets import DealerOutlets, outlets_of
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord
 from dealer_agent.storage.schema import outbox

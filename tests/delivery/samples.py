@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from dealer_agent.dealers.routing import Kind
-from dealer_agent.delivery.lease import lease_outside_queue
+from dealer_agent.delivery.attempt import lease_outside_queue
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.statuses import VisitStatus

@@ -13,11 +13,10 @@ from tests.storage.samples import DEALER, consent, lead
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.delivery.dealer_outlets import DealerOutlets
-from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.lease import Lease
+from dealer_agent.delivery.attempt import Lease, NotDelivered
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import Outlets
+from dealer_agent.delivery.outlets import DealerOutlets
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.deliveries import outbox

@@ -10,7 +10,7 @@ import pytest
 from tests.delivery.samples import parcel, sent, view
 from tests.patching import replace_in
 
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.delivery.outlet import FORMATS
 from dealer_agent.delivery.outlets.folder import LEFT_BEHIND_SECONDS, UNFINISHED, FolderOutlet
 from dealer_agent.encryption import private_files

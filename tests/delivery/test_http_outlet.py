@@ -14,7 +14,7 @@ from tests.delivery.certificates import server_certificate
 from tests.delivery.receivers import NOBODY, HttpReceiver, always, one_after_the_other, receiving_http
 from tests.delivery.samples import parcel, sent, view
 
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.delivery.outlet import FORMATS
 from dealer_agent.delivery.outlets.http import LONGEST_WAIT, HttpOutlet
 from dealer_agent.leads.adf import render_adf

@@ -13,9 +13,8 @@ from tests.delivery.receivers import HttpReceiver, MailReceiver, always, receivi
 from tests.delivery.samples import parcel
 
 from dealer_agent.config.settings import MailSettings
-from dealer_agent.delivery import lease as leases
-from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.lease import Lease
+from dealer_agent.delivery import attempt as leases
+from dealer_agent.delivery.attempt import Lease, NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import FORMATS, Outlet
 from dealer_agent.delivery.outlets.folder import UNFINISHED, FolderOutlet

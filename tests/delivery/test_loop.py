@@ -8,21 +8,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import structlog
 from msgspec import UNSET
 from sqlalchemy import update
-from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Noting, SampleDealer, so
+from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, PROFILE, Failing, Hanging, Noting, SampleDealer, so
 from tests.storage.calls import lock_at
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER, DEALER, NO_NOTICES
 
 from dealer_agent.config.settings import DeliverySettings
+from dealer_agent.delivery import attempt
 from dealer_agent.delivery import loop as loops
-from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.lease import Lease
+from dealer_agent.delivery.attempt import Lease, NotDelivered
+from dealer_agent.delivery.outlets import DealerOutlets
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage.deliveries import outbox
@@ -100,13 +102,18 @@ def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(sample_d
     assert (row.state, row.attempts) == ("sent", 4)
 
 
-def test_the_wait_grows_and_the_problem_is_recorded(sample_dealer: SampleDealer) -> None:
-    lead_id = sample_dealer.take(CRM)
+@pytest.mark.parametrize("draw", [0.25, 0.75])
+def test_the_wait_is_a_random_part_of_the_longest_and_the_problem_is_recorded(
+    sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch, draw: float
+) -> None:
+    """Full jitter: deliveries that failed together do not come back together."""
+    monkeypatch.setattr(attempt, "random", SimpleNamespace(random=lambda: draw))
+    lead_id, began = sample_dealer.take(CRM), datetime.now(UTC)
     settings = DeliverySettings(first_retry_seconds=3600, longest_retry_minutes=60)
     sample_dealer.deliver({CRM: Failing()}, lambda: sample_dealer.row(lead_id).problem, settings)
     row = sample_dealer.row(lead_id)
     assert (row.state, row.problem, row.leased_until) == ("waiting", "answered 500", None)
-    assert row.created_at <= row.due_at <= datetime.now(UTC) + timedelta(hours=1)
+    assert began <= row.due_at - timedelta(hours=draw) <= datetime.now(UTC)
 
 
 def test_a_channel_that_hangs_holds_up_its_own_leads_only(sample_dealer: SampleDealer) -> None:
@@ -366,11 +373,11 @@ def test_a_database_that_was_away_is_asked_again(sqlite_url: str, tmp_path: Path
         async def run() -> None:
             file.rename(away)
             async with sample_dealer.delivering({CRM: crm}) as loop:
-                await so(lambda: loop._failing)
+                await so(lambda: loop._looks.is_failing)
                 away.rename(file)
                 await so(lambda: crm.taken)
                 await so(sample_dealer.settled)
-                await so(lambda: not loop._failing)
+                await so(lambda: not loop._looks.is_failing)
 
         asyncio.run(run())
         sample_dealer.writer.close()
@@ -414,3 +421,55 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
         asyncio.run(run())
         assert (sample_dealer.row(lead_id).state, len(crm.tried)) == ("sent", 1)
         sample_dealer.writer.close()
+
+
+def test_new_settings_of_a_dealer_hold_for_its_next_delivery(sample_dealer: SampleDealer) -> None:
+    """The pause of a channel that was corrected ends with them."""
+    wrong, corrected = Failing(), Noting()
+    outlets: dict[Receiver, Noting] = {CRM: wrong}
+    settings = DeliverySettings(first_retry_seconds=0, breaker_failures=1, breaker_seconds=3600)
+    lead_id = sample_dealer.take(CRM)
+
+    async def run() -> None:
+        loop = loops.DeliveryLoop(
+            sample_dealer.store,
+            sample_dealer.writer,
+            lambda: [DEALER],
+            lambda _: DealerOutlets(PROFILE, outlets.copy(), settings),
+        )
+        running = asyncio.create_task(loop.run())
+        await so(lambda: sample_dealer.row(lead_id).problem)
+        outlets[CRM] = corrected
+        loop.forget(DEALER)
+        await so(sample_dealer.settled)
+        loop.stop()
+        await running
+
+    asyncio.run(run())
+    assert (len(wrong.tried), len(corrected.taken)) == (1, 1)
+
+
+def test_only_dealers_with_something_to_send_or_to_remember_are_kept(
+    sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loops, "MOST_KEPT", 2)
+    sample_dealer.take(CRM)
+    idle = [f"idle-{number}" for number in range(9)]
+    settings = DeliverySettings(breaker_failures=1, breaker_seconds=3600)
+
+    async def run() -> None:
+        loop = loops.DeliveryLoop(
+            sample_dealer.store,
+            sample_dealer.writer,
+            lambda: [DEALER, *idle],
+            lambda _: DealerOutlets(PROFILE, {CRM: Failing()}, settings),
+        )
+        running = asyncio.create_task(loop.run())
+        await so(lambda: sample_dealer.rows()[0].problem)
+        await so(lambda: idle[-1] in loop._queues)
+        await so(lambda: len(loop._queues) == 2)
+        assert DEALER in loop._queues
+        loop.stop()
+        await running
+
+    asyncio.run(run())

@@ -22,10 +22,10 @@ from tests.skills.visiting import LOT, PROFILE
 from tests.soak import sqlite_first
 
 from dealer_agent.dealers.profile import VisitRules
-from dealer_agent.delivery.dealer_outlets import DealerOutlets
 from dealer_agent.delivery.delivery_content import MOST_MAILS
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlets
+from dealer_agent.delivery.outlets import DealerOutlets
 from dealer_agent.delivery.outlets.mail import CustomerMailOutlet
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VisitKind
 from dealer_agent.protocol.skill import LeadSubmitRequest

@@ -1,4 +1,4 @@
-"""How the slots for deliveries are shared among dealers and their receivers."""
+"""How many deliveries may begin: slots are shared, and channels pause (docs/reference/delivery.md)."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealer_agent.delivery.loop import CHANNEL_CONCURRENCY, CONCURRENCY, PROCESS_CONCURRENCY
-from dealer_agent.delivery.slots import share_slots
+from dealer_agent.delivery.slots import Breaker, share_slots
 from dealer_agent.storage.deliveries.outbox import Receiver
 
 TOTAL, OF_DEALER = 24, 10
@@ -101,3 +101,37 @@ def test_a_newcomer_gets_the_next_free_slot_of_a_process_whose_slots_hang() -> N
     assert list(used.values()) == [64, 32, 16, 8, 4, 2, 1, 1]
     used[DEALERS[0]] -= 1
     assert begin(*DEALERS[:8], "newcomer") == {"newcomer": 1}
+
+
+def test_a_channel_rests_after_so_many_failures_in_a_row_then_one_tries_it() -> None:
+    breaker = Breaker(failures_allowed=3, pause_seconds=60)
+    for now in (0.0, 1.0):
+        breaker.failed(now)
+        assert breaker.capacity(now, in_progress=1, at_once=4) == 3
+    breaker.failed(2.0)
+    assert breaker.capacity(61.9, in_progress=0, at_once=4) == 0
+    assert breaker.capacity(62.0, in_progress=0, at_once=4) == 1
+    assert breaker.capacity(62.0, in_progress=1, at_once=4) == 0
+    breaker.failed(63.0)
+    assert breaker.capacity(122.9, in_progress=0, at_once=4) == 0
+    assert breaker.capacity(123.0, in_progress=0, at_once=4) == 1
+
+
+def test_one_success_ends_the_rest() -> None:
+    breaker = Breaker(failures_allowed=2, pause_seconds=60)
+    breaker.failed(0.0)
+    breaker.succeeded()
+    breaker.failed(1.0)
+    assert breaker.capacity(1.0, in_progress=0, at_once=4) == 4
+    breaker.failed(2.0)
+    assert breaker.capacity(3.0, in_progress=0, at_once=4) == 0
+    breaker.succeeded()
+    assert breaker.capacity(3.0, in_progress=0, at_once=4) == 4
+
+
+def test_a_receiver_that_asks_for_time_gets_it_from_the_whole_channel() -> None:
+    breaker = Breaker(failures_allowed=5, pause_seconds=60)
+    breaker.failed(0.0, asked_to_wait=30)
+    breaker.failed(1.0)
+    assert breaker.capacity(29.9, in_progress=0, at_once=4) == 0
+    assert breaker.capacity(30.0, in_progress=0, at_once=4) == 4

@@ -15,7 +15,7 @@ from tests.delivery.samples import sent as make_and_send
 from tests.leads.lead_views import LINKS
 
 from dealer_agent.config.settings import MailSettings
-from dealer_agent.delivery.failures import DeliveryDropped, NotDelivered
+from dealer_agent.delivery.attempt import DeliveryDropped, NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.delivery.outlets.mail import CrmMailOutlet, CustomerMailOutlet, StaffMailOutlet

@@ -113,7 +113,9 @@ class Car:
     since: date
 
 
-_VALUES = dict(zip("ABCDEFGH" + "JKLMN" + "P" + "R" + "STUVWXYZ", [*range(1, 9), *range(1, 6), 7, 9, *range(2, 10)]))
+_VALUES = dict(
+    zip("ABCDEFGH" + "JKLMN" + "P" + "R" + "STUVWXYZ", [*range(1, 9), *range(1, 6), 7, 9, *range(2, 10)], strict=True)
+)
 # The tenth character of a VIN is the model year: A is 1980 and 2010.
 YEARS = "ABCDEFGHJKLMNPRSTVWXY123456789"
 _WEIGHTS = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)

@@ -31,8 +31,7 @@ from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile
 from dealer_agent.encryption import Keyring, new_key, render
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.privacy import key_rotation
-from dealer_agent.privacy.installation_keys import InstallationKeys
-from dealer_agent.privacy.key_rotation import KeyRotation, KeyTable, RotationStopped
+from dealer_agent.privacy.key_rotation import InstallationKeys, KeyRotation, KeyTable, RotationStopped
 from dealer_agent.storage.errors import KeysChanged
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.leads.stored_leads import get_lead, record_lead

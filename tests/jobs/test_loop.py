@@ -8,13 +8,15 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tests.installation.platform import add, make_installation
 from tests.storage.calls import read_at, write_at
 from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.jobs import loop as loops
-from dealer_agent.jobs.loop import JobLoop, Kind, Next, run_job
+from dealer_agent.jobs.loop import JobLoop, Kind, Next, pause_after, run_job
 from dealer_agent.storage.errors import LeaseLost
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.jobs import LEASE, Job, JobKey, add_jobs, begin_jobs, claim_job, find_due_jobs, hold_job
@@ -117,6 +119,34 @@ def test_a_process_that_stops_gives_its_jobs_back(store: Store) -> None:
     assert is_due(store, MONDAY)
     asyncio.run(stop())
     assert begun == [1, 1], "an attempt that was stopped does not count"
+
+
+def test_a_look_that_fails_is_logged_once_and_does_not_end_the_loop(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loops, "LOOK_SECONDS", 0.01)
+    add_work(store)
+    failures, done = [ZeroDivisionError()] * 3, []
+
+    def find_more() -> tuple[JobKey, ...]:
+        if failures:
+            raise failures.pop()
+        return ()
+
+    async def run(_: Job) -> Next:
+        done.append(1)
+        return Next(None)
+
+    async def work() -> None:
+        kind = Kind("work", run, longest_wait=DAY)
+        running = asyncio.create_task(JobLoop(store, [kind], DEALER, find_more=find_more, clock=lambda: MONDAY).run())
+        await until(lambda: done)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    with capture_logs() as logged:
+        asyncio.run(work())
+    assert [line["event"] for line in logged] == ["jobs not looked for"]
 
 
 def test_the_lease_is_renewed_while_the_job_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,3 +259,16 @@ def test_dealers_with_many_slow_or_failing_jobs_leave_places_to_others(
 
         asyncio.run(look())
     assert begun["slow"] <= 4
+
+
+@pytest.mark.parametrize(
+    ("attempts", "longest"), [(1, 15), (2, 30), (3, 60), (4, 120), (8, 1920), (9, 3600), (10, 3600), (10_000, 3600)]
+)
+def test_the_longest_wait_doubles_up_to_the_set_one(attempts: int, longest: int) -> None:
+    assert pause_after(attempts, timedelta(seconds=15), timedelta(hours=1)) == timedelta(seconds=longest)
+
+
+@given(first=st.integers(1, 3600), longest=st.integers(1, 1440), attempts=st.integers(1, 10**6))
+def test_no_settings_overflow(first: int, longest: int, attempts: int) -> None:
+    pause = pause_after(attempts, timedelta(seconds=first), timedelta(minutes=longest))
+    assert timedelta() <= pause <= timedelta(minutes=longest)

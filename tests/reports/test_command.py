@@ -73,7 +73,7 @@ def test_the_default_is_the_last_month_that_is_over(sample_dealer: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--month", "october"], "'october' is no month"),
+        (["--month", "october"], "'october' is not a month"),
         (["--dealer", "lakeside"], "is test-motors"),
     ],
 )

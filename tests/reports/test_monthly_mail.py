@@ -14,14 +14,13 @@ from tests.server.conftest import stocked  # noqa: F401 - a fixture
 from tests.server.dealership import NO_LIMITS, run_dealership, set_up
 from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, import_rows, row
 
-from dealer_agent.bootstrap.monthly_mail import monthly_reports
 from dealer_agent.config import load_settings
 from dealer_agent.config.settings import MailSettings
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.jobs.loop import pause_after
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.reports.monthly_mail import MonthlyMail
+from dealer_agent.reports.monthly_mail import MonthlyMail, monthly_reports
 from dealer_agent.storage.daily_counts import add_counts
 from dealer_agent.storage.store import Store
 
@@ -41,7 +40,7 @@ def receiver() -> Iterator[MailReceiver]:
 
 def monthly_mail(store: Store, port: int) -> MonthlyMail:
     settings = MailSettings(host="127.0.0.1", port=port, security="none", from_address=SENDER, timeout_seconds=120)
-    return MonthlyMail(store, NO_NOTICES, SENDER, TO, MailServer(settings, NO_NOTICES.name).send)
+    return MonthlyMail(store, NO_NOTICES, MailServer(settings, NO_NOTICES.name), TO)
 
 
 def send(mail: MonthlyMail, now: datetime, last: str | None = None) -> str | None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dealer_agent.privacy.maintenance import MAINTENANCE_SECONDS
+from dealer_agent.jobs.loop import MAINTENANCE_SECONDS
 from dealer_agent.server import repeated_steps
 from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.errors import StorageError

@@ -21,7 +21,8 @@ from dealer_agent.leads.received_lead import PreparedLead, contact_points, sende
 from dealer_agent.leads.records import MOST_ADDITIONS
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.columns import microseconds
-from dealer_agent.storage.deliveries.outbox import count_mails_before, list_deliveries
+from dealer_agent.storage.deliveries.outbox import list_deliveries
+from dealer_agent.storage.deliveries.sent_deliveries import count_mails_before
 from dealer_agent.storage.leads.lead_job import Job
 from dealer_agent.storage.leads.stored_leads import get_lead
 from dealer_agent.storage.privacy.consents import verify_chain

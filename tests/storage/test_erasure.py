@@ -18,7 +18,7 @@ from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.columns import is_sealed
 from dealer_agent.storage.deliveries.notices import withdraw
 from dealer_agent.storage.deliveries.outbox import claim, enqueue, list_deliveries, reschedule, retry_deliveries
-from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, store_document
+from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, renew
 from dealer_agent.storage.leads.idempotency import find_idempotent, record_idempotency
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.leads.stored_leads import append_to_lead, find_duplicate, find_leads_of, get_lead, record_lead
@@ -82,7 +82,7 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Transac
         (delivery,) = [
             each for each in claim(at_time(tx, at), HOUR, ("Ridgeline North", "crm"), 9) if each.lead_id == lead_id
         ]
-        store_document(tx, delivery, StoredDocument(f"{name} {phone}".encode()), timedelta(minutes=5))
+        renew(tx, delivery, timedelta(minutes=5), StoredDocument(f"{name} {phone}".encode()))
         reschedule(tx, delivery, at, "answered 503")
 
     return job

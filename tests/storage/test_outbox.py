@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.database_url import database_url as parsed
 from dealer_agent.storage.deliveries import outbox
 from dealer_agent.storage.deliveries.outbox import DeliveryRecord, DueDelivery, Receiver
-from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, store_document
+from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, renew
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.schema import leads
 from dealer_agent.storage.schema import outbox as outbox_table
@@ -186,12 +185,12 @@ def test_a_lease_is_renewed_by_its_holder_only(database: Database) -> None:
     database.enqueue(BOTH[0])
     (lost,) = database.claim()
     with database.writing() as tx:
-        outbox.renew(at_time(tx, MONDAY + LEASE / 2), lost, LEASE)
+        renew(at_time(tx, MONDAY + LEASE / 2), lost, LEASE)
     assert database.claim(MONDAY + LEASE) == []
     (held,) = database.claim(MONDAY + 2 * LEASE)
-    for late in (outbox.renew, partial(store_document, document=StoredDocument(b""))):
+    for document in (None, StoredDocument(b"")):
         with pytest.raises(AlreadyStored), database.writing() as tx:
-            late(at_time(tx, MONDAY + 2 * LEASE), lost, lease=LEASE)
+            renew(at_time(tx, MONDAY + 2 * LEASE), lost, LEASE, document)
     assert database.shown(held.delivery_id).leased_until == MONDAY + 3 * LEASE
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.sql.visitors import iterate
 from tests.storage.current import make_current
 from tests.storage.samples import MONDAY
 
-from dealer_agent.storage.deliveries import outbox
+from dealer_agent.storage.deliveries import outbox, sent_deliveries
 from dealer_agent.storage.leads import stored_leads as leads
 from dealer_agent.storage.leads import visits
 from dealer_agent.storage.privacy import consents, erasure, withdrawals
@@ -67,7 +67,7 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(visits.FIND_BOOKED, "lead_id=?", id="the visits that a customer has"),
         pytest.param(leads.FIND_LEADS_OF, "contact_hash=?", id="the leads of a person"),
         pytest.param(erasure.UNLINK, "may_be_same_person_as=?", id="what others say of a lead"),
-        pytest.param(outbox.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="the mails to an address"),
+        pytest.param(sent_deliveries.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="mails to an address"),
         pytest.param(withdrawals.FIND_WITHDRAWN.statement, "contact_hash=?", id="what a person withdrew"),
         pytest.param(withdrawals.FIND_EVENTS.statement, "lead_id=?", id="what a person withdrew, by the chain"),
         pytest.param(withdrawals.READ_WITHDRAWALS, "ix_consent_events_withdrawals", id="all withdrawals"),

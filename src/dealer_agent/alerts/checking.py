@@ -19,7 +19,7 @@ from dealer_agent.alerts.observing import PublicAddress
 from dealer_agent.alerts.receivers import Receivers
 from dealer_agent.alerts.rules import DAY, KEPT, Observation, Timing, check
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.jobs.loop import Next
 from dealer_agent.storage.alerts import (
     CheckRecord,

@@ -8,8 +8,7 @@ While the file cannot be written, as on a full disk, the process keeps the memor
 import asyncio
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ import structlog
 from dealer_agent.alerts.checking import FIRST_PAUSE, LONGEST_PAUSE, MOST_ATTEMPTS, Watch
 from dealer_agent.alerts.observing import free_mib
 from dealer_agent.alerts.rules import Observation, check
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.jobs.loop import pause_after
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.alerts import AlertState, Receiver, store_alert
@@ -55,12 +54,15 @@ class _Memory(msgspec.Struct):
 
 @dataclass
 class DatabaseAlert:
-    """What a process notes about the database of its machine."""
+    """What a process notes about the database of its machine.
+
+    `_memory` and the lock of `_file` stay with the process only while the file cannot be written.
+    """
 
     store: Store
     watch: Watch
     _file: IO[bytes] | None = field(default=None, init=False)
-    _unwritten: _Memory | None = field(default=None, init=False)
+    _memory: _Memory | None = field(default=None, init=False)
 
     async def note(self, now: datetime, failure: DatabaseFailure | None) -> None:
         """Notes whether the database fails at `now`, and sends what is due. Call it about once a minute.
@@ -68,9 +70,10 @@ class DatabaseAlert:
         Messages are about starts and ends only. Others are in the next digest, which the database remembers. Raises
         StorageError if the database fails again.
         """
-        with self._remembered(make=failure is not None) as memory:
-            if memory is None:
-                return
+        memory = self._locked_memory(make=failure is not None)
+        if memory is None:
+            return
+        try:
             self._decide(memory, now, failure)
             for unsent in memory.unsent:
                 if unsent.due_at <= now:
@@ -83,6 +86,10 @@ class DatabaseAlert:
                 await asyncio.to_thread(_store, self.store, self.watch, memory.states, now)
                 memory.is_stored = True
                 memory.states = [state._replace(unreported=0) for state in memory.states]
+        finally:
+            if self._write(memory) and self._file is not None:
+                self._file.close()
+                self._file = None
 
     def _decide(self, memory: _Memory, now: datetime, failure: DatabaseFailure | None) -> None:
         """As `alerts.checking`, with the alerts and messages in memory, because the database does not answer."""
@@ -107,44 +114,29 @@ class DatabaseAlert:
             documents = self.watch.receivers.message(message, now).documents
             memory.unsent += [_Unsent(message_id, receiver, document, now) for receiver, document in documents.items()]
 
-    @contextmanager
-    def _remembered(self, *, make: bool) -> Iterator[_Memory | None]:
-        """The memory of this machine, which is written at the end.
-
-        None if another process has the lock, or if there is no memory and none is to be made.
-        """
+    def _locked_memory(self, *, make: bool) -> _Memory | None:
+        """The memory of this machine. None if another process has the lock, or without a file if `make` is false."""
         if self._file is None:
             try:
                 self._file = _locked(self.watch.folder / FILE, make=make)
             except BlockingIOError:
-                self._unwritten = None
-                yield None
-                return
+                self._memory = None
+                return None
             except OSError:
                 # No process can make the file now, so each has a memory of its own.
-                if not make and self._unwritten is None:
-                    yield None
-                    return
-            else:
-                # The memory of the process that could write first counts.
-                self._unwritten = _read(self._file) or self._unwritten
-        memory = self._unwritten or _Memory()
-        try:
-            yield memory
-        finally:
-            self._write(memory)
-            if self._unwritten is None and self._file is not None:
-                self._file.close()
-                self._file = None
+                return self._memory or (_Memory() if make else None)
+            # The memory of the process that could write first counts.
+            kept, self._memory = self._memory, None
+            return _read(self._file) or kept or _Memory()
+        return self._memory
 
-    def _write(self, memory: _Memory) -> None:
-        document = msgspec.json.encode(memory)
-        if self._file is not None and _is_replaced(self._file, document):
-            self._unwritten = None
-            return
-        if self._unwritten is None:
+    def _write(self, memory: _Memory) -> bool:
+        """Writes the memory to the file, or keeps it. Returns whether it was written."""
+        is_written = self._file is not None and _is_replaced(self._file, msgspec.json.encode(memory))
+        if not is_written and self._memory is None:
             log.warning("alert about the database not written", file=FILE)
-        self._unwritten = memory
+        self._memory = None if is_written else memory
+        return is_written
 
 
 def _observe(

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dealer_agent.alerts.checking import FIRST_PAUSE, LONGEST_PAUSE, Watch, run_check, send_message
+from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.alerts import ALERT_CHECK, MESSAGE_KINDS, Receiver
 from dealer_agent.storage.isolation import ALL_DEALERS
 from dealer_agent.storage.jobs import Job
@@ -22,6 +24,22 @@ UNWATCHED_SECONDS_A_DEALER = 3.0
 MOST_SENDING = 32
 """The most messages to each kind of receiver that a process sends at the same time. Those of the operator do not count.
 Each receiver of a dealer gets its messages one after the other."""
+LONGEST_CHECK_WAIT = timedelta(days=2)
+"""The checks of 10,000 dealers without receivers are 8 hours apart."""
+
+
+def alert_kinds(opened: OpenInstallation, watch: Watch | None) -> list[Kind]:
+    """The kinds of jobs for the alerts of a process. `watch` is that of the machine.
+
+    Without a watch, the only dealer of a folder has no alerts.
+    """
+
+    def find_watch(owner: str) -> Watch | None:
+        return watch if owner == opened.owner else watch_of_dealer(opened.settings_of(owner))
+
+    if opened.installation.only is None:
+        return AlertJobs(opened.store, find_watch, opened.count, LONGEST_CHECK_WAIT).kinds
+    return [] if watch is None else AlertJobs(opened.store, find_watch).kinds
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dealer_agent.alerts.rules import Observation
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.storage.alerts import CheckRecord, confirmed_copies
 from dealer_agent.storage.clock import clock_problem, server_clock
-from dealer_agent.storage.deliveries.unsent_deliveries import UnsentDeliveries, unsent_deliveries
+from dealer_agent.storage.deliveries.outbox import UnsentDeliveries, unsent_deliveries
 from dealer_agent.storage.privacy.keys import key_uses
 from dealer_agent.storage.stock.feeds import FeedState, feed_states, list_files
 from dealer_agent.storage.stock.reading import list_imports, list_refused_imports

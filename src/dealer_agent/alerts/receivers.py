@@ -22,7 +22,7 @@ from dealer_agent.alerts.texts import MailText, Sender, mail_text, webhook_body
 from dealer_agent.config.alert_settings import AlertSettings, webhook_secret
 from dealer_agent.config.settings import MailSettings
 from dealer_agent.config.settings_problems import error_with_lines
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.delivery.mail_server import MailServer, needs_utf8
 from dealer_agent.outgoing.addresses import AddressRefused, AddressRule
 from dealer_agent.outgoing.connections import http_client

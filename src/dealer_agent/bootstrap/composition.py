@@ -18,18 +18,17 @@ from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.config.installation import SNAPSHOTS, Installation
 from dealer_agent.config.settings import TracesSettings
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.delivery.dealer_outlets import OutletMaker, Sending
 from dealer_agent.delivery.loop import PROCESS_CONCURRENCY, DeliveryLoop
+from dealer_agent.delivery.outlets import outlets_of_dealer
 from dealer_agent.open_installation import OpenInstallation, open_store
 from dealer_agent.outgoing.connections import http_client
-from dealer_agent.privacy.installation_keys import InstallationKeys
-from dealer_agent.privacy.key_rotation import KeyRotation, changeable_key_file, wait_unless
+from dealer_agent.privacy.key_rotation import InstallationKeys, KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.counting import Counting
 from dealer_agent.server.dealer_memory import DealerMemory, delete_removed_files, memory_budget
 from dealer_agent.server.limits import BLOCKS, INSTALLATION_BLOCKS, RateLimits
 from dealer_agent.server.log import BufferedLines, configure_logs, end_interval
-from dealer_agent.server.metrics import DELIVERIES, FOLDER_VARIABLE, WorkerMetrics
+from dealer_agent.server.metrics import FOLDER_VARIABLE, WorkerMetrics
 from dealer_agent.server.opening import DealerOpener
 from dealer_agent.server.refresh import Refresher, flush_logs
 from dealer_agent.server.repeated_steps import RepeatedSteps
@@ -37,13 +36,7 @@ from dealer_agent.server.replica_record import ReplicaRecord, machine_name, sett
 from dealer_agent.server.served_dealers import ServedDealers, read_addresses
 from dealer_agent.server.service import Process
 from dealer_agent.server.shared_limits import LimitStore
-from dealer_agent.server.worker_metrics import (
-    UNKNOWN_CHANNEL,
-    StoredMetrics,
-    WorkerState,
-    answering_collector,
-    channel_kinds,
-)
+from dealer_agent.server.worker_metrics import StoredMetrics, WorkerState, answering_collector
 
 if TYPE_CHECKING:
     # Only with the extra `traces`.
@@ -80,12 +73,12 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         process = _process(installation)
         closing.push_async_callback(_close_limits, process)
         client = await closing.enter_async_context(http_client(installation.address_rule, limits=HTTP_CONNECTIONS))
-        outlets, count = OutletMaker(opened, client), partial(_count_delivery, metrics)
+        find_outlets = partial(outlets_of_dealer, opened, client)
         begin_span = (lambda *_: None) if traces is None else traces.begin_delivery
-        deliveries = DeliveryLoop(opened.store, writer, opened.dealers_with_due, outlets.of, count, begin_span)
+        deliveries = DeliveryLoop(opened.store, writer, opened.dealers_with_due, find_outlets, begin_span)
         closing.push_async_callback(_stop, deliveries, asyncio.create_task(deliveries.run()))
         snapshots = SnapshotFolder(directory / SNAPSHOTS) if only is None else None
-        opener = DealerOpener(opened, writer, process, deliveries.wake, snapshots, metrics, traces)
+        opener = DealerOpener(opened, writer, process, deliveries, snapshots, metrics, traces)
         closing.callback(opener.close)
         budget = memory_budget(settings.installation.snapshot_memory_mib) if only is None else 0
         memory = DealerMemory(budget, directory / SNAPSHOTS / BUSIEST_FILE)
@@ -99,13 +92,13 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         closing.push_async_callback(replica.end)
         if metrics is not None:
             writer.on_wait = metrics.note_wait
-            state = WorkerState(metrics, dealers, writer, StoredMetrics(opened))
+            state = WorkerState(metrics, dealers, writer, deliveries, StoredMetrics(opened))
             await closing.enter_async_context(answering_collector(Path(os.environ[FOLDER_VARIABLE]), state))
         closing.callback(stopped.set)
         alerts = MachineAlerts(opened.store, process.failed_leads, watch)
         steps = RepeatedSteps()
         for work in (
-            Refresher(opened, writer, dealers, deliveries.forget).run(steps),
+            Refresher(opened, writer, dealers, deliveries).run(steps),
             *([] if only is not None else [memory.run(dealers, steps)]),
             *([] if snapshots is None else [delete_removed_files(opened, snapshots, steps)]),
             *([] if keys is None else [keys.run(steps)]),
@@ -181,13 +174,6 @@ async def _close_limits(process: Process) -> None:
     process.limits.close()
     if process.limit_store is not None:
         await process.limit_store.close()
-
-
-def _count_delivery(metrics: WorkerMetrics | None, sending: Sending, result: str) -> None:
-    """Counts an attempt to deliver."""
-    if metrics is not None:
-        kind = channel_kinds(sending.dealer.profile).get(sending.delivery.receiver, UNKNOWN_CHANNEL)
-        metrics.count(DELIVERIES, kind, result)
 
 
 async def _stop(deliveries: DeliveryLoop, running: asyncio.Task[None]) -> None:

@@ -3,31 +3,26 @@
 import asyncio
 import os
 from collections.abc import Iterable
-from datetime import timedelta
 from functools import partial
 
 import structlog
 
 from dealer_agent.alerts.checking import Watch
-from dealer_agent.alerts.jobs import AlertJobs
-from dealer_agent.alerts.watches import watch_of_dealer
-from dealer_agent.bootstrap.monthly_mail import monthly_reports
+from dealer_agent.alerts.jobs import alert_kinds
 from dealer_agent.config import SettingsError
 from dealer_agent.feeds.collection.collection import feed_rows
 from dealer_agent.feeds.collection.collector import FeedJobs
 from dealer_agent.jobs.loop import JobLoop, Kind, Next
 from dealer_agent.open_installation import OpenInstallation
-from dealer_agent.privacy.installation_keys import InstallationKeys
+from dealer_agent.privacy.key_rotation import InstallationKeys
 from dealer_agent.privacy.maintenance import Maintenance
+from dealer_agent.reports.monthly_mail import monthly_reports
 from dealer_agent.storage.alerts import ALERT_CHECK
 from dealer_agent.storage.jobs import SETTINGS, Job, begin_jobs
 from dealer_agent.storage.stock.feeds import StoredFeed, put_feeds
 from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
-
-LONGEST_CHECK_WAIT = timedelta(days=2)
-"""The checks of 10,000 dealers without receivers are 8 hours apart."""
 
 
 def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKeys | None) -> JobLoop:
@@ -37,19 +32,12 @@ def jobs_of(opened: OpenInstallation, watch: Watch | None, keys: InstallationKey
     settings of a dealer add a job that stores its other jobs.
     """
     store, only = opened.store, opened.installation.only
-
-    def find_watch(owner: str) -> Watch | None:
-        return watch if owner == opened.owner else watch_of_dealer(opened.settings_of(owner))
-
     feeds = FeedJobs(opened)
-    kinds = [feeds.kind, *Maintenance(opened).kinds, monthly_reports(opened, os.environ)]
+    kinds = [feeds.kind, *Maintenance(opened).kinds, monthly_reports(opened, os.environ), *alert_kinds(opened, watch)]
     if only is not None:
         rows = feed_rows(only)
-        if watch is not None:
-            kinds += AlertJobs(store, find_watch).kinds
         begin = partial(_store_jobs, store, opened.owner, rows, kinds)
         return JobLoop(store, kinds, opened.owner, begin, feeds.with_files)
-    kinds += AlertJobs(store, find_watch, opened.count, LONGEST_CHECK_WAIT).kinds
     if keys is not None:
         kinds.append(keys.kind)
     every = [Kind(SETTINGS, partial(_store_changed, opened, kinds), at_once=20), *kinds]

@@ -82,7 +82,7 @@ def send_test(folder: DealerFolder) -> None:
     """
     from dealer_agent.alerts.rules import AlertMessage
     from dealer_agent.alerts.watches import watch_of_dealer, watch_of_operator
-    from dealer_agent.delivery.failures import NotDelivered
+    from dealer_agent.delivery.attempt import NotDelivered
     from dealer_agent.protocol.ids import new_ulid
 
     if _is_of_operator(folder):

@@ -14,6 +14,8 @@ TO_CUSTOMER: tuple[CustomerKind, ...] = get_args(CustomerKind)
 
 NOTIFY, CUSTOMER = RESERVED_CHANNELS
 """The names of the channels without a section in `dealer.toml`: the rooftop's staff, and the customer."""
+UNKNOWN_CHANNEL = "unknown"
+"""The kind of a channel that the settings do not have any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +71,17 @@ def visit_cancelled_notices(profile: Profile, rooftop: str, appointment_id: str)
     there = next((each for each in profile.rooftops if each.name == rooftop), profile.rooftops[0])
     channels = (NOTIFY,) if there.deliver.notify else tuple(there.deliver.channels)
     return tuple(NewDelivery("visit_cancelled", there.name, name, appointment_id) for name in channels)
+
+
+def channel_kinds(profile: Profile) -> dict[tuple[str, str], str]:
+    """The kind of each receiver (rooftop, channel), as metrics label it.
+
+    `smtp`, `http` or `directory`, `notify` for staff, `customer`.
+    """
+    kinds: dict[tuple[str, str], str] = {}
+    for rooftop in profile.rooftops:
+        deliver = rooftop.deliver
+        named = {"smtp": deliver.smtp, "http": deliver.http, "directory": deliver.directory}
+        kinds |= {(rooftop.name, channel.name): kind for kind, channels in named.items() for channel in channels}
+        kinds |= {(rooftop.name, name): name for name in (NOTIFY, CUSTOMER)}
+    return kinds

@@ -6,13 +6,13 @@ from typing import NamedTuple, cast
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.delivery.failures import DeliveryDropped, NeedsNewId, NotDelivered
+from dealer_agent.delivery.attempt import DeliveryDropped, NeedsNewId, NotDelivered
 from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView, cancelled_visit, erased_lead, lead_view
 from dealer_agent.protocol.formats import normal_email
 from dealer_agent.protocol.requests import Channel
-from dealer_agent.storage.deliveries.outbox import DueDelivery, count_mails_before
-from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument
+from dealer_agent.storage.deliveries.outbox import DueDelivery
+from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, count_mails_before
 from dealer_agent.storage.leads.lead_record import LeadToDeliver, lead_to_deliver
 from dealer_agent.storage.store import Store
 

@@ -9,8 +9,7 @@ from typing import Any
 import aiosmtplib
 
 from dealer_agent.config.settings import MailSettings
-from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.lease import Countdown, Lease
+from dealer_agent.delivery.attempt import Countdown, Lease, NotDelivered
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 QUIT_SECONDS = 2.0

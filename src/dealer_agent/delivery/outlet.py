@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import httpx
 
-from dealer_agent.delivery.lease import Lease
+from dealer_agent.delivery.attempt import Lease
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json

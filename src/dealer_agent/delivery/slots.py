@@ -1,7 +1,11 @@
-"""Shares the slots of a process among dealers and their receivers. A slot is for one delivery in progress. Pure."""
+"""How many deliveries may begin at each receiver. A slot is for one delivery in progress. Pure.
+
+Dealers and their receivers share the slots of a process. The circuit breaker of a channel makes it pause.
+"""
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from dealer_agent.storage.deliveries.outbox import Receiver
@@ -42,3 +46,35 @@ def share_slots(
             turns[dealer_id].append((receiver, capacity - 1))
         heappush(queue, (has + 1, place, dealer_id))
     return shares
+
+
+@dataclass(slots=True)
+class Breaker:
+    """The circuit breaker of a channel: it is open after repeated failures, which first cause a pause."""
+
+    failures_allowed: int
+    pause_seconds: float
+    failures: int = 0
+    paused_until: float = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the channel has failed `failures_allowed` times in a row."""
+        return self.failures >= self.failures_allowed
+
+    def capacity(self, now: float, in_progress: int, at_once: int) -> int:
+        """How many more deliveries may begin. `now` is in seconds, on the same clock as in `failed`."""
+        if now < self.paused_until:
+            return 0
+        return max(0, (1 if self.is_open else at_once) - in_progress)
+
+    def succeeded(self) -> None:
+        """Records a success, or a failure that is not the channel's. Ends the pause."""
+        self.failures = 0
+        self.paused_until = 0.0
+
+    def failed(self, now: float, asked_to_wait: float = 0.0) -> None:
+        """Records a failure of the channel. `asked_to_wait` is the receiver's `Retry-After` in seconds."""
+        self.failures += 1
+        pause = max(asked_to_wait, self.pause_seconds if self.is_open else 0.0)
+        self.paused_until = max(self.paused_until, now + pause)

@@ -15,11 +15,13 @@ A kind is a function and its rule for another attempt (`loop.Kind`):
 
 - `settings`: stores the feeds and the other jobs of a dealer, after its settings have changed (`bootstrap.jobs`);
 - `feed`: collects a feed (`feeds.collection.collector`);
-- `disposal`, `heads`, `report`, `keys`: the maintenance of a dealer (`privacy.maintenance`, `bootstrap.monthly_mail`,
-  `privacy.installation_keys`);
+- `disposal`, `heads`, `report`, `keys`: the maintenance of a dealer (`privacy.maintenance`, `reports.monthly_mail`,
+  `privacy.key_rotation`);
 - `alert check`, `alert mail`, `alert webhook`: conditions, and messages about them (`alerts.jobs`).
 
-Deliveries have a queue of their own, the table `outbox` (`storage.deliveries.outbox`): they are stored with each lead,
-so a delivery costs one row and no more. They also have an order for each receiver, and slots that channels
-share (`delivery.loop`).
+Deliveries have the same leases in a table of their own, `outbox`: a row for each in this table would make every lead
+dearer, and a transaction for each would double the cost of a delivery (`delivery.loop` has the figures).
+
+Work on the files of a machine is not a job, because every machine must do it: the key file, the files of removed
+dealers, the alert about a database that does not answer (`server.repeated_steps` repeats it).
 """

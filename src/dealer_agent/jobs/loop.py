@@ -24,6 +24,9 @@ log = structlog.get_logger()
 
 LOOK_SECONDS = 5.0
 """How often a process looks for due jobs."""
+MAINTENANCE_SECONDS = 3600.0
+SECONDS_FOR_EACH = 3.0
+"""With more than 1,200 dealers, each one's maintenance is less often than hourly, so that its cost stays bounded."""
 
 
 class Next(NamedTuple):
@@ -44,6 +47,11 @@ def pause_after(attempts: int, first: timedelta, longest: timedelta) -> timedelt
     # More doublings exceed every longest pause.
     doublings: int = 2 ** min(attempts - 1, 20)
     return min(longest, first * doublings)
+
+
+def maintenance_period(dealers: int) -> timedelta:
+    """The time from one maintenance of a dealer to the next."""
+    return timedelta(seconds=max(MAINTENANCE_SECONDS, dealers * SECONDS_FOR_EACH))
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,40 @@ class Kind:
 
 
 @dataclass
+class Looks:
+    """The looks of a loop for work: one after the other, after a time or at once after `wake`.
+
+    A look that fails is logged as `event`, once until one succeeds.
+    """
+
+    event: str
+    is_failing: bool = False
+    _awake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wake(self) -> None:
+        """Ends the wait for the next look. Call it on the event loop."""
+        self._awake.set()
+
+    async def look(self, begin_due: Callable[[], Awaitable[object]]) -> None:
+        """One look."""
+        self._awake.clear()
+        try:
+            await begin_due()
+        except Exception as fault:  # noqa: BLE001 - the boundary: if the loop ended, nothing more would be done.
+            if not self.is_failing:
+                log.error(self.event, error=type(fault).__qualname__, problem=words_of(fault))
+            self.is_failing = True
+        else:
+            self.is_failing = False
+
+    async def wait(self, seconds: float) -> None:
+        """Waits for the next look."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._awake.wait()
+
+
+@dataclass
 class JobLoop:
     """The jobs of a process: of one dealer, or of an installation if `dealer_id` is None.
 
@@ -88,18 +130,14 @@ class JobLoop:
     _running: dict[JobKey, asyncio.Task[None]] = field(default_factory=dict)
     # The class of the error with which each failing job failed last.
     _failing: dict[JobKey, type[Exception]] = field(default_factory=dict)
-    _awake: asyncio.Event = field(default_factory=asyncio.Event)
-    _is_failing: bool = False
+    _looks: Looks = field(default_factory=lambda: Looks("jobs not looked for"))
 
     async def run(self) -> None:
         """Does jobs until it is cancelled. Then it gives the leases of its jobs back."""
         try:
             while True:
-                self._awake.clear()
-                await self._look_safely()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
-                        await self._awake.wait()
+                await self._looks.look(self.look)
+                await self._looks.wait(LOOK_SECONDS)
         finally:
             for task in self._running.values():
                 task.cancel()
@@ -114,16 +152,6 @@ class JobLoop:
         """Begins due jobs, and returns whether there was one. Raises StorageError."""
         begun = [self._begin(kind, key, when) for kind, key, when in await asyncio.to_thread(self._find)]
         return any(begun)
-
-    async def _look_safely(self) -> None:
-        try:
-            await self.look()
-        except (StorageError, OSError) as fault:
-            if not self._is_failing:
-                log.error("jobs not looked for", error=type(fault).__qualname__, problem=str(fault))
-            self._is_failing = True
-        else:
-            self._is_failing = False
 
     def _find(self) -> list[tuple[Kind, JobKey, When]]:
         """The jobs that are due now, and those that the process wants to run at once."""
@@ -157,7 +185,7 @@ class JobLoop:
         try:
             done = await run_job(self.store, kind, key, when, self.clock)
             if done is not None and done.has_new_jobs:
-                self._awake.set()
+                self._looks.wake()
         except (DealerUnknown, LeaseLost):
             pass  # The dealer was removed, or another process has the job.
         except Exception as fault:  # noqa: BLE001 - the boundary: one job must not stop the others.

@@ -18,11 +18,10 @@ from dealer_agent import __version__
 from dealer_agent.dealers.profile import HttpChannel, Profile
 from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.dealers.routing import CUSTOMER
-from dealer_agent.delivery.dealer_outlets import OutletMaker
-from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.lease import lease_outside_queue
+from dealer_agent.delivery.attempt import NotDelivered, lease_outside_queue
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlet
+from dealer_agent.delivery.outlets import outlets_of_dealer
 from dealer_agent.leads.lead_view import LeadView, rooftop_view
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import DoctorFinding, Examined, local
@@ -311,7 +310,7 @@ def marked_lead(dealer: Profile, rooftop: str, lead_id: str, now: datetime) -> L
 async def _send_all(opened: OpenInstallation, dealer_id: str, now: datetime) -> list[DoctorFinding]:
     """Sends the leads, and names the channels that accepted one. Customers get no mail. Raises SettingsError."""
     async with http_client(opened.installation.address_rule) as client:
-        dealer, outlets, _ = OutletMaker(opened, client).of(dealer_id)
+        dealer, outlets, _ = outlets_of_dealer(opened, client, dealer_id)
         chosen = {receiver: outlet for receiver, outlet in outlets.items() if receiver[1] != CUSTOMER}
         sending = (_send(dealer, receiver, outlet, now) for receiver, outlet in chosen.items())
         return list(await asyncio.gather(*sending)) or [DoctorFinding("skipped", "there are no channels")]

@@ -4,23 +4,30 @@ A new key is added to the key file as the next key, which only decrypts. Later i
 the old key are encrypted again, and the old key is removed from the file. The next call continues after a kill.
 
 The keys of an installation are rotated in the same way: their dealer id is ALL_DEALERS, and their values are the keys
-of the dealers. Those are in a table.
+of the dealers. Those are in a table. A dealer's old key is deleted from the database. Remains of it stay in the
+database's files and backups, encrypted with the keys that the installation had then. So an erasure is final when those
+are destroyed too.
 """
 
+import asyncio
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import structlog
 
 from dealer_agent.config.keys import KEY_FILE_NAME, KeyFile, changing, from_environment
 from dealer_agent.encryption import Cipher, Keyring, new_key
+from dealer_agent.jobs.loop import MAINTENANCE_SECONDS, Kind, Next, maintenance_period
+from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.storage.errors import KeysChanged
+from dealer_agent.storage.jobs import Job
 from dealer_agent.storage.privacy.dealer_keys import change_keyring
 from dealer_agent.storage.privacy.keys import KeyUse, key_uses, record_missing_key, record_next_key
 from dealer_agent.storage.privacy.reencryption import keys_in_use, reencrypt
@@ -288,6 +295,43 @@ class KeyRotation:
         if self.days and self._due_at(uses, now) <= now:
             advice = "give the service a new key, as dealer-agent keys rotate --help says"
             log.warning("key rotation is due", problem=advice)
+
+
+@dataclass(frozen=True)
+class InstallationKeys:
+    """The rotation of all keys. `own` is that of the keys of the installation, or of a folder's only dealer.
+
+    Those are outside the database: every machine has their file.
+    """
+
+    opened: OpenInstallation
+    own: KeyRotation
+
+    @property
+    def kind(self) -> Kind:
+        """The job that rotates the keys of a dealer when they are old. Those of a disabled dealer get old too."""
+        return Kind("keys", self._rotate, of_disabled=True, is_lasting=True)
+
+    async def run(self, steps: RepeatedSteps) -> None:
+        """Repeats the steps for the keys outside the database until it is cancelled."""
+
+        async def rotate() -> None:
+            await asyncio.to_thread(self.own.run_due_steps, datetime.now(UTC))
+
+        await steps.repeat("key rotation", rotate, MAINTENANCE_SECONDS, first=FIRST_ROTATION_SECONDS)
+
+    async def _rotate(self, job: Job) -> Next:
+        await asyncio.to_thread(lambda: self.of_dealer(job.dealer_id).run_due_steps(job.now))
+        return Next(job.now + maintenance_period(self.opened.count()))
+
+    def of_dealer(self, dealer_id: str) -> KeyRotation:
+        """The rotation of the keys of an installation's dealer. Raises StorageError and SettingsError."""
+        store, settings = self.opened.store, self.opened.settings_of(dealer_id)
+        folder = settings.directory
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = KeyTable(store, dealer_id, folder)
+        days = settings.dealer.privacy.rotate_keys_days
+        return KeyRotation(store, store.check_keys(dealer_id), dealer_id, place, days, wait=self.own.wait)
 
 
 def wait_unless(stopped: threading.Event) -> Callable[[float], None]:

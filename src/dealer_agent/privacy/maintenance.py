@@ -8,22 +8,13 @@ from functools import partial
 import structlog
 
 from dealer_agent.dealers.profile import erase_before, purge_before
-from dealer_agent.jobs.loop import Kind, Next
+from dealer_agent.jobs.loop import Kind, Next, maintenance_period
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.privacy.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
 from dealer_agent.storage.jobs import Job
 from dealer_agent.storage.privacy.erasure import dispose, purge
 
 log = structlog.get_logger()
-
-MAINTENANCE_SECONDS = 3600.0
-SECONDS_FOR_EACH = 3.0
-"""With more than 1,200 dealers, each one's maintenance is less often than hourly, so that its cost stays bounded."""
-
-
-def maintenance_period(dealers: int) -> timedelta:
-    """The time from one maintenance of a dealer to the next."""
-    return timedelta(seconds=max(MAINTENANCE_SECONDS, dealers * SECONDS_FOR_EACH))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class Month(NamedTuple):
         """The month of a text such as `2026-10`. Raises ValueError."""
         found = _TEXT.fullmatch(text)
         if found is None or not 1 <= int(found[2]) <= 12 or int(found[1]) < 2000:
-            raise ValueError(f"'{text}' is no month; write it as 2026-10")
+            raise ValueError(f"'{text}' is not a month; write it as 2026-10")
         return cls(int(found[1]), int(found[2]))
 
     @classmethod

@@ -1,7 +1,7 @@
 """Opens a dealer: makes its service from its settings, its keys and its stock."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot
 from dealer_agent.config import Settings
+from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.card_signer import CardSigner
 from dealer_agent.lead_intake.intake import LeadIntake
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class DealerOpener:
-    """Opens the dealers of a process. `on_stored` gets the id of a dealer that may have new deliveries.
+    """Opens the dealers of a process.
 
     With `snapshots`, the snapshots of all dealers are files in that folder.
     """
@@ -54,7 +55,7 @@ class DealerOpener:
     opened: OpenInstallation
     writer: LeadWriter
     process: Process
-    on_stored: Callable[[str], None]
+    deliveries: DeliveryLoop
     snapshots: SnapshotFolder | None
     metrics: WorkerMetrics | None = None
     traces: "Traces | None" = None
@@ -80,7 +81,7 @@ class DealerOpener:
             profile,
             self.writer,
             confirms_by_mail=settings.mail.confirms_visits,
-            on_stored=partial(self.on_stored, profile.id),
+            on_stored=partial(self.deliveries.wake, profile.id),
             on_result=(lambda _: None) if self.metrics is None else partial(self.metrics.count_lead, profile.id),
         )
         revision, tokens, snapshot = await asyncio.to_thread(_read, store, profile.id, snapshots)

@@ -10,6 +10,7 @@ from functools import partial
 
 import structlog
 
+from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval
 from dealer_agent.server.opening import token_registry
@@ -131,14 +132,13 @@ class MarkedDealers:
 class Refresher:
     """Polls the database, and replaces what has changed in the services of the opened dealers.
 
-    On PostgreSQL, an announced change causes a poll at once. `on_settings` gets each dealer whose settings have
-    changed.
+    On PostgreSQL, an announced change causes a poll at once.
     """
 
     opened: OpenInstallation
     writer: LeadWriter
     dealers: ServedDealers
-    on_settings: Callable[[str], None]
+    deliveries: DeliveryLoop
     _known: dict[str, ChangeCounters] = field(default_factory=dict)
     _settings: dict[str, int] = field(default_factory=dict)
     _new_stock: MarkedDealers = field(default_factory=MarkedDealers)
@@ -251,7 +251,7 @@ class Refresher:
             if changed:
                 self.dealers.move(await asyncio.to_thread(read_addresses, self.opened))
             for dealer_id in changed:
-                self.on_settings(dealer_id)
+                self.deliveries.forget(dealer_id)
             self._settings.update(changed)
             opened = [
                 each for each in self._opened(taken) if each[0].loaded.settings != numbers[each[0].dealer.profile.id]

@@ -22,13 +22,14 @@ import structlog
 
 from dealer_agent.config.settings import RateLimitSettings
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.dealers.profile import Profile
-from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
+from dealer_agent.dealers.routing import UNKNOWN_CHANNEL, channel_kinds
+from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.server.metrics import (
     CONFIRMED,
     CONNECTIONS,
     DATABASE_READ,
+    DELIVERIES,
     FAMILIES,
     FEED,
     LEADS_AVAILABLE,
@@ -49,8 +50,7 @@ from dealer_agent.server.metrics import (
 )
 from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.service import LEADS_TAKEN
-from dealer_agent.storage.deliveries.outbox import Receiver
-from dealer_agent.storage.deliveries.unsent_deliveries import UnsentDeliveries, unsent_deliveries
+from dealer_agent.storage.deliveries.outbox import UnsentDeliveries, unsent_deliveries
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.leads.lead_writer import LeadWriter
 from dealer_agent.storage.stock.reading import StockMark, read_mark
@@ -64,9 +64,6 @@ LONGEST_READ_SECONDS = 5.0
 DEALERS_AT_ONCE = 100
 """The most dealers of an installation that are read at a time: those with due deliveries first, then the others in
 turn."""
-
-UNKNOWN_CHANNEL = "unknown"
-"""The kind of a channel that the settings do not have any more."""
 
 
 class ReadDealer(NamedTuple):
@@ -154,17 +151,6 @@ class StoredMetrics:
                 yield Series(UNSENT, (label, kind, each.state)), [float(each.number)]
 
 
-def channel_kinds(profile: Profile) -> dict[Receiver, str]:
-    """The kind of each receiver, as metrics label it: `smtp`, `http` or `directory`, `notify` for staff, `customer`."""
-    kinds: dict[Receiver, str] = {}
-    for rooftop in profile.rooftops:
-        deliver = rooftop.deliver
-        named = {"smtp": deliver.smtp, "http": deliver.http, "directory": deliver.directory}
-        kinds |= {(rooftop.name, channel.name): kind for kind, channels in named.items() for channel in channels}
-        kinds |= {(rooftop.name, name): name for name in (NOTIFY, CUSTOMER)}
-    return kinds
-
-
 SUFFIX = ".sock"
 OWN, WITH_STORED = b"o", b"s"
 """What the collector asks for: the values of the process, or also those of the database."""
@@ -175,17 +161,19 @@ RULES = tuple(RateLimitSettings().by_rule)
 
 @dataclass
 class WorkerState:
-    """What a worker knows about itself besides its counters."""
+    """What a worker knows about itself. `metrics` has the other counters."""
 
     metrics: WorkerMetrics
     dealers: ServedDealers
     writer: LeadWriter
+    deliveries: DeliveryLoop
     stored: StoredMetrics
 
     async def readings(self, *, with_stored: bool) -> Readings:
         """All metrics of the worker."""
         stored = await self.stored.read(self.metrics.label_of) if with_stored else []
-        return self.metrics.readings() | combined([*self._gauges(), *stored]) | process_readings()
+        sent: Readings = {Series(DELIVERIES, key): [float(n)] for key, n in self.deliveries.results.items()}
+        return self.metrics.readings() | sent | combined([*self._gauges(), *stored]) | process_readings()
 
     def _gauges(self) -> list[tuple[Series, list[float]]]:
         """What is true of this worker now. Counters and histograms are in `metrics`."""

@@ -1,14 +1,30 @@
 """The table of jobs: when each is due, and which process does it now (see the package `jobs`).
 
 A process has a job until its lease ends. A lease is a name that is never used twice. The clocks of machines may differ,
-and a clock may be set back: a time that is further in the future than it can be counts as past.
+and a clock may be set back: a time that is further in the future than it can be counts as past. Deliveries have the
+same leases (`storage.deliveries.outbox`).
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Boolean, Insert, Integer, Select, and_, bindparam, delete, func, or_, select, union_all, update
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    FromClause,
+    Insert,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    union_all,
+    update,
+)
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import ExternalText, UtcTime
@@ -59,11 +75,24 @@ class Job(NamedTuple):
         return JobKey(self.dealer_id, self.kind, self.subject)
 
 
-_NOW = bindparam("now", type_=UtcTime)
-_FREE = or_(
-    jobs.c.leased_until.is_(None), jobs.c.leased_until <= _NOW, jobs.c.leased_until > bindparam("longest_lease")
-)
-_DUE = (jobs.c.due_at <= _NOW, jobs.c.due_at > bindparam("longest_wait"))
+NO_LEASE = {"lease": None, "leased_until": None}
+"""The columns of a row that no process has: a job or a delivery."""
+
+
+def is_free(table: FromClause) -> ColumnElement[bool]:
+    """The condition that no process has the lease of a row. Its parameters are those of `lease_times`."""
+    now = bindparam("now", type_=UtcTime)
+    until = table.c.leased_until
+    return or_(until.is_(None), until <= now, until > bindparam("latest", type_=UtcTime))
+
+
+def lease_times(now: datetime, lease: timedelta) -> dict[str, datetime]:
+    """The time, and the latest end of a lease: two leases ahead, because the clock of another process may be ahead."""
+    return {"now": now, "latest": now + 2 * lease}
+
+
+_FREE = is_free(jobs)
+_DUE = (jobs.c.due_at <= bindparam("now"), jobs.c.due_at > bindparam("longest_wait"))
 _THIS = (of_dealer(jobs), jobs.c.kind == bindparam("of_kind"), jobs.c.subject == bindparam("of_subject"))
 _HELD = (*_THIS, jobs.c.lease == bindparam("of_lease"))
 
@@ -123,13 +152,11 @@ CLAIM_JOB = (
 
 HOLD_JOB = update(jobs).where(*_HELD).values(leased_until=bindparam("until"))
 
-_ENDED = {"lease": None, "leased_until": None}
-
 FINISH_JOB = (
     update(jobs)
     .where(*_HELD)
     .values(
-        **_ENDED,
+        **NO_LEASE,
         due_at=bindparam("next_due"),
         attempts=bindparam("counted", type_=Integer),
         result=bindparam("new_result", type_=ExternalText),
@@ -220,4 +247,4 @@ def _held(job: Job) -> dict[str, str]:
 
 
 def _limits(now: datetime, longest_wait: timedelta) -> dict[str, datetime]:
-    return {"now": now, "longest_lease": now + 2 * LEASE, "longest_wait": now + longest_wait}
+    return lease_times(now, LEASE) | {"longest_wait": now + longest_wait}

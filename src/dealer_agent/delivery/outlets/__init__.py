@@ -3,20 +3,24 @@
 Its `make_outlet` makes the outlet of a channel whose settings have the type `CHANNEL`.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import NamedTuple
 
 import httpx
 
-from dealer_agent.config.settings import MailSettings
+from dealer_agent.config.channels import channel_secrets
+from dealer_agent.config.settings import DeliverySettings, MailSettings
 from dealer_agent.dealers.profile import Channel, Profile
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY
 from dealer_agent.delivery.mail_server import MailServer
-from dealer_agent.delivery.outlet import Outlet, OutletParts
+from dealer_agent.delivery.outlet import Outlet, OutletParts, Outlets
 from dealer_agent.delivery.outlets.mail import CustomerMailOutlet, StaffMailOutlet
 from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.storage.deliveries.outbox import Receiver
 
 _MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
@@ -54,3 +58,28 @@ def outlets_of(
             if rooftop.deliver.notify:
                 outlets[rooftop.name, NOTIFY] = StaffMailOutlet(server, rooftop.deliver.notify)
     return outlets
+
+
+class DealerOutlets(NamedTuple):
+    """A dealer with its outlets and its settings of retries."""
+
+    profile: Profile
+    outlets: Outlets
+    settings: DeliverySettings
+
+
+def outlets_of_dealer(opened: OpenInstallation, client: httpx.AsyncClient, dealer_id: str) -> DealerOutlets:
+    """The outlets of a dealer, which use the client of the process. Blocks for the database.
+
+    Raises StorageError, and SettingsError if a channel cannot work.
+    """
+    settings = opened.settings_of(dealer_id)
+    outlets = outlets_of(
+        settings.dealer,
+        settings.mail,
+        directory=settings.directory,
+        links=opened.customer_links(settings, opened.store.check_keys(dealer_id)),
+        secrets=channel_secrets(settings, os.environ),
+        client=client,
+    )
+    return DealerOutlets(settings.dealer, outlets, settings.delivery)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dealer_agent.dealers.profile import FolderChannel
-from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.lease import Lease
+from dealer_agent.delivery.attempt import Lease, NotDelivered
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.encryption.private_files import new_private_file, sync_folder
 from dealer_agent.leads.lead_view import DeliveredMessage

@@ -13,8 +13,7 @@ import httpx
 from msgspec import UNSET
 
 from dealer_agent.dealers.profile import HttpChannel
-from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.lease import Countdown, Lease
+from dealer_agent.delivery.attempt import Countdown, Lease, NotDelivered
 from dealer_agent.delivery.outlet import FORMATS, Format, OutletParts
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.outgoing.addresses import AddressRefused

@@ -11,8 +11,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 
 from dealer_agent.dealers.profile import SmtpChannel
-from dealer_agent.delivery.failures import DeliveryDropped
-from dealer_agent.delivery.lease import Lease
+from dealer_agent.delivery.attempt import DeliveryDropped, Lease
 from dealer_agent.delivery.mail_server import MailServer, needs_utf8
 from dealer_agent.delivery.outlet import OutletParts
 from dealer_agent.leads.adf import render_adf

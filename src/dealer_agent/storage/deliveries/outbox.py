@@ -2,8 +2,8 @@
 
 Delivery is at least once. A process claims a row under a lease, sends the document outside a transaction, and records
 the result. If the process dies, its lease expires. Then another process claims the row, and sends the document with the
-same delivery id. A lease is a name that is never used twice, so a process that lost its lease can no longer change the
-row of a delivery that another process is sending.
+same delivery id. A process that lost its lease can no longer change the row of a delivery that another process is
+sending. The leases are those of jobs (`storage.jobs`); `delivery.loop` says why the rows are not in the same table.
 
 The document of the first attempt is encrypted and stored before it is sent. Every later attempt sends the same bytes
 under the same id. `problem` is a sentence of this program, never of the receiver.
@@ -16,32 +16,27 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import (
     Executable,
     Integer,
-    String,
     and_,
     bindparam,
     exists,
     func,
     insert,
+    not_,
     or_,
     select,
     text,
-    tuple_,
     update,
 )
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
-from dealer_agent.leads.received_lead import token_sender_key
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import UtcTime, microseconds
+from dealer_agent.storage.jobs import NO_LEASE, is_free, lease_times
 from dealer_agent.storage.leads.prepared_statements import Prepared
-from dealer_agent.storage.leads.stored_leads import newest_leads_of
-from dealer_agent.storage.schema import leads, of_dealer, of_lead, of_leads, outbox, same_lead
+from dealer_agent.storage.schema import of_dealer, of_lead, outbox, same_lead
 from dealer_agent.storage.transaction import InstallationTransaction, Transaction
 
 State = Literal["waiting", "sent", "undeliverable", "dropped"]
-
-MOST_LEADS = 200
-"""The most leads of one e-mail address that `count_mails_before` looks at: a stranger can send thousands."""
 
 Receiver = tuple[str, str]
 """The receiver of a delivery: a rooftop and one of its channels."""
@@ -109,36 +104,30 @@ class DeliveryRecord(NamedTuple):
         return self.state == "sent" or self.unknown > 0
 
 
+class UnsentDeliveries(NamedTuple):
+    """The deliveries to one receiver that are waiting or undeliverable: their number, and since when the oldest is."""
+
+    rooftop: str
+    channel: str
+    state: State
+    number: int
+    oldest: datetime
+
+    @property
+    def receiver(self) -> Receiver:
+        """The receiver: rooftop and channel."""
+        return self.rooftop, self.channel
+
+
 WHOLE_LEADS: tuple[Kind, ...] = ("lead", "resend", "notify")
 """The kinds whose document is the whole lead."""
 
-# Leads without a token have NULL: both databases compare two NULLs with IS NOT DISTINCT FROM.
-COUNT_MAILS_BEFORE = (
-    select(func.count())
-    .select_from(outbox)
-    .join(leads)
-    .where(
-        of_leads(outbox),
-        leads.c.token_id.is_not_distinct_from(bindparam("token_id", type_=String)),
-        outbox.c.kind == bindparam("kind"),
-        outbox.c.state.in_(("waiting", "sent")),
-        outbox.c.created_at > bindparam("since"),
-        tuple_(outbox.c.created_at, outbox.c.delivery_id)
-        < tuple_(bindparam("at", type_=UtcTime), bindparam("delivery_id", type_=String)),
-    )
-)
-
-# The clock may be set back. So a row that was never put off is due whenever it was stored, and a lease that ends after
-# `latest` does not count. `latest` is two leases ahead: the clock of another process may be a little ahead.
+# The clock may be set back. So a row that was never put off is due whenever it was stored.
 _DUE = and_(
     of_dealer(outbox),
     outbox.c.state == "waiting",
     or_(outbox.c.due_at <= bindparam("now"), outbox.c.due_at == outbox.c.created_at),
-    or_(
-        outbox.c.leased_until.is_(None),
-        outbox.c.leased_until <= bindparam("now"),
-        outbox.c.leased_until > bindparam("latest"),
-    ),
+    is_free(outbox),
 )
 
 _before = outbox.alias("before")
@@ -150,10 +139,7 @@ _FREE = or_(
     ~exists().where(
         _before.c.dealer_id == outbox.c.dealer_id,
         _before.c.delivery_id == outbox.c.follows,
-        or_(
-            _before.c.state == "waiting",
-            and_(_before.c.leased_until > bindparam("now"), _before.c.leased_until <= bindparam("latest")),
-        ),
+        or_(_before.c.state == "waiting", not_(is_free(_before))),
     ),
 )
 
@@ -238,26 +224,17 @@ HELD = and_(
 
 KEEP_LEASE = update(outbox).where(HELD).values(leased_until=bindparam("until"))
 
-RENEW = Prepared(KEEP_LEASE)
-
-LEASE_TAKEN = "another process has the lease of this delivery"
-
 # A sent document is sent, also if the lease expired meanwhile.
 SENT = Prepared(
     update(outbox)
     .where(of_dealer(outbox), outbox.c.delivery_id == bindparam("settled"), outbox.c.state != "sent")
     .values(
-        state="sent",
-        lease=None,
-        leased_until=None,
-        settled_at=bindparam("at"),
-        problem=bindparam("words"),
-        document=None,
+        NO_LEASE | {"state": "sent", "settled_at": bindparam("at"), "problem": bindparam("words"), "document": None}
     )
 )
 
 # `known` is 1 if this attempt certainly did not arrive.
-_ENDED = {"lease": None, "leased_until": None, "unknown": outbox.c.unknown - bindparam("known", type_=Integer)}
+_ENDED = {**NO_LEASE, "unknown": outbox.c.unknown - bindparam("known", type_=Integer)}
 
 RESCHEDULE = (
     update(outbox).where(HELD).values(_ENDED | {"due_at": bindparam("next_due"), "problem": bindparam("words")})
@@ -275,9 +252,7 @@ FOLLOW_ANOTHER = (
 HOLD = (
     update(outbox)
     .where(of_dealer(outbox), outbox.c.state == "waiting")
-    .values(
-        state="undeliverable", lease=None, leased_until=None, settled_at=bindparam("at"), problem=bindparam("words")
-    )
+    .values(NO_LEASE | {"state": "undeliverable", "settled_at": bindparam("at"), "problem": bindparam("words")})
 )
 
 # The age counts from now on. Otherwise the row would be undeliverable again at its first failure.
@@ -305,6 +280,20 @@ PUT_IN_ORDER = (
 )
 
 READ_DELIVERIES = select(*(outbox.c[name] for name in DeliveryRecord._fields)).where(of_dealer(outbox))
+
+
+_GROUP = (outbox.c.rooftop, outbox.c.channel, outbox.c.state)
+
+COUNT_UNSENT = (
+    select(*_GROUP, func.count(), func.min(func.coalesce(outbox.c.settled_at, outbox.c.created_at), type_=UtcTime))
+    .where(of_dealer(outbox), outbox.c.state.in_(("waiting", "undeliverable")))
+    .group_by(*_GROUP)
+    .order_by(*_GROUP)
+)
+
+COUNT_LONG_UNSENT = COUNT_UNSENT.where(
+    or_(outbox.c.state == "undeliverable", outbox.c.created_at <= bindparam("before"))
+)
 
 
 def enqueue(
@@ -337,43 +326,17 @@ def enqueue(
     return ids
 
 
-def count_mails_before(
-    tx: Transaction, delivery: DueDelivery, email: str, token_id: str | None, within: timedelta
-) -> int:
-    """How many mails of this kind the e-mail address got, or will get, in the time `within` before this delivery.
-
-    It counts the leads with the same token, or all leads without one: nothing distinguishes senders without a token,
-    and they must not use up the mails of a sender with a token. `email` is normalised. It looks at the newest
-    MOST_LEADS leads only. If all of them came within that time, the result is at least MOST_LEADS.
-    """
-    contact = f"email:{email}"
-    contact = contact if token_id is None else token_sender_key(token_id, contact)
-    newest = newest_leads_of(tx, [contact], MOST_LEADS)
-    since = delivery.tried_since - within
-    if sum(at > since for at in newest.values()) >= MOST_LEADS:
-        return MOST_LEADS
-    sought = {
-        "lead_ids": list(newest),
-        "token_id": token_id,
-        "kind": delivery.kind,
-        "since": since,
-        "at": delivery.tried_since,
-        "delivery_id": delivery.delivery_id,
-    }
-    return int(tx.execute(COUNT_MAILS_BEFORE, sought).scalar_one())
-
-
 def due_receivers(tx: Transaction, lease: timedelta) -> list[Receiver]:
     """The receivers (rooftop, channel) with a due delivery that no process has leased. `lease` is the longest lease."""
-    sought = {"now": tx.now, "latest": tx.now + 2 * lease}
-    return [(row.rooftop, row.channel) for row in tx.execute(FIND_DUE_ADDRESSES, sought)]
+    found = tx.execute(FIND_DUE_ADDRESSES, lease_times(tx.now, lease))
+    return [(row.rooftop, row.channel) for row in found]
 
 
 def dealers_with_due(tx: InstallationTransaction, lease: timedelta, most: int) -> list[str]:
     """Up to `most` dealers with a due delivery that no process has leased. The one that waits longest comes first."""
     statement = CALL_DEALERS_WITH_DUE if tx.connection.dialect.name == "postgresql" else FIND_DEALERS_WITH_DUE
-    sought = {"now": microseconds(tx.now), "latest": microseconds(tx.now + 2 * lease), "most": most}
-    return list(tx.execute(statement, sought).scalars())
+    times = {name: microseconds(at) for name, at in lease_times(tx.now, lease).items()}
+    return list(tx.execute(statement, times | {"most": most}).scalars())
 
 
 def waiting(tx: Transaction, lead_id: str) -> dict[Receiver, Waiting]:
@@ -390,23 +353,13 @@ def waiting(tx: Transaction, lead_id: str) -> dict[Receiver, Waiting]:
 def claim(tx: Transaction, lease: timedelta, receiver: Receiver, limit: int) -> list[DueDelivery]:
     """Claims up to `limit` due rows of `receiver`, the oldest first. The caller has them until the lease ends."""
     rooftop, channel = receiver
-    until = tx.now + lease
-    sought = {"now": tx.now, "latest": until + lease, "rooftop": rooftop, "channel": channel, "limit": limit}
+    sought = {"rooftop": rooftop, "channel": channel, "limit": limit}
     claimed = []
-    for row in FIND_DUE.read(tx, sought):
+    for row in FIND_DUE.read(tx, lease_times(tx.now, lease) | sought):
         lease_name = new_ulid()
-        LEASE.add(tx, {"picked": row.delivery_id, "new_lease": lease_name, "until": until})
+        LEASE.add(tx, {"picked": row.delivery_id, "new_lease": lease_name, "until": tx.now + lease})
         claimed.append(DueDelivery(**row._asdict(), lease=lease_name))
     return claimed
-
-
-def renew(tx: Transaction, delivery: DueDelivery, lease: timedelta) -> None:
-    """Renews the lease of a claimed row, just before its document is sent.
-
-    Raises AlreadyStored if the lease was lost, at once or when the group is written: then nothing may be sent.
-    """
-    values = {"settled": delivery.delivery_id, "held": delivery.lease, "until": tx.now + lease}
-    RENEW.add(tx, values, conflict=LEASE_TAKEN)
 
 
 def settle_sent(tx: Transaction, delivery: DueDelivery, note: str | None = None) -> None:
@@ -488,6 +441,15 @@ def get_delivery(tx: Transaction, delivery_id: str) -> DeliveryRecord | None:
     """The delivery with this id."""
     row = tx.execute(READ_DELIVERIES.where(outbox.c.delivery_id == delivery_id)).one_or_none()
     return None if row is None else DeliveryRecord(*row)
+
+
+def unsent_deliveries(tx: Transaction, before: datetime | None = None) -> list[UnsentDeliveries]:
+    """The deliveries that are waiting or undeliverable, by receiver and state.
+
+    With `before`, only those of the waiting ones that wait since then or longer.
+    """
+    rows = tx.execute(COUNT_UNSENT) if before is None else tx.execute(COUNT_LONG_UNSENT, {"before": before})
+    return [UnsentDeliveries(*row) for row in rows]
 
 
 def _settle(

@@ -1,4 +1,4 @@
-"""The document that a delivery sent, and which receivers have a lead."""
+"""The document that a delivery sent, which receivers have a lead, and how many mails an address got."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import String, bindparam, func, or_, select, tuple_
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
+from dealer_agent.leads.received_lead import token_sender_key
+from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.deliveries.outbox import (
     KEEP_LEASE,
-    LEASE_TAKEN,
     WHOLE_LEADS,
     DueDelivery,
     Receiver,
@@ -21,11 +22,16 @@ from dealer_agent.storage.deliveries.outbox import (
     waiting,
 )
 from dealer_agent.storage.leads.prepared_statements import Prepared, Read
-from dealer_agent.storage.schema import of_lead, outbox
+from dealer_agent.storage.leads.stored_leads import newest_leads_of
+from dealer_agent.storage.schema import leads, of_lead, of_leads, outbox
 from dealer_agent.storage.transaction import Transaction
 
 MOST_OF_LEAD = 1000
 """A bound that is above the number of deliveries of any lead."""
+
+
+MOST_LEADS = 200
+"""The most leads of one e-mail address that `count_mails_before` looks at: a stranger can send thousands."""
 
 
 class StoredDocument(Struct, frozen=True):
@@ -75,7 +81,27 @@ READ_HISTORY = Prepared(
     )
 )
 
+# Leads without a token have NULL: both databases compare two NULLs with IS NOT DISTINCT FROM.
+COUNT_MAILS_BEFORE = (
+    select(func.count())
+    .select_from(outbox)
+    .join(leads)
+    .where(
+        of_leads(outbox),
+        leads.c.token_id.is_not_distinct_from(bindparam("token_id", type_=String)),
+        outbox.c.kind == bindparam("kind"),
+        outbox.c.state.in_(("waiting", "sent")),
+        outbox.c.created_at > bindparam("since"),
+        tuple_(outbox.c.created_at, outbox.c.delivery_id)
+        < tuple_(bindparam("at", type_=UtcTime), bindparam("delivery_id", type_=String)),
+    )
+)
+
+RENEW = Prepared(KEEP_LEASE)
+
 STORE_DOCUMENT = Prepared(KEEP_LEASE.values(document=bindparam("encrypted")))
+
+LEASE_TAKEN = "another process has the lease of this delivery"
 
 
 def copies(tx: Transaction, lead_id: str) -> dict[Receiver, Copy]:
@@ -105,14 +131,17 @@ def history_in(others: Sequence[Any], delivery: DueDelivery) -> History:
     return History(bool(others), later)
 
 
-def store_document(tx: Transaction, delivery: DueDelivery, document: StoredDocument, lease: timedelta) -> None:
-    """Stores the document just before it is sent first, and renews the lease.
+def renew(tx: Transaction, delivery: DueDelivery, lease: timedelta, document: StoredDocument | None = None) -> None:
+    """Renews the lease just before the document is sent. Stores `document`, that of a first attempt.
 
     Raises AlreadyStored if the lease was lost, at once or when the group is written: then nothing may be sent.
     """
-    encrypted = tx.encrypt(msgspec.msgpack.encode(document), outbox.c.document, delivery.delivery_id)
     held = {"settled": delivery.delivery_id, "held": delivery.lease, "until": tx.now + lease}
-    STORE_DOCUMENT.add(tx, {**held, "encrypted": encrypted}, conflict=LEASE_TAKEN)
+    if document is None:
+        RENEW.add(tx, held, conflict=LEASE_TAKEN)
+    else:
+        encrypted = tx.encrypt(msgspec.msgpack.encode(document), outbox.c.document, delivery.delivery_id)
+        STORE_DOCUMENT.add(tx, {**held, "encrypted": encrypted}, conflict=LEASE_TAKEN)
 
 
 def decrypted_document(tx: Transaction, delivery: DueDelivery) -> StoredDocument | None:
@@ -121,6 +150,32 @@ def decrypted_document(tx: Transaction, delivery: DueDelivery) -> StoredDocument
         return None
     content = tx.decrypt(delivery.document, outbox.c.document, delivery.delivery_id)
     return msgspec.msgpack.decode(content, type=StoredDocument)
+
+
+def count_mails_before(
+    tx: Transaction, delivery: DueDelivery, email: str, token_id: str | None, within: timedelta
+) -> int:
+    """How many mails of this kind the e-mail address got, or will get, in the time `within` before this delivery.
+
+    It counts the leads with the same token, or all leads without one: nothing distinguishes senders without a token,
+    and they must not use up the mails of a sender with a token. `email` is normalised. It looks at the newest
+    MOST_LEADS leads only. If all of them came within that time, the result is at least MOST_LEADS.
+    """
+    contact = f"email:{email}"
+    contact = contact if token_id is None else token_sender_key(token_id, contact)
+    newest = newest_leads_of(tx, [contact], MOST_LEADS)
+    since = delivery.tried_since - within
+    if sum(at > since for at in newest.values()) >= MOST_LEADS:
+        return MOST_LEADS
+    sought = {
+        "lead_ids": list(newest),
+        "token_id": token_id,
+        "kind": delivery.kind,
+        "since": since,
+        "at": delivery.tried_since,
+        "delivery_id": delivery.delivery_id,
+    }
+    return int(tx.execute(COUNT_MAILS_BEFORE, sought).scalar_one())
 
 
 def send_again(

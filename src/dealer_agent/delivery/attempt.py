@@ -1,4 +1,5 @@
-"""The lease of a delivery in progress. An outlet renews it just before the document leaves.
+"""An attempt to deliver: its lease, its timeout, and how it ends. An outlet renews the lease just before the document
+leaves.
 
 A process may stop for longer than its lease, anywhere: with SIGSTOP, or with its virtual machine. Then another process
 may have sent the delivery. Only the database knows, so the renewal asks it. The transaction is the one that stores the
@@ -10,18 +11,22 @@ still.
 """
 
 import asyncio
+import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
 
 from dealer_agent.config.channels import LEAST_LEASE_MARGIN_SECONDS
-from dealer_agent.config.settings import LONGEST_LEASE_SECONDS
-from dealer_agent.delivery.failures import NotDelivered
+from dealer_agent.config.settings import LONGEST_LEASE_SECONDS, DeliverySettings
+from dealer_agent.dealers.routing import TO_CUSTOMER
+from dealer_agent.jobs.loop import pause_after
 from dealer_agent.storage.deliveries import outbox
 from dealer_agent.storage.deliveries.outbox import DueDelivery
-from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, store_document
+from dealer_agent.storage.deliveries.sent_deliveries import StoredDocument, renew
 from dealer_agent.storage.errors import AlreadyStored, LeaseLost
 from dealer_agent.storage.leads.lead_job import Job
 from dealer_agent.storage.transaction import Transaction
@@ -30,6 +35,68 @@ _CLOCKS = (getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC), time.CLOCK_REA
 
 MOST_RENEWALS = 3
 """How often a lease is renewed if the renewal takes too long."""
+
+
+@dataclass(eq=False)
+class NotDelivered(Exception):  # noqa: N818 - it says what happened
+    """The attempt failed, or its result is unknown. `problem` has no personal data and no text of a server.
+
+    `channel_failed`: the circuit breaker of the channel counts it. Otherwise the receiver works and refused only this
+    delivery. `permanent`: the receiver says that no later attempt will succeed, which is not always true.
+    `may_have_arrived`: the receiver got some of it and did not refuse it.
+    """
+
+    problem: str
+    _: KW_ONLY
+    channel_failed: bool = True
+    permanent: bool = False
+    retry_after: timedelta | None = None
+    may_have_arrived: bool = False
+
+
+class DeliveryDropped(Exception):  # noqa: N818 - it says what happened
+    """The delivery must not be sent: the customer was erased, or its content is out of date."""
+
+
+class NeedsNewId(Exception):  # noqa: N818 - it says what happened
+    """The document of the first attempt must not be sent again. The delivery continues with another id."""
+
+
+class End(NamedTuple):
+    """The end of an attempt: its result for metrics and traces, what the log says, and what the writer stores.
+
+    The result is sent, failed, undeliverable or dropped.
+    """
+
+    result: str
+    level: str
+    event: str
+    details: Mapping[str, object]
+    store: Callable[[Transaction, DueDelivery], object]
+
+
+def dropped(event: str, reason: Exception, store: Callable[[Transaction, DueDelivery, str], object]) -> End:
+    """The end of an attempt whose delivery must not be sent, at least not under its id."""
+    words = str(reason)
+    return End("dropped", "info", event, {"reason": words}, lambda tx, delivery: store(tx, delivery, words))
+
+
+def end_of_failure(delivery: DueDelivery, settings: DeliverySettings, failure: NotDelivered) -> End:
+    """The end of an attempt that failed: there is another one later, or none.
+
+    CRMs report permanent failures that are not permanent, so these are retried. A customer's mailbox is not tried
+    again: after repeated attempts, mail providers could treat the dealer's mail as spam.
+    """
+    now, details = datetime.now(UTC), {"problem": failure.problem}
+    stored: dict[str, Any] = {"problem": failure.problem, "may_have_arrived": failure.may_have_arrived}
+    too_old = now - delivery.tried_since >= timedelta(hours=settings.give_up_after_hours)
+    if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
+        return End("undeliverable", "error", "delivery undeliverable", details, partial(outbox.give_up, **stored))
+    first, longest = timedelta(seconds=settings.first_retry_seconds), timedelta(minutes=settings.longest_retry_minutes)
+    # Full jitter: deliveries that failed together do not come back together.
+    wait = pause_after(delivery.attempts, first, longest) * random.random()  # noqa: S311 - not a secret
+    due_at = now + max(wait, failure.retry_after or timedelta())
+    return End("failed", "warning", "delivery failed", details, partial(outbox.reschedule, due_at=due_at, **stored))
 
 
 @dataclass
@@ -56,7 +123,7 @@ class Lease:
         for _ in range(MOST_RENEWALS):
             now = _now()
             try:
-                await self.write(self._renew)
+                await self.write(self._renewal)
             except AlreadyStored:
                 raise LeaseLost("another process has the lease of this delivery") from None
             self.new_document, self._renewed_at = None, now
@@ -70,12 +137,8 @@ class Lease:
         if self._elapsed() >= self._longest:
             raise LeaseLost("the lease of this delivery ended before it was sent")
 
-    def _renew(self, tx: Transaction) -> None:
-        lease = timedelta(seconds=self.seconds)
-        if self.new_document is None:
-            outbox.renew(tx, self.delivery, lease)
-        else:
-            store_document(tx, self.delivery, self.new_document, lease)
+    def _renewal(self, tx: Transaction) -> None:
+        renew(tx, self.delivery, timedelta(seconds=self.seconds), self.new_document)
 
     def _elapsed(self) -> float:
         return max(now - then for now, then in zip(_now(), self._renewed_at, strict=True))
