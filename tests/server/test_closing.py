@@ -109,7 +109,7 @@ def test_a_client_that_sends_all_before_it_reads_gets_its_refusal(port: int, cas
 
 @pytest.fixture(scope="module")
 def hurried(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
-    """A service for late bodies alone: a busy machine may take longer than this to store a lead."""
+    """A service for bodies that do not come: a busy machine may take longer than this to store a lead."""
     directory = tmp_path_factory.mktemp("hurried")
     set_up(directory, "[service]\nrequest_timeout_seconds = 1\n" + NO_LIMITS, stocked=stocked)
     with on_a_port(directory, Swept) as port:
@@ -140,9 +140,9 @@ def test_a_client_that_closes_its_sending_direction_gets_all_responses(port: int
 
 @pytest.mark.requirement("connection-half-closed")
 @pytest.mark.parametrize("rest", [AT_ONCE[:30], AT_ONCE[:-1], LEAD[:-1]])
-def test_an_incomplete_request_is_not_answered(port: int, rest: bytes) -> None:
-    with connected(port) as client:
-        client.socket.sendall(LEAD + rest)
+def test_an_incomplete_request_is_not_answered(hurried: int, rest: bytes) -> None:
+    with connected(hurried) as client:
+        client.socket.sendall(AT_ONCE + rest)
         client.socket.shutdown(socket.SHUT_WR)
         assert client.answer()[0] == 200
         client.socket.settimeout(120)
