@@ -192,7 +192,11 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=st.lists(steps, min_size=4, max_size=14))
 def test_whatever_buyers_customers_and_staff_do_no_vehicle_has_two_visits_at_once(
     intake: IntakeSetup, steps: list[tuple[str, str, Any, int]]

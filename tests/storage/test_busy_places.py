@@ -55,7 +55,11 @@ def book(tx: Transaction, starts: Sequence[int]) -> list[VisitRecord]:
     return visits
 
 
-@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(80),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(starts=st.lists(numbers, max_size=12), looked_at=st.lists(numbers, max_size=30), ending=st.integers(0, 12))
 def test_wherever_somebody_looks_as_many_places_are_taken_as_were_taken(
     writer: LeadWriter, starts: list[int], looked_at: list[int], ending: int

@@ -43,7 +43,11 @@ tallies = st.dictionaries(
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), tallies), max_size=8), st.integers(0, 5), st.integers(0, 5))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60), deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=examples(60),
+    deadline=None,
+)
 def test_the_sum_of_a_period_is_the_sum_of_what_was_added_on_its_days(
     store: Store, parts: Parts, first: int, length: int
 ) -> None:

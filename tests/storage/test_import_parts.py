@@ -19,7 +19,9 @@ from dealer_agent.storage.stock.stock_import import ImportRow
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
-SAME_STORE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
+SAME_STORE = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=examples(40)
+)
 
 
 class CrashError(Exception):

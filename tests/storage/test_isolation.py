@@ -206,7 +206,8 @@ _READ_EVERYTHING = " UNION ALL ".join(
 
 def everything_of(connection: Connection, dealer_id: str) -> dict[str, str | None]:
     """The rows of a dealer in each table as text, None where there are none. One statement: it is asked often."""
-    return dict(connection.exec_driver_sql(_READ_EVERYTHING, {"dealer": dealer_id}).tuples())
+    found = connection.exec_driver_sql(_READ_EVERYTHING, {"dealer": dealer_id})
+    return {row[0]: row[1] for row in found}
 
 
 def result_of(connection: Connection, statement: Any, role: str | None) -> tuple[list[str], dict[str, str | None]]:

@@ -151,7 +151,11 @@ steps = st.one_of(
 tampering = st.sampled_from(list(CHANGES))
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=st.lists(steps, min_size=3, max_size=12), change=tampering)
 def test_whatever_happened_the_chain_makes_the_table_again(
     store: Store, writer: LeadWriter, steps: list[tuple[Any, ...]], change: str
