@@ -126,6 +126,7 @@ def _observe_database(
     if watch.shares_machine:
         yield from observing.observe_keys(tx, watch.settings).items()
         yield from observing.observe_clock(tx, watch.settings).items()
+        yield from observing.observe_proxy(tx).items()
 
 
 async def send_message(store: Store, watch: Watch | None, receiver: Receiver, job: Job) -> Next:

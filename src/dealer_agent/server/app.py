@@ -111,6 +111,7 @@ class DealerApp:
             await handle_post(target.binding, target.service, scope, receive, send)
             return
         process, owner = self.dealers.process, target.service or self.dealers.process
+        process.note_forwarding(scope)
         is_health_check = target.path in HEALTH_PATHS
         # A load balancer may share its IP address with buyers. Their rate must not refuse its health checks.
         cost = 1 if target.service is None else cost_of(target.service, target.path)

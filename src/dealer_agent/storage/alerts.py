@@ -39,7 +39,8 @@ class AlertState(NamedTuple):
     `seen_at`: since when it is observed without a break. `cleared_at`: since when an open alert is not observed any
     more. The newest alert began at `started_at`; it is open while it has no `ended_at`. `reported_at` is the last
     message that names it. `start_reported`: a message named its start at once. `unreported` counts the starts and ends
-    that no message has named. `amount` and `since` are facts for the message.
+    that no message has named. `amount`, `since` and `detail` are facts for the message: `detail` is the reason, in
+    lines.
     """
 
     condition: str
@@ -53,6 +54,7 @@ class AlertState(NamedTuple):
     unreported: int = 0
     amount: int | None = None
     since: datetime | None = None
+    detail: str = ""
 
     @property
     def is_open(self) -> bool:
