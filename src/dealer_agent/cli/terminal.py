@@ -146,10 +146,13 @@ def cell_text(cell: Cell, time: Callable[[datetime], str] = minute) -> str:
     return f"{cell:,}" if isinstance(cell, int) else cell or ""
 
 
-def limited(found: list[Row], limit: int) -> list[Row]:
-    """The first `limit` of the rows that were found. A message says if there are more: look for `limit + 1` rows."""
+def limited(found: list[Row], limit: int, rest: str = "give a higher --limit") -> list[Row]:
+    """The first `limit` of the rows that were found. A message says if there are more: look for `limit + 1` rows.
+
+    `rest` says how to get the others.
+    """
     if len(found) > limit:
-        err.print(f"There are more than these {limit:,}: give a higher --limit.")
+        err.print(f"There are more than these {limit:,}: {rest}.")
     return found[:limit]
 
 
