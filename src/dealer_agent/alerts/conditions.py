@@ -55,7 +55,7 @@ CONDITIONS: dict[str, Condition] = {
             "A file of the {subject} was refused: {since}. The stock is unchanged.",
             "A newer file of the {subject} was imported.",
             "If the file is wrong, ask its vendor for another. If it is right, import it, and accept the checks above "
-            "by name:\ndealer-agent inventory import FILE --accept CHECK\nWhere the files of [[feeds]] are:\n"
+            "by name:\ndealer-agent inventory import FILE --accept CHECK\nAll files of [[feeds]]:\n"
             "dealer-agent feeds files",
             "The newest file was refused by the checks, or cannot be read.",
             "A file is imported.",

@@ -3,6 +3,7 @@
 A condition that is missing in the result is unknown at the moment.
 """
 
+import shlex
 import shutil
 import ssl
 import time
@@ -38,7 +39,7 @@ MOST_FILES = 20
 """The newest files of a feed that are looked at: some may wait."""
 MOST_IMPORTS = 50
 """The newest imports in which the last one of each feed is looked for."""
-MOST_LINES = 12
+MOST_LINES = 20
 LONGEST_LINE = 600
 """How much of a reason a message has."""
 
@@ -52,21 +53,21 @@ class PublicAddress(NamedTuple):
     context: ssl.SSLContext | None = None
 
 
-def observe_dealer(tx: Transaction, settings: AlertSettings, record: CheckRecord) -> Seen:
-    """The conditions of one dealer: its feed, its deliveries and its leads."""
+def observe_dealer(tx: Transaction, settings: AlertSettings, record: CheckRecord, folder: Path) -> Seen:
+    """The conditions of one dealer: its feed, its deliveries and its leads. `folder` has the files of its feeds."""
     before = tx.now - timedelta(minutes=settings.deliveries_waiting_minutes)
     unsent = unsent_deliveries(tx, before)
     failed_at = record.lead_failed_at
     failed = failed_at is not None and abs(tx.now - failed_at) < LEAD_FAILED_QUIET
     return {
-        **_observe_feeds(tx, settings),
+        **_observe_feeds(tx, settings, folder),
         "deliveries_failing": [_of_channel(each) for each in unsent if each.state == "waiting"],
         "deliveries_undeliverable": [_of_channel(each) for each in unsent if each.state == "undeliverable"],
         "lead_failed": [Observation(amount=record.failed_leads, since=failed_at)] if failed else [],
     }
 
 
-def _observe_feeds(tx: Transaction, settings: AlertSettings) -> Seen:
+def _observe_feeds(tx: Transaction, settings: AlertSettings, folder: Path) -> Seen:
     """The feeds of `[[feeds]]`. Without any, the imports by other ways are one feed."""
     feeds = feed_states(tx)
     if feeds:
@@ -74,7 +75,7 @@ def _observe_feeds(tx: Transaction, settings: AlertSettings) -> Seen:
         return {
             "feed_late": [_of_feed(each, each.new_at or each.since) for each in feeds if each.is_late],
             "feed_refused": [
-                _of_feed(each, file.finished_at, f"{file.name}: {file.problem}")
+                Observation(f"feed {each.name}", since=file.finished_at, detail=_refusal(tx, file, folder))
                 for each in feeds
                 if (file := _refused_file(tx, each)) is not None
             ],
@@ -113,10 +114,24 @@ def _warned(tx: Transaction, feeds: Collection[str]) -> Iterator[Observation]:
             yield Observation(subject, len(record.findings), record.at, in_lines(lines))
 
 
+def _refusal(tx: Transaction, file: FeedFile, folder: Path) -> str:
+    """Why a file of a feed was refused, and the command that imports it if it is right."""
+    refused = [each for each in list_refused_imports(tx, MOST_FILES) if each.feed == file.feed]
+    found = next((each.findings for each in refused if each.source == file.name), ())
+    checks = [each.check for each in found if each.action == "refuse"]
+    if file.state != "refused" or not checks:
+        return in_lines([f"{file.name}: {file.problem}"])
+    kept = shlex.quote(str(folder / "feeds" / file.feed / "refused" / file.file_id)) + "*"
+    accepted = " ".join(f"--accept {check}" for check in checks)
+    command = f"dealer-agent inventory import {kept} --feed {shlex.quote(file.feed)} {accepted}"
+    return "\n".join([in_lines([f"File: {file.name}", *_said(found)]), "If the file is right, accept it:", command])
+
+
 def _said(findings: Sequence[FeedFinding]) -> list[str]:
-    """The sentences of findings, the refusals first. A finding that a person can accept has the name of its check."""
+    """The sentences of findings, and those about their first units. The refusals are first, by the name of the check
+    that a person can accept."""
     ordered = sorted(findings, key=lambda finding: finding.action == "warn")
-    return [f"{finding.check}: {finding.sentence}" for finding in ordered]
+    return [line for each in ordered for line in (f"{each.check}: {each.sentence}", *(f"- {row}" for row in each.rows))]
 
 
 def in_lines(lines: Sequence[str]) -> str:

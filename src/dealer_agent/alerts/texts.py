@@ -117,7 +117,7 @@ def _entries(states: Sequence[AlertState], sender: Sender) -> list[_Entry]:
     return [
         _Entry(
             sentence_of(state, zone),
-            state.detail.splitlines() if state.is_open else [],
+            sender.where.complete(state.detail).splitlines() if state.is_open else [],
             advice_about(state, sender.where),
             "" if state.started_at is None else time_words(state.started_at, zone),
             "" if state.ended_at is None else time_words(state.ended_at, zone),
@@ -133,7 +133,7 @@ def _json_entry(state: AlertState, sender: Sender, zone: ZoneInfo) -> dict[str, 
         "condition": state.condition,
         "subject": state.subject,
         "sentence": sentence_of(state, sender.zone),
-        "detail": state.detail,
+        "detail": sender.where.complete(state.detail),
         "advice": advice_about(state, sender.where),
         **{name: None if at is None else at.astimezone(zone).isoformat() for name, at in times.items()},
     }
@@ -166,4 +166,5 @@ def _environment() -> Environment:
     environment.filters["paragraph"] = paragraph
     environment.filters["advice"] = _advice_lines
     environment.filters["hanging"] = lambda text: "\n".join(wrapped(text, hanging="  "))
+    environment.filters["detail"] = lambda line: _advice_lines(line, "  ")
     return environment
