@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from dealer_agent.cli.serve import not_yet_open
 from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.config.new_dealer_file import dealer_toml
 from dealer_agent.config.readiness import POINTS, is_open, missing_points
@@ -99,6 +100,16 @@ def test_the_file_of_init_misses_every_point_and_each_has_a_cure() -> None:
     for each in found:
         assert each.says
         assert each.cure.rstrip(".")
+
+
+def test_serve_names_what_is_missing_and_where_the_list_is() -> None:
+    assert not_yet_open(settings_of(READY)) is None
+    said = not_yet_open(settings_of(READY.replace("fees = []", "").replace('notify = ["sales@example.com"]', "")))
+    assert said is not None
+    assert "Missing: fees, outlet. See dealer-agent doctor --public" in said
+    assert (
+        not_yet_open(settings_of(READY.replace("fees = []", "").replace("[service]", "[service]\nopen = true"))) is None
+    )
 
 
 def test_a_dealer_may_say_that_it_is_open() -> None:
