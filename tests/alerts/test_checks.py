@@ -130,7 +130,8 @@ def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_is_told(dealer: Watc
         "A file of the feed uploads was refused: Monday, March 2, 2026, 11:00 AM CST",
         "A newer file of the feed uploads was imported",
     ]
-    assert "stock.csv: its reason" in dealer.text(0)
+    assert "File: stock.csv" in dealer.text(0)
+    assert "its reason" in dealer.text(0)
 
 
 def test_the_warnings_of_the_newest_import_are_told_in_words_until_a_file_has_none(dealer: Watched) -> None:

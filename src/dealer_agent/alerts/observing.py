@@ -19,12 +19,12 @@ from dealer_agent.alerts.conditions import LEAD_FAILED_QUIET
 from dealer_agent.alerts.rules import Observation
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.inventory.feeds.checks import FeedFinding
-from dealer_agent.storage.alerts import CheckRecord, confirmed_copies
+from dealer_agent.storage.alerts import CheckRecord, confirmed_copies, warned_imports
 from dealer_agent.storage.clock import clock_problem, server_clock
 from dealer_agent.storage.feeds import FeedFile, FeedState, feed_states, list_files
 from dealer_agent.storage.keys import key_uses
 from dealer_agent.storage.replicas import list_replicas
-from dealer_agent.storage.stock import ImportRecord, list_imports, list_refused_imports
+from dealer_agent.storage.stock import list_imports, list_refused_imports
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.storage.unsent_deliveries import UnsentDeliveries, unsent_deliveries
 
@@ -37,8 +37,6 @@ MOST_BYTES = 1 << 20
 MIB = 1 << 20
 MOST_FILES = 20
 """The newest files of a feed that are looked at: some may wait."""
-MOST_IMPORTS = 50
-"""The newest imports in which the last one of each feed is looked for."""
 MOST_LINES = 20
 LONGEST_LINE = 600
 """How much of a reason a message has."""
@@ -103,12 +101,9 @@ def _refused_file(tx: Transaction, feed: FeedState) -> FeedFile | None:
 
 
 def _warned(tx: Transaction, feeds: Collection[str]) -> Iterator[Observation]:
-    """The warnings of the newest import of each feed, and of the newest import by a person."""
-    newest: dict[str | None, ImportRecord] = {}
-    for record in list_imports(tx, MOST_IMPORTS):
-        newest.setdefault(record.feed, record)
-    for feed, record in newest.items():
-        if record.findings and (feed is None or feed in feeds):
+    """The warnings of the newest import of each feed, and of an import by a person after it."""
+    for feed, record in warned_imports(tx).items():
+        if feed is None or feed in feeds:
             subject = "inventory" if feed is None else f"feed {feed}"
             lines = [f"File: {record.source}", *_said(record.findings)]
             yield Observation(subject, len(record.findings), record.at, in_lines(lines))
@@ -120,7 +115,7 @@ def _refusal(tx: Transaction, file: FeedFile, folder: Path) -> str:
     found = next((each.findings for each in refused if each.source == file.name), ())
     checks = [each.check for each in found if each.action == "refuse"]
     if file.state != "refused" or not checks:
-        return in_lines([f"{file.name}: {file.problem}"])
+        return in_lines([f"File: {file.name}", file.problem or ""])
     kept = shlex.quote(str(folder / "feeds" / file.feed / "refused" / file.file_id)) + "*"
     accepted = " ".join(f"--accept {check}" for check in checks)
     command = f"dealer-agent inventory import {kept} --feed {shlex.quote(file.feed)} {accepted}"

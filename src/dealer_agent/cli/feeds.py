@@ -19,9 +19,9 @@ from dealer_agent.cli.terminal import fail, limited, out, plain, section
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.installation import load_served
 from dealer_agent.encryption.passwords import check_new_password, hash_password
+from dealer_agent.storage.alerts import warned_imports
 from dealer_agent.storage.feeds import FEED, FeedState, feed_states, list_files, put_feeds
 from dealer_agent.storage.jobs import Job, JobKey
-from dealer_agent.storage.stock import list_imports
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -31,8 +31,6 @@ REFUSED = (
     "A refused file changes nothing. Correct the export, or write a renamed column under [feeds.columns]. If the file"
     " is right, dealer-agent inventory import KEPT-FILE --feed NAME shows the options that accept it."
 )
-MOST_IMPORTS = 50
-"""The newest imports in which the last one of each feed is looked for."""
 NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with its source below it, such as [feeds.folder]."
 
 
@@ -176,8 +174,7 @@ def _next_fetch(state: FeedState) -> datetime | None:
 def _warned(dealer: OpenDealer) -> set[str]:
     """The feeds whose newest import has warnings."""
     with dealer.read() as tx:
-        newest = {record.feed: record for record in reversed(list_imports(tx, MOST_IMPORTS))}
-    return {feed for feed, record in newest.items() if feed is not None and record.findings}
+        return {feed for feed in warned_imports(tx) if feed is not None}
 
 
 def _word(warned: set[str], state: FeedState) -> str:

@@ -21,7 +21,7 @@ from dealer_agent.encryption.file_permissions import is_open_to_others
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import DoctorFinding, Examined, Status, age_words, local, parts_of
 from dealer_agent.server.replica_record import SEEN_WITHIN, settings_hash
-from dealer_agent.storage.alerts import confirmed_copies
+from dealer_agent.storage.alerts import confirmed_copies, warned_imports
 from dealer_agent.storage.clock import clock_problem, server_clock
 from dealer_agent.storage.feeds import feed_states
 from dealer_agent.storage.isolation import isolation_problem
@@ -289,6 +289,7 @@ def check_feeds(of: Examined) -> Iterator[DoctorFinding]:
         newest = list_imports(tx, 1)
         confirmed = read_stock(tx, 0)
         states = [state for state in feed_states(tx) if state.name in names]
+        warned = warned_imports(tx)
     wrong = [state for state in states if state.problem is not None or state.is_late]
     for state in wrong:
         arrived = "no file has arrived" if state.new_at is None else _newest(state.new_at, rooftops[0].timezone)
@@ -298,11 +299,10 @@ def check_feeds(of: Examined) -> Iterator[DoctorFinding]:
     if not newest:
         yield DoctorFinding("problem", "no stock was ever imported", "dealer-agent inventory import FILE")
         return
-    findings = newest[0].findings
-    if findings:
-        many = f"the newest file, {newest[0].source}, has {_counted(findings, 'warning')}"
-        yield DoctorFinding("warning", f"{many}: {findings[0].sentence}", "dealer-agent inventory history")
-    found = bool(wrong or findings)
+    for feed, record in warned.items():
+        said = f"{feed or 'inventory'}: the newest file, {record.source}, has {_counted(record.findings, 'warning')}"
+        yield DoctorFinding("warning", f"{said}: {record.findings[0].sentence}", "dealer-agent inventory history")
+    found = bool(wrong or warned)
     for rooftop in rooftops:
         at = confirmed.confirmed_at(rooftop.name)
         age = None if at is None else now - at
