@@ -39,17 +39,14 @@ CHOICES = {"condition": "Condition", "make": "Make", "body": "Body", "fuel": "Fu
 """The filters with a list of values, by their name in the query."""
 ASKED = ("q", *CHOICES, "price_max", "sort")
 """The names of the form."""
-_FACTS = (
-    "mileage", "body", "exterior_color", "interior_color", "engine", "displacement_cc", "transmission", "driveline",
-    "fuel", "city_mpg", "highway_mpg", "electric_range_mi", "battery_kwh", "motor_power_hp", "charge_port", "stock",
-    "vin", "inventory_date",
+_ELSEWHERE = frozenset(
+    {
+        "vehicle_id", "status", "rooftop", "updated_at", "changed_at", "dealer_id", "condition", "price", "year",
+        "make", "model", "trim", "list_price", "msrp", "vehicle_type", "vdp_url", "description", "notes",
+    }
 )  # fmt: skip
-_UNITS = {
-    "mileage": " miles", "displacement_cc": " cc", "city_mpg": " mpg", "highway_mpg": " mpg", "battery_kwh": " kWh",
-    "electric_range_mi": " miles", "motor_power_hp": " hp",
-}  # fmt: skip
-_WORDS = {"body", "transmission", "driveline", "fuel", "charge_port"}
-"""The facts whose values are words of the vocabulary."""
+"""The fields that are not among the facts: a page shows them elsewhere, or not."""
+_MILES = " miles"
 
 
 class Query(NamedTuple):
@@ -200,17 +197,21 @@ def _price_lines(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
 def _facts(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
     if vehicle.condition is not UNSET:
         yield "Condition", CONDITIONS[vehicle.condition]
-    for name in _FACTS:
+    for name, row in FIELDS.items():
         value = getattr(vehicle, name)
-        if value is UNSET or value == "":
+        if name in _ELSEWHERE or value in (UNSET, "") or isinstance(value, tuple | dict):
             continue
-        if isinstance(value, int | float):
+        if isinstance(value, bool):
+            text = "Yes" if value else "No"
+        elif isinstance(value, int | float):
             text = _measured(name, value)
         else:
-            text = label_of(value) if name in _WORDS else str(value)
-        yield FIELDS[name].field.label.replace("colour", "color"), text
+            text = label_of(value) if row.field.vocabulary not in (None, "colour") else str(value)
+        yield row.field.label.replace("colour", "color"), text
 
 
 def _measured(name: str, value: float) -> str:
-    value, unit = int(value) if value == int(value) else value, _UNITS.get(name, "")
-    return f"{value:,}{' mile' if value == 1 and unit == ' miles' else unit}"
+    """A number with its unit, which is that in the text of a lead."""
+    fact, value = FIELDS[name].lead_fact, int(value) if value == int(value) else value
+    unit = _MILES if name == "mileage" or fact is None else fact.unit.replace(" mi", _MILES)
+    return f"{value:,}{' mile' if value == 1 and unit == _MILES else unit}"
