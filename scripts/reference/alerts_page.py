@@ -17,7 +17,7 @@ def alerts_page(text: str) -> str:
     for each in CONDITIONS.values():
         threshold = f"{code(each.setting)}: {getattr(defaults, each.setting)}" if each.setting else ""
         who = "operator" if each.of_installation else "dealer"
-        rows.append((code(each.id), each.begins, each.ends, threshold, who, each.advice))
+        rows.append((code(each.id), each.begins, each.ends, threshold, who, " ".join(each.advice.split())))
     header = ("Condition", "It begins", "It ends", "Threshold and default", "In an installation for", "What to do")
     before, _, rest = text.partition(MARK)
     after = re.sub(r"\A\n(\|[^\n]*\n)*\n*", "", rest)

@@ -94,7 +94,7 @@ def test_a_printed_key_is_one_for_the_environment(tmp_path: Path) -> None:
 def test_an_environment_without_the_databases_permanent_secret_is_refused(folder: Path) -> None:
     keyring = Keyring.parse(key_file(folder).read_text())
     old = render(replace(keyring, permanent=None)).strip()
-    refused(command_here("leads", "list", "--dir", folder, DEALER_AGENT_KEYS=old), "lasting", "keys create --print")
+    refused(command_here("leads", "list", "--dir", folder, DEALER_AGENT_KEYS=old), "lasting", "keys create", "--print")
     added = command_here("keys", "create", "--print").stdout.strip().partition(",")[2]
     assert added.startswith("lasting:")
     another = command_here("leads", "list", "--dir", folder, DEALER_AGENT_KEYS=f"{old},{added}")

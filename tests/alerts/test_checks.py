@@ -20,9 +20,12 @@ from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, import_rows, row
 
 from dealer_agent.alerts.checking import MOST_ATTEMPTS, run_check
+from dealer_agent.feeds.files.checks import FeedFinding
+from dealer_agent.feeds.files.counts import FeedShape
 from dealer_agent.storage.alerts import confirm_key_copy, count_failed_leads, list_messages
 from dealer_agent.storage.clock import confirm_clock
 from dealer_agent.storage.errors import LeaseLost
+from dealer_agent.storage.installation.replicas import record_replica
 from dealer_agent.storage.jobs import claim_job
 from dealer_agent.storage.privacy.keys import key_uses
 from dealer_agent.storage.stock.feeds import (
@@ -37,6 +40,7 @@ from dealer_agent.storage.stock.feeds import (
     read_feed,
 )
 from dealer_agent.storage.stock.reading import record_refused_import
+from dealer_agent.storage.stock.stock_import import Review
 
 pytestmark = pytest.mark.outside_protocol("alerts")
 
@@ -126,6 +130,38 @@ def test_a_file_of_a_feed_that_is_refused_or_cannot_be_read_is_told(dealer: Watc
         "A file of the feed uploads was refused: Monday, March 2, 2026, 11:00 AM CST",
         "A newer file of the feed uploads was imported",
     ]
+    assert "File: stock.csv" in dealer.text(0)
+    assert "its reason" in dealer.text(0)
+
+
+def test_the_warnings_of_the_newest_import_are_told_in_words_until_a_file_has_none(dealer: Watched) -> None:
+    many = [FeedFinding(f"check_{number}", "warn", f"Row {number} has no price.") for number in range(20)]
+    warned = Review(tuple(many), FeedShape({}))
+    import_rows(dealer.store, [row("V1")], at=NOW, review=lambda *_: warned)
+    dealer.check(NOW)
+    assert dealer.subjects() == [
+        "The newest file of the inventory was imported with 20 warnings: Monday, March 2, 2026, 10:00 AM CST"
+    ]
+    words = " ".join(dealer.text().split())
+    assert "check_0: Row 0 has no price." in words
+    assert "and 1 more" in words
+    dealer.check(NOW + HOUR)
+    import_rows(dealer.store, [row("V2")], at=NOW + 2 * HOUR)
+    dealer.check(NOW + 2 * HOUR)
+    assert dealer.subjects()[1:] == ["The newest file of the inventory was imported without warnings"]
+
+
+def test_a_proxy_that_nobody_declared_is_told_with_the_line_to_add(dealer: Watched) -> None:
+    dealer.settings = {"machine": True, "off": ("disk_low", "database_slow", "clock_wrong")}
+    write_at(NOW, dealer.store, DEALER, record_replica, "machine", "1", "settings", "10.0.0.7")
+    # Another process of the machine has not seen the proxy.
+    write_at(NOW, dealer.store, DEALER, record_replica, "machine", "1", "settings")
+    dealer.check(NOW)
+    assert dealer.subjects() == ["Requests come through 10.0.0.7, which trusted_proxies does not name"]
+    assert 'trusted_proxies = ["10.0.0.7"]' in " ".join(dealer.text().split())
+    write_at(NOW, dealer.store, DEALER, record_replica, "machine", "1", "changed settings")
+    dealer.check(NOW + HOUR)
+    assert dealer.subjects()[1:] == ["No request comes through 10.0.0.7 any more, or trusted_proxies names it"]
 
 
 def test_deliveries_that_wait_too_long_are_told_for_each_channel(dealer: Watched) -> None:

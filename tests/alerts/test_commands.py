@@ -93,7 +93,9 @@ def test_alerts_and_messages_are_listed(folder: Path) -> None:
         write_at(now, store, "acceptance", count_failed_leads, 2, MINUTE)
         write_at(now, store, "acceptance", begin_jobs, [ALERT_CHECK])
         assert check_without_sending(store, watch, now)
-    (alert,) = run_json("alerts", "list", "--dir", folder)
+    by_condition = {each["condition"]: each for each in run_json("alerts", "list", "--dir", folder)}
+    alert, warned = by_condition["lead_failed"], by_condition["feed_warned"]
+    assert "photos" in warned["reason"]
     assert (alert["state"], alert["condition"], alert["ended"]) == ("open", "lead_failed", None)
     assert alert["meaning"].startswith("2 leads could not be stored")
     messages = run_json("alerts", "history", "--dir", folder)

@@ -19,12 +19,14 @@ from dealer_agent.config.alert_settings import AlertSettings, webhook_secret
 from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.delivery.attempt import NotDelivered
 from dealer_agent.outgoing.addresses import AddressRule
+from dealer_agent.pasted_commands import Where
 from dealer_agent.storage.alerts import AlertState
 
 pytestmark = pytest.mark.outside_protocol("alerts")
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "alerts.md").read_text(encoding="utf-8")
 NOW = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
+FAR = Path("/srv/ridgeline")
 OPEN = AlertState("deliveries_failing", "North / crm", started_at=NOW, amount=3, since=NOW)
 SENDER = Sender("ridgeline", "Ridgeline Motors", "America/Chicago", "dealer.toml")
 DEALER_TOML = """
@@ -97,7 +99,8 @@ def test_the_webhook_of_a_dealer_of_an_installation_reaches_no_private_address(t
 
 def test_a_mail_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Path) -> None:
     with receiving_mail(MailReceiver(always("take"))) as mail:
-        send(make_watch(tmp_path, mail.port), "mail", AlertMessage("change", started=(OPEN,)), NOW)
+        message = AlertMessage("change", started=(OPEN._replace(detail="The mail server refused the login."),))
+        send(make_watch(tmp_path, mail.port, where=Where(FAR)), "mail", message, NOW)
     (mailed,) = mail.taken
     assert mailed.recipients == [OWNER]
     assert str(mailed.message["Message-ID"]) == "<01MESSAGE@dealer.example.com>"
@@ -106,11 +109,15 @@ def test_a_mail_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Path) -> 
     assert body is not None
     assert body.get_content().replace("\r\n", "\n") == (
         "Leads do not reach North / crm. Waiting: 3 deliveries, the oldest since\n"
-        "Monday, March 2, 2026, 10:00 AM CST.\n\n"
-        "What to do: See the problem: dealer-agent deliveries list --state waiting.\n"
-        "When it is solved: dealer-agent deliveries retry --all\n\n"
-        "Times are those of America/Chicago. All alerts: dealer-agent alerts list.\n"
-        "Who gets them: [alerts] in dealer.toml.\n"
+        "Monday, March 2, 2026, 10:00 AM CST.\n"
+        "  The mail server refused the login.\n\n"
+        "What to do: See each:\n"
+        f"  dealer-agent deliveries list --dir {FAR} --state waiting\n"
+        "When the problem is solved:\n"
+        f"  dealer-agent deliveries retry --dir {FAR} --all\n\n"
+        "Times are those of America/Chicago. Who gets alerts: [alerts] in\n"
+        "dealer.toml. All alerts:\n"
+        f"  dealer-agent alerts list --dir {FAR}\n"
     )
 
 
@@ -124,6 +131,13 @@ def test_a_digest_lists_what_is_open_and_counts_what_came_and_went() -> None:
     assert "- Leads do not reach North / crm." in words
     assert "began or ended 3 times" in words
     assert "\n\n\n" not in text.text
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_each_command_of_an_advice_is_a_line_of_its_own(condition: str) -> None:
+    advice = CONDITIONS[condition].advice
+    for line in advice.splitlines():
+        assert line.startswith("dealer-agent ") or "dealer-agent " not in line
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)

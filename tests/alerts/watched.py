@@ -24,6 +24,7 @@ from dealer_agent.config.settings import MailSettings
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.jobs.loop import JobLoop
 from dealer_agent.outgoing.addresses import ANY_ADDRESS, AddressRule
+from dealer_agent.pasted_commands import Where
 from dealer_agent.storage.alerts import ALERT_CHECK, MESSAGE_KINDS, AlertState, read_alerts
 from dealer_agent.storage.database_url import database_url as parsed_url
 from dealer_agent.storage.deliveries.outbox import enqueue
@@ -48,12 +49,13 @@ def make_watch(
     owner: str = DEALER,
     machine: bool = False,
     rule: AddressRule = ANY_ADDRESS,
+    where: Where = Where(),  # noqa: B008 - it never changes.
     **settings: Any,
 ) -> Watch:
     """A watch whose mails go to a port of this machine."""
     alerts = AlertSettings(mail=(OWNER,), webhook_url=webhook_url, **settings)
     mail = MailSettings(host="127.0.0.1", port=mail_port, security="none", from_address="store@dealer.example.com")
-    sender = Sender(owner, "Ridgeline Motors", "America/Chicago", "dealer.toml")
+    sender = Sender(owner, "Ridgeline Motors", "America/Chicago", "dealer.toml", where)
     return Watch(owner, alerts, receivers_of(alerts, mail, sender, ENV, rule), folder, shares_machine=machine)
 
 
@@ -112,9 +114,9 @@ class Watched:
         """The subjects of the mails that arrived."""
         return [str(mailed.message["Subject"]).strip().removeprefix("Ridgeline Motors: ") for mailed in self.mail.taken]
 
-    def text(self) -> str:
-        """The text of the newest mail."""
-        body = self.mail.taken[-1].message.get_body()
+    def text(self, number: int = -1) -> str:
+        """The text of a mail, by default of the newest one."""
+        body = self.mail.taken[number].message.get_body()
         assert body is not None
         return str(body.get_content())
 

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict, fields
 
-from dealer_agent.config import load_settings, write_dealer_toml
+from dealer_agent.config import SettingsError, load_settings, write_dealer_toml
 from dealer_agent.config.installation import InstallationFile, InstallationSettings, load_installation
 from dealer_agent.config.loading import read_dealer_file, read_toml
-from dealer_agent.config.new_dealer_file import dealer_toml, installation_toml, write_installation_toml
+from dealer_agent.config.new_dealer_file import GUESSES, dealer_toml, installation_toml, write_installation_toml
 from dealer_agent.config.settings import DealerFile
+from dealer_agent.dealers.information import dealer_information
+from dealer_agent.protocol.responses import Rooftop
 
 
 @pytest.mark.requirement("feed-price-default")
@@ -29,8 +31,27 @@ def test_the_written_file_loads_as_it_is(tmp_path: Path) -> None:
 
 def test_what_it_sets_beyond_the_profile_are_the_defaults() -> None:
     file = read_dealer_file(dealer_toml("My Store"))
-    bare = DealerFile(id=file.id, name=file.name, feed_price=file.feed_price, rooftops=file.rooftops)
+    bare = DealerFile(id=file.id, name=file.name, feed_price=file.feed_price, rooftops=file.rooftops, guesses=GUESSES)
     assert asdict(file) == asdict(bare)
+
+
+def test_without_changes_no_guess_of_the_file_is_published() -> None:
+    file = read_dealer_file(dealer_toml("My Store"))
+    (rooftop,) = dealer_information(file).rooftops
+    assert rooftop == Rooftop(name="My Store")
+    assert not file.rooftops[0].visits
+
+
+def test_hours_need_a_time_zone_that_somebody_has_checked() -> None:
+    text = re.sub(
+        r"(?m)^# (\[rooftops.hours.sales\]|monday = \"09:00-20:00\")$", r"\1", dealer_toml("My Store"), count=2
+    )
+    with pytest.raises(SettingsError, match=r"rooftops\[0\].timezone: is a guess"):
+        read_dealer_file(text)
+    file = read_dealer_file(text.replace(', "timezone"]', "]"))
+    (rooftop,) = dealer_information(file).rooftops
+    assert rooftop.timezone == "America/New_York"
+    assert rooftop.schedules
 
 
 def test_it_refuses_to_overwrite(tmp_path: Path) -> None:
@@ -77,7 +98,8 @@ def test_it_names_every_section() -> None:
 def test_with_every_example_uncommented_it_still_loads() -> None:
     """What it teaches is true: each commented example works when the mark is taken away."""
     text = re.sub(r"(?m)^# ?((?:\[+[a-z_.]+\]+|[a-z_0-9]+ = ).*)$", r"\1", dealer_toml("My Store"))
-    file = read_dealer_file(text.replace('mode = "none"', 'mode = "bearer"'))
+    text = text.replace('mode = "none"', 'mode = "bearer"').replace(', "timezone"]', "]")
+    file = read_dealer_file(text)
     assert len(file.rooftops) == 2
     assert msgspec.UNSET not in (file.welcome_message, file.policies.text, file.rooftops[0].address)
     assert file.area_offers

@@ -78,6 +78,25 @@ def test_the_subject_names_the_dealership_and_not_the_customer(receiver: MailRec
     assert "Sam" not in mailed.message["Subject"]
 
 
+@pytest.mark.parametrize(
+    ("customer", "channels", "reply_to"),
+    [
+        (Customer(first_name="Sam", last_name="Sample", email="sam@example.com"), ("email",), "sam@example.com"),
+        (Customer(first_name="Sam", last_name="Sample", email="sam@example.com"), ("phone",), None),
+        (Customer(first_name="Sam", last_name="Sample", phone="+12025550123"), ("email",), None),
+    ],
+)
+@pytest.mark.parametrize("kind", [CrmMailOutlet, StaffMailOutlet])
+def test_a_reply_goes_to_a_customer_who_agrees_to_e_mail(
+    receiver: MailReceiver, kind: Any, customer: Customer, channels: tuple[str, ...], reply_to: str | None
+) -> None:
+    sent = parcel(customer=customer, channels=channels)
+    assert send(kind(server(receiver), CRM), sent) is None
+    (mailed,) = receiver.taken
+    assert mailed.message["Reply-To"] == reply_to
+    assert mailed.message["From"] == "Example Motors <leads@dealer.example.com>"
+
+
 def test_every_attempt_of_a_delivery_has_one_message_id(receiver: MailReceiver) -> None:
     outlet = CrmMailOutlet(server(receiver), CRM)
     for delivery_id in ("D1", "D1", "D2"):

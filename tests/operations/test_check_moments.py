@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.acceptance.dealers import stocked_dealer
+from tests.acceptance.dealers import stock_of_three, stocked_dealer
 from tests.delivery.certificates import server_certificate
 from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, receiving_http
 
@@ -34,10 +34,15 @@ from dealer_agent.storage.store import Store
 pytestmark = pytest.mark.outside_protocol("the command `doctor`")
 
 
+def photographed() -> list[dict[str, Any]]:
+    """A stock about which no check warns."""
+    return [unit | {"photos": ["https://example.com/1.jpg"]} for unit in stock_of_three()]
+
+
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A dealer whose stock was imported just before."""
-    return load_settings(stocked_dealer(tmp_path_factory.mktemp("doctor") / "store"), {})
+    return load_settings(stocked_dealer(tmp_path_factory.mktemp("doctor") / "store", units=photographed()), {})
 
 
 def examined(settings: Settings, store: Store, now: datetime) -> Examined:
@@ -58,10 +63,18 @@ def test_a_feed_is_late_after_a_day_and_old_after_a_week(settings: Settings, day
         assert any(name in finding.says for name in names), "times are in the zone of the rooftop"
 
 
+def test_the_warnings_of_the_newest_file_are_said_and_never_ok(tmp_path: Path) -> None:
+    settings = load_settings(stocked_dealer(tmp_path / "store"), {})
+    with Store.open(settings.database_url, settings.cipher) as store:
+        (warned,) = checks.check_feeds(examined(settings, store, datetime.now(UTC)))
+    assert (warned.status, warned.advice) == ("warning", "dealer-agent inventory history")
+    assert "stock.json, has 1 warning: " in warned.says
+
+
 def test_an_automatic_feed_that_is_late_is_named(tmp_path: Path) -> None:
     (tmp_path / "drop").mkdir()
     feed = f'\n[[feeds]]\nname = "vendor"\nlate_after_hours = 5\n[feeds.folder]\npath = "{tmp_path / "drop"}"\n'
-    settings = load_settings(stocked_dealer(tmp_path / "store", feed), {})
+    settings = load_settings(stocked_dealer(tmp_path / "store", feed, photographed()), {})
     now = datetime.now(UTC)
     with Store.open(settings.database_url, settings.cipher) as store:
         with store.write(settings.dealer.id, now) as tx:

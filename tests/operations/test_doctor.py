@@ -40,6 +40,7 @@ CHECKS = [
     "rate limits",
     "sftp server",
     "metrics",
+    "proxy",
 ]
 
 
@@ -88,6 +89,7 @@ def test_a_service_in_order_has_no_problem(tmp_path: Path) -> None:
             assert not_ok == {
                 "settings": {"warning"},
                 "keys": {"warning", "ok"},
+                "feeds": {"warning"},
                 "public address": {"warning"},
                 "rate limits": {"skipped"},
                 "sftp server": {"skipped"},

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import command_here, succeed_here
 from tests.server.conftest import stocked  # noqa: F401 - a fixture
 from tests.server.dealership import set_up
@@ -62,6 +63,14 @@ def test_it_writes_a_page(sample_dealer: Path) -> None:
     assert read_page((sample_dealer / "report.html").read_text("utf-8")).texts("//h1") == [
         "What AI agents asked in October 2026"
     ]
+
+
+def test_in_the_first_month_of_a_service_the_report_is_of_this_month(tmp_path: Path) -> None:
+    before = datetime.now(UTC)
+    folder = stocked_dealer(tmp_path / "store")
+    zone = load_settings(folder, {}).dealer.timezone
+    found = json.loads(succeed_here("report", "--dir", folder, "--json"))
+    assert found["month"] in {str(Month.of(at, zone)) for at in (before, datetime.now(UTC))}
 
 
 def test_the_default_is_the_last_month_that_is_over(sample_dealer: Path) -> None:

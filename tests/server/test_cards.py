@@ -252,3 +252,13 @@ def test_cards_need_no_token(open_dealership: OpenDealership, path: str) -> None
     opened = open_dealership(ALL)
     assert opened.get(path).status_code == 200
     assert opened.get(path, authorization="Bearer wrong").status_code == 200
+
+
+@pytest.mark.outside_protocol("going live")
+def test_the_description_says_not_yet_open_until_the_dealer_says_open(
+    dealership: Dealership, open_dealership: OpenDealership
+) -> None:
+    for path in CARDS:
+        assert dealership.get(path).json()["description"].startswith("Not yet open: ")
+    opened = open_dealership("[service]\nopen = true\n")
+    assert opened.get(CARDS[0]).json()["description"].startswith("Inventory and leads of Test Motors")

@@ -21,7 +21,7 @@ def paths_of(opened: Dealership) -> list[str]:
     found = []
     for route in opened.app.routes:
         assert isinstance(route, Route)
-        found.append(route.path_format.format(secret="guess", token="guess", task="task-1", rest="/7"))
+        found.append(route.path_format.format(secret="guess", token="guess", task="task-1", rest="/7", vehicle_id="V1"))
     return [*found, "/message:send", "/rpc", "/nosuch", "/static/nosuch.css", "//", "/healthz/", "/message:send/x"]
 
 

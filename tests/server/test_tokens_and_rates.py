@@ -10,6 +10,7 @@ from tests.server.conftest import OpenDealership
 from tests.server.dealership import ACCORD, NO_LIMITS, Dealership, error_of, message, run_dealership
 from tests.storage.calls import write_at
 
+from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.tokens import revoke_token
 
 ALL = '[auth]\nmode = "bearer"\n' + NO_LIMITS
@@ -240,6 +241,30 @@ def test_behind_a_trusted_proxy_the_forwarded_address_counts_and_cannot_be_forge
     opened = open_dealership(BEHIND_PROXY)
     assert once_from(opened, *first) == 200
     assert once_from(opened, *second) == (429 if same_client else 200)
+
+
+@pytest.mark.parametrize(
+    ("trusted", "peer", "forwarded", "seen"),
+    [
+        ("[]", "127.0.0.1", "203.0.113.5", "127.0.0.1"),
+        ("[]", "172.18.0.5", "nonsense, 203.0.113.5", "172.18.0.5"),
+        # Anybody can send the header. Whoever is named a proxy could name any client.
+        ("[]", "8.8.8.8", "203.0.113.5", None),
+        ("[]", "127.0.0.1", "127.0.0.1", None),
+        ("[]", "127.0.0.1", "nonsense", None),
+        ('["10.0.0.0/8"]', "127.0.0.1", "203.0.113.5", None),
+    ],
+)
+@pytest.mark.outside_protocol("a proxy that is not declared")
+def test_a_proxy_that_nobody_declared_is_noticed_when_it_forwards_a_request_for_a_card(
+    open_dealership: OpenDealership, trusted: str, peer: str, forwarded: str, seen: str | None
+) -> None:
+    opened = open_dealership(f"[service]\ntrusted_proxies = {trusted}\n")
+    process = opened.service.process
+    opened.request("GET", CARD_PATH, address=peer)
+    assert process.forwarded_by is None
+    opened.request("GET", CARD_PATH, headers={"x-forwarded-for": forwarded}, address=peer)
+    assert process.forwarded_by == seen
 
 
 @pytest.mark.requirement("rate-limits-are-settings")

@@ -122,10 +122,11 @@ def _observe_database(
     tx: Transaction, watch: Watch, record: CheckRecord
 ) -> Iterator[tuple[str, Sequence[Observation]]]:
     if watch.is_dealer:
-        yield from observing.observe_dealer(tx, watch.settings, record).items()
+        yield from observing.observe_dealer(tx, watch.settings, record, watch.folder).items()
     if watch.shares_machine:
         yield from observing.observe_keys(tx, watch.settings).items()
         yield from observing.observe_clock(tx, watch.settings).items()
+        yield from observing.observe_proxy(tx).items()
 
 
 async def send_message(store: Store, watch: Watch | None, receiver: Receiver, job: Job) -> Next:

@@ -16,10 +16,11 @@ AT_ONCE = timedelta(0)
 class Condition(NamedTuple):
     """What the message says at the start (`sentence`) and at the end, and what to do.
 
-    The sentences may have `{subject}`, `{amount}` and `{since}`. `setting` is the key of `[alerts]` with the threshold.
-    `begins` and `ends` explain in the documentation when. It begins after the condition was observed for the time
-    `after`, and ends after it was not observed for the time `quiet`. `of_installation`: in a service of many dealers it
-    is about what they share, so the operator gets it. `unit` is what `{amount}` counts: one, and several.
+    The sentences may have `{subject}`, `{amount}` and `{since}`. A command in `advice` is a line of its own, which is
+    never wrapped. `setting` is the key of `[alerts]` with the threshold. `begins` and `ends` explain when, in the
+    documentation. It begins after the condition was observed for the time `after`, and ends after it was not observed
+    for the time `quiet`. `of_installation`: in a service of many dealers it is about what they share, so the operator
+    gets it. `unit` is what `{amount}` counts: one, and several.
     """
 
     id: ConditionId
@@ -42,7 +43,7 @@ CONDITIONS: dict[str, Condition] = {
             "feed_late",
             "The {subject} is late: no new file since {since}.",
             "The {subject} arrived again.",
-            "Ask its vendor, and see the last files: dealer-agent inventory history",
+            "Ask its vendor, and see the last files:\ndealer-agent inventory history",
             "No new file for `late_after_hours` of `[[feeds]]`. Without `[[feeds]]`, no import for the threshold; a "
             "dealer without any import gets no alert.",
             "A file is imported.",
@@ -53,7 +54,9 @@ CONDITIONS: dict[str, Condition] = {
             "feed_refused",
             "A file of the {subject} was refused: {since}. The stock is unchanged.",
             "A newer file of the {subject} was imported.",
-            "See the reason: dealer-agent feeds files, or dealer-agent inventory history without [[feeds]].",
+            "If the file is wrong, ask its vendor for another. If it is right, import it, and accept the checks above "
+            "by name:\ndealer-agent inventory import FILE --accept CHECK\nAll files of [[feeds]]:\n"
+            "dealer-agent feeds files",
             "The newest file was refused by the checks, or cannot be read.",
             "A file is imported.",
             quiet=AT_ONCE,
@@ -62,18 +65,30 @@ CONDITIONS: dict[str, Condition] = {
             "feed_failing",
             "The {subject} cannot be fetched since {since}.",
             "The {subject} can be fetched again.",
-            "See the reason: dealer-agent feeds list. Check the address, the login, and that the other server works.",
+            "Check the address, the login, and that the other server works. Then try again:\n"
+            "dealer-agent feeds run NAME",
             "Each attempt to fetch a feed of `[[feeds]]` failed for the time of the threshold.",
             "The feed is fetched.",
             "feed_failing_minutes",
             quiet=AT_ONCE,
         ),
         Condition(
+            "feed_warned",
+            "The newest file of the {subject} was imported with {amount}: {since}.",
+            "The newest file of the {subject} was imported without warnings.",
+            "Look at these units, and ask the vendor to correct the export. A warning that you do not need is switched "
+            "off with actions under [checks]. All imports:\ndealer-agent inventory history",
+            "The checks of a feed have warned about its newest import.",
+            "A file is imported without warnings.",
+            unit=("warning", "warnings"),
+            quiet=AT_ONCE,
+        ),
+        Condition(
             "deliveries_failing",
             "Leads do not reach {subject}. Waiting: {amount}, the oldest since {since}.",
             "Leads reach {subject} again.",
-            "See the problem: dealer-agent deliveries list --state waiting. When it is solved: dealer-agent deliveries "
-            "retry --all",
+            "See each:\ndealer-agent deliveries list --state waiting\nWhen the problem is solved:\n"
+            "dealer-agent deliveries retry --all",
             "A delivery of the channel waits longer than the threshold.",
             "No delivery of the channel waits that long.",
             "deliveries_waiting_minutes",
@@ -83,8 +98,8 @@ CONDITIONS: dict[str, Condition] = {
             "deliveries_undeliverable",
             "Undeliverable for {subject}: {amount}, the first since {since}. The service does not send them any more.",
             "Nothing is undeliverable for {subject} any more.",
-            "Contact these customers, or repair the channel and send again: dealer-agent deliveries list --state "
-            "undeliverable, then dealer-agent deliveries retry --all",
+            "Contact these customers:\ndealer-agent deliveries list --state undeliverable\n"
+            "Or repair the channel and send again:\ndealer-agent deliveries retry --all",
             "A delivery of the channel is undeliverable, for example after `give_up_after_hours` of failures.",
             "No delivery of the channel is undeliverable.",
             unit=("delivery", "deliveries"),
@@ -93,7 +108,7 @@ CONDITIONS: dict[str, Condition] = {
             "lead_failed",
             "{amount} could not be stored, the last one at {since}. Their senders were asked to send again.",
             "No lead failed in the last hour.",
-            "Check the service: dealer-agent doctor. Its log has the error, as the event fault.",
+            "The service's log has the error, as the event fault. Check the service:\ndealer-agent doctor",
             "A lead was answered with a status of 500 or higher.",
             "No lead failed for an hour.",
             unit=("lead", "leads"),
@@ -136,7 +151,7 @@ CONDITIONS: dict[str, Condition] = {
             "database_slow",
             "The database is slow: a small transaction took {amount}.",
             "The database is fast again.",
-            "Check the load of the database server and its disk, and the service: dealer-agent doctor",
+            "Check the load of the database server and its disk, and the service:\ndealer-agent doctor",
             "Reading and storing the state of the alerts takes longer than the threshold, for five minutes.",
             "It takes less time.",
             "database_seconds",
@@ -148,8 +163,8 @@ CONDITIONS: dict[str, Condition] = {
             "key_copy_unknown",
             "No copy of the key to customer data is known. The key is in use since {since}.",
             "A copy of the key to customer data is known.",
-            "Copy the key file to another place, away from the backups of the database. Then type: dealer-agent keys "
-            "confirm-copy",
+            "Copy the key file to another place, away from the backups of the database. Then type:\n"
+            "dealer-agent keys confirm-copy",
             "The active key is in use longer than the threshold, and nobody has confirmed a copy of it.",
             "Somebody types `dealer-agent keys confirm-copy`. After each rotation of the key it is due again.",
             "key_copy_days",
@@ -160,7 +175,7 @@ CONDITIONS: dict[str, Condition] = {
             "public_address_failing",
             "The public address {subject} does not answer as it should.",
             "The public address {subject} answers again.",
-            "See the reason: dealer-agent doctor. Check the proxy in front of the service, DNS, and the certificate.",
+            "Check the proxy in front of the service, DNS, and the certificate. Then look again:\ndealer-agent doctor",
             "The card at `public_url` cannot be fetched, or is that of another service, for the time of the threshold. "
             "The service fetches it from its own machine.",
             "The card is fetched.",
@@ -182,13 +197,25 @@ CONDITIONS: dict[str, Condition] = {
             "clock_wrong",
             "The clock of this machine seems to be wrong.",
             "The clock is right again.",
-            "Start time synchronisation (chrony or systemd-timesyncd). If the clock is right, type: dealer-agent leads "
-            "dispose --clock-is-right",
+            "Start time synchronisation (chrony or systemd-timesyncd). If the clock is right, type:\n"
+            "dealer-agent leads dispose --clock-is-right",
             "The clock differs from that of a PostgreSQL server by more than the threshold, or is far from the last "
             "time that the service ran.",
             "The clock is right.",
             "clock_seconds",
             of_installation=True,
+        ),
+        Condition(
+            "proxy_undeclared",
+            "Requests come through {subject}, which trusted_proxies does not name. Its buyers share one limit.",
+            "No request comes through {subject} any more, or trusted_proxies names it.",
+            "If {subject} is your proxy, write it under [service], and restart the service: "
+            'trusted_proxies = ["{subject}"]',
+            "A card or a page was asked for by a private or loopback address that has forwarded the request of another "
+            "client, and `trusted_proxies` is not set.",
+            "The settings have changed, and the service was restarted.",
+            of_installation=True,
+            quiet=AT_ONCE,
         ),
     )
 }

@@ -3,10 +3,11 @@
 A condition that is missing in the result is unknown at the moment.
 """
 
+import shlex
 import shutil
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -17,11 +18,13 @@ import httpx
 from dealer_agent.alerts.conditions import LEAD_FAILED_QUIET
 from dealer_agent.alerts.rules import Observation
 from dealer_agent.config.alert_settings import AlertSettings
-from dealer_agent.storage.alerts import CheckRecord, confirmed_copies
+from dealer_agent.feeds.files.checks import FeedFinding
+from dealer_agent.storage.alerts import CheckRecord, confirmed_copies, warned_imports
 from dealer_agent.storage.clock import clock_problem, server_clock
 from dealer_agent.storage.deliveries.outbox import UnsentDeliveries, unsent_deliveries
+from dealer_agent.storage.installation.replicas import list_replicas
 from dealer_agent.storage.privacy.keys import key_uses
-from dealer_agent.storage.stock.feeds import FeedState, feed_states, list_files
+from dealer_agent.storage.stock.feeds import FeedFile, FeedState, feed_states, list_files
 from dealer_agent.storage.stock.reading import list_imports, list_refused_imports
 from dealer_agent.storage.transaction import Transaction
 
@@ -34,6 +37,9 @@ MOST_BYTES = 1 << 20
 MIB = 1 << 20
 MOST_FILES = 20
 """The newest files of a feed that are looked at: some may wait."""
+MOST_LINES = 20
+LONGEST_LINE = 600
+"""How much of a reason a message has."""
 
 
 class PublicAddress(NamedTuple):
@@ -45,48 +51,99 @@ class PublicAddress(NamedTuple):
     context: ssl.SSLContext | None = None
 
 
-def observe_dealer(tx: Transaction, settings: AlertSettings, record: CheckRecord) -> Seen:
-    """The conditions of one dealer: its feed, its deliveries and its leads."""
+def observe_dealer(tx: Transaction, settings: AlertSettings, record: CheckRecord, folder: Path) -> Seen:
+    """The conditions of one dealer: its feed, its deliveries and its leads. `folder` has the files of its feeds."""
     before = tx.now - timedelta(minutes=settings.deliveries_waiting_minutes)
     unsent = unsent_deliveries(tx, before)
     failed_at = record.lead_failed_at
     failed = failed_at is not None and abs(tx.now - failed_at) < LEAD_FAILED_QUIET
     return {
-        **_observe_feeds(tx, settings),
+        **_observe_feeds(tx, settings, folder),
         "deliveries_failing": [_of_channel(each) for each in unsent if each.state == "waiting"],
         "deliveries_undeliverable": [_of_channel(each) for each in unsent if each.state == "undeliverable"],
         "lead_failed": [Observation(amount=record.failed_leads, since=failed_at)] if failed else [],
     }
 
 
-def _observe_feeds(tx: Transaction, settings: AlertSettings) -> Seen:
+def _observe_feeds(tx: Transaction, settings: AlertSettings, folder: Path) -> Seen:
     """The feeds of `[[feeds]]`. Without any, the imports by other ways are one feed."""
     feeds = feed_states(tx)
     if feeds:
         failing = [each for each in feeds if each.checked_at and each.checked_at != each.succeeded_at]
         return {
             "feed_late": [_of_feed(each, each.new_at or each.since) for each in feeds if each.is_late],
-            "feed_refused": [_of_feed(each, at) for each in feeds if (at := _refused_at(tx, each)) is not None],
-            "feed_failing": [_of_feed(each, each.succeeded_at or each.since) for each in failing],
+            "feed_refused": [
+                Observation(f"feed {each.name}", since=file.finished_at, detail=_refusal(tx, file, folder))
+                for each in feeds
+                if (file := _refused_file(tx, each)) is not None
+            ],
+            "feed_failing": [_of_feed(each, each.succeeded_at or each.since, each.problem or "") for each in failing],
+            "feed_warned": [*_warned(tx, {each.name for each in feeds})],
         }
     imported = [each.at for each in list_imports(tx, 1)]
     late = [at for at in imported if at <= tx.now - timedelta(hours=settings.feed_late_hours)]
-    newest = [each.at for each in list_refused_imports(tx, 1) if not imported or each.at > imported[0]]
+    newest = [each for each in list_refused_imports(tx, 1) if not imported or each.at > imported[0]]
     return {
         "feed_late": [Observation("inventory", since=at) for at in late],
-        "feed_refused": [Observation("inventory", since=at) for at in newest],
+        "feed_refused": [
+            Observation("inventory", since=each.at, detail=in_lines([f"File: {each.source}", *_said(each.findings)]))
+            for each in newest
+        ],
         "feed_failing": [],
+        "feed_warned": [*_warned(tx, set())],
     }
 
 
-def _refused_at(tx: Transaction, feed: FeedState) -> datetime | None:
-    """When the newest file of a feed was refused or could not be read; None if it was imported."""
+def _refused_file(tx: Transaction, feed: FeedState) -> FeedFile | None:
+    """The newest file of a feed, if it was refused or could not be read; None if it was imported."""
     finished = [file for file in list_files(tx, feed.name, MOST_FILES) if file.state != "waiting"]
-    return finished[0].finished_at if finished and finished[0].state in ("refused", "failed") else None
+    return finished[0] if finished and finished[0].state in ("refused", "failed") else None
 
 
-def _of_feed(feed: FeedState, since: datetime | None) -> Observation:
-    return Observation(f"feed {feed.name}", since=since)
+def _warned(tx: Transaction, feeds: Collection[str]) -> Iterator[Observation]:
+    """The warnings of the newest import of each feed, and of an import by a person after it."""
+    for feed, record in warned_imports(tx).items():
+        if feed is None or feed in feeds:
+            subject = "inventory" if feed is None else f"feed {feed}"
+            lines = [f"File: {record.source}", *_said(record.findings)]
+            yield Observation(subject, len(record.findings), record.at, in_lines(lines))
+
+
+def _refusal(tx: Transaction, file: FeedFile, folder: Path) -> str:
+    """Why a file of a feed was refused, and the command that imports it if it is right."""
+    refused = [each for each in list_refused_imports(tx, MOST_FILES) if each.feed == file.feed]
+    found = next((each.findings for each in refused if each.source == file.name), ())
+    checks = [each.check for each in found if each.action == "refuse"]
+    if file.state != "refused" or not checks:
+        return in_lines([f"File: {file.name}", file.problem or ""])
+    kept = shlex.quote(str(folder / "feeds" / file.feed / "refused" / file.file_id)) + "*"
+    accepted = " ".join(f"--accept {check}" for check in checks)
+    command = f"dealer-agent inventory import {kept} --feed {shlex.quote(file.feed)} {accepted}"
+    return "\n".join([in_lines([f"File: {file.name}", *_said(found)]), "If the file is right, accept it:", command])
+
+
+def _said(findings: Sequence[FeedFinding]) -> list[str]:
+    """The sentences of findings, and those about their first units. The refusals are first, by the name of the check
+    that a person can accept."""
+    ordered = sorted(findings, key=lambda finding: finding.action == "warn")
+    return [line for each in ordered for line in (f"{each.check}: {each.sentence}", *(f"- {row}" for row in each.rows))]
+
+
+def in_lines(lines: Sequence[str]) -> str:
+    """The lines of a reason, of which there are at most MOST_LINES."""
+    more = len(lines) - MOST_LINES
+    shown = [" ".join(line.split())[:LONGEST_LINE] for line in lines[:MOST_LINES]]
+    return "\n".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+
+
+def _of_feed(feed: FeedState, since: datetime | None, detail: str = "") -> Observation:
+    return Observation(f"feed {feed.name}", since=since, detail=in_lines([detail] if detail else []))
+
+
+def observe_proxy(tx: Transaction) -> Seen:
+    """Whether a machine gets requests through a proxy that the settings do not name."""
+    proxies = sorted({each.forwarded_by for each in list_replicas(tx) if each.forwarded_by})
+    return {"proxy_undeclared": [Observation(proxy) for proxy in proxies]}
 
 
 def observe_keys(tx: Transaction, settings: AlertSettings) -> Seen:
@@ -128,7 +185,10 @@ def observe_disk(folder: Path, settings: AlertSettings) -> Seen:
 
 def observe_address(address: PublicAddress, settings: AlertSettings, now: datetime) -> Seen:
     """Whether the public address answers, and how long its certificate is valid. Takes up to ADDRESS_SECONDS."""
-    failing: Seen = {"public_address_failing": [Observation(address.name)]}
+
+    def failing(reason: str) -> Seen:
+        return {"public_address_failing": [Observation(address.name, detail=reason)]}
+
     ends = time.monotonic() + ADDRESS_SECONDS
     body = b""
     try:
@@ -140,11 +200,13 @@ def observe_address(address: PublicAddress, settings: AlertSettings, now: dateti
             for part in response.iter_bytes():
                 body += part
                 if len(body) > MOST_BYTES or time.monotonic() > ends:
-                    return failing
-    except (httpx.HTTPError, httpx.InvalidURL):
-        return failing
-    if response.status_code != 200 or address.expected.encode() not in body:
-        return failing
+                    return failing(f"{address.url} answered too slowly or with too much.")
+    except (httpx.HTTPError, httpx.InvalidURL) as problem:
+        return failing(f"{address.url} cannot be reached ({type(problem).__name__}).")
+    if response.status_code != 200:
+        return failing(f"{address.url} answered with status {response.status_code}.")
+    if address.expected.encode() not in body:
+        return failing(f"{address.url} answered, but not as this service: {address.expected} is not in the response.")
     soon = expires_at is not None and expires_at - now <= timedelta(days=settings.certificate_days)
     expiring = [Observation(urlsplit(address.url).hostname or "", since=expires_at)] if soon else []
     return {"public_address_failing": [], "certificate_expiring": expiring}
@@ -160,4 +222,6 @@ def _expiry(response: httpx.Response) -> datetime | None:
 
 
 def _of_channel(unsent: UnsentDeliveries) -> Observation:
-    return Observation(" / ".join(unsent.receiver), unsent.number, unsent.oldest)
+    return Observation(
+        " / ".join(unsent.receiver), unsent.number, unsent.oldest, in_lines([unsent.problem] if unsent.problem else [])
+    )

@@ -20,11 +20,15 @@ KEPT = timedelta(days=90)
 
 
 class Observation(NamedTuple):
-    """A condition is observed now. `subject` is what it is about, such as a channel. The others are facts."""
+    """A condition is observed now. `subject` is what it is about, such as a channel. The others are facts.
+
+    `detail` is the reason, in lines.
+    """
 
     subject: str = ""
     amount: int | None = None
     since: datetime | None = None
+    detail: str = ""
 
 
 class Timing(NamedTuple):
@@ -66,7 +70,7 @@ def observe(state: AlertState, seen: Observation | None, now: datetime, timing: 
         cleared_at = state.cleared_at or now
         ends = _far(now, cleared_at, timing.quiet)
         return state._replace(cleared_at=cleared_at, ended_at=now if ends else None)
-    state = state._replace(seen_at=state.seen_at or now, cleared_at=None, amount=seen.amount, since=seen.since)
+    state = state._replace(seen_at=state.seen_at or now, cleared_at=None, **seen._asdict())
     assert state.seen_at is not None
     if state.is_open or not _far(now, state.seen_at, timing.after):
         return state

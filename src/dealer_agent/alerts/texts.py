@@ -14,6 +14,7 @@ from dealer_agent.alerts.rules import AlertMessage
 from dealer_agent.leads.plain_text import short, wrapped
 from dealer_agent.leads.texts import paragraph
 from dealer_agent.leads.us_formats import time_words
+from dealer_agent.pasted_commands import Where
 from dealer_agent.storage.alerts import AlertState
 
 MOST_NAMED = 50
@@ -21,12 +22,16 @@ MOST_NAMED = 50
 
 
 class Sender(NamedTuple):
-    """Whose alerts they are. `owner` is the id of a dealer, or `*` for the operator. `file` has the settings."""
+    """Whose alerts they are. `owner` is the id of a dealer, or `*` for the operator. `file` has the settings.
+
+    `where` completes the commands in messages.
+    """
 
     owner: str
     name: str
     zone: str
     file: str
+    where: Where = Where()
 
 
 class MailText(NamedTuple):
@@ -38,6 +43,7 @@ class MailText(NamedTuple):
 
 class _Entry(NamedTuple):
     sentence: str
+    detail: list[str]
     advice: str
     started: str
     ended: str
@@ -64,11 +70,12 @@ def mail_text(message: AlertMessage, sender: Sender) -> MailText:
         .get_template("alert.txt")
         .render(
             kind=message.kind,
-            started=_entries(message.started, sender.zone),
-            ended=_entries(message.ended, sender.zone),
-            open=_entries(message.open, sender.zone),
+            started=_entries(message.started, sender),
+            ended=_entries(message.ended, sender),
+            open=_entries(message.open, sender),
             zone=sender.zone.replace("_", " "),
             file=sender.file,
+            where=sender.where,
         )
     )
     lines = [line.rstrip() for line in text.strip().splitlines()]
@@ -80,7 +87,7 @@ def webhook_body(message: AlertMessage, sender: Sender, at: datetime) -> bytes:
     zone = ZoneInfo(sender.zone)
 
     def entries(states: Sequence[AlertState]) -> list[dict[str, Any]]:
-        return [_json_entry(state, sender.zone, zone) for state in states[:MOST_NAMED]]
+        return [_json_entry(state, sender, zone) for state in states[:MOST_NAMED]]
 
     lists = {"started": entries(message.started), "ended": entries(message.ended), "open": entries(message.open)}
     data = {"dealer_id": sender.owner, "dealer": sender.name, **lists}
@@ -98,11 +105,20 @@ def _about(message: AlertMessage, zone: str) -> str:
     return words + (f", and {more} more" if more else "")
 
 
-def _entries(states: Sequence[AlertState], zone: str) -> list[_Entry]:
+def advice_about(state: AlertState, where: Where) -> str:
+    """What to do about an alert, with commands that work in this place."""
+    condition = CONDITIONS.get(state.condition)
+    # A subject has no braces of a format: it is inserted once, at the end.
+    return "" if condition is None else where.complete(condition.advice).replace("{subject}", short(state.subject, 120))
+
+
+def _entries(states: Sequence[AlertState], sender: Sender) -> list[_Entry]:
+    zone = sender.zone
     return [
         _Entry(
             sentence_of(state, zone),
-            CONDITIONS[state.condition].advice if state.condition in CONDITIONS else "",
+            sender.where.complete(state.detail).splitlines() if state.is_open else [],
+            advice_about(state, sender.where),
             "" if state.started_at is None else time_words(state.started_at, zone),
             "" if state.ended_at is None else time_words(state.ended_at, zone),
             state.unreported,
@@ -111,14 +127,14 @@ def _entries(states: Sequence[AlertState], zone: str) -> list[_Entry]:
     ]
 
 
-def _json_entry(state: AlertState, zone_name: str, zone: ZoneInfo) -> dict[str, Any]:
+def _json_entry(state: AlertState, sender: Sender, zone: ZoneInfo) -> dict[str, Any]:
     times = {"started_at": state.started_at, "ended_at": state.ended_at, "since": state.since}
-    condition = CONDITIONS.get(state.condition)
     return {
         "condition": state.condition,
         "subject": state.subject,
-        "sentence": sentence_of(state, zone_name),
-        "advice": "" if condition is None else condition.advice,
+        "sentence": sentence_of(state, sender.zone),
+        "detail": sender.where.complete(state.detail),
+        "advice": advice_about(state, sender.where),
         **{name: None if at is None else at.astimezone(zone).isoformat() for name, at in times.items()},
     }
 
@@ -126,6 +142,15 @@ def _json_entry(state: AlertState, zone_name: str, zone: ZoneInfo) -> dict[str, 
 def _amount(condition: Condition, amount: int | None) -> str:
     one, several = condition.unit
     return "" if amount is None else f"{amount:,} {one if amount == 1 else several}"
+
+
+def _advice_lines(text: str, indent: str = "") -> str:
+    """The sentences of an advice in wrapped lines, and each command in one line, so that it can be pasted."""
+    lines = []
+    for line in text.splitlines():
+        is_command = line.startswith("dealer-agent ")
+        lines += [f"{indent}  {line}"] if is_command else wrapped(f"{indent}{line}", hanging=indent)
+    return "\n".join(lines)
 
 
 def _single_gaps(lines: list[str]) -> list[str]:
@@ -139,5 +164,7 @@ def _environment() -> Environment:
         loader=PackageLoader("dealer_agent.alerts"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["paragraph"] = paragraph
+    environment.filters["advice"] = _advice_lines
     environment.filters["hanging"] = lambda text: "\n".join(wrapped(text, hanging="  "))
+    environment.filters["detail"] = lambda line: _advice_lines(line, "  ")
     return environment

@@ -18,6 +18,7 @@ from dealer_agent.config.installation import Installation
 from dealer_agent.config.loading import FILE_NAME, read_text
 from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.outgoing.addresses import ANY_ADDRESS
+from dealer_agent.pasted_commands import Where
 from dealer_agent.protocol.well_known import CARD_PATH
 from dealer_agent.storage.isolation import ALL_DEALERS
 
@@ -42,7 +43,8 @@ def watch_of_dealer(settings: Settings, env: Mapping[str, str] = os.environ) -> 
         return None
     alone = settings.installation is None
     profile = settings.dealer
-    sender = Sender(profile.id, profile.name, profile.rooftops[0].timezone, FILE_NAME)
+    where = Where(settings.directory) if alone else Where(settings.installation, profile.id)
+    sender = Sender(profile.id, profile.name, profile.rooftops[0].timezone, FILE_NAME, where)
     text = _text_of(settings.directory / FILE_NAME) if alone else None
     url = settings.service.public_url + settings.service.base_path
     return Watch(
@@ -64,7 +66,7 @@ def watch_of_operator(installation: Installation, env: Mapping[str, str] = os.en
     receivers = receivers_of(
         settings,
         installation.file.mail,
-        Sender(ALL_DEALERS, name, OPERATOR_ZONE, INSTALLATION_FILE),
+        Sender(ALL_DEALERS, name, OPERATOR_ZONE, INSTALLATION_FILE, Where(installation.directory)),
         env,
         ANY_ADDRESS,
         where=("installation", "alerts"),

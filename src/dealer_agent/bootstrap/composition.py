@@ -88,7 +88,8 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         process.ready = True
         counting = Counting(opened.store, process.counts, dealers.find_catalogue)
         closing.push_async_callback(counting.close)
-        replica = ReplicaRecord(opened.store, opened.owner, machine_name(directory), settings_hash(installation))
+        machine, settings_are = machine_name(directory), settings_hash(installation)
+        replica = ReplicaRecord(opened.store, opened.owner, machine, settings_are, lambda: process.forwarded_by)
         closing.push_async_callback(replica.end)
         if metrics is not None:
             writer.on_wait = metrics.note_wait

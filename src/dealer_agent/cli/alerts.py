@@ -52,6 +52,7 @@ def list_(folder: DealerFolder) -> Table:
         "Started": "started_at",
         "Ended": "ended_at",
         "Meaning": lambda state: sentence_of(state, owner.zone),
+        "Reason": "detail",
     }
     return Table.of("Alerts", columns, states, owner.local, empty="No alerts.")
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from dealer_agent.cli.tables import Table
-from dealer_agent.cli.terminal import out, print_json
+from dealer_agent.cli.terminal import out, print_json, works_in
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document. Times have their offset from UTC.")]
 FolderOption = Annotated[
@@ -70,6 +70,8 @@ def as_typer_command(function: Callable[..., Any], opening: Opening | None = Non
 
     @wraps(function)
     def run(**values: Any) -> None:
+        folder = values.get("directory", values.get("folder"))
+        works_in(folder if isinstance(folder, Path) else None, values.get("dealer_id", values.get("dealer")))
         as_json = prints and values.pop("as_json")
         with ExitStack() as closing:
             if as_json:

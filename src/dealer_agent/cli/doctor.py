@@ -13,7 +13,7 @@ from rich.text import Text
 
 from dealer_agent.cli.command import FolderOption, JsonOption
 from dealer_agent.cli.open_dealer import DealerFolder, find_settings
-from dealer_agent.cli.terminal import counted, out, plain, print_json, terminal_width
+from dealer_agent.cli.terminal import counted, out, pasted, plain, print_json, terminal_width
 from dealer_agent.config import SettingsError
 from dealer_agent.config.installation import installation_of, is_installation, load_installation
 from dealer_agent.open_installation import OpenInstallation
@@ -37,6 +37,9 @@ def doctor(
     send: Annotated[
         bool, typer.Option("--send", help="Deliver one marked test lead to each channel of the dealer.")
     ] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="Show the list before going live instead: what is stated, what is missing.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check settings, database, keys, clock, feeds, mail, channels and the public address. Changes nothing.
@@ -53,7 +56,8 @@ def doctor(
     except (SettingsError, StorageError) as error:
         results = run_checks([settings_check(error)], CHECK_SECONDS)
     else:
-        results = examine(examined)
+        results = examine(examined, public=public)
+    results = [result._replace(advice=pasted(result.advice)) for result in results]
     if as_json:
         print_json([result._asdict() for result in results])
     else:

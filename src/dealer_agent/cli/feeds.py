@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from datetime import datetime
+from functools import partial
 from getpass import getpass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from dealer_agent.cli.terminal import fail, limited, out, plain, section
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.installation import load_served
 from dealer_agent.encryption.passwords import check_new_password, hash_password
+from dealer_agent.storage.alerts import warned_imports
 from dealer_agent.storage.jobs import Job, JobKey
 from dealer_agent.storage.stock.feeds import FEED, FeedState, feed_states, list_files, put_feeds
 
@@ -35,7 +37,7 @@ NO_FEEDS = "dealer.toml has no feed: write a section [[feeds]], with its source 
 @command(app, "list", DEALER)
 def list_(dealer: OpenDealer) -> Table:
     """List the feeds: state, last file, last import, next fetch, and the last problem."""
-    columns: Columns = {"Feed": "name", "Source": "source", "State": _word, **_NEWEST}
+    columns: Columns = {"Feed": "name", "Source": "source", "State": partial(_word, _warned(dealer)), **_NEWEST}
     return Table.of("Feeds", columns, _states(dealer).values(), dealer.local, empty=NO_FEEDS)
 
 
@@ -45,7 +47,8 @@ def show(dealer: OpenDealer, name: NameArgument) -> list[dict[str, Any]]:
     feed = feed_named(dealer, name)
     state = _states(dealer)[name]
     since = {"In settings since": "since", "Checked": "checked_at", "Answered": "succeeded_at"}
-    columns: Columns = {"Feed": "name", "Source": "source", "State": _word, **since, **_NEWEST}
+    word = partial(_word, _warned(dealer))
+    columns: Columns = {"Feed": "name", "Source": "source", "State": word, **since, **_NEWEST}
     shown = Table.of("", columns, [state], dealer.local)
     section(f"Feed {name}", shown.facts)
     settings = to_builtins(feed)
@@ -168,11 +171,19 @@ def _next_fetch(state: FeedState) -> datetime | None:
     return None if state.source == "upload" else state.next_at
 
 
-def _word(state: FeedState) -> str:
+def _warned(dealer: OpenDealer) -> set[str]:
+    """The feeds whose newest import has warnings."""
+    with dealer.read() as tx:
+        return {feed for feed in warned_imports(tx) if feed is not None}
+
+
+def _word(warned: set[str], state: FeedState) -> str:
     if state.problem is not None:
         return "problem"
     if state.is_late:
         return "late"
+    if state.name in warned:
+        return "warnings"
     return "ok" if state.checked_at or state.new_at else "new"
 
 

@@ -8,7 +8,7 @@ import typer
 
 from dealer_agent.cli.terminal import fail, out
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, create_key_file, from_environment
-from dealer_agent.config.new_dealer_file import write_dealer_toml, write_installation_toml
+from dealer_agent.config.new_dealer_file import name_of_folder, write_dealer_toml, write_installation_toml
 
 
 def init(
@@ -22,12 +22,15 @@ def init(
     ] = "http://127.0.0.1:8080",
 ) -> None:
     """Writes `dealer.toml` or `installation.toml`, and the key file if there is none."""
-    default = directory.resolve().name.replace("-", " ").replace("_", " ").title()
     try:
         if installation:
             path = write_installation_toml(directory, public_url)
+        elif name is not None:
+            path = write_dealer_toml(directory, name)
+        elif (guessed := name_of_folder(directory)) is not None:
+            path = write_dealer_toml(directory, guessed, "name")
         else:
-            path = write_dealer_toml(directory, default if name is None else name)
+            fail(f"The name of the folder {directory} is not that of a dealer; give the dealer's name with --name")
     except FileExistsError as problem:
         if not directory.is_dir():
             raise
@@ -40,9 +43,11 @@ def init(
         out.print(f"  1. Edit {path}: the public address, the mail server, limits. For PostgreSQL, set DATABASE_URL.")
         out.print(f"  2. dealer-agent dealers add DEALER.toml --listed --dir {directory}")
     else:
-        out.print(f"  1. Edit {path}: rooftops, hours, fees, what your feed's price means.")
+        out.print(f"  1. Edit {path}: what your feed's price means, time zone, address, hours, fees.")
         out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {directory}")
     out.print(f"  3. dealer-agent serve --dir {directory}")
+    if not installation:
+        out.print(f"  4. dealer-agent doctor --public --dir {directory}   (what is missing before you go live)")
 
 
 def _keys_of(directory: Path) -> str:

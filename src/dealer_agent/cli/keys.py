@@ -119,7 +119,7 @@ def rotate(
 
 
 @command(app, "confirm-copy", FOLDER)
-def confirm_copy(folder: DealerFolder) -> None:
+def confirm_copy(folder: DealerFolder) -> dict[str, Any]:
     """Confirm that you have a copy of the keys as they are now. Without it, an alert asks for one after each rotation.
 
     In an installation, it is about the key of the installation, which also protects the keys of the dealers.
@@ -132,6 +132,7 @@ def confirm_copy(folder: DealerFolder) -> None:
             for key_id in keyring.ids:
                 copies.confirm_key_copy(tx, key_id)
         out.print(f"Confirmed: you have a copy of {', '.join(keyring.ids)}. The active key is {keyring.active}.")
+    return {"confirmed": list(keyring.ids), "active": keyring.active}
 
 
 @contextmanager

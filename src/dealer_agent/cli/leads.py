@@ -84,7 +84,8 @@ def list_(
     with dealer.read() as tx:
         problem = clock_problem(tx)
         found = _found(tx, sought, limit + 1)
-        for lead in limited(found.leads, limit):
+        last = found.leads[:limit][-1].lead_id if found.leads else ""
+        for lead in limited(found.leads, limit, f"give a higher --limit, or see older ones with --before {last}"):
             name = ERASED if lead.customer is None else name_of(lead.customer)
             what = lead.stock or lead.vin or _claimed(lead.payload), lead.rooftop, lead.source_agent or ERASED
             visits = visits_of(tx, lead.lead_id)

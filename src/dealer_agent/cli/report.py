@@ -10,6 +10,8 @@ import typer
 from dealer_agent.cli.open_dealer import DEALER, OpenDealer
 from dealer_agent.cli.terminal import err, out, plain
 from dealer_agent.reports.month import Month
+from dealer_agent.storage.daily_counts import first_day
+from dealer_agent.storage.leads.monthly_reports import first_import
 
 OPENING = DEALER
 
@@ -25,6 +27,7 @@ def report(
 ) -> Any:
     """Show what agents asked in a month, what they did not find, which prices kept vehicles out, leads, and visits.
 
+    The default is the last month that is over; in the first month of a service, it is this month.
     Each number has that of the month before beside it.
     """
     # Imported here: `--help` does not need them.
@@ -36,7 +39,11 @@ def report(
     except ValueError as problem:
         raise typer.BadParameter(str(problem), param_hint="--month") from None
     with dealer.read() as tx:
-        chosen = wanted or Month.of(datetime.now(UTC), dealer.profile.timezone).previous
+        current, zone = Month.of(datetime.now(UTC), dealer.profile.timezone), dealer.profile.timezone
+        started, counted = first_import(tx), first_day(tx)
+        is_first = started is not None and started >= current.start(zone)
+        is_first = is_first and (counted is None or counted > current.previous.last_day)
+        chosen = wanted or (current if is_first else current.previous)
         found = read_report(tx, dealer.profile, chosen)
     if file is not None:
         file.write_text(render_page(found), "utf-8")

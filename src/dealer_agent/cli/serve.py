@@ -11,9 +11,11 @@ from msgspec import UNSET
 
 from dealer_agent.cli.command import FolderOption
 from dealer_agent.cli.open_dealer import DealerFolder, find_served, open_served, require_keys
-from dealer_agent.cli.terminal import counted, err, out
+from dealer_agent.cli.terminal import counted, err, out, pasted
+from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.installation import Installation
+from dealer_agent.config.readiness import missing_points
 from dealer_agent.config.settings import MetricsSettings
 from dealer_agent.dealers.profile_checks import is_this_machine
 from dealer_agent.protocol.well_known import CARD_PATH
@@ -82,11 +84,11 @@ def serve_installation(
         out.print(line)
     problems = [*_problems(installation, address, listening), _words_of(not_isolated)]
     if not opened.count():
-        problems.append(f"No dealer is enabled: dealer-agent dealers add FILE --dir {installation.directory}")
+        problems.append("No dealer is enabled: dealer-agent dealers add FILE")
     if only is not None and not stocked:
         problems.append(_without_stock(only.dealer.id, [feed.name for feed in only.feeds]))
     for problem in filter(None, problems):
-        err.print(problem, style="yellow")
+        err.print(pasted(problem), style="yellow")
     with receiving_uploads(installation.directory, installation.database_url, installation.file.sftp):
         run(installation, metrics, listener, address, workers or section.workers)
 
@@ -114,10 +116,20 @@ def _problems(installation: Installation, address: str, listening: str) -> Itera
         yield problem_of_card(listening, installation.public_url, SET_INSTALLATIONS_URL)
         return
     yield problem_of_card(listening, only.service.public_url or address)
+    if not is_this_machine(listening) or only.service.public_url:
+        yield not_yet_open(only)
     if only.mail.confirms_visits:
         yield problem_of_links(only.base_url(address))
     if not only.sftp.enabled and any(feed.upload is not UNSET for feed in only.feeds):
         yield "A feed waits for uploads, but the SFTP server is off: write enabled = true under [sftp] in dealer.toml."
+
+
+def not_yet_open(settings: Settings) -> str | None:
+    """What is missing before a service on a public address is open; None if it is open."""
+    missing = [] if settings.service.open else [point.name for point in missing_points(settings)]
+    if not missing:
+        return None
+    return f"Not yet open, and the agent card says so. Missing: {', '.join(missing)}. See dealer-agent doctor --public"
 
 
 def _without_stock(dealer_id: str, feeds: Sequence[str]) -> str:

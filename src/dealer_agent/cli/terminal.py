@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dealer_agent.correctable import CorrectableError
+from dealer_agent.pasted_commands import Where
 from dealer_agent.protocol.timestamps import zone_abbreviation
 
 if TYPE_CHECKING:
@@ -62,9 +64,23 @@ def report_errors() -> Iterator[None]:
         fail(f"{error.filename or 'The system'}: {what}")
 
 
+_where = Where()
+
+
+def works_in(folder: Path | None, dealer_id: str | None) -> None:
+    """Notes the folder and the dealer of the command that runs, for the commands in its messages."""
+    global _where
+    _where = Where(None if folder in (None, Path()) else folder, dealer_id)
+
+
+def pasted(text: str) -> str:
+    """A message in which the commands have the options `--dir` and `--dealer` of the command that runs."""
+    return _where.complete(text)
+
+
 def fail(message: str, code: int = 1) -> NoReturn:
     """Ends the command with an exit code."""
-    err.print(Text.assemble(("Error:", "bold red"), " ", plain(message)))
+    err.print(Text.assemble(("Error:", "bold red"), " ", plain(pasted(message))))
     raise typer.Exit(code)
 
 
@@ -130,10 +146,13 @@ def cell_text(cell: Cell, time: Callable[[datetime], str] = minute) -> str:
     return f"{cell:,}" if isinstance(cell, int) else cell or ""
 
 
-def limited(found: list[Row], limit: int) -> list[Row]:
-    """The first `limit` of the rows that were found. A message says if there are more: look for `limit + 1` rows."""
+def limited(found: list[Row], limit: int, rest: str = "give a higher --limit") -> list[Row]:
+    """The first `limit` of the rows that were found. A message says if there are more: look for `limit + 1` rows.
+
+    `rest` says how to get the others.
+    """
     if len(found) > limit:
-        err.print(f"There are more than these {limit:,}: give a higher --limit.")
+        err.print(f"There are more than these {limit:,}: {rest}.")
     return found[:limit]
 
 

@@ -23,6 +23,7 @@ ConditionId = Literal[
     "feed_late",
     "feed_refused",
     "feed_failing",
+    "feed_warned",
     "deliveries_failing",
     "deliveries_undeliverable",
     "lead_failed",
@@ -34,6 +35,7 @@ ConditionId = Literal[
     "public_address_failing",
     "certificate_expiring",
     "clock_wrong",
+    "proxy_undeclared",
 ]
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - what a secret begins with

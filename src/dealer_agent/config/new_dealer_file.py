@@ -13,15 +13,30 @@ from dealer_agent.config.installation import FILE_NAME as INSTALLATION_FILE
 from dealer_agent.config.installation import OF_INSTALLATION
 from dealer_agent.config.loading import FILE_NAME, require_private
 from dealer_agent.config.settings import Sections, read_public_url
+from dealer_agent.dealers.profile import Guess
+
+GUESSES: tuple[Guess, ...] = ("feed_price", "timezone")
+"""The keys that have a guess in the template."""
+PLACES = frozenset(
+    {"app", "config", "data", "dealer", "dealer-agent", "etc", "home", "lib", "opt", "root", "srv", "tmp", "var"}
+)
+"""Names of folders that name no dealer."""
 
 
-def write_dealer_toml(folder: Path, name: str) -> Path:
+def name_of_folder(folder: Path) -> str | None:
+    """The name of a dealer that the name of its folder suggests; None for a folder such as `data`."""
+    name = folder.resolve().name
+    return None if name.lower() in {"", *PLACES} else name.replace("-", " ").replace("_", " ").title()
+
+
+def write_dealer_toml(folder: Path, name: str, *guesses: Guess) -> Path:
     """Writes `dealer.toml` for a store of that name into the folder, and returns its path.
 
-    A new folder gets mode 0700. Raises FileExistsError if there is a file already, SettingsError if other users have
-    access to the folder, and ValueError for an empty name.
+    `guesses` are those beside the template's own: "name" if nobody has given the name. A new folder gets mode 0700.
+    Raises FileExistsError if there is a file already, SettingsError if other users have access to the folder, and
+    ValueError for an empty name.
     """
-    return _write_new(folder / FILE_NAME, dealer_toml(name))
+    return _write_new(folder / FILE_NAME, dealer_toml(name, *guesses))
 
 
 def write_installation_toml(folder: Path, public_url: str) -> Path:
@@ -32,11 +47,12 @@ def write_installation_toml(folder: Path, public_url: str) -> Path:
     return _write_new(folder / INSTALLATION_FILE, installation_toml(public_url))
 
 
-def dealer_toml(name: str) -> str:
+def dealer_toml(name: str, *guesses: Guess) -> str:
     """The text of a new `dealer.toml`. Raises ValueError for an empty name."""
     if not name.strip():
         raise ValueError("a store needs a name")
-    return _template("template.toml").substitute(name=_quoted(name.strip()), id=_quoted(_slug(name)))
+    guessed = ", ".join(map(_quoted, (*guesses, *GUESSES)))
+    return _template("template.toml").substitute(name=_quoted(name.strip()), id=_quoted(_slug(name)), guesses=guessed)
 
 
 def installation_toml(public_url: str) -> str:

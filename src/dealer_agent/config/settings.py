@@ -19,6 +19,7 @@ from dealer_agent.config.sftp import SftpSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
     Text,
+    hours_have_a_zone,
     must_satisfy,
     read_by,
     read_email,
@@ -143,10 +144,14 @@ WebAddress = Annotated[str, read_by(read_web_address)]
 
 
 class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """How the service appears on the web and on the wire (docs/protocol.md#http). An empty `public_url` is not set."""
+    """How the service appears on the web and on the wire (docs/protocol.md#http). An empty `public_url` is not set.
+
+    `open`: the agent card does not say "not yet open", whatever `config.readiness` misses.
+    """
 
     public_url: Annotated[str, read_by(or_empty(read_public_url))] = ""
     base_path: Annotated[str, read_by(or_empty(read_base_path))] = ""
+    open: bool = False
     vocabulary: Literal["proto", "autoagent"] = "proto"
     revision: Literal["1.0.0", "0.1.0"] = "1.0.0"
     card_key_number: Annotated[int, Meta(ge=1, le=1000)] = 1
@@ -386,7 +391,7 @@ else:
     )
 
 
-CheckedDealerFile = Annotated[DealerFile, must_satisfy(feeds_name_rooftops)]
+CheckedDealerFile = Annotated[DealerFile, must_satisfy(feeds_name_rooftops, hours_have_a_zone)]
 """`DealerFile`, with the rules about several of its parts."""
 
 DATABASE_CONNECTIONS = 10

@@ -4,7 +4,7 @@
 
 from collections.abc import Iterable
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from dealer_agent.dealers.opening import SPANS_A_DAY, Opening, Span, hours_text, read_hours
@@ -23,16 +23,24 @@ def dealer_information(profile: Profile) -> DealerInformation:
 
     The protocol has one span for each day and no special days. So the second spans of all days are another schedule,
     `sales (second hours)`. The notes of a rooftop contain the special days and the dealer's policies. A member without
-    a value is absent. Only `fees` may be empty, which means that there are none.
+    a value is absent. Only `fees` may be empty, which means that there are none. A time zone that nobody has checked is
+    absent.
     """
     return DealerInformation(
         name=profile.name,
         welcome_message=profile.welcome_message,
-        rooftops=tuple(_rooftop(rooftop, profile.policies.text) for rooftop in profile.rooftops),
+        rooftops=tuple(_rooftop(rooftop, profile) for rooftop in profile.rooftops),
     )
 
 
-def _rooftop(rooftop: DealerRooftop, policies: str | UnsetType) -> Rooftop:
+def _rooftop(rooftop: DealerRooftop, profile: Profile) -> Rooftop:
+    privacy = profile.policies.privacy_notice
+    notes = (
+        rooftop.notes,
+        _special_days(rooftop),
+        profile.policies.text,
+        f"Privacy notice: {privacy}" if privacy else UNSET,
+    )
     return Rooftop(
         name=rooftop.name,
         legal_name=rooftop.legal_name,
@@ -42,8 +50,8 @@ def _rooftop(rooftop: DealerRooftop, policies: str | UnsetType) -> Rooftop:
         phones=tuple(Named(name, read_phone(value)) for name, value in rooftop.phones.items()) or UNSET,
         address=PostalAddress(**asdict(rooftop.address)) if rooftop.address else UNSET,
         schedules=_schedules(rooftop) or UNSET,
-        timezone=rooftop.timezone,
-        notes="\n\n".join(text for text in (rooftop.notes, _special_days(rooftop), policies) if text) or UNSET,
+        timezone=UNSET if "timezone" in profile.guesses else rooftop.timezone,
+        notes="\n\n".join(text for text in notes if text) or UNSET,
         capabilities=rooftop.capabilities or UNSET,
         fees=rooftop.fees,
     )

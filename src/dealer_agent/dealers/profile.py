@@ -56,6 +56,8 @@ MOST_CHANNELS = 20
 """The most channels of each kind of a rooftop. Each lead has a delivery to each channel, in its transaction."""
 DeliveryFormat = Literal["adf", "json"]
 Notice = Literal["withdrawal", "erasure"]
+Guess = Literal["name", "feed_price", "timezone"]
+"""A key that `init` has guessed."""
 ALL_NOTICES: tuple[Notice, ...] = get_args(Notice)
 
 
@@ -139,9 +141,13 @@ class AreaOffer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Policies(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The dealer's policies. `text` is for shoppers. `max_shrink` is an older name of the check `units_lost`."""
+    """The dealer's policies. `text` is for shoppers. `max_shrink` is an older name of the check `units_lost`.
+
+    `privacy_notice` is the web address of the dealer's privacy notice, which shoppers see.
+    """
 
     text: Text | UnsetType = UNSET
+    privacy_notice: Annotated[str, read_by(checks.read_web_address)] | UnsetType = UNSET
     remember_sold_days: Annotated[int, Meta(ge=0, le=3650)] = 90
     duplicate_window_hours: Annotated[int, Meta(ge=0, le=8760)] = 24
     max_shrink: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
@@ -166,6 +172,8 @@ class PrivacySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Profile(Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
     """The dealer. `feed_price` is the meaning of the selling price in the feed (docs/protocol.md#feed-price).
 
+    `guesses` are the keys that `init` has guessed and nobody has checked. A guessed time zone is not published.
+
     Profiles are compared by identity, so a profile can be the key of a cache.
     """
 
@@ -173,6 +181,7 @@ class Profile(Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields
     name: Text
     welcome_message: Text | UnsetType = UNSET
     feed_price: FeedPrice
+    guesses: tuple[Guess, ...] = ()
     rooftops: Annotated[
         tuple[DealerRooftop, ...],
         must_satisfy(checks.rooftop_names_are_unique, checks.visits_have_hours, opening_hours_fit, min_length=1),

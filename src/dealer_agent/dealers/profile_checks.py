@@ -289,6 +289,16 @@ def visits_have_hours(rooftops: list[Any]) -> Iterator[Problem]:
                         yield Problem((index, "visits", kind, "hours"), advice)
 
 
+def hours_have_a_zone(file: Any) -> Iterator[Problem]:
+    """Opening hours need a time zone that somebody has checked."""
+    match file:
+        case {"guesses": list(guesses), "rooftops": list(rooftops)} if "timezone" in guesses:
+            for index, rooftop in enumerate(rooftops):
+                if isinstance(rooftop, dict) and rooftop.get("hours"):
+                    advice = 'is a guess of `init`; set it, then delete "timezone" from guesses, because hours need it'
+                    yield Problem(("rooftops", index, "timezone"), advice)
+
+
 def rooftop_names_are_unique(rooftops: list[Any]) -> Iterator[Problem]:
     """Names and feed ids of rooftops are unique and case-insensitive."""
     owners: dict[str, int] = {}

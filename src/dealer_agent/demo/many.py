@@ -67,6 +67,9 @@ duration_minutes = 45
 [[rooftops.deliver.directory]]
 name = "folder"
 path = "leads"
+
+[service]
+open = true
 """
 
 _VIN_VALUES = dict(zip("0123456789ABCDEFGHJKLMNPRSTUVWXYZ", map(int, "012345678912345678123457923456789"), strict=True))

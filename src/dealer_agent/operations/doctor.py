@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from dealer_agent.config import SettingsError
 from dealer_agent.config.channels import channel_secrets
+from dealer_agent.config.readiness import POINTS, missing_points
 from dealer_agent.encryption import EncryptionError
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import (
@@ -27,6 +28,9 @@ from dealer_agent.operations.inside_checks import (
     check_disk,
     check_feeds,
     check_folder,
+    check_key_copy,
+    check_point,
+    check_proxy,
     check_replicas,
     check_settings,
     check_the_keys,
@@ -63,8 +67,8 @@ class Row(NamedTuple):
     run: Callable[[Examined], Iterable[DoctorFinding]]
 
 
-def examine(examined: Examined) -> list[CheckResult]:
-    """Runs all checks. The database is first, because many others need it."""
+def examine(examined: Examined, *, public: bool = False) -> list[CheckResult]:
+    """Runs all checks, or with `public` those before going live. The database is first, because many others need it."""
     installation = examined.installation
     with ExitStack() as closing:
 
@@ -83,7 +87,8 @@ def examine(examined: Examined) -> list[CheckResult]:
         if found[0].status == "problem":
             examined.opened = None
         kinds = ("both", "installation" if examined.settings is None else "dealer")
-        checks = [DoctorCheck(row.name, partial(row.run, examined)) for row in CHECKS if row.of in kinds]
+        rows = PUBLIC_CHECKS if public else CHECKS
+        checks = [DoctorCheck(row.name, partial(row.run, examined)) for row in rows if row.of in kinds]
         return found + run_checks(checks, CHECK_SECONDS)
 
 
@@ -91,11 +96,13 @@ def _check_dealers(of: Examined) -> Iterator[DoctorFinding]:
     """The settings, feeds and deliveries of the first MOST_DEALERS enabled dealers, in one line for each problem."""
     with of.store.installation() as tx:
         enabled = [dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled]
-    wrong = {}
+    wrong, warned = {}, []
     for dealer_id in enabled[:MOST_DEALERS]:
-        problem = _problem_of(of, dealer_id)
+        problem, has_warnings = _problem_of(of, dealer_id)
         if problem is not None:
             wrong[dealer_id] = problem
+        elif has_warnings:
+            warned.append(dealer_id)
     for dealer_id, problem in list(wrong.items())[:MOST_NAMED]:
         yield DoctorFinding("problem", f"{dealer_id}: {problem}"[:300], f"dealer-agent doctor --dealer {dealer_id}")
     if len(wrong) > MOST_NAMED:
@@ -108,24 +115,45 @@ def _check_dealers(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             "warning", f"only the first {MOST_DEALERS:,} of {len(enabled):,} dealers were checked", advice
         )
+    elif warned:
+        says = f"{len(warned):,} of {checked:,} dealers have warnings about their newest file, the first is {warned[0]}"
+        yield DoctorFinding("warning", says, f"dealer-agent inventory history --dealer {warned[0]}")
     elif not wrong:
         yield DoctorFinding("ok", f"{checked:,} enabled: settings, feeds and deliveries are in order")
 
 
-def _problem_of(of: Examined, dealer_id: str) -> str | None:
-    """The first problem of one dealer in an installation, in short. None if there is none."""
+def _check_open(of: Examined) -> Iterator[DoctorFinding]:
+    """What is missing before each of the first MOST_DEALERS enabled dealers is open."""
+    with of.store.installation() as tx:
+        enabled = [dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled]
+    waiting = 0
+    for dealer_id in enabled[:MOST_DEALERS]:
+        settings = OpenInstallation(of.installation, of.store).settings_of(dealer_id)
+        names = [each.name for each in missing_points(settings)]
+        waiting += bool(names)
+        if names and waiting <= MOST_NAMED:
+            says = f"{dealer_id}: {', '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
+            yield DoctorFinding("problem", says, f"dealer-agent doctor --public --dealer {dealer_id}")
+    if waiting > MOST_NAMED:
+        yield DoctorFinding("problem", f"{waiting - MOST_NAMED:,} more dealers are not ready", "correct these first")
+    if not waiting:
+        yield DoctorFinding("ok", f"nothing is missing for {min(len(enabled), MOST_DEALERS):,} enabled dealers")
+
+
+def _problem_of(of: Examined, dealer_id: str) -> tuple[str | None, bool]:
+    """The first problem of one dealer in an installation, in short, and whether its newest file has warnings."""
     try:
         settings = OpenInstallation(of.installation, of.store).settings_of(dealer_id)
         channel_secrets(settings, of.env)
         with of.store.read(dealer_id, of.now) as tx:
             newest, undeliverable = list_imports(tx, 1), list_deliveries(tx, 1, state="undeliverable")
     except (SettingsError, StorageError, EncryptionError) as error:
-        return str(error)
+        return str(error), False
     if not newest:
-        return "no stock was ever imported"
+        return "no stock was ever imported", False
     if of.now - newest[0].at > timedelta(hours=settings.alerts.feed_late_hours):
-        return f"the newest import is of {local(newest[0].at, settings.dealer.rooftops[0].timezone)}"
-    return "deliveries are undeliverable" if undeliverable else None
+        return f"the newest import is of {local(newest[0].at, settings.dealer.rooftops[0].timezone)}", False
+    return "deliveries are undeliverable" if undeliverable else None, bool(newest[0].findings)
 
 
 CHECKS = (
@@ -147,5 +175,16 @@ CHECKS = (
     Row("rate limits", "both", check_limit_store),
     Row("sftp server", "both", check_sftp_server),
     Row("metrics", "both", check_metrics),
+    Row("proxy", "both", check_proxy),
 )
 """All checks but that of the database, in the order of the report."""
+
+PUBLIC_CHECKS = (
+    Row("dealers", "installation", _check_open),
+    *(Row(point.name, "dealer", partial(check_point, point)) for point in POINTS),
+    Row("proxy seen", "both", check_proxy),
+    Row("key copy", "both", check_key_copy),
+    Row("public address", "dealer", check_address),
+    Row("public address", "installation", check_installation_address),
+)
+"""The list before going live, with `--public`."""

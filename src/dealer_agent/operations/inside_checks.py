@@ -15,17 +15,19 @@ from dealer_agent import __version__
 from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.config.alert_settings import AlertSettings
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.config.keys import KEY_FILE_NAME
+from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE
+from dealer_agent.config.readiness import Point
 from dealer_agent.encryption.private_files import is_open_to_others
 from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.operations.checks import DoctorFinding, Examined, Status, age_words, local, parts_of
 from dealer_agent.server.replica_record import SEEN_WITHIN, settings_hash
-from dealer_agent.storage.alerts import confirmed_copies
+from dealer_agent.storage.alerts import confirmed_copies, warned_imports
 from dealer_agent.storage.clock import clock_problem, server_clock
 from dealer_agent.storage.deliveries.outbox import list_deliveries
 from dealer_agent.storage.installation.replicas import list_replicas
 from dealer_agent.storage.isolation import isolation_problem
 from dealer_agent.storage.privacy.keys import check_keys, key_uses
+from dealer_agent.storage.privacy.reencryption import keys_in_use
 from dealer_agent.storage.privacy.withdrawals import RESTORE_COMMAND, compare_withdrawals
 from dealer_agent.storage.schema import SCHEMA_VERSION
 from dealer_agent.storage.stock.feeds import feed_states
@@ -171,7 +173,7 @@ def check_the_keys(of: Examined) -> Iterator[DoctorFinding]:
     else:
         rotate_days, has_copy = of.settings.dealer.privacy.rotate_keys_days, of.settings.installation is None
     if cipher is None:
-        yield DoctorFinding("problem", "there are no keys: the service does not start", "dealer-agent keys create")
+        yield DoctorFinding("problem", *_without_keys(of))
         return
     file = directory / KEY_FILE_NAME
     if file.exists() and is_open_to_others(file.stat().st_mode):
@@ -201,6 +203,54 @@ def check_the_keys(of: Examined) -> Iterator[DoctorFinding]:
         yield DoctorFinding("warning", f"{says}: it is older than rotate_keys_days", advice)
     else:
         yield DoctorFinding("ok", says)
+
+
+def check_key_copy(of: Examined) -> Iterator[DoctorFinding]:
+    """A person has confirmed a copy of the active key of this service."""
+    owner = OpenInstallation(of.installation, of.store).owner
+    if of.installation.cipher is None:
+        yield DoctorFinding("problem", *_without_keys(of))
+        return
+    with of.store.read(owner, of.now) as tx:
+        uses, copies = key_uses(tx), confirmed_copies(tx)
+    key_id = of.installation.cipher.keyring.active
+    if key_id in copies:
+        yield DoctorFinding("ok", f"a copy of {key_id} is known")
+    elif key_id in uses:
+        advice = "keep a copy away from the backups, then type dealer-agent keys confirm-copy"
+        yield DoctorFinding("problem", f"no copy of {key_id} is known", advice)
+    else:
+        advice = "start the service once, keep a copy away from the backups, then type dealer-agent keys confirm-copy"
+        yield DoctorFinding("problem", f"no copy of {key_id} is known", advice)
+
+
+def _without_keys(of: Examined) -> tuple[str, str]:
+    """What is said without keys, and the advice. A new key cannot read what an older one has encrypted."""
+    with of.store.read(OpenInstallation(of.installation, of.store).owner, of.now) as tx:
+        used = keys_in_use(tx)
+    if used:
+        says = f"there are no keys, and customer data is encrypted with {', '.join(sorted(used))}"
+        return says, f"put {KEY_FILE_NAME} back from your copy, or set {KEYS_VARIABLE}; a new key cannot read this data"
+    return "there are no keys: the service does not start", "dealer-agent keys create"
+
+
+def check_proxy(of: Examined) -> Iterator[DoctorFinding]:
+    """No machine gets requests through a proxy that the settings do not name."""
+    with of.store.read(OpenInstallation(of.installation, of.store).owner, of.now) as tx:
+        seen = sorted({each.forwarded_by for each in list_replicas(tx) if each.forwarded_by})
+    for proxy in seen:
+        says = f"requests come through {proxy}, which trusted_proxies does not name: all buyers share one limit"
+        advice = f'if it is your proxy, write trusted_proxies = ["{proxy}"] under [service], and restart the service'
+        yield DoctorFinding("problem", says, advice)
+    if not seen:
+        declared = of.installation.file.service.trusted_proxies
+        yield DoctorFinding("ok", f"declared: {', '.join(declared)}" if declared else "none was seen")
+
+
+def check_point(point: Point, of: Examined) -> Iterator[DoctorFinding]:
+    """A point of the list before going live is not missing."""
+    missing = point.missing(of.dealer)
+    yield DoctorFinding("ok", point.stated) if missing is None else DoctorFinding("problem", missing, point.cure)
 
 
 def check_clock(of: Examined) -> Iterator[DoctorFinding]:
@@ -239,6 +289,7 @@ def check_feeds(of: Examined) -> Iterator[DoctorFinding]:
         newest = list_imports(tx, 1)
         confirmed = read_stock(tx, 0)
         states = [state for state in feed_states(tx) if state.name in names]
+        warned = warned_imports(tx)
     wrong = [state for state in states if state.problem is not None or state.is_late]
     for state in wrong:
         arrived = "no file has arrived" if state.new_at is None else _newest(state.new_at, rooftops[0].timezone)
@@ -248,7 +299,10 @@ def check_feeds(of: Examined) -> Iterator[DoctorFinding]:
     if not newest:
         yield DoctorFinding("problem", "no stock was ever imported", "dealer-agent inventory import FILE")
         return
-    found = bool(wrong)
+    for feed, record in warned.items():
+        said = f"{feed or 'inventory'}: the newest file, {record.source}, has {_counted(record.findings, 'warning')}"
+        yield DoctorFinding("warning", f"{said}: {record.findings[0].sentence}", "dealer-agent inventory history")
+    found = bool(wrong or warned)
     for rooftop in rooftops:
         at = confirmed.confirmed_at(rooftop.name)
         age = None if at is None else now - at

@@ -65,7 +65,7 @@ def require_cipher(cipher: Cipher | None) -> None:
     if cipher is None:
         raise OperationError(
             f"There is no key: put {KEY_FILE_NAME} back from your backup or set {KEYS_VARIABLE}; "
-            "for a dealer that has no leads yet, dealer-agent keys create makes a key"
+            "dealer-agent doctor says whether customer data needs it"
         )
 
 

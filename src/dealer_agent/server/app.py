@@ -27,6 +27,7 @@ from dealer_agent.server.request_pipeline import handle_post
 from dealer_agent.server.routes import HEALTH_PATHS, cost_of, routes
 from dealer_agent.server.served_dealers import ServedDealers, bindings_of, host_of, version_at
 from dealer_agent.server.service import HEALTH_RULE, Service
+from dealer_agent.server.vehicle_routes import page_for_people
 from dealer_agent.storage.errors import DealerUnknown
 
 log = structlog.get_logger()
@@ -77,6 +78,7 @@ class DealerApp:
         """Answers one request. An exception becomes the error response of the dealer that the request is for."""
         process, where = self.dealers.process, WHERE_DEALERS_ARE
         wire: Vocabulary | PublishedVersion | None = None
+        target: RoutedRequest | None = None
         try:
             target = await self._find(host, path, scope)
             if target.service is not None:
@@ -84,7 +86,11 @@ class DealerApp:
                 where, wire = where_to_send(target.service, version), version or target.service.vocabularies.default
             await self._answer(target, scope, receive, send)
         except HTTPException as problem:
-            await http_error_response(problem, process, where, wire)(scope, receive, send)
+            person = (
+                None if target is None or target.service is None else page_for_people(problem, target.service, scope)
+            )
+            response = person or http_error_response(problem, process, where, wire)
+            await response(scope, receive, send)
         except Exception as cause:  # noqa: BLE001 - the boundary: logged, and answered as INTERNAL_ERROR.
             request_id = new_ulid()
             error = as_protocol_error(cause, request_id)
@@ -111,6 +117,7 @@ class DealerApp:
             await handle_post(target.binding, target.service, scope, receive, send)
             return
         process, owner = self.dealers.process, target.service or self.dealers.process
+        process.note_forwarding(scope)
         is_health_check = target.path in HEALTH_PATHS
         # A load balancer may share its IP address with buyers. Their rate must not refuse its health checks.
         cost = 1 if target.service is None else cost_of(target.service, target.path)

@@ -52,6 +52,20 @@ def is_from(scope: Scope, networks: Networks) -> bool:
     return address is not None and _is_in(address, networks)
 
 
+def undeclared_proxy(scope: Scope) -> str | None:
+    """The peer of an ASGI request that it has forwarded for another client; None if it seems to have forwarded none.
+
+    Only a private or loopback address counts. Anybody can send the header, and whoever is named a proxy can name any
+    address as its client.
+    """
+    peer = _parsed(scope["client"][0] if scope.get("client") else None)
+    if peer is None or not (peer.is_loopback or peer.is_private):
+        return None
+    values = (value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for")
+    named = (_parsed(hop.strip()) for value in values for hop in value.rsplit(",", MOST_HOPS))
+    return str(peer) if any(client is not None and client != peer for client in named) else None
+
+
 def share_address(peer: str | None, headers: Iterable[tuple[bytes, bytes]], trusted: Networks) -> str | None:
     """The IP address by which the bytes of a request are counted: that of the client which a trusted proxy names.
 

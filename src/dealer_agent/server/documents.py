@@ -74,9 +74,9 @@ def public_document(body: bytes, media_type: str) -> Document:
     return _document(body, media_type, CARD_SECONDS, READABLE_ANYWHERE)
 
 
-def page_document(html: str, seconds: int) -> Document:
-    """A page of HTML, which caches may keep for so many seconds."""
-    headers = {"content-security-policy": CONTENT_SECURITY_POLICY, "x-content-type-options": "nosniff"}
+def page_document(html: str, seconds: int, policy: str = CONTENT_SECURITY_POLICY) -> Document:
+    """A page of HTML, which caches may keep for so many seconds. `policy` says what it may load."""
+    headers = {"content-security-policy": policy, "x-content-type-options": "nosniff"}
     return _document(html.encode(), "text/html; charset=utf-8", seconds, headers)
 
 

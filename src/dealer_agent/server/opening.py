@@ -15,6 +15,7 @@ from dealer_agent.catalogue_loading.snapshot_folder import SnapshotFolder
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot
 from dealer_agent.config import Settings
+from dealer_agent.config.readiness import is_open
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.card_signer import CardSigner
@@ -43,6 +44,10 @@ from dealer_agent.visits.calendar import subscribed_calendar
 if TYPE_CHECKING:
     # Only with the extra `traces`.
     from dealer_agent.server.traces import Traces
+
+
+NOT_YET_OPEN = "Not yet open: this dealer is still setting up its service. "
+"""The beginning of the card's description while something is missing (`config.readiness`)."""
 
 
 @dataclass
@@ -178,7 +183,8 @@ def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
     websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]
     return CardFacts(
         name=profile.name,
-        description=f"Inventory and leads of {profile.name}: {len(profile.rooftops)} "
+        description=("" if is_open(settings) else NOT_YET_OPEN)
+        + f"Inventory and leads of {profile.name}: {len(profile.rooftops)} "
         f"sales location{'s' if len(profile.rooftops) > 1 else ''}, searched and contacted by AI shopping agents.",
         version=__version__,
         organization=profile.name,

@@ -39,12 +39,13 @@ def settings_hash(served: Installation) -> str:
 
 @dataclass(frozen=True)
 class ReplicaRecord:
-    """The record of this machine. `dealer_id` may be ALL_DEALERS."""
+    """The record of this machine. `dealer_id` may be ALL_DEALERS. `forwarded_by` finds a proxy that is not declared."""
 
     store: Store
     dealer_id: str
     machine: str
     settings: str
+    forwarded_by: Callable[[], str | None] = lambda: None
 
     async def run(self, steps: RepeatedSteps) -> None:
         """Renews the record until it is cancelled."""
@@ -58,7 +59,8 @@ class ReplicaRecord:
             log.info("replica not removed", problem=str(problem))
 
     async def _record(self) -> None:
-        await asyncio.to_thread(self._write, lambda tx: record_replica(tx, self.machine, __version__, self.settings))
+        seen = self.machine, __version__, self.settings, self.forwarded_by()
+        await asyncio.to_thread(self._write, lambda tx: record_replica(tx, *seen))
 
     def _write(self, change: Callable[[Transaction], None]) -> None:
         with self.store.write(self.dealer_id) as tx:

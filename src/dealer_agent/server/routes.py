@@ -46,6 +46,7 @@ from dealer_agent.server.pages.site import stylesheet
 from dealer_agent.server.served_dealers import at_public_address
 from dealer_agent.server.service import BAD_TOKENS_RULE, MESSAGE_SEND, Service
 from dealer_agent.server.tokens import hash_secret
+from dealer_agent.server.vehicle_routes import has_vehicle_pages, vehicle_routes
 
 _DOCS_PATH, _OPENAPI_PATH = "/docs", "/openapi.json"
 RENDER_COST = 100
@@ -61,6 +62,7 @@ def routes() -> list[Route]:
     """The routes of a dealer, by their path below its root. The request's scope has the dealer's service."""
     return [
         Route("/", _current(current_home)),
+        *vehicle_routes(),
         Route(_DOCS_PATH, _kept(_docs)),
         stylesheet_route(),
         Route(CARD_PATH, _addressed(lambda here: card_of_revision(here, here.settings.service.revision))),
@@ -175,6 +177,7 @@ def current_home(service: Service) -> Document:
             service.card,
             updated_at=dealer.stock_at,
             now=minute,
+            has_vehicle_pages=has_vehicle_pages(service),
         )
         rendered = service.documents[current_home] = dealer, minute, page_document(html, PAGE_SECONDS)
     page: Document = rendered[2]

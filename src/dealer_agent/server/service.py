@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from starlette.types import Scope
 
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
@@ -18,7 +19,7 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
-from dealer_agent.server.client_address import scope_address, share_address
+from dealer_agent.server.client_address import scope_address, share_address, undeclared_proxy
 from dealer_agent.server.counting import DealerCounts, RequestCounts
 from dealer_agent.server.limits import DealerLimits, RateLimits
 from dealer_agent.server.metrics import ResponseCounts
@@ -33,6 +34,8 @@ from dealer_agent.visits.customer_actions import CustomerActions
 if TYPE_CHECKING:
     # Only with the extra `traces`.
     from dealer_agent.server.traces import Traces
+
+log = structlog.get_logger()
 
 BAD_TOKENS_RULE = "bad_tokens"
 MALFORMED_LEADS_RULE = "malformed_leads"
@@ -52,9 +55,9 @@ class Process:
     `limits` count on this machine. Requests without a dealer always count there. `limit_store` is for the limits that
     machines share. `counts` are those of requests, by dealer. `ready`: stock and tokens are up to date. `leads` says
     whether leads can be stored now. `failed_leads` counts the leads of each dealer that were answered with an error of
-    the service, until `alerts` stores their number. `connections` are those of clients,
-    from the first one on. `refused` counts the requests that each rate limit has refused. `memory` counts the bytes of
-    requests that connections hold.
+    the service, until `alerts` stores their number. `connections` are those of clients, from the first one on.
+    `forwarded_by` is the address of a proxy that the settings do not name, once its requests were seen. `refused`
+    counts the requests that each rate limit has refused. `memory` counts the bytes of requests that connections hold.
     """
 
     settings: ServiceSettings
@@ -68,6 +71,7 @@ class Process:
     leads: str = LEADS_TAKEN
     failed_leads: Counter[str] = field(default_factory=Counter)
     connections: OpenConnections | None = None
+    forwarded_by: str | None = None
     refused: Counter[str] = field(default_factory=Counter)
     memory: RequestMemory = field(init=False)
 
@@ -84,6 +88,18 @@ class Process:
         """Counts a request that a rule refuses, and returns the error to raise."""
         self.refused[rule] += 1
         return RateLimited(wait)
+
+    def note_forwarding(self, scope: Scope) -> None:
+        """Notes, and logs once, that requests come through a proxy while `trusted_proxies` is not set.
+
+        It is called for cards and pages, which each buyer fetches first, and not for skills, where it would cost.
+        """
+        if self.settings.trusted_proxies or self.forwarded_by is not None:
+            return
+        self.forwarded_by = undeclared_proxy(scope)
+        if self.forwarded_by is not None:
+            advice = f'all buyers share one limit; if it is your proxy, set trusted_proxies = ["{self.forwarded_by}"]'
+            log.warning("proxy not declared", proxy=self.forwarded_by, advice=advice)
 
     def room_for_unknown_type(
         self, peer: str | None, headers: list[tuple[bytes, bytes]]

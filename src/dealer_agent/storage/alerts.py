@@ -21,12 +21,15 @@ from dealer_agent.storage.schema import (
     of_dealer,
     upsert,
 )
+from dealer_agent.storage.stock.reading import ImportRecord, list_imports
 from dealer_agent.storage.transaction import Transaction
 
 MessageKind = Literal["change", "digest", "test"]
 Receiver = Literal["mail", "webhook"]
 MessageState = Literal["waiting", "sent", "failed"]
 
+MOST_IMPORTS = 50
+"""The newest imports in which the last one of each feed is looked for."""
 ALERT_CHECK = "alert check"
 """The kind of the job that checks the conditions of an owner: a dealer, or ALL_DEALERS."""
 MESSAGE_KINDS: Mapping[Receiver, str] = {"mail": "alert mail", "webhook": "alert webhook"}
@@ -39,7 +42,8 @@ class AlertState(NamedTuple):
     `seen_at`: since when it is observed without a break. `cleared_at`: since when an open alert is not observed any
     more. The newest alert began at `started_at`; it is open while it has no `ended_at`. `reported_at` is the last
     message that names it. `start_reported`: a message named its start at once. `unreported` counts the starts and ends
-    that no message has named. `amount` and `since` are facts for the message.
+    that no message has named. `amount`, `since` and `detail` are facts for the message: `detail` is the reason, in
+    lines.
     """
 
     condition: str
@@ -53,6 +57,7 @@ class AlertState(NamedTuple):
     unreported: int = 0
     amount: int | None = None
     since: datetime | None = None
+    detail: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -259,6 +264,16 @@ def delete_old_messages(tx: Transaction, before: datetime) -> None:
 def list_messages(tx: Transaction, most: int) -> list[MessageRecord]:
     """The newest messages first, one record for each receiver."""
     return [MessageRecord(*row) for row in tx.execute(READ_MESSAGES, {"most": most})]
+
+
+def warned_imports(tx: Transaction) -> dict[str | None, ImportRecord]:
+    """The newest import of each feed, if the checks have warned about it. None is an import by a person, if it is the
+    newest of all."""
+    newest: dict[str | None, ImportRecord] = {}
+    for number, record in enumerate(list_imports(tx, MOST_IMPORTS)):
+        if record.feed is not None or number == 0:
+            newest.setdefault(record.feed, record)
+    return {feed: record for feed, record in newest.items() if record.findings}
 
 
 def confirm_key_copy(tx: Transaction, key_id: str) -> None:

@@ -182,7 +182,7 @@ jobs = dealer_table(
 # The machines that serve the dealer or the installation. `settings` is a hash. A running service renews its record.
 replicas = dealer_table(
     "replicas",
-    columns(ExternalText, "machine"),
+    columns(ExternalText, "machine", "forwarded_by"),
     columns(String, "version", "settings"),
     columns(UtcTime, "seen_at"),
     key=("machine",),
@@ -452,7 +452,7 @@ alert_checks = dealer_table(
 alerts = dealer_table(
     "alerts",
     columns(String, "condition"),
-    columns(ExternalText, "subject"),
+    columns(ExternalText, "subject", "detail"),
     columns(UtcTime, "seen_at", "cleared_at", "started_at", "ended_at", "reported_at", "since"),
     columns(Boolean, "start_reported"),
     columns(Integer, "unreported", "amount"),

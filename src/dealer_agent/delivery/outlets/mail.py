@@ -40,7 +40,7 @@ class CrmMailOutlet(_MailOutlet):
 
     def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail."""
-        mail = _headers(self.server, delivery, self.to, adf_mail_subject(message))
+        mail = _headers(self.server, delivery, self.to, adf_mail_subject(message), _customer_of(message))
         text = render_adf(message).decode("ascii")
         fits = max(map(len, text.splitlines())) <= LONGEST_LINE
         mail.set_content(text, cte="7bit" if fits else "quoted-printable")
@@ -52,7 +52,7 @@ class StaffMailOutlet(_MailOutlet):
 
     def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The mail."""
-        return _mail(self.server, delivery, self.to, staff_mail(message))
+        return _mail(self.server, delivery, self.to, staff_mail(message), _customer_of(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +95,22 @@ def _visit_mail(delivery: DueDelivery, view: LeadView, links: CustomerLinks, now
     return visit_mail(view, visit, links)
 
 
-def _headers(server: MailServer, delivery: DueDelivery, to: tuple[str, ...], subject: str) -> EmailMessage:
+def _customer_of(message: DeliveredMessage) -> tuple[str, ...]:
+    """The address to which staff reply: that of the customer, who consents to e-mail. Empty without one."""
+    if not isinstance(message, LeadView) or EMAIL not in message.channels or not message.customer.email:
+        return ()
+    return (message.customer.email,)
+
+
+def _headers(
+    server: MailServer, delivery: DueDelivery, to: tuple[str, ...], subject: str, reply_to: tuple[str, ...] = ()
+) -> EmailMessage:
     sender = server.settings.from_address
-    mail = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=needs_utf8(sender, *to)))
+    mail = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=needs_utf8(sender, *to, *reply_to)))
     mail["From"] = _address(sender, server.from_name)
     mail["To"] = [_address(address) for address in to]
+    if reply_to:
+        mail["Reply-To"] = [_address(address) for address in reply_to]
     mail["Subject"] = _one_line(subject)
     mail["Date"] = format_datetime(datetime.now(UTC))
     mail["Message-ID"] = f"<{delivery.delivery_id}@{sender.rpartition('@')[2]}>"
@@ -107,8 +118,10 @@ def _headers(server: MailServer, delivery: DueDelivery, to: tuple[str, ...], sub
     return mail
 
 
-def _mail(server: MailServer, delivery: DueDelivery, to: tuple[str, ...], mail: Mail) -> bytes:
-    message = _headers(server, delivery, to, mail.subject)
+def _mail(
+    server: MailServer, delivery: DueDelivery, to: tuple[str, ...], mail: Mail, reply_to: tuple[str, ...] = ()
+) -> bytes:
+    message = _headers(server, delivery, to, mail.subject, reply_to)
     message.set_content(mail.text)
     for part in mail.calendars:
         message.add_attachment(

@@ -148,12 +148,16 @@ else:
     """The thresholds and actions of the checks: `[checks]` of dealer.toml."""
 
 
-class FeedFinding(Struct, frozen=True):
-    """What a check found. `action` is `warn`, or `refuse` if nobody accepted it. `sentence` is for people."""
+class FeedFinding(Struct, frozen=True, omit_defaults=True):
+    """What a check found. `action` is `warn`, or `refuse` if nobody accepted it. `sentence` is for people.
+
+    `rows` are sentences about the first units of the finding, if it names units.
+    """
 
     check: str
     action: Action
     sentence: str
+    rows: tuple[str, ...] = ()
 
 
 class CheckRun:

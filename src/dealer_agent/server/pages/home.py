@@ -16,13 +16,13 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.responses import Facets, IntRange, Rooftop, TextCount
 from dealer_agent.server.pages.site import label_of, render
 from dealer_agent.server.pages.structured_data import structured_data
+from dealer_agent.server.pages.vehicles import CONDITIONS as _CONDITIONS
+from dealer_agent.server.pages.vehicles import VEHICLES_PATH
 
 BARS = 12
 """The number of makes that are always visible. The others are in a closed section below them."""
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-_CONDITIONS = {"new": "New", "used": "Used", "cpo": "Certified pre-owned"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,14 @@ class Bar:
 
 
 def home_page(
-    profile: Profile, facets: Facets, total: int, facts: CardFacts, *, updated_at: datetime | None, now: datetime
+    profile: Profile,
+    facets: Facets,
+    total: int,
+    facts: CardFacts,
+    *,
+    updated_at: datetime | None,
+    now: datetime,
+    has_vehicle_pages: bool = False,
 ) -> str:
     """The page about the dealer. `facets` and `total` are of the whole stock; `updated_at` is its last import.
 
@@ -51,6 +58,7 @@ def home_page(
         dealer=information.name,
         welcome=information.welcome_message or None,
         total=total,
+        vehicles_path=VEHICLES_PATH if has_vehicle_pages and total else None,
         makes=makes[:BARS],
         more_makes=makes[BARS:],
         conditions=_split(facets.conditions, total),

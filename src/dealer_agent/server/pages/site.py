@@ -15,13 +15,15 @@ from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.card import CardFacts
 
 _POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action {}; "
+    "default-src 'none'; style-src 'self'; img-src 'self' data:{}; base-uri 'none'; form-action {}; "
     "frame-ancestors 'none'"
 )
-CONTENT_SECURITY_POLICY = _POLICY.format("'none'")
+CONTENT_SECURITY_POLICY = _POLICY.format("", "'none'")
 """The header of pages without a form: they load their stylesheet and the icon in the page, nothing else."""
-FORM_SECURITY_POLICY = _POLICY.format("'self'")
+FORM_SECURITY_POLICY = _POLICY.format("", "'self'")
 """The header of pages with a form: they may send it to this service only."""
+PHOTO_SECURITY_POLICY = _POLICY.format(" https:", "'self'")
+"""The header of pages about vehicles: their photos are on hosts of the dealer's vendor."""
 
 
 @cache
@@ -66,6 +68,7 @@ _LABELS = {
     "flex": "Flex fuel",
     "rv": "RV",
     "ev_charging": "EV charging",
+    **{word: word.upper() for word in ("awd", "fwd", "rwd", "2wd", "4wd", "cvt", "dct", "ccs", "nacs")},
 }
 """Values whose English label is more than a capital letter."""
 

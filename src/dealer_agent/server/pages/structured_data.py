@@ -1,16 +1,17 @@
 """The dealer in the vocabulary of schema.org, as JSON-LD (docs/protocol.md#discovery-json-ld). Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from dealer_agent.dealers.opening import DAY, DepartmentHours, Span, Spans, department_hours
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.protocol.responses import Facets, Rooftop
 from dealer_agent.protocol.skill import DealerInformation
+from dealer_agent.protocol.vehicle import Vehicle
 
 Node = dict[str, Any]
 
@@ -23,6 +24,9 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 _DEPARTMENTS = {"service": "AutoRepair", "parts": "AutoPartsStore", "body": "AutoBodyShop"}
 """The types of departments. Others are a LocalBusiness. The first department of a rooftop is the rooftop itself."""
 _CLOSED: Spans = ((0, 0),)
+_VEHICLES = {"car": "Car", "motorcycle": "Motorcycle"}
+"""The types of vehicles. The others are a Vehicle."""
+_AVAILABILITY = {"available": "InStock", "intransit": "PreOrder", "pending": "LimitedAvailability"}
 
 
 def structured_data(
@@ -39,6 +43,56 @@ def structured_data(
         "itemListElement": [_catalog(entry.value, entry.count) for entry in (facets.makes or [])[:MOST_MAKES]]
     }
     return {"@context": "https://schema.org", "@graph": places}
+
+
+def vehicle_data(vehicle: Vehicle, name: str, rooftop: Rooftop, url: str, photos: Sequence[str]) -> Node:
+    """A vehicle as `Car` or another type of vehicle, with its `Offer`. `photos` are its images, `url` is its page."""
+    offer: Node = {
+        "@type": "Offer",
+        "url": url,
+        "price": vehicle.price,
+        "priceCurrency": "USD" if vehicle.price is not UNSET else UNSET,
+        "availability": f"https://schema.org/{_AVAILABILITY[vehicle.status]}",
+        "itemCondition": _condition(vehicle),
+        "seller": {"@type": "AutoDealer", "name": _text(rooftop.name)} | _address(rooftop),
+    }
+    node: Node = {
+        "@context": "https://schema.org",
+        "@type": _VEHICLES.get(vehicle.vehicle_type or "car", "Vehicle"),
+        "name": _text(name),
+        "url": url,
+        "vehicleIdentificationNumber": vehicle.vin,
+        "sku": vehicle.stock,
+        "brand": {"@type": "Brand", "name": _text(vehicle.make)} if vehicle.make else UNSET,
+        "model": vehicle.model,
+        "vehicleConfiguration": vehicle.trim,
+        "vehicleModelDate": str(vehicle.year) if vehicle.year else UNSET,
+        "mileageFromOdometer": UNSET
+        if vehicle.mileage is UNSET
+        else {"@type": "QuantitativeValue", "value": vehicle.mileage, "unitCode": "SMI"},
+        "bodyType": vehicle.body,
+        "fuelType": vehicle.fuel,
+        "vehicleTransmission": vehicle.transmission,
+        "driveWheelConfiguration": vehicle.driveline,
+        "vehicleEngine": {"@type": "EngineSpecification", "name": _text(vehicle.engine)} if vehicle.engine else UNSET,
+        "color": vehicle.exterior_color,
+        "vehicleInteriorColor": vehicle.interior_color,
+        "description": _text(vehicle.description) if vehicle.description else UNSET,
+        "itemCondition": _condition(vehicle),
+        "image": list(photos) or UNSET,
+        "offers": _present(offer),
+    }
+    return _present(node)
+
+
+def _condition(vehicle: Vehicle) -> str | UnsetType:
+    if vehicle.condition is UNSET:
+        return UNSET
+    return f"https://schema.org/{'New' if vehicle.condition == 'new' else 'Used'}Condition"
+
+
+def _present(node: Node) -> Node:
+    return {name: value for name, value in node.items() if value is not UNSET}
 
 
 def _catalog(name: str, count: int) -> Node:
@@ -72,9 +126,23 @@ def _rooftop(anchor: str, dealer: str, public: Rooftop, rooftop: DealerRooftop, 
         ]
         or UNSET,
     }
-    if public.address:
-        lines = (public.address.address_line_1, public.address.address_line_2)
-        node["address"] = {
+    node |= _address(public)
+    if public.geo:
+        node["geo"] = {
+            "@type": "GeoCoordinates",
+            "latitude": public.geo.latitude,
+            "longitude": public.geo.longitude,
+        }
+    return _present(node)
+
+
+def _address(public: Rooftop) -> Node:
+    """The member `address` of a rooftop; empty without one."""
+    if not public.address:
+        return {}
+    lines = (public.address.address_line_1, public.address.address_line_2)
+    return {
+        "address": {
             "@type": "PostalAddress",
             "streetAddress": _text(", ".join(line for line in lines if line)),
             "addressLocality": _text(public.address.city),
@@ -82,13 +150,7 @@ def _rooftop(anchor: str, dealer: str, public: Rooftop, rooftop: DealerRooftop, 
             "postalCode": _text(public.address.zip),
             "addressCountry": public.address.country,
         }
-    if public.geo:
-        node["geo"] = {
-            "@type": "GeoCoordinates",
-            "latitude": public.geo.latitude,
-            "longitude": public.geo.longitude,
-        }
-    return {name: value for name, value in node.items() if value is not UNSET}
+    }
 
 
 def _hours(hours: DepartmentHours, today: date) -> Iterator[Node]:

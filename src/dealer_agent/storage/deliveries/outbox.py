@@ -105,13 +105,17 @@ class DeliveryRecord(NamedTuple):
 
 
 class UnsentDeliveries(NamedTuple):
-    """The deliveries to one receiver that are waiting or undeliverable: their number, and since when the oldest is."""
+    """The deliveries to one receiver that are waiting or undeliverable: their number, and since when the oldest is.
+
+    `problem` is why one of them failed, if any was tried.
+    """
 
     rooftop: str
     channel: str
     state: State
     number: int
     oldest: datetime
+    problem: str | None = None
 
     @property
     def receiver(self) -> Receiver:
@@ -285,7 +289,12 @@ READ_DELIVERIES = select(*(outbox.c[name] for name in DeliveryRecord._fields)).w
 _GROUP = (outbox.c.rooftop, outbox.c.channel, outbox.c.state)
 
 COUNT_UNSENT = (
-    select(*_GROUP, func.count(), func.min(func.coalesce(outbox.c.settled_at, outbox.c.created_at), type_=UtcTime))
+    select(
+        *_GROUP,
+        func.count(),
+        func.min(func.coalesce(outbox.c.settled_at, outbox.c.created_at), type_=UtcTime),
+        func.max(outbox.c.problem),
+    )
     .where(of_dealer(outbox), outbox.c.state.in_(("waiting", "undeliverable")))
     .group_by(*_GROUP)
     .order_by(*_GROUP)

@@ -16,16 +16,24 @@ KEPT = timedelta(days=1)
 
 
 class Replica(NamedTuple):
-    """A machine, its version of the program, and the hash of its settings."""
+    """A machine, its version of the program, and the hash of its settings.
+
+    `forwarded_by` is the IP address of a proxy that these settings do not name, whose requests it got.
+    """
 
     machine: str
     version: str
     settings: str
     seen_at: datetime
+    forwarded_by: str | None = None
 
 
+# What one process of the machine has seen counts until the settings change.
 RECORD = upsert(
-    replicas, "UPDATE SET version = excluded.version, settings = excluded.settings, seen_at = excluded.seen_at"
+    replicas,
+    "UPDATE SET version = excluded.version, settings = excluded.settings, seen_at = excluded.seen_at, "
+    "forwarded_by = CASE WHEN replicas.settings = excluded.settings "
+    "THEN COALESCE(excluded.forwarded_by, replicas.forwarded_by) ELSE excluded.forwarded_by END",
 )
 
 READ = rows_of(replicas, Replica).order_by(replicas.c.machine)
@@ -35,9 +43,10 @@ DELETE_OLD = delete(replicas).where(of_dealer(replicas), replicas.c.seen_at < bi
 DELETE = delete(replicas).where(of_dealer(replicas), replicas.c.machine == bindparam("of_machine"))
 
 
-def record_replica(tx: Transaction, machine: str, version: str, settings: str) -> None:
+def record_replica(tx: Transaction, machine: str, version: str, settings: str, forwarded_by: str | None = None) -> None:
     """Records that a machine serves at the time of the transaction. Deletes old records of others."""
-    tx.execute(RECORD, {"machine": machine, "version": version, "settings": settings, "seen_at": tx.now})
+    values = {"machine": machine, "version": version, "settings": settings, "forwarded_by": forwarded_by}
+    tx.execute(RECORD, values | {"seen_at": tx.now})
     tx.execute(DELETE_OLD, {"before": tx.now - KEPT})
 
 

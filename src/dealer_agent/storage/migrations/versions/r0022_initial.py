@@ -232,7 +232,13 @@ def _make_tables_of_installations() -> None:
     _table("dealer_hosts", "host", text="host", numbers="added_at")
     _table("dealer_keys", "key_id", text="key_id", counts="position", data="wrapped", numbers="created_at")
     _table("key_copies", "key_id", text="key_id", numbers="confirmed_at")
-    _table("replicas", "machine", text="machine version settings", numbers="seen_at")
+    _table(
+        "replicas",
+        "machine",
+        text="machine version settings forwarded_by",
+        numbers="seen_at",
+        nullable="forwarded_by",
+    )
     _table(
         "tokens",
         "token_id",
@@ -468,7 +474,7 @@ def _make_tables_of_jobs() -> None:
     _table(
         "alerts",
         "condition subject",
-        text="condition subject",
+        text="condition subject detail",
         numbers="seen_at cleared_at started_at ended_at reported_at since",
         flags="start_reported",
         counts="unreported amount",

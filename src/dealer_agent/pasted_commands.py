@@ -1,0 +1,54 @@
+"""Completes the commands that a message names, so that they work where a person pastes them. Pure."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+ALONE = ("init", "serve", "demo", "doctor", "check", "backup", "restore", "report", "mcp", "help")
+GROUPS = (
+    "inventory",
+    "feeds",
+    "keys",
+    "leads",
+    "appointments",
+    "deliveries",
+    "alerts",
+    "consent",
+    "accesses",
+    "dealers",
+    "database",
+    "tokens",
+    "ask",
+)
+WITHOUT_FOLDER = frozenset({"init", "check", "mcp", "help", "ask", "database", "feeds password", "dealers host"})
+"""The commands and groups that have no `--dir`."""
+WITHOUT_DEALER = frozenset({"serve", "demo", "backup", "restore", "dealers", "feeds host-key"})
+"""The other commands and groups that have no `--dealer`."""
+# The options go after the name of the command. A command that has --dir already stays as it is.
+_COMMAND = re.compile(
+    rf"\bdealer-agent (({'|'.join(GROUPS)}) [a-z]+(?:-[a-z]+)*|(?:{'|'.join(ALONE)})\b)(?![^.;:,\n]* --dir )"
+)
+
+
+class Where(NamedTuple):
+    """Where a command works: the folder of `--dir` and the dealer of `--dealer`. None is an option that it needs not.
+
+    `Where()` changes nothing.
+    """
+
+    folder: Path | None = None
+    dealer_id: str | None = None
+
+    def complete(self, text: str) -> str:
+        """The text, with the options of this place after each command that has them."""
+        return _COMMAND.sub(self._completed, text)
+
+    def _completed(self, found: re.Match[str]) -> str:
+        names = {found[1], found[2]}
+        if names & WITHOUT_FOLDER:
+            return found[0]
+        options = [] if self.folder is None else ["--dir", str(self.folder)]
+        if self.dealer_id is not None and not names & WITHOUT_DEALER:
+            options += ["--dealer", self.dealer_id]
+        return shlex.join(["dealer-agent", *found[1].split(), *options])

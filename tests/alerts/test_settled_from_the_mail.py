@@ -1,0 +1,73 @@
+"""A refused file of a feed is settled with what the mail says, and nothing else."""
+
+import json
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.acceptance.running import command_here, succeed_here
+
+from dealer_agent.alerts.observing import observe_dealer
+from dealer_agent.alerts.rules import AlertMessage
+from dealer_agent.alerts.texts import mail_text
+from dealer_agent.alerts.watches import watch_of_dealer
+from dealer_agent.config import load_settings
+from dealer_agent.storage.alerts import AlertState, CheckRecord
+from dealer_agent.storage.store import Store
+
+pytestmark = pytest.mark.outside_protocol("alerts")
+
+SETTINGS = """
+[[feeds]]
+name = "main"
+[feeds.folder]
+path = "outbox"
+
+[mail]
+host = "smtp.example.com"
+from_address = "store@example.com"
+
+[alerts]
+mail = ["owner@example.com"]
+"""
+
+
+def stock_file(folder: Path, count: int) -> None:
+    units = [{"stock": f"N{number}", "year": 2020, "make": "Honda", "price": 9000} for number in range(count)]
+    (folder / "outbox").mkdir(mode=0o700, exist_ok=True)
+    (folder / "outbox" / "stock.json").write_text(json.dumps(units))
+
+
+def mail_about(folder: Path, condition: str) -> str:
+    """The text of the mail about a condition that is observed now."""
+    settings, now = load_settings(folder, {}), datetime.now(UTC)
+    watch = watch_of_dealer(settings, {})
+    assert watch is not None
+    with Store.open(settings.database_url) as store, store.read(settings.dealer.id, now) as tx:
+        (seen,) = observe_dealer(tx, watch.settings, CheckRecord(None, None, 0), watch.folder)[condition]
+    state = AlertState(condition, seen_at=now, started_at=now, **seen._asdict())
+    return mail_text(AlertMessage("change", started=(state,)), watch.receivers.sender).text
+
+
+def test_the_command_in_the_mail_imports_the_file_that_was_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "my store"
+    succeed_here("init", folder)
+    toml = folder / "dealer.toml"
+    toml.write_text(toml.read_text() + SETTINGS)
+    stock_file(folder, 40)
+    succeed_here("feeds", "run", "main", "--dir", folder)
+    assert "warnings" in succeed_here("feeds", "list", "--dir", folder)
+    stock_file(folder, 4)
+    refused = command_here("feeds", "run", "main", "--dir", folder)
+    assert refused.returncode == 1
+
+    text = mail_about(folder, "feed_refused")
+    assert "stock.json" in text
+    assert "units_lost" in text
+    line = next(each.strip() for each in text.splitlines() if each.strip().startswith("dealer-agent inventory import"))
+    # The shell replaces the star.
+    named = [list(Path("/").glob(word[1:])) if word.endswith("*") else [word] for word in shlex.split(line)]
+    words = [match for matches in named for match in matches]
+    succeed_here(*words[1:])
+    assert len(json.loads(succeed_here("inventory", "history", "--dir", folder, "--json"))) == 3
