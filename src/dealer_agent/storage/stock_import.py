@@ -150,7 +150,7 @@ READ_LAST_SHAPE = select(feed_shapes.c.shape).where(
     of_dealer(feed_shapes), feed_shapes.c.rooftops == bindparam("of_rooftops")
 )
 
-KEEP_SHAPE = upsert(feed_shapes, "UPDATE SET shape = excluded.shape")
+KEEP_SHAPE = upsert(feed_shapes, "UPDATE SET shape = excluded.shape, before = feed_shapes.shape")
 
 ADD_CHANGE = insert(unit_changes)
 
@@ -185,7 +185,8 @@ _add_documents = insert_or_update(unit_documents).from_select(
     ),
 )
 MOVE_DOCUMENTS = _add_documents.on_conflict_do_update(
-    index_elements=unit_documents.primary_key, set_={"unit": _add_documents.excluded.unit}
+    index_elements=unit_documents.primary_key,
+    set_={"unit": _add_documents.excluded.unit, "before": unit_documents.c.unit},
 )
 
 DELETE_CHANGES = delete(unit_changes).where(*_some_changes)
@@ -260,6 +261,7 @@ def _make_current(
     counts = {name: len(getattr(outcome, name)) for name in ("added", "changed", "unchanged", "sold", "back")}
     stored = {
         "revision": outcome.revision,
+        "kind": "import",
         "at": tx.now,
         "full_file": scope is None,
         "rooftops": None if scope is None else msgspec.json.encode(scope.rooftops),
@@ -419,6 +421,7 @@ class _Changes:
             "changed_at": self.at,
             "updated_at": self.at,
             "sold_at": None,
+            "action": "added" if placed.known is None else "changed" if placed.known.sold_at is None else "back",
             "unit": _to_json.encode(self.unit_at(placed.position)),
         }
 
@@ -429,4 +432,5 @@ class _Changes:
 
     def sold(self, unit: KnownUnit) -> dict[str, Any]:
         """A unit that became sold."""
-        return unit._asdict() | {"revision": self.revision, "updated_at": self.at, "sold_at": self.at, "unit": None}
+        now = {"updated_at": self.at, "sold_at": self.at}
+        return unit._asdict() | now | {"revision": self.revision, "action": "sold", "unit": None}
