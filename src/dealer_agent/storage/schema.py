@@ -222,8 +222,8 @@ unit_changes = dealer_table(
     key=("vehicle_id",),
 )
 
-# The changes of the stock. `kind` is import, undo, or held: the last changes units after a decision, or after the day of
-# a held unit. `rooftops` is the scope of the import, a JSON array: NULL for all rooftops. `findings` are those of the
+# The changes of the stock. `kind` is import, undo, or held: a person decided about a held unit, or its day has ended.
+# `rooftops` is the scope of the import, a JSON array: NULL for all rooftops. `findings` are those of the
 # checks of the feed, a JSON array. `feed` is the feed that the file was part of.
 imports = dealer_table(
     "imports",
@@ -244,7 +244,7 @@ feed_shapes = dealer_table(
 )
 
 # The units whose facts in the feed are implausible, and the decisions of people about units (`storage.held_units`).
-# `decision` is none, released or hidden. `doubts` is a JSON array of what is implausible, and `released` of what a person
+# `decision` is none, released or hidden. `doubts` is a JSON array of what is implausible, `released` of what a person
 # released. `unit` is the document of the feed; NULL if nothing is held. A unit that is for sale keeps its last good
 # facts, which an import confirmed at `good_at`, until `leaves_at`. `source` is the name of the file.
 held_units = dealer_table(

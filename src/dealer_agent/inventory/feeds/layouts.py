@@ -7,7 +7,7 @@ member: `offers.price`, or `images.uri` for the `uri` of every image.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
 from typing import Any, Literal
@@ -29,7 +29,7 @@ class Layout:
     `patterns` are regular expressions of column names (`image[0].url`), each with its member, for columns that no name
     fits. `ignored` columns mean something else in this layout than their name says. `header` are the columns of a file
     without a header. `fuel_inside_engine`: the text of the engine also gives the fuel. `passes_extras`: unknown members
-    of JSON are passed through to buyers.
+    of JSON are passed through to buyers. `status_words` are the dealer's own words of `status`, folded.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Layout:
     header: tuple[str, ...] = ()
     fuel_inside_engine: bool = False
     passes_extras: bool = False
+    status_words: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def folded(self) -> Mapping[str, tuple[str, ...]]:

@@ -6,10 +6,11 @@ about prices and mileages.
 
 from array import array
 from collections.abc import Collection, Iterator, Mapping
+from operator import attrgetter
 from statistics import median_low
 from typing import Annotated, NamedTuple
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from dealer_agent.inventory.listing import Unit
 
@@ -98,6 +99,20 @@ def doubt(reason: str, *, amount: int = 0, text: str = "", other: object = "") -
 
     sentence = REASON_BY_ID[reason].sentence.format(value=shown(text or amount), other=shown(other))
     return Doubt(reason, sentence, amount, text)
+
+
+_FACTS = ("selling_price", "mileage", "condition", "year", "make", "model")
+_facts_of = attrgetter(*_FACTS)
+
+
+def contradiction(one: Unit | None, other: Unit | None) -> str:
+    """How two rows of a unit contradict each other; "" if they do not. None is a row that says that it is sold."""
+    if one is None or other is None:
+        return "" if one is other else "one says that it is sold"
+    for fact, first, second in zip(_FACTS, _facts_of(one), _facts_of(other), strict=True):
+        if first != second and UNSET not in (first, second):
+            return f"{fact} {first} and {second}"
+    return ""
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
