@@ -425,4 +425,6 @@ def _values(table: Table, row: Row[Any], stock_counter: int) -> Mapping[str, Any
     values = row._asdict()
     if table in (imports, units, unit_changes, feed_files) and values["revision"] is not None:
         values["revision"] += stock_counter
+        if values.get("undoes") is not None:
+            values["undoes"] += stock_counter
     return values

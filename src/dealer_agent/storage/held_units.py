@@ -9,15 +9,18 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Table, bindparam, delete, func, or_, select, union
 
 from dealer_agent.inventory.feeds.plausibility import Doubt
 from dealer_agent.storage.schema import held_units as table
-from dealer_agent.storage.schema import of_dealer, upsert
+from dealer_agent.storage.schema import of_dealer, units, upsert
 from dealer_agent.storage.transaction import Transaction
 
 Decision = Literal["none", "released", "hidden"]
 """`none`: a person has to decide. `released`: the unit is published as the feed gives it. `hidden`: it is not."""
+
+HELD = "held"
+"""The kind of the job that removes units whose day has ended."""
 
 GRACE = timedelta(days=1)
 """How long a unit for sale keeps its last good facts when the feed says something implausible."""
@@ -68,6 +71,13 @@ class HeldUnit(NamedTuple):
         return self.stock or self.vin or self.vehicle_id
 
 
+class HeldRows(NamedTuple):
+    """What an import changes: rows that are stored, and the vehicle ids of rows that are removed."""
+
+    held: tuple[HeldUnit, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
 _all = (
     select(*(table.c[name] for name in HeldUnit._fields))
     .where(of_dealer(table))
@@ -81,6 +91,20 @@ READ_HELD = _all.where(table.c.decision != "released")
 COUNT_UNDECIDED = select(func.count()).where(of_dealer(table), table.c.decision == "none")
 
 READ_DUE = _all.where(table.c.leaves_at <= bindparam("until"))
+
+
+def _is_named(units: Table) -> ColumnElement[bool]:
+    return or_(
+        units.c.vehicle_id == bindparam("name"),
+        units.c.vin == bindparam("upper"),
+        func.lower(units.c.stock) == bindparam("folded"),
+    )
+
+
+FIND_NAMED = union(
+    select(table.c.vehicle_id).where(of_dealer(table), _is_named(table)),
+    select(units.c.vehicle_id).where(of_dealer(units), units.c.sold_at.is_(None), _is_named(units)),
+)
 
 _replaced = ", ".join(f"{name} = excluded.{name}" for name in HeldUnit._fields if name != "vehicle_id")
 PUT_HELD = upsert(table, f"UPDATE SET {_replaced}")
@@ -108,6 +132,12 @@ def decisions(tx: Transaction) -> dict[str, HeldUnit]:
 def due_units(tx: Transaction, now: datetime) -> list[HeldUnit]:
     """The units that keep their last good facts no longer."""
     return [_of(row) for row in tx.execute(READ_DUE, {"until": now})]
+
+
+def find_named(tx: Transaction, name: str) -> list[str]:
+    """The vehicle ids of the units with this id, VIN or stock number: those for sale, and those of this table."""
+    wanted = {"name": name, "folded": name.casefold(), "upper": name.upper()}
+    return list(tx.execute(FIND_NAMED, wanted).scalars())
 
 
 def put_held(tx: Transaction, held: Sequence[HeldUnit], removed: Collection[str] = ()) -> None:

@@ -223,11 +223,12 @@ unit_changes = dealer_table(
 )
 
 # The changes of the stock. `kind` is import, undo, or held: a person decided about a held unit, or its day has ended.
+# `undoes` is the revision that an undo took back.
 # `rooftops` is the scope of the import, a JSON array: NULL for all rooftops. `findings` are those of the
 # checks of the feed, a JSON array. `feed` is the feed that the file was part of.
 imports = dealer_table(
     "imports",
-    columns(BigInteger, "revision"),
+    columns(BigInteger, "revision", "undoes"),
     columns(UtcTime, "at"),
     columns(ExternalText, "source"),
     columns(String, "kind", "layout", "feed"),

@@ -5,9 +5,10 @@ of vehicle fields. Case, spaces and punctuation of column names are ignored. In 
 member: `offers.price`, or `images.uri` for the `uri` of every image.
 """
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from typing import Any, Literal
@@ -41,7 +42,7 @@ class Layout:
     header: tuple[str, ...] = ()
     fuel_inside_engine: bool = False
     passes_extras: bool = False
-    status_words: Mapping[str, str] = field(default_factory=dict)
+    status_words: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def folded(self) -> Mapping[str, tuple[str, ...]]:

@@ -16,11 +16,15 @@ from dealer_agent.inventory.listing import Unit
 
 
 class Reason(NamedTuple):
-    """A reason to hold a unit back. `sentence` is for people. `advice` says what to do."""
+    """A reason to hold a unit back. `sentence` is for people. `advice` says what to do.
+
+    The facts of a unit that is not `releasable` are wrong, so no person can publish them.
+    """
 
     id: str
     sentence: str
     advice: str
+    releasable: bool = True
 
 
 _PRICE = "Correct the price in your inventory system, or release the unit if the price is right."
@@ -57,7 +61,7 @@ REASONS = (
         "Remove the unit from the feed if it is sold. If not, remove the word, or release the unit.",
     ),
     Reason("repeated", "Rows of the unit contradict each other: {value}.", _ROW),
-    Reason("row_shifted", "The cells of the row are in the wrong columns: {value}.", _ROW),
+    Reason("row_shifted", "The cells of the row are in the wrong columns: {value}.", _ROW, releasable=False),
 )
 """All reasons, in the order of reports."""
 
@@ -79,6 +83,11 @@ class Doubt(Struct, frozen=True, omit_defaults=True):
     def advice(self) -> str:
         """What to do about it."""
         return REASON_BY_ID[self.reason].advice
+
+    @property
+    def is_releasable(self) -> bool:
+        """Whether a person can publish the unit as the feed gives it."""
+        return REASON_BY_ID[self.reason].releasable
 
     def is_covered(self, released: Collection["Doubt"]) -> bool:
         """Whether a person released it: the same reason, and the same text or about the same number."""

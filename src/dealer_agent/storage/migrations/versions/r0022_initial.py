@@ -281,12 +281,12 @@ def _make_tables_of_stock() -> None:
     _table(
         "imports",
         "revision",
-        numbers="revision at",
+        numbers="revision undoes at",
         text="source kind layout feed",
         flags="full_file",
         counts="added changed unchanged sold back",
         data="rooftops findings",
-        nullable="feed rooftops findings",
+        nullable="feed rooftops findings undoes",
     )
     _table(
         "unit_changes",
