@@ -297,7 +297,9 @@ def test_haproxy_uses_machines_that_are_not_ready_only_if_none_is(ready: tuple[s
                     try:
                         found = [client.get("/schemas") for _ in range(4)]
                     except httpx.TransportError:
-                        return set()  # The proxy cuts the answers of a machine in the moment it marks that machine down.
+                        return (
+                            set()
+                        )  # The proxy cuts the answers of a machine in the moment it marks that machine down.
                     return {each.text for each in found if each.status_code == 200}
 
                 eventually("the proxy has checked both", lambda: answers() == set(ready or ("one", "two")))

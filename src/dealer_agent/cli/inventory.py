@@ -278,8 +278,8 @@ def held(dealer: OpenDealer) -> Table:
     """List the units that are held back because the feed says something implausible, and those that you hid."""
     with dealer.read() as tx:
         found = held_units(tx)
-    columns: Columns = {"Unit": "name", "VIN": "vin", "Rooftop": "rooftop", "Reason": "reason", "Why": "sentence"}
-    columns |= {"Since": "since", "Leaves": "leaves_at", "Decision": "decision", "By": "decided_by"}
+    what = {"Unit": "name", "VIN": "vin", "Rooftop": "rooftop", "Reason": "reason", "Why": "sentence"}
+    columns: Columns = {**what, "Since": "since", "Leaves": "leaves_at", "Decision": "decision", "By": "decided_by"}
     notes = [
         "Buyers do not see these units, or see their last good facts until they leave. Correct the feed, or decide:",
         "  dealer-agent inventory release UNIT   publishes what the feed says",

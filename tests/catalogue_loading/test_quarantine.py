@@ -1,0 +1,187 @@
+"""An implausible unit is held back alone, and a person decides about it (docs/reference/feeds.md#held-units)."""
+
+from datetime import timedelta
+
+import pytest
+from tests.catalogue_loading.feed_files import DELIMITED, FeedFile, feed_file
+from tests.catalogue_loading.held_feeds import FeedDays, changed, feed_days, vin_of
+
+from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, listing_policy
+from dealer_agent.storage.errors import NothingToUndo
+
+pytestmark = pytest.mark.outside_protocol("feeds")
+
+ROW = 5
+
+PRICES = {
+    "a dollar": ("1", "price_low"),
+    "a monthly payment": ("199", "price_low"),
+    "negative": ("-28995", "price_negative"),
+    "in brackets": ("($28,995)", "price_negative"),
+    "zero": ("0", "price_zero"),
+    "times a hundred": ("*100", "price_of_stock"),
+    "divided by ten": ("*0.1", "price_jump"),
+}
+
+
+def price_of(file: FeedFile, text: str) -> str:
+    now = file.rows[ROW][file.columns["selling_price"]]
+    return str(round(int(now) * float(text[1:]))) if text.startswith("*") else text
+
+
+@pytest.mark.parametrize("layout", DELIMITED)
+def test_an_implausible_price_holds_its_unit_back_and_no_other(layout: str) -> None:
+    file = feed_file(layout)
+    vin = vin_of(file, ROW)
+    with feed_days(file.data()) as dealer:
+        before = dealer.live()
+        for text, reason in PRICES.values():
+            done = dealer.imports(changed(file, ROW, selling_price=price_of(file, text)).data())
+            assert (dealer.live(), {v: held.reason for v, held in dealer.held().items()}) == (before, {vin: reason})
+            assert "units_held" in {finding.check for finding in done.outcome.findings}
+            dealer.imports(file.data())
+            assert dealer.held() == {}
+
+
+@pytest.mark.parametrize("layout", DELIMITED)
+def test_an_implausible_new_unit_is_not_published(layout: str) -> None:
+    file = feed_file(layout)
+    with feed_days(None) as dealer:
+        dealer.imports(changed(file, ROW, selling_price="1").data())
+        assert {vin_of(file, number) for number in range(len(file.rows))} - dealer.live().keys() == {vin_of(file, ROW)}
+        assert dealer.held()[vin_of(file, ROW)].leaves_at is None
+
+
+@pytest.fixture
+def file() -> FeedFile:
+    return feed_file("canonical")
+
+
+def hold(dealer: FeedDays, file: FeedFile, price: str = "1") -> str:
+    """Holds a unit that is for sale, and returns its VIN."""
+    dealer.imports(changed(file, ROW, selling_price=price).data())
+    return vin_of(file, ROW)
+
+
+def test_a_unit_for_sale_keeps_its_last_good_facts_for_a_day_and_then_leaves(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        imported_at = dealer.now
+        vin = hold(dealer, file)
+        held = dealer.held()[vin]
+        assert (held.since, held.good_at, held.leaves_at) == (dealer.now, imported_at, dealer.now + timedelta(days=1))
+        dealer.now += timedelta(hours=23)
+        assert dealer.remove_due() == held.leaves_at
+        assert vin in dealer.live()
+        dealer.now += timedelta(hours=1)
+        assert dealer.remove_due() is None
+        assert vin not in dealer.live()
+        # The next feed still says something implausible.
+        dealer.imports(changed(file, ROW, selling_price="1").data())
+        assert vin not in dealer.live()
+        dealer.imports(file.data())
+        assert vin in dealer.live()
+
+
+def test_an_import_after_the_day_also_removes_the_unit(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        vin = hold(dealer, file)
+        hold(dealer, file)
+        assert vin in dealer.live()
+        dealer.imports(changed(file, ROW, selling_price="1").data(), hours=24)
+        assert (vin in dealer.live(), dealer.held()[vin].leaves_at) == (False, None)
+
+
+def test_a_price_that_was_far_from_the_last_one_stays_held_after_the_unit_has_left(file: FeedFile) -> None:
+    price = str(int(file.rows[ROW][file.columns["selling_price"]]) // 4)
+    with feed_days(file.data()) as dealer:
+        vin = hold(dealer, file, price)
+        for _ in range(3):
+            dealer.imports(changed(file, ROW, selling_price=price).data(), hours=24)
+        assert vin not in dealer.live()
+        assert dealer.held()[vin].reason == "price_jump"
+
+
+def test_facts_that_no_newer_import_confirmed_are_as_old_as_they_are(file: FeedFile) -> None:
+    from io import BytesIO
+
+    from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, write_stock
+    from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays
+
+    with feed_days(file.data()) as dealer:
+        imported_at = dealer.now
+        vin = hold(dealer, file)
+        content = BytesIO()
+        inputs = SnapshotInputs(listing_policy(dealer.profile), 30)
+        write_stock(dealer.store, inputs, dealer.now, content)
+        catalogue = LoadedSnapshot.of(FlatArrays(content.getvalue())).catalogue
+        held, other = (catalogue.get(f"vin-{each}") for each in (vin, vin_of(file, 0)))
+    assert (held.vehicle.updated_at, other.vehicle.updated_at) == (imported_at, dealer.now)
+
+
+def test_a_release_publishes_the_unit_and_outlives_the_next_feeds(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        vin = hold(dealer, file, "450")
+        assert dealer.decide(vin, "released") is not None
+        assert (dealer.live()[vin].selling_price, dealer.held()) == (450, {})
+        for price in ("450", "440"):
+            dealer.imports(changed(file, ROW, selling_price=price).data())
+            assert (dealer.live()[vin].selling_price, dealer.held()) == (int(price), {})
+        # A release of 450 is none of 1.
+        dealer.imports(changed(file, ROW, selling_price="1").data())
+        assert (dealer.live()[vin].selling_price, dealer.held()[vin].reason) == (440, "price_low")
+
+
+def test_a_unit_that_was_never_for_sale_can_be_released(file: FeedFile) -> None:
+    with feed_days(None) as dealer:
+        vin = hold(dealer, file, "450")
+        dealer.decide(vin, "released")
+        assert dealer.live()[vin].selling_price == 450
+        done = dealer.imports(changed(file, ROW, selling_price="450").data())
+        assert (len(done.outcome.unchanged), done.outcome.held) == (len(file.rows), ())
+
+
+def test_a_hidden_unit_stays_hidden_until_a_person_releases_it(file: FeedFile) -> None:
+    vin = vin_of(file, ROW)
+    with feed_days(file.data()) as dealer:
+        dealer.decide(vin, "hidden")
+        assert vin not in dealer.live()
+        for _ in range(2):
+            dealer.imports(file.data())
+            assert (vin in dealer.live(), dealer.held()[vin].decision) == (False, "hidden")
+        dealer.decide(vin, "released")
+        assert vin in dealer.live()
+        done = dealer.imports(file.data())
+        assert (vin in dealer.live(), done.outcome.changed, done.outcome.back) == (True, (), ())
+
+
+def test_nobody_can_decide_about_a_unit_that_does_not_exist(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        assert dealer.decide("1HGCM82633A004352", "hidden") is None
+
+
+def test_an_undo_restores_what_the_last_import_added_changed_and_sold(file: FeedFile) -> None:
+    price = file.columns["selling_price"]
+    with feed_days(file.data()) as dealer:
+        before = dealer.live()
+        rows = [file.rows[0] | {price: str(int(file.rows[0][price]) - 500)}, *file.rows[2:], *file.others]
+        dealer.imports(file.with_rows(rows).data())
+        assert dealer.live() != before
+        rehearsed = dealer.undo(dry_run=True)
+        done = dealer.undo()
+        assert done._replace(revision=None) == rehearsed
+        assert (done.removed, done.restored, done.returned, done.left_alone) == (len(file.others), 1, 1, 0)
+        assert dealer.live() == before
+        assert dealer.imports(file.data()).outcome.changed == ()
+        with pytest.raises(NothingToUndo):
+            dealer.undo() and dealer.undo()
+
+
+def test_an_undo_leaves_units_alone_that_were_changed_after_the_import(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        vin = vin_of(file, 0)
+        price = int(file.rows[0][file.columns["selling_price"]]) - 500
+        dealer.imports(changed(file, 0, selling_price=str(price)).data())
+        dealer.decide(vin, "hidden")
+        done = dealer.undo()
+        assert (done.restored, done.left_alone) == (0, 1)
+        assert vin not in dealer.live()
