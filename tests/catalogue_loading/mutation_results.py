@@ -8,16 +8,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import NamedTuple
 
 from tests.catalogue_loading.feed_files import DELIMITED, JSON, ROOFTOPS, feed_file, json_file, json_records
 from tests.catalogue_loading.feed_mutations import DELIMITED_MUTATIONS, FIRST_MUTATIONS, JSON_MUTATIONS, Expected
+from tests.catalogue_loading.implausible_feeds import (
+    EXPECTED,
+    FIRST_UNITS,
+    GOOD_FORMS,
+    JSON_UNITS,
+    STATUSES,
+    UNITS,
+    with_status,
+)
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER
 
 from dealer_agent.catalogue_loading.feed_import import UNREADABLE, import_feed
 from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.inventory.feeds.archives import unpack
 from dealer_agent.inventory.feeds.checks import CHECKS, FeedFinding
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.reader import read_feed
@@ -64,13 +74,19 @@ def stock_of(data: bytes | None, dealer: Profile = DEALER) -> Iterator[Store]:
 def result_of(store: Store, data: bytes, dealer: Profile = DEALER) -> Result:
     """Rehearses the import of a feed."""
     try:
-        done = import_feed(store, dealer, read_feed(data), source="feed", at=AT, dry_run=True)
+        with TemporaryFile() as unpacked:
+            feed = read_feed(unpack(data, unpacked))
+        done = import_feed(store, dealer, feed, source="feed", at=AT, dry_run=True)
     except FeedError as error:
         return Result("refused", (FeedFinding(UNREADABLE, "refuse", str(error)),))
     except FeedRefused as refusal:
         return Result("refused", refusal.findings)
     outcome = done.outcome
     changes = len((*outcome.added, *outcome.changed, *outcome.sold, *outcome.back))
+    if outcome.held:
+        return Result("held", outcome.findings, changes)
+    if len(outcome.sold) == changes == 1:
+        return Result("removed", outcome.findings, changes)
     return Result("warned" if outcome.findings else "harmless", outcome.findings, changes)
 
 
@@ -87,19 +103,25 @@ def all_results() -> Iterator[Row]:
     found: dict[str, dict[str, Result]] = {}
     for layout in DELIMITED:
         file = feed_file(layout)
-        for mutations, data in ((DELIMITED_MUTATIONS, file.data()), (FIRST_MUTATIONS, None)):
+        first = (*FIRST_MUTATIONS, *FIRST_UNITS)
+        for mutations, data in (((*DELIMITED_MUTATIONS, *UNITS, *GOOD_FORMS), file.data()), (first, None)):
             with stock_of(data) as store:
                 for each in mutations:
                     if file.has_header or not each.named_columns:
                         found.setdefault(each.name, {})[layout] = result_of(store, each.damage(file))
+        if (with_words := with_status(file, lambda _: "available")) is not None:
+            with stock_of(with_words.data()) as store:
+                for each in STATUSES:
+                    found.setdefault(each.name, {})[layout] = result_of(store, each.damage(file))
     for layout in JSON:
         with stock_of(json_file(layout)) as store:
-            for json_mutation in JSON_MUTATIONS:
+            for json_mutation in (*JSON_MUTATIONS, *JSON_UNITS):
                 data = json_mutation.damage(json_records(layout))
                 found.setdefault(json_mutation.name, {})[layout] = result_of(store, data)
     expected = [(each.name, each.expected) for each in DELIMITED_MUTATIONS]
     expected += [(each.name, each.expected) for each in JSON_MUTATIONS]
     expected += [(each.name, each.expected) for each in FIRST_MUTATIONS]
+    expected += EXPECTED.items()
     for name, outcome in expected:
         yield Row(name, outcome, found[name])
 

@@ -114,7 +114,7 @@ def test_facts_that_no_newer_import_confirmed_are_as_old_as_they_are(file: FeedF
         inputs = SnapshotInputs(listing_policy(dealer.profile), 30)
         write_stock(dealer.store, inputs, dealer.now, content)
         catalogue = LoadedSnapshot.of(FlatArrays(content.getvalue())).catalogue
-        held, other = (catalogue.get(f"vin-{each}") for each in (vin, vin_of(file, 0)))
+        held, other = (catalogue.find(vehicle_id=f"vin-{each}") for each in (vin, vin_of(file, 0)))
     assert (held.vehicle.updated_at, other.vehicle.updated_at) == (imported_at, dealer.now)
 
 

@@ -258,7 +258,7 @@ class _Rows:
             rooftops={name: count for name, count in before.items() if count > 0},
             rooftops_after=self.by_rooftop,
         )
-        unknown_rooftops = self._units_to_place(plan)
+        unknown_rooftops = max(0, self._units_to_place(plan) - len(foreign.positions))
         held, left_out = self.quarantine.hold(check_run, plan, stock, jumps, self.rooftops, self.remember)
         findings = check_feed(
             check_run,

@@ -319,7 +319,8 @@ def _check_columns(row: DelimitedRow, width: int, reading: ParsedRow) -> None:
     is_far = present != width and len(reading.misread) >= _MISREAD_OF_SHIFTED
     is_longer = present > width and (bool(reading.misread) or any(cell.strip() for cell in row.cells[width:]))
     vin = ""
-    if "vin" in reading.misread or reading.identifier is None:
+    has_no_vin = reading.unit is None or not reading.unit.vin
+    if has_no_vin and ("vin" in reading.misread or reading.identifier is None or present != width):
         vins = {cell.strip().upper() for cell in row.cells if len(cell) <= _LONGEST_VIN_CELL}
         vins = {vin for vin in vins if values.VIN_SHAPE.fullmatch(vin) and Vin(vin).verify_checksum()}
         vin = vins.pop() if len(vins) == 1 else ""
