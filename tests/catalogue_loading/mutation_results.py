@@ -1,4 +1,4 @@
-"""Imports damaged feeds, and writes the results into docs/reference/feeds.md#checks-of-a-feed.
+"""Imports damaged feeds, and writes the results into docs/explanation/feed-checks.md and docs/reference/feeds.md.
 
 `.venv/bin/python -m tests.catalogue_loading.mutation_results` writes the tables again.
 """
@@ -30,11 +30,13 @@ from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.inventory.feeds.archives import unpack
 from dealer_agent.inventory.feeds.checks import CHECKS, FeedFinding
 from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.inventory.feeds.plausibility import REASONS
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.store import Store
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "feeds.md"
+_DOCS = Path(__file__).parents[2] / "docs"
+PAGES = (_DOCS / "reference" / "feeds.md", _DOCS / "explanation" / "feed-checks.md")
 AT = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 DEALER = Profile(
     id="ridgeline",
@@ -146,16 +148,31 @@ def checks_table() -> str:
     return "\n".join(lines)
 
 
+def reasons_table() -> str:
+    """The table of the reasons to hold a unit back, in Markdown."""
+    lines = ["| Reason | Sentence | What to do |", "|---|---|---|"]
+    lines += [
+        f"| `{reason.id}` | {reason.sentence.format(value='*value*', other='*other*')} | {reason.advice} |"
+        for reason in REASONS
+    ]
+    return "\n".join(lines)
+
+
 _WORDS = {"count": "*n*", "total": "*all*", "new": " Columns that are not understood: *names*."}
 
 
 def page(text: str, rows: list[Row]) -> str:
-    """The page with its tables written again."""
-    for name, table in (("checks", checks_table()), ("mutations", mutations_table(rows))):
+    """A page with its tables written again."""
+    tables = (("checks", checks_table()), ("reasons", reasons_table()), ("mutations", mutations_table(rows)))
+    for name, table in tables:
+        if f"<!-- {name} -->" not in text:
+            continue
         before, begin, rest = text.partition(f"<!-- {name} -->\n")
         text = before + begin + table + "\n" + rest[rest.index(f"<!-- end of {name} -->") :]
     return text
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text("utf-8"), list(all_results())), "utf-8")
+    results = list(all_results())
+    for path in PAGES:
+        path.write_text(page(path.read_text("utf-8"), results), "utf-8")

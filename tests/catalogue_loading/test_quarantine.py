@@ -1,15 +1,17 @@
 """An implausible unit is held back alone, and a person decides about it (docs/reference/feeds.md#held-units)."""
 
 from datetime import timedelta
+from io import BytesIO
 
 import pytest
 from tests.catalogue_loading.feed_files import DELIMITED, FeedFile, feed_file
 from tests.catalogue_loading.held_feeds import FeedDays, changed, feed_days, vin_of
 
-from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, listing_policy
+from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, SnapshotInputs, listing_policy, write_stock
+from dealer_agent.inventory.catalogue import Listing
+from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays
+from dealer_agent.inventory.feeds.checks import FeedChecks
 from dealer_agent.storage.errors import NothingToUndo
-
-pytestmark = pytest.mark.outside_protocol("feeds")
 
 ROW = 5
 
@@ -30,6 +32,7 @@ def price_of(file: FeedFile, text: str) -> str:
 
 
 @pytest.mark.parametrize("layout", DELIMITED)
+@pytest.mark.requirement("held-live")
 def test_an_implausible_price_holds_its_unit_back_and_no_other(layout: str) -> None:
     file = feed_file(layout)
     vin = vin_of(file, ROW)
@@ -44,6 +47,7 @@ def test_an_implausible_price_holds_its_unit_back_and_no_other(layout: str) -> N
 
 
 @pytest.mark.parametrize("layout", DELIMITED)
+@pytest.mark.requirement("held-new")
 def test_an_implausible_new_unit_is_not_published(layout: str) -> None:
     file = feed_file(layout)
     with feed_days(None) as dealer:
@@ -63,6 +67,7 @@ def hold(dealer: FeedDays, file: FeedFile, price: str = "1") -> str:
     return vin_of(file, ROW)
 
 
+@pytest.mark.requirement("held-leaves")
 def test_a_unit_for_sale_keeps_its_last_good_facts_for_a_day_and_then_leaves(file: FeedFile) -> None:
     with feed_days(file.data()) as dealer:
         imported_at = dealer.now
@@ -82,6 +87,7 @@ def test_a_unit_for_sale_keeps_its_last_good_facts_for_a_day_and_then_leaves(fil
         assert vin in dealer.live()
 
 
+@pytest.mark.requirement("held-leaves")
 def test_an_import_after_the_day_also_removes_the_unit(file: FeedFile) -> None:
     with feed_days(file.data()) as dealer:
         vin = hold(dealer, file)
@@ -91,6 +97,7 @@ def test_an_import_after_the_day_also_removes_the_unit(file: FeedFile) -> None:
         assert (vin in dealer.live(), dealer.held()[vin].leaves_at) == (False, None)
 
 
+@pytest.mark.requirement("held-leaves")
 def test_a_price_that_was_far_from_the_last_one_stays_held_after_the_unit_has_left(file: FeedFile) -> None:
     price = str(int(file.rows[ROW][file.columns["selling_price"]]) // 4)
     with feed_days(file.data()) as dealer:
@@ -101,12 +108,8 @@ def test_a_price_that_was_far_from_the_last_one_stays_held_after_the_unit_has_le
         assert dealer.held()[vin].reason == "price_jump"
 
 
+@pytest.mark.requirement("held-live")
 def test_facts_that_no_newer_import_confirmed_are_as_old_as_they_are(file: FeedFile) -> None:
-    from io import BytesIO
-
-    from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, write_stock
-    from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays
-
     with feed_days(file.data()) as dealer:
         imported_at = dealer.now
         vin = hold(dealer, file)
@@ -115,9 +118,12 @@ def test_facts_that_no_newer_import_confirmed_are_as_old_as_they_are(file: FeedF
         write_stock(dealer.store, inputs, dealer.now, content)
         catalogue = LoadedSnapshot.of(FlatArrays(content.getvalue())).catalogue
         held, other = (catalogue.find(vehicle_id=f"vin-{each}") for each in (vin, vin_of(file, 0)))
+    assert isinstance(held, Listing)
+    assert isinstance(other, Listing)
     assert (held.vehicle.updated_at, other.vehicle.updated_at) == (imported_at, dealer.now)
 
 
+@pytest.mark.requirement("held-released")
 def test_a_release_publishes_the_unit_and_outlives_the_next_feeds(file: FeedFile) -> None:
     with feed_days(file.data()) as dealer:
         vin = hold(dealer, file, "450")
@@ -131,6 +137,7 @@ def test_a_release_publishes_the_unit_and_outlives_the_next_feeds(file: FeedFile
         assert (dealer.live()[vin].selling_price, dealer.held()[vin].reason) == (440, "price_low")
 
 
+@pytest.mark.requirement("held-released")
 def test_a_unit_that_was_never_for_sale_can_be_released(file: FeedFile) -> None:
     with feed_days(None) as dealer:
         vin = hold(dealer, file, "450")
@@ -140,6 +147,7 @@ def test_a_unit_that_was_never_for_sale_can_be_released(file: FeedFile) -> None:
         assert (len(done.outcome.unchanged), done.outcome.held) == (len(file.rows), ())
 
 
+@pytest.mark.requirement("held-hidden")
 def test_a_hidden_unit_stays_hidden_until_a_person_releases_it(file: FeedFile) -> None:
     vin = vin_of(file, ROW)
     with feed_days(file.data()) as dealer:
@@ -154,11 +162,13 @@ def test_a_hidden_unit_stays_hidden_until_a_person_releases_it(file: FeedFile) -
         assert (vin in dealer.live(), done.outcome.changed, done.outcome.back) == (True, (), ())
 
 
+@pytest.mark.outside_protocol("feeds")
 def test_nobody_can_decide_about_a_unit_that_does_not_exist(file: FeedFile) -> None:
     with feed_days(file.data()) as dealer:
         assert dealer.decide("1HGCM82633A004352", "hidden") is None
 
 
+@pytest.mark.outside_protocol("feeds")
 def test_an_undo_restores_what_the_last_import_added_changed_and_sold(file: FeedFile) -> None:
     price = file.columns["selling_price"]
     with feed_days(file.data()) as dealer:
@@ -171,11 +181,12 @@ def test_an_undo_restores_what_the_last_import_added_changed_and_sold(file: Feed
         assert done._replace(revision=None) == rehearsed
         assert (done.removed, done.restored, done.returned, done.left_alone) == (len(file.others), 1, 1, 0)
         assert dealer.live() == before
-        assert dealer.imports(file.data()).outcome.changed == ()
         with pytest.raises(NothingToUndo):
-            dealer.undo() and dealer.undo()
+            dealer.undo()
+        assert dealer.imports(file.data()).outcome.changed == ()
 
 
+@pytest.mark.outside_protocol("feeds")
 def test_an_undo_leaves_units_alone_that_were_changed_after_the_import(file: FeedFile) -> None:
     with feed_days(file.data()) as dealer:
         vin = vin_of(file, 0)
@@ -185,3 +196,78 @@ def test_an_undo_leaves_units_alone_that_were_changed_after_the_import(file: Fee
         done = dealer.undo()
         assert (done.restored, done.left_alone) == (0, 1)
         assert vin not in dealer.live()
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_the_next_good_file_repairs_a_mistaken_import(file: FeedFile) -> None:
+    wrong = file.mapped("selling_price", lambda text: str(int(text) * 4) if text else "")
+    with feed_days(file.data()) as dealer:
+        before = dealer.live()
+        checks = ("price_jumps", "units_implausible")
+        done = dealer.imports(wrong.data(), *checks)
+        assert dealer.live() == before, "implausible units keep their last good facts"
+        assert len(done.outcome.held) == len(file.rows)
+        foreign = file.with_rows([*file.rows[:10], *file.others])
+        dealer.imports(foreign.data(), "units_lost", "rooftop_lost")
+        assert dealer.live() != before
+        done = dealer.imports(file.data())
+        assert dealer.live().keys() == before.keys()
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_a_file_that_fits_the_stock_before_a_mistaken_import_is_not_refused(file: FeedFile) -> None:
+    columns = file.columns
+    others = [
+        row | {columns["vin"]: row[columns["vin"]][:-1] + ("1" if row[columns["vin"]][-1] != "1" else "2")}
+        for row in file.rows
+    ]
+    others = [row | {columns["stock"]: f"E{n}"} for n, row in enumerate(others)]
+    with feed_days(file.data()) as dealer:
+        before = dealer.live()
+        both = file.with_rows([*file.rows, *others]).data()
+        assert dealer.refusals(both) == {"units_gained"}
+        dealer.imports(both, "units_gained")
+        assert len(dealer.live()) == 2 * len(before)
+        done = dealer.imports(file.data())
+        assert dealer.live() == before
+        assert "repairs" in {finding.check for finding in done.outcome.findings}
+        # A damaged file fits neither stock.
+        assert "units_lost" in dealer.refusals(file.with_rows(file.rows[:15]).data())
+
+
+@pytest.mark.requirement("other-dealers")
+def test_a_new_unit_of_another_dealer_is_left_out_and_a_known_one_stays(file: FeedFile) -> None:
+    hints = file.columns["rooftop_hints"]
+    with feed_days(file.data()) as dealer:
+        before = dealer.live().keys()
+        rows = [*file.rows[:-1], file.rows[-1] | {hints: "Elsewhere Motors"}]
+        foreign = [row | {hints: "Elsewhere Motors"} for row in file.others]
+        done = dealer.imports(file.with_rows([*rows, *foreign]).data())
+        assert (dealer.live().keys(), len(done.outcome.added)) == (before, 0)
+        (finding,) = (each for each in done.outcome.findings if each.check == "rows_foreign")
+        assert len(finding.rows) == len(foreign)
+        accepted = dealer.imports(file.with_rows([*rows, *foreign]).data(), "dealers_foreign")
+        assert len(accepted.outcome.added) == len(foreign)
+        # An accepted dealer is remembered.
+        assert dealer.imports(file.with_rows([*rows, *foreign]).data()).outcome.sold == ()
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_a_dealer_gives_own_words_of_the_status_their_meaning(file: FeedFile) -> None:
+    wide = file.with_rows([{**row, "status": "Front Line" if n else "Gone"} for n, row in enumerate(file.rows)]).wide()
+    with feed_days(None) as dealer:
+        assert "not_understood" in dealer.refusals(wide.data())
+        dealer.checks = FeedChecks(status_words={"front line": "available", "GONE": "sold"})
+        dealer.imports(wide.data())
+        assert (len(dealer.live()), dealer.held()) == (len(file.rows) - 1, {})
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_a_dealer_of_cheap_cars_changes_what_is_plausible(file: FeedFile) -> None:
+    cheap = changed(file, ROW, selling_price="450", condition="used", mileage="90000", msrp="").data()
+    with feed_days(None) as dealer:
+        dealer.imports(cheap)
+        assert vin_of(file, ROW) in dealer.held()
+        dealer.checks = FeedChecks(lowest_price=100, price_jump_factor=1000)
+        dealer.imports(cheap)
+        assert dealer.held() == {}

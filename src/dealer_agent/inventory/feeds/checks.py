@@ -55,7 +55,7 @@ CHECKS = (
         1,
     ),
     FeedCheck("units_implausible", 0.1, "refuse", "{count} of {total} units are implausible: {named}.", 10),
-    FeedCheck("units_held", 0.0, "warn", "{count} of {total} units are held back: {named}.", 1),
+    FeedCheck("units_held", None, "warn", "{count} of {total} units are held back: {named}.", 1),
     FeedCheck(
         "repairs",
         None,
