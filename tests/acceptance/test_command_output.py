@@ -123,7 +123,10 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     at = ("--at", later.isoformat())
     feed = folder / f"{'export-of-the-inventory-' * 3}.csv"
     feed.write_text("VIN,Stock,Make,Price\n1HGCY2F57RA000001,H1,Honda,28040\n", encoding="utf-8")
-    hidden, released = next(numbered_stock)[1], next(numbered_stock)[1]
+    hidden, released = "H2", "H3"
+    stock = folder / "stock.csv"
+    stock.write_text("VIN,Stock,Make,Price\n" + "".join(f",{unit},Honda,28040\n" for unit in ("H1", hidden, released)))
+    succeed_here("inventory", "import", stock, "--allow-shrink", "--accept", "columns_missing", *here)
     for unit in (hidden, released):
         succeed_here("inventory", "hide", unit, *here)
     evidence, keyless = folder / "evidence.jsonl", folder / "keyless"

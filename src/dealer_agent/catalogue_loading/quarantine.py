@@ -71,15 +71,16 @@ class Quarantine:
     def leave_out_foreign(self, check_run: CheckRun, plan: Plan, stock: StockBefore) -> Foreign:
         """Leaves out new units of other dealers.
 
-        A dealer is another one if no earlier file named it, or if the settings have `feed_ids` and it is not one of
-        them. If the stock has most of its units, it is the same dealer under another name.
+        A dealer is another one if neither the settings nor an earlier file name it. If the stock has most of its units,
+        it is the same dealer under another name.
         """
         known = set(() if stock.last_shape is None else stock.last_shape.dealers)
         strange = {name: rows for name, rows in self._dealers.items() if fold(name) not in known}
         if not strange or len(self._dealers) > MOST_DEALERS:
             return Foreign()
-        if not known and not any(rooftop.feed_ids for rooftop in self._policy.rooftops):
-            if len(self._dealers) + bool(self._own_dealers) > 1:
+        if not known:
+            # With several rooftops, the check `rooftops_unknown` says so.
+            if len(self._policy.rooftops) == 1 and len(self._dealers) + bool(self._own_dealers) > 1:
                 check_run.found("dealers_mixed", named=_some(self._own_dealers | self._dealers))
             return Foreign()
         foreign: dict[str, set[int]] = {}
