@@ -1,11 +1,13 @@
 """An implausible unit is held back alone, and a person decides about it (docs/reference/feeds.md#held-units)."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from io import BytesIO
 
 import pytest
 from tests.catalogue_loading.feed_files import DELIMITED, FeedFile, feed_file
 from tests.catalogue_loading.held_feeds import FeedDays, changed, feed_days, vin_of
+from tests.catalogue_loading.implausible_feeds import OTHER_FORMS
 
 from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, SnapshotInputs, listing_policy, write_stock
 from dealer_agent.inventory.catalogue import Listing
@@ -271,3 +273,15 @@ def test_a_dealer_of_cheap_cars_changes_what_is_plausible(file: FeedFile) -> Non
         dealer.checks = FeedChecks(lowest_price=100, price_jump_factor=1000)
         dealer.imports(cheap)
         assert dealer.held() == {}
+
+
+@pytest.mark.outside_protocol("feeds")
+@pytest.mark.parametrize(
+    ("member", "change"), [form[1:] for form in OTHER_FORMS], ids=[form[0] for form in OTHER_FORMS]
+)
+def test_a_good_file_with_facts_in_another_form_passes(
+    file: FeedFile, member: str, change: Callable[[str], str]
+) -> None:
+    with feed_days(file.data()) as dealer:
+        done = dealer.imports(file.mapped(member, change).data())
+        assert (done.outcome.findings, dealer.held(), done.outcome.sold) == ((), {}, ())
