@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from dealer_agent.catalogue_loading.quarantine import Quarantine
@@ -150,6 +151,14 @@ def checks_of(profile: Profile, checks: FeedChecks) -> FeedChecks:
     return replace(checks, units_lost=older)
 
 
+class _Price(Struct):
+    selling_price: int = 0
+
+
+_price = msgspec.json.Decoder(_Price)
+_unit = msgspec.json.Decoder(Unit)
+
+
 def _sample(items: Sequence[_Item], most: int) -> tuple[Sequence[_Item], int]:
     """At most `most` of the items at regular distances, and that distance."""
     step = max(1, -(-len(items) // most))
@@ -233,14 +242,17 @@ class _Rows:
         sampled = {placed.vehicle_id for placed in changed}
         positions = {placed.vehicle_id: placed.position for placed in plan.changed}
         jumps: dict[int, Doubt] = {}
-        for stored in stock.units(list(positions)):
-            for vehicle_id, old in stored.items():
-                new = self.unit_at(positions[vehicle_id])
-                comparison.add_price(old, new)
-                if (jump := self.quarantine.compare(positions[vehicle_id], old, new)) is not None:
-                    jumps[positions[vehicle_id]] = jump
+        for stored in stock.documents(list(positions)):
+            for vehicle_id, document in stored.items():
+                position = positions[vehicle_id]
+                # Of all changed units, only the price is compared: it is fast to read.
+                prices = _price.decode(document).selling_price, self.quarantine.prices[position]
+                comparison.add_price(*prices)
+                if (jump := self.quarantine.compare(position, *prices)) is not None:
+                    jumps[position] = jump
                 if vehicle_id not in sampled:
                     continue
+                old, new = _unit.decode(document), self.unit_at(position)
                 was, now = self.policy.rule_of(old).name, self.policy.rule_of(new).name
                 before[was] += weight
                 before[now] -= weight

@@ -33,7 +33,10 @@ class Foreign(NamedTuple):
 
 
 class Quarantine:
-    """The doubts about the rows of one import. `unit_at` has the unit at each position."""
+    """The doubts about the rows of one import. `unit_at` has the unit at each position.
+
+    `prices` are those of the rows, 0 for none.
+    """
 
     def __init__(
         self, policy: ListingPolicy, bounds: Bounds, unit_at: Callable[[int], Unit], *, at: datetime, source: str
@@ -44,6 +47,7 @@ class Quarantine:
         self._at = at
         self._source = source
         self._rows = 0
+        self.prices = array("q")
         self._doubts: dict[int, tuple[Doubt, ...]] = {}
         self._likes = Likes(self._bounds)
         self._dealers: dict[str, array[int]] = {}
@@ -52,6 +56,7 @@ class Quarantine:
     def add(self, position: int, unit: Unit, noted: tuple[Doubt, ...] | None, *, is_ours: bool) -> None:
         """Notes a row. `noted` are the doubts of the reader. `is_ours`: it names a rooftop of the dealer."""
         self._rows += 1
+        self.prices.append(unit.selling_price or 0)
         found = self._bounds.doubt_of(unit)
         if noted or found is not None:
             self._doubts[position] = (*(noted or ()), *(() if found is None else (found,)))
@@ -97,10 +102,10 @@ class Quarantine:
         plan.leave_out(positions)
         return Foreign(positions, frozenset(map(fold, foreign)))
 
-    def compare(self, position: int, old: Unit, new: Unit) -> Doubt | None:
-        """The doubt about the price of a unit for sale, compared with its last one."""
-        if isinstance(old.selling_price, int) and self._has("price_zero", position):
-            return doubt("price_zero", other=old.selling_price)
+    def compare(self, position: int, old: int, new: int) -> Doubt | None:
+        """The doubt about the price of a unit for sale, compared with its last one. 0 is no price."""
+        if old and self._has("price_zero", position):
+            return doubt("price_zero", other=old)
         return self._bounds.jump_of(old, new)
 
     def _has(self, reason: str, position: int) -> bool:

@@ -91,14 +91,17 @@ class StockBefore:
 
     def units(self, vehicle_ids: Sequence[str]) -> Iterator[dict[str, Unit]]:
         """The stored units by vehicle id, some at a time, in the order of `vehicle_ids`."""
+        for some in self.documents(vehicle_ids):
+            yield {vehicle_id: _unit.decode(document) for vehicle_id, document in some.items()}
+
+    def documents(self, vehicle_ids: Sequence[str]) -> Iterator[dict[str, bytes]]:
+        """As `units`, with the documents of the units (JSON)."""
         for start in range(0, len(vehicle_ids), _DOCUMENTS):
             some = {"in_vehicles": vehicle_ids[start : start + _DOCUMENTS]}
             found = dict(row for statement in READ_SOME_DOCUMENTS for row in self._tx.execute(statement, some))
             if self._undone and (undone := [each for each in some["in_vehicles"] if each in self._undone]):
                 found |= {row.vehicle_id: row.before for row in self._tx.execute(READ_BEFORE, {"in_vehicles": undone})}
-            yield {
-                vehicle_id: _unit.decode(found[vehicle_id]) for vehicle_id in some["in_vehicles"] if vehicle_id in found
-            }
+            yield {vehicle_id: found[vehicle_id] for vehicle_id in some["in_vehicles"] if vehicle_id in found}
 
 
 class Review(NamedTuple):

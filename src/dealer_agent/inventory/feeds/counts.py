@@ -179,10 +179,9 @@ class Comparison:
             if len(self._named) < _NAMED:
                 self._named.append(f"{new.vin or new.stock} ${before:,} to ${after:,}")
 
-    def add_price(self, old: Unit, new: Unit) -> None:
-        """Notes a changed price. The units are in the order of the file."""
-        before, after = old.selling_price, new.selling_price
-        if isinstance(before, int) and isinstance(after, int) and before != after:
+    def add_price(self, before: int, after: int) -> None:
+        """Notes a changed price; 0 is none. The units are in the order of the file."""
+        if before and after and before != after:
             self._prices.append((before, after))
 
     def _moved_prices(self) -> int:

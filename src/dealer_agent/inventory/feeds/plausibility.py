@@ -158,10 +158,9 @@ class Bounds(Struct, frozen=True, kw_only=True):
         least = msrp / (self.price_jump_factor if unit.condition == "new" else _OLD_CARS_COST)
         return not least <= price <= msrp * self.price_jump_factor
 
-    def jump_of(self, before: Unit, after: Unit) -> Doubt | None:
-        """Whether the price of a unit for sale is far from its last one."""
-        old, new = before.selling_price, after.selling_price
-        if not isinstance(old, int) or not isinstance(new, int) or old < self.lowest_price:
+    def jump_of(self, old: int, new: int) -> Doubt | None:
+        """Whether the price of a unit for sale is far from its last one. 0 is no price."""
+        if not new or not old or old < self.lowest_price:
             return None
         is_far = new > old * self.price_jump_factor or new * self.price_jump_factor < old
         return doubt("price_jump", amount=new, other=old) if is_far else None
