@@ -343,7 +343,7 @@ FIRST_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("first import: years have two digits", _mapped("year", lambda text: text[2:]), "refused"),
     Mutation("first import: years are one too high", _mapped("year", lambda text: str(int(text) + 1)), "warned"),
     Mutation("first import: year and price are swapped", _swapped("year", "selling_price"), "refused"),
-    Mutation("first import: price and mileage are swapped", _swapped("selling_price", "mileage"), "refused"),
+    Mutation("first import: price and mileage are swapped", _swapped("selling_price", "mileage"), "told"),
     Mutation("first import: make and model are swapped", _swapped("make", "model"), "warned"),
     Mutation("first import: VINs have 16 characters", _mapped("vin", lambda text: text[:16]), "refused"),
     Mutation(
