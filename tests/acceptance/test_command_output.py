@@ -122,6 +122,12 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
     at = ("--at", later.isoformat())
     feed = folder / f"{'export-of-the-inventory-' * 3}.csv"
     feed.write_text("VIN,Stock,Make,Price\n1HGCY2F57RA000001,H1,Honda,28040\n", encoding="utf-8")
+    hidden, released = "H2", "H3"
+    stock = folder / "stock.csv"
+    stock.write_text("VIN,Stock,Make,Price\n" + "".join(f",{unit},Honda,28040\n" for unit in ("H1", hidden, released)))
+    succeed_here("inventory", "import", stock, "--allow-shrink", "--accept", "columns_missing", *here)
+    for unit in (hidden, released):
+        succeed_here("inventory", "hide", unit, *here)
     evidence, keyless = folder / "evidence.jsonl", folder / "keyless"
     succeed_here("consent", "export", "customer0@example.com", "--out", evidence, *here)
     revoked = succeed_here("tokens", "create", "B" * 60, *here).split("_")[1]
@@ -139,6 +145,10 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "alerts history": here,
         "inventory import": (str(feed), "--allow-shrink", "--accept", "columns_missing", *here),
         "inventory history": here,
+        "inventory held": here,
+        "inventory release": (released, *here),
+        "inventory hide": (hidden, *here),
+        "inventory undo": ("--dry-run", *here),
         "keys create": ("--dir", str(keyless)),
         "keys list": here,
         "keys rotate": ("--forget-old", *here),
@@ -237,7 +247,8 @@ def test_no_other_command_is_documented_as_json() -> None:
 
 TABLES = (
     "doctor", "report",
-    "accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "keys list",
+    "accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "inventory held",
+    "keys list",
           "leads list", "leads list Maximiliana", "leads show", "tokens list", "consent show",
           "deliveries show", "feeds list", "feeds files", "alerts list", "alerts history")  # fmt: skip
 OF_INSTALLATION = ("dealers list", "dealers history", "dealers host list")

@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 from tests.feeds.feed_files import ROOFTOPS, FeedFile, Row
 
-Expected = Literal["refused", "warned", "harmless"]
+Expected = Literal["refused", "held", "removed", "warned", "told", "harmless"]
+"""`removed`: the unit is not for sale. `told`: refused, held or warned, by the columns of the layout."""
 
 
 class Mutation(NamedTuple):
@@ -161,7 +162,7 @@ DELIMITED_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("prices are the word Call", _price(lambda _: "Call"), "refused"),
     Mutation("prices are written as 28.995,00 EUR", _price(lambda text: f"{text[:-3]}.{text[-3:]},00 EUR"), "refused"),
     Mutation("prices are written as $28,995", _price(lambda text: f"${int(text):,}" if text else ""), "harmless"),
-    Mutation("one price times 10", lambda file: _one_row(file, "selling_price", _times(10)), "warned"),
+    Mutation("one price times 10", lambda file: _one_row(file, "selling_price", _times(10)), "held"),
     Mutation("each price is that of the row before", lambda file: _rotated(file, "selling_price"), "refused"),
     Mutation("price and mileage are swapped", _swapped("selling_price", "mileage"), "refused"),
     Mutation("year and mileage are swapped", _swapped("year", "mileage"), "refused"),
@@ -331,9 +332,9 @@ FIRST_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("first import: the make column is dropped", _dropped("make"), "warned", True),
     Mutation("first import: the column of rooftops is dropped", _dropped("rooftop_hints"), "warned", True),
     Mutation("first import: photos are dropped", _mapped("photos", lambda _: ""), "warned"),
-    Mutation("first import: prices times 100", _price(_times(100)), "warned"),
-    Mutation("first import: prices times 10", _price(_times(10)), "warned"),
-    Mutation("first import: prices divided by 10", _price(_times(0.1)), "warned"),
+    Mutation("first import: prices times 100", _price(_times(100)), "refused"),
+    Mutation("first import: prices times 10", _price(_times(10)), "told"),
+    Mutation("first import: prices divided by 10", _price(_times(0.1)), "told"),
     Mutation(
         "first import: prices are written as 28.995,00 EUR",
         _price(lambda text: f"{text[:-3]}.{text[-3:]},00 EUR"),
@@ -342,7 +343,7 @@ FIRST_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("first import: years have two digits", _mapped("year", lambda text: text[2:]), "refused"),
     Mutation("first import: years are one too high", _mapped("year", lambda text: str(int(text) + 1)), "warned"),
     Mutation("first import: year and price are swapped", _swapped("year", "selling_price"), "refused"),
-    Mutation("first import: price and mileage are swapped", _swapped("selling_price", "mileage"), "warned"),
+    Mutation("first import: price and mileage are swapped", _swapped("selling_price", "mileage"), "told"),
     Mutation("first import: make and model are swapped", _swapped("make", "model"), "warned"),
     Mutation("first import: VINs have 16 characters", _mapped("vin", lambda text: text[:16]), "refused"),
     Mutation(

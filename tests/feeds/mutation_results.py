@@ -1,4 +1,4 @@
-"""Imports damaged feeds, and writes the results into docs/reference/feeds.md#checks-of-a-feed.
+"""Imports damaged feeds, and writes the results into docs/explanation/feed-checks.md and docs/reference/feeds.md.
 
 `.venv/bin/python -m tests.feeds.mutation_results` writes the tables again.
 """
@@ -8,23 +8,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import NamedTuple
 
 from tests.feeds.feed_files import DELIMITED, JSON, ROOFTOPS, feed_file, json_file, json_records
 from tests.feeds.feed_mutations import DELIMITED_MUTATIONS, FIRST_MUTATIONS, JSON_MUTATIONS, Expected
+from tests.feeds.implausible_feeds import (
+    EXPECTED,
+    FIRST_UNITS,
+    GOOD_FORMS,
+    JSON_UNITS,
+    STATUSES,
+    UNITS,
+    with_status,
+)
 from tests.storage.current import make_current
 from tests.storage.samples import CIPHER
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.feeds.files.archives import unpack
 from dealer_agent.feeds.files.checks import CHECKS, FeedFinding
 from dealer_agent.feeds.files.feed import FeedError
+from dealer_agent.feeds.files.plausibility import REASONS
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.importing import UNREADABLE, import_feed
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.store import Store
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "feeds.md"
+_DOCS = Path(__file__).parents[2] / "docs"
+PAGES = (_DOCS / "reference" / "feeds.md", _DOCS / "explanation" / "feed-checks.md")
 AT = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 DEALER = Profile(
     id="ridgeline",
@@ -64,13 +76,19 @@ def stock_of(data: bytes | None, dealer: Profile = DEALER) -> Iterator[Store]:
 def result_of(store: Store, data: bytes, dealer: Profile = DEALER) -> Result:
     """Rehearses the import of a feed."""
     try:
-        done = import_feed(store, dealer, read_feed(data), source="feed", at=AT, dry_run=True)
+        with TemporaryFile() as unpacked:
+            feed = read_feed(unpack(data, unpacked))
+        done = import_feed(store, dealer, feed, source="feed", at=AT, dry_run=True)
     except FeedError as error:
         return Result("refused", (FeedFinding(UNREADABLE, "refuse", str(error)),))
     except FeedRefused as refusal:
         return Result("refused", refusal.findings)
     outcome = done.outcome
     changes = len((*outcome.added, *outcome.changed, *outcome.sold, *outcome.back))
+    if outcome.held:
+        return Result("held", outcome.findings, changes)
+    if len(outcome.sold) == changes == 1:
+        return Result("removed", outcome.findings, changes)
     return Result("warned" if outcome.findings else "harmless", outcome.findings, changes)
 
 
@@ -87,19 +105,25 @@ def all_results() -> Iterator[Row]:
     found: dict[str, dict[str, Result]] = {}
     for layout in DELIMITED:
         file = feed_file(layout)
-        for mutations, data in ((DELIMITED_MUTATIONS, file.data()), (FIRST_MUTATIONS, None)):
+        first = (*FIRST_MUTATIONS, *FIRST_UNITS)
+        for mutations, data in (((*DELIMITED_MUTATIONS, *UNITS, *GOOD_FORMS), file.data()), (first, None)):
             with stock_of(data) as store:
                 for each in mutations:
                     if file.has_header or not each.named_columns:
                         found.setdefault(each.name, {})[layout] = result_of(store, each.damage(file))
+        if (with_words := with_status(file, lambda _: "available")) is not None:
+            with stock_of(with_words.data()) as store:
+                for each in STATUSES:
+                    found.setdefault(each.name, {})[layout] = result_of(store, each.damage(file))
     for layout in JSON:
         with stock_of(json_file(layout)) as store:
-            for json_mutation in JSON_MUTATIONS:
+            for json_mutation in (*JSON_MUTATIONS, *JSON_UNITS):
                 data = json_mutation.damage(json_records(layout))
                 found.setdefault(json_mutation.name, {})[layout] = result_of(store, data)
     expected = [(each.name, each.expected) for each in DELIMITED_MUTATIONS]
     expected += [(each.name, each.expected) for each in JSON_MUTATIONS]
     expected += [(each.name, each.expected) for each in FIRST_MUTATIONS]
+    expected += EXPECTED.items()
     for name, outcome in expected:
         yield Row(name, outcome, found[name])
 
@@ -124,16 +148,31 @@ def checks_table() -> str:
     return "\n".join(lines)
 
 
+def reasons_table() -> str:
+    """The table of the reasons to hold a unit back, in Markdown."""
+    lines = ["| Reason | Sentence | What to do |", "|---|---|---|"]
+    lines += [
+        f"| `{reason.id}` | {reason.sentence.format(value='*value*', other='*other*')} | {reason.advice} |"
+        for reason in REASONS
+    ]
+    return "\n".join(lines)
+
+
 _WORDS = {"count": "*n*", "total": "*all*", "new": " Columns that are not understood: *names*."}
 
 
 def page(text: str, rows: list[Row]) -> str:
-    """The page with its tables written again."""
-    for name, table in (("checks", checks_table()), ("mutations", mutations_table(rows))):
+    """A page with its tables written again."""
+    tables = (("checks", checks_table()), ("reasons", reasons_table()), ("mutations", mutations_table(rows)))
+    for name, table in tables:
+        if f"<!-- {name} -->" not in text:
+            continue
         before, begin, rest = text.partition(f"<!-- {name} -->\n")
         text = before + begin + table + "\n" + rest[rest.index(f"<!-- end of {name} -->") :]
     return text
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text("utf-8"), list(all_results())), "utf-8")
+    results = list(all_results())
+    for path in PAGES:
+        path.write_text(page(path.read_text("utf-8"), results), "utf-8")

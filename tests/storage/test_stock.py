@@ -259,7 +259,7 @@ def test_the_history_of_imports_keeps_the_counts_and_only_the_name_of_the_file(s
     import_rows(store, [row("V1"), row("V2")], at=MONDAY)
     import_rows(store, [row("V1", price=1)], at=TUESDAY, source="/home/someone/feeds/vauto.csv", layout="vauto")
     latest, first = read(store, DEALER, list_imports, 10)
-    assert latest == (2, TUESDAY, "vauto.csv", "vauto", True, 0, 1, 0, 1, 0, None, (), None)
+    assert latest == (2, TUESDAY, "vauto.csv", "vauto", True, 0, 1, 0, 1, 0, None, (), None, "import")
     assert (first.revision, first.at, first.added) == (1, MONDAY, 2)
     assert read(store, DEALER, list_imports, 1) == [latest]
 

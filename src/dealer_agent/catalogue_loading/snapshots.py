@@ -1,6 +1,6 @@
 """Writes a snapshot of a dealer's stock, with a label that says what it was made from."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import cache, cached_property
 from hashlib import blake2b
@@ -15,7 +15,7 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
-from dealer_agent.inventory.listing import ListingPolicy, RooftopRule, UnitRecord, list_unit
+from dealer_agent.inventory.listing import ListingPolicy, RooftopRule, Unit, UnitRecord, list_unit, listing_digest
 from dealer_agent.storage.stock.reading import Stock, StockMark, read_stock
 from dealer_agent.storage.store import Store
 
@@ -27,6 +27,17 @@ def listing_policy(profile: Profile) -> ListingPolicy:
         for rooftop in profile.rooftops
     )
     return ListingPolicy(profile.id, profile.feed_price, rooftops)
+
+
+def digest_of(profile: Profile, at: datetime) -> Callable[[str, Unit], str]:
+    """The digest of the listing of each unit of a dealer, with its vehicle id."""
+    policy = listing_policy(profile)
+
+    def digest(vehicle_id: str, unit: Unit) -> str:
+        listing = list_unit(unit, UnitRecord(vehicle_id, confirmed_at=at, changed_at=at), policy)
+        return listing_digest(listing, unit.extras)
+
+    return digest
 
 
 _LABEL = "label"
@@ -104,13 +115,15 @@ class _Listings:
         self.confirmed_at: datetime | None = None
         self._units = stock.live
         self._policy = policy
+        self._good_since = stock.good_since
         self._confirmed = {rooftop.name: stock.confirmed_at(rooftop.name) for rooftop in policy.rooftops}
 
     def __iter__(self) -> Iterator[Listing]:
         for live in self._units:
             rooftop = self._policy.rule_of(live.unit).name
-            # The newest import that had all units of the rooftop, else the last one with this unit.
-            confirmed_at = self._confirmed[rooftop] or live.updated_at
+            # The newest import that had all units of the rooftop, else the last one with this unit. A newer import
+            # says something implausible about a unit that keeps its last good facts.
+            confirmed_at = self._good_since.get(live.vehicle_id) or self._confirmed[rooftop] or live.updated_at
             if self.confirmed_at is None or confirmed_at > self.confirmed_at:
                 self.confirmed_at = confirmed_at
             record = UnitRecord(live.vehicle_id, confirmed_at=confirmed_at, changed_at=live.changed_at)

@@ -14,9 +14,10 @@ import typer
 from msgspec import UNSET
 
 from dealer_agent.cli.command import command
+from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
-from dealer_agent.cli.tables import Table
+from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import cell_text, fail, limited, out, plain, progress
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
@@ -25,19 +26,32 @@ from dealer_agent.feeds.files.feed import MOST_FILE_MIB, FeedError, ParsedFeed, 
 from dealer_agent.feeds.files.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
-from dealer_agent.storage.stock.reading import ImportRecord, RefusedImport, list_imports, list_refused_imports
+from dealer_agent.storage.stock.held_units import Decision, find_named, held_units
+from dealer_agent.storage.stock.reading import (
+    ChangeKind,
+    ImportRecord,
+    RefusedImport,
+    list_imports,
+    list_refused_imports,
+)
+from dealer_agent.storage.stock.stock_changes import decide, undo_import
 
 if TYPE_CHECKING:
     from dealer_agent.feeds.importing import ImportResult
 
 app = typer.Typer(no_args_is_help=True)
 
+_OUTCOMES: dict[ChangeKind, str] = {"import": "imported", "undo": "undone", "held": "decided"}
 _COUNTED = ("Added", "Changed", "Unchanged", "Sold", "Back")
 _SHRINKING = ("units_lost", "rooftop_lost")
+UnitArgument = Annotated[
+    str, typer.Argument(metavar="UNIT", help="Its stock number, VIN or vehicle id, from `inventory held`.")
+]
 ROW_PROBLEMS_SHOWN = 20
 COLUMNS_SHOWN = 50
 LINES_SHOWN = 10
 AT_OTHER_ROOFTOPS = "At other rooftops"
+_SHOWN_IF_ANY = (AT_OTHER_ROOFTOPS, "Held back")
 
 
 def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
@@ -150,6 +164,7 @@ def import_(
         settings, rooftops = _scope(dealer, feed_name, rooftop)
         if settings is not None:
             layout = layout or (settings.layout or None)
+        checks = dealer.settings.checks if settings is None or settings.checks is UNSET else settings.checks
         reading = bar.add_task("Reading", total=None)
         at = datetime.now(UTC)
         accepted = [*(accept or ()), *(_SHRINKING if allow_shrink else ())]
@@ -158,6 +173,7 @@ def import_(
                 unpack(_content(file), unpacked),
                 layout=layout,
                 columns={} if settings is None else settings.columns,
+                status_words=checks.status_words,
                 on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
                 spool=spool,
             )
@@ -176,7 +192,7 @@ def import_(
                 source=file.name,
                 at=at,
                 rooftops=rooftops,
-                checks=dealer.settings.checks if settings is None or settings.checks is UNSET else settings.checks,
+                checks=checks,
                 accept=accepted,
                 dry_run=dry_run,
                 on_progress=lambda n, _: bar.update(storing, completed=n),
@@ -247,7 +263,7 @@ def history(
     rows = [
         (
             *(dealer.local(each.at), each.source, each.layout),
-            "imported" if isinstance(each, ImportRecord) else "refused",
+            _OUTCOMES[each.kind] if isinstance(each, ImportRecord) else "refused",
             *(getattr(each, name.lower(), None) for name in _COUNTED),
             ", ".join(each.rooftops or ("all",)),
             getattr(each, "feed", None),
@@ -261,6 +277,98 @@ def history(
             notes.append(f"\n{cell_text(dealer.local(each.at))} {each.source}")
             notes += [f"  {finding.check}: {finding.sentence}" for finding in each.findings]
     return Table("Imports", columns, rows, empty="Nothing was imported yet.", notes=notes, only_json=("Findings",))
+
+
+@command(app, "held", DEALER)
+def held(dealer: OpenDealer) -> Table:
+    """List the units that are held back because the feed says something implausible, and those that you hid."""
+    with dealer.read() as tx:
+        found = held_units(tx)
+    what = {"Unit": "name", "VIN": "vin", "Rooftop": "rooftop", "Reason": "reason", "Why": "sentence"}
+    columns: Columns = {**what, "Since": "since", "Leaves": "leaves_at", "Decision": "decision", "By": "decided_by"}
+    notes = [
+        "Buyers do not see these units, or see their last good facts until they leave. Correct the feed, or decide:",
+        "  dealer-agent inventory release UNIT   publishes what the feed says",
+        "  dealer-agent inventory hide UNIT      publishes nothing, whatever the feed says",
+    ]
+    notes = [*dict.fromkeys(f"{each.reason}: {each.advice}" for each in found), "", *notes] if found else []
+    return Table.of("Held units", columns, found, dealer.local, empty="No unit is held back.", notes=notes)
+
+
+@command(app, "release", DEALER)
+def release(dealer: OpenDealer, unit: UnitArgument) -> dict[str, Any]:
+    """Publish a held or hidden unit as the feed gives it.
+
+    The decision outlives the next feed. It is for what is implausible now: another implausible price needs another one.
+    """
+    return _decide(dealer, unit, "released")
+
+
+@command(app, "hide", DEALER)
+def hide(dealer: OpenDealer, unit: UnitArgument) -> dict[str, Any]:
+    """Remove a unit from what buyers see, whatever the feed says, until you release it."""
+    return _decide(dealer, unit, "hidden")
+
+
+def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]:
+    # Imported here: the other commands need no catalogue.
+    from dealer_agent.catalogue_loading.snapshots import digest_of
+
+    with dealer.read() as tx:
+        found, known = find_named(tx, name.strip()), held_units(tx)
+    by_id = {each.vehicle_id: each for each in known}
+    if decision == "released":
+        found = [vehicle_id for vehicle_id in found if vehicle_id in by_id]
+    if len(found) != 1:
+        what = f"{len(found)} units are named {name!r}. Use the VIN." if found else f"No such unit: {name!r}."
+        advice = did_you_mean(name, [each.name for each in known])
+        fail(
+            f"{what}{advice} To see the held units, type: dealer-agent inventory held --dir {dealer.settings.directory}"
+        )
+    if decision == "released":
+        wrong = next((doubt for doubt in by_id[found[0]].doubts if not doubt.is_releasable), None)
+        if wrong is not None:
+            fail(f"{wrong.sentence} Its facts are wrong. {wrong.advice}")
+    at = datetime.now(UTC)
+    digest = digest_of(dealer.profile, at)
+    done = decide(dealer.store, dealer.profile.id, found[0], decision, digest, at=at, by=actor())
+    assert done is not None, "the unit was found"
+    effect = "Buyers see it as the feed gives it." if decision == "released" else "Buyers do not see it any more."
+    out.print(f"{plain(done.name)} is {decision}. {effect} The decision outlives the next feed.")
+    return {"vehicle_id": done.vehicle_id, "decision": decision, "unit": done.name}
+
+
+@command(app, "undo", DEALER)
+def undo(
+    dealer: OpenDealer,
+    revision: Annotated[
+        int | None, typer.Option(min=1, help="Only if the last import is this revision of `inventory history`.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen. Change nothing.")] = False,
+) -> dict[str, Any]:
+    """Take the last import back: what it added leaves, what it changed or sold is as before.
+
+    It goes one step back. Units that something changed after the import stay as they are.
+    """
+    # Imported here: the other commands need no catalogue.
+    from dealer_agent.catalogue_loading.snapshots import digest_of
+
+    at = datetime.now(UTC)
+    done = undo_import(
+        dealer.store, dealer.profile.id, digest_of(dealer.profile, at), at=at, revision=revision, dry_run=dry_run
+    )
+    when = cell_text(dealer.local(done.undone.at))
+    counts = {
+        "Added units removed": done.removed,
+        "Changed units restored": done.restored,
+        "Sold units for sale again": done.returned,
+        "Returned units sold again": done.sold,
+        "Changed since, left alone": done.left_alone,
+    }
+    title = "What would happen" if dry_run else "Undone"
+    Table(f"{title}: {plain(done.undone.source)} of {when}", ("Units", "Count"), list(counts.items())).show()
+    names = {name.lower().replace(" ", "_").replace(",", ""): count for name, count in counts.items()}
+    return {"file": done.undone.source, "undone_revision": done.undone.revision, "dry_run": dry_run, **names}
 
 
 def _refusal_text(findings: Sequence[FeedFinding], command: Sequence[str], accepted: Sequence[str]) -> str:
@@ -327,7 +435,7 @@ def _show_outcome(feed: ParsedFeed, done: "ImportResult", dealer: Profile, *, dr
     _show_row_problems("Not imported: at other rooftops", done.outside_row_problems, done.outside)
     _show_warnings(done.outcome.findings)
     title = "\nWhat would happen" if dry_run else "\nImported"
-    rows = [(name, count) for name, count in counts.items() if count or name != AT_OTHER_ROOFTOPS]
+    rows = [(name, count) for name, count in counts.items() if count or name not in _SHOWN_IF_ANY]
     Table(title, ("Units", "Count"), rows).show()
     if done.without_rooftop:
         units = "unit names" if done.without_rooftop == 1 else "units name"
@@ -347,6 +455,8 @@ def _show_outcome(feed: ParsedFeed, done: "ImportResult", dealer: Profile, *, dr
             f"\nNo vehicle of {plain(', '.join(unpriced))} shows a price: dealer.toml has no fees for it. "
             "If there are none, write fees = []."
         )
+    if done.outcome.held and not dry_run:
+        out.print("\nTo see the units that are held back, type: dealer-agent inventory held")
     if dry_run:
         out.print("\nNothing was changed (--dry-run).")
 
@@ -365,6 +475,7 @@ def _counts(feed: ParsedFeed, done: "ImportResult") -> dict[str, int]:
         AT_OTHER_ROOFTOPS: done.outside,
         "Rows marked sold": feed.counts.sold,
         "Repeated rows": feed.repeats + outcome.repeated,
+        "Held back": len(outcome.held),
         "For sale before": outcome.before,
         "For sale now": outcome.after,
     }

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from dealer_agent.catalogue_loading.snapshots import listing_policy
@@ -15,6 +16,8 @@ from dealer_agent.feeds.files.checks import CHECK_BY_ID, CheckRun, FeedChecks, F
 from dealer_agent.feeds.files.counts import Comparison, FileCounts, StockChange, check_feed, shape_of
 from dealer_agent.feeds.files.feed import MOST_REPORTED, FeedError, ParsedFeed, RowProblem
 from dealer_agent.feeds.files.import_plan import Plan
+from dealer_agent.feeds.files.plausibility import Doubt
+from dealer_agent.feeds.quarantine import Quarantine
 from dealer_agent.inventory.listing import ListingPolicy, Unit, UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.errors import FeedRefused
 from dealer_agent.storage.stock.reading import record_refused_import
@@ -71,8 +74,17 @@ def import_feed(
     Raises StorageError, and FeedRefused if a check refuses the feed that is not in `accept`. The refusal is in the
     history then, unless `dry_run`. `on_commit` is that of `apply_import`. `feed_name` is in the history.
     """
-    rows = _Rows(feed, listing_policy(profile), tuple(dict.fromkeys(rooftops)), at, on_progress)
-    check_run = CheckRun(checks_of(profile, checks or FeedChecks()), accept)
+    settings = checks_of(profile, checks or FeedChecks())
+    rows = _Rows(
+        feed,
+        listing_policy(profile),
+        tuple(dict.fromkeys(rooftops)),
+        at,
+        on_progress,
+        source,
+        timedelta(days=profile.policies.remember_sold_days),
+        lambda: CheckRun(settings, accept),
+    )
     try:
         outcome = apply_import(
             store,
@@ -85,7 +97,7 @@ def import_feed(
             dry_run=dry_run,
             remember_days=profile.policies.remember_sold_days,
             scope=Scope(rows.rooftops, rows.covers) if rooftops else None,
-            review=lambda plan, before: rows.review(check_run, plan, before),
+            review=rows.review,
             feed=feed_name,
             on_commit=on_commit,
         )
@@ -139,6 +151,14 @@ def checks_of(profile: Profile, checks: FeedChecks) -> FeedChecks:
     return replace(checks, units_lost=older)
 
 
+class _Price(Struct):
+    selling_price: int = 0
+
+
+_price = msgspec.json.Decoder(_Price)
+_unit = msgspec.json.Decoder(Unit)
+
+
 def _sample(items: Sequence[_Item], most: int) -> tuple[Sequence[_Item], int]:
     """At most `most` of the items at regular distances, and that distance."""
     step = max(1, -(-len(items) // most))
@@ -154,6 +174,9 @@ class _Rows:
     rooftops: tuple[str, ...]
     at: datetime
     on_progress: Callable[[int, int], None] | None
+    source: str
+    remember: timedelta
+    new_check_run: Callable[[], CheckRun]
     without_rooftop: int = 0
     outside: int = 0
     outside_row_problems: list[RowProblem] = field(default_factory=list)
@@ -161,6 +184,10 @@ class _Rows:
     by_rooftop: Counter[str] = field(default_factory=Counter)
     _unknown_rooftops: int = 0
     _numbers: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        bounds = self.new_check_run().bounds
+        self.quarantine = Quarantine(self.policy, bounds, self.unit_at, at=self.at, source=self.source)
 
     @property
     def default_rooftop(self) -> str:
@@ -188,8 +215,11 @@ class _Rows:
                     identifier = unit.vin or unit.stock or None
                     self.outside_row_problems.append(RowProblem(line, identifier, f"The unit is at {rooftop.name}."))
                 continue
+            position = len(self._numbers)
             self._numbers.append(number)
             placed = self._placed(unit)
+            noted = self.feed.doubts.get(unit.vin or unit.stock or "")
+            self.quarantine.add(position, placed, noted, is_ours=rooftop is not None)
             vehicle_id = vehicle_id_for(placed)
             listing = list_unit(placed, UnitRecord(vehicle_id, confirmed_at=self.at, changed_at=self.at), self.policy)
             self.by_rooftop[listing.rooftop] += 1
@@ -199,15 +229,30 @@ class _Rows:
         """The unit of a row in the scope."""
         return self._placed(self.feed.units[self._numbers[position]].unit)
 
-    def review(self, check_run: CheckRun, plan: Plan, stock: StockBefore) -> Review:
-        """Checks the feed against the stock. Reads the stored units that the import changes or marks as sold."""
+    def review(self, plan: Plan, stock: StockBefore) -> Review:
+        """Checks the feed against the stock. Reads the stored units that the import changes or marks as sold.
+
+        Leaves implausible units out of the plan.
+        """
+        check_run = self.new_check_run()
+        foreign = self.quarantine.leave_out_foreign(check_run, plan, stock)
         comparison = Comparison()
         before = self.by_rooftop.copy()
         changed, weight = _sample(plan.changed, MOST_COMPARED)
-        positions = {placed.vehicle_id: placed.position for placed in changed}
-        for stored in stock.units(list(positions)):
-            for vehicle_id, old in stored.items():
-                new = self.unit_at(positions[vehicle_id])
+        sampled = {placed.vehicle_id for placed in changed}
+        positions = {placed.vehicle_id: placed.position for placed in plan.changed}
+        jumps: dict[int, Doubt] = {}
+        for stored in stock.documents(list(positions)):
+            for vehicle_id, document in stored.items():
+                position = positions[vehicle_id]
+                # Of all changed units, only the price is compared: it is fast to read.
+                prices = _price.decode(document).selling_price, self.quarantine.prices[position]
+                comparison.add_price(*prices)
+                if (jump := self.quarantine.compare(position, *prices)) is not None:
+                    jumps[position] = jump
+                if vehicle_id not in sampled:
+                    continue
+                old, new = _unit.decode(document), self.unit_at(position)
                 was, now = self.policy.rule_of(old).name, self.policy.rule_of(new).name
                 before[was] += weight
                 before[now] -= weight
@@ -217,6 +262,7 @@ class _Rows:
             for_sale=plan.before,
             after=plan.after,
             sold=len(plan.sold),
+            added=len(plan.added),
             changed=len(plan.changed),
             unchanged=len(plan.unchanged),
             comparison=comparison,
@@ -224,15 +270,20 @@ class _Rows:
             rooftops={name: count for name, count in before.items() if count > 0},
             rooftops_after=self.by_rooftop,
         )
+        unknown_rooftops = max(0, self._units_to_place(plan) - len(foreign.positions))
+        held, left_out = self.quarantine.hold(check_run, plan, stock, jumps, self.rooftops, self.remember)
         findings = check_feed(
             check_run,
             self.feed,
             self._counts(),
             change,
             last=stock.last_shape,
-            unknown_rooftops=self._units_to_place(plan),
+            unknown_rooftops=unknown_rooftops,
         )
-        return Review(findings, shape_of(self.feed))
+        dealers = {*self.quarantine.dealers} - {*foreign.dealers}
+        if stock.last_shape is not None:
+            dealers |= {*stock.last_shape.dealers}
+        return Review(findings, shape_of(self.feed, sorted(dealers)), held, {*foreign.positions, *left_out})
 
     def _counts(self) -> FileCounts:
         positions, scale = _sample(range(len(self._numbers)), MOST_COUNTED)

@@ -13,6 +13,8 @@ from dealer_agent.open_installation import OpenInstallation
 from dealer_agent.privacy.chain_heads import HEADS_SECONDS, record_heads, repair_withdrawals
 from dealer_agent.storage.jobs import Job
 from dealer_agent.storage.privacy.erasure import dispose, purge
+from dealer_agent.storage.stock.held_units import HELD
+from dealer_agent.storage.stock.stock_changes import remove_due
 
 log = structlog.get_logger()
 
@@ -29,6 +31,7 @@ class Maintenance:
         return (
             Kind("disposal", self._delete_old_data, is_lasting=True),
             Kind("heads", self._record_heads, is_lasting=True),
+            Kind(HELD, self._remove_held),
         )
 
     async def _delete_old_data(self, job: Job) -> Next:
@@ -40,6 +43,10 @@ class Maintenance:
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
         return Next(now + maintenance_period(self.opened.count()))
+
+    async def _remove_held(self, job: Job) -> Next:
+        """Removes the units that kept their last good facts for a day."""
+        return Next(await asyncio.to_thread(remove_due, self.opened.store, job.dealer_id, job.now))
 
     async def _record_heads(self, job: Job) -> Next:
         await asyncio.to_thread(self._check_and_record, job.dealer_id, job.now)

@@ -9,7 +9,7 @@ value that was stored. Drivers quote the row, so the driver's error is not chain
             DatabaseBusy: DealerBlocked, QueueFull
         SchemaOutdated, SchemaTooNew
         KeyMissing, WrongKey, KeysChanged
-        AlreadyStored, FeedRefused, LeaseLost, ClockDoubtful
+        AlreadyStored, FeedRefused, NothingToUndo, LeaseLost, ClockDoubtful
         TokenRevoked, DealerUnknown, DealerExists, SettingsConflict, HostTaken, NotIsolated
 """
 
@@ -125,6 +125,10 @@ class HostTaken(StorageError):
 
 class NotIsolated(StorageError):
     """The database does not isolate the data of dealers from each other."""
+
+
+class NothingToUndo(StorageError):
+    """There is no import that can be taken back. The message says why and what to do."""
 
 
 class LeaseLost(StorageError):

@@ -37,7 +37,7 @@ _RIGHTS = {
     " key_copies",
     "INSERT, UPDATE (body)": "consent_events",
     "INSERT, DELETE": "vault_keys unit_changes refused_imports consent_proofs proof_contacts places accesses refusals",
-    "INSERT, UPDATE, DELETE": "vault_key_uses dealer_keys replicas jobs units feeds feed_files lead_events"
+    "INSERT, UPDATE, DELETE": "vault_key_uses dealer_keys replicas jobs units held_units feeds feed_files lead_events"
     " lead_contacts outbox idempotency daily_counts alerts alert_messages withdrawals",
 }
 SERVICE_RIGHTS = {table: rights for rights, tables in _RIGHTS.items() for table in tables.split()}

@@ -167,6 +167,10 @@ REMOVE_JOB = delete(jobs).where(*_HELD)
 
 ADD_JOB = upsert(jobs, "UPDATE SET due_at = excluded.due_at, attempts = 0, lease = NULL, leased_until = NULL")
 
+ADD_JOB_AT = upsert(
+    jobs, "UPDATE SET due_at = CASE WHEN jobs.due_at < excluded.due_at THEN jobs.due_at ELSE excluded.due_at END"
+)
+
 BEGIN_JOB = upsert(jobs, "UPDATE SET due_at = excluded.due_at")
 
 REMOVE_OTHERS = delete(jobs).where(
@@ -177,6 +181,11 @@ REMOVE_OTHERS = delete(jobs).where(
 def add_jobs(tx: Transaction, kind: str, subjects: Iterable[str] = ("",)) -> None:
     """Adds jobs that are due now. One that is there begins anew: the process that works on it loses its lease."""
     _put(tx, ADD_JOB, [(kind, subject) for subject in subjects])
+
+
+def add_job_at(tx: Transaction, kind: str, due_at: datetime) -> None:
+    """Adds the only job of a kind, due at a time. One that is due sooner stays as it is."""
+    tx.execute(ADD_JOB_AT, {"kind": kind, "subject": "", "due_at": due_at, "attempts": 0})
 
 
 def begin_jobs(tx: Transaction, kinds: Iterable[str]) -> None:

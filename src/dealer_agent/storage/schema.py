@@ -189,17 +189,24 @@ replicas = dealer_table(
 )
 
 # Every import changes these rows. The documents, which seldom change, have another table: PostgreSQL writes whole rows.
+# `revision` is the last one that wrote the row, and `action` is what it did: added, changed, sold or back.
 units = dealer_table(
     "units",
     columns(ExternalText, "vehicle_id", "vin", "stock"),
-    columns(String, "digest"),
+    columns(String, "digest", "action"),
+    columns(BigInteger, "revision"),
     columns(LargeBinary, "document_hash"),
     columns(UtcTime, "first_seen", "changed_at", "updated_at", "sold_at"),
     key=("vehicle_id",),
 )
 
+# `before` is the document that `unit` replaced: it can be undone.
 unit_documents = dealer_table(
-    "unit_documents", columns(ExternalText, "vehicle_id"), columns(LargeBinary, "unit"), key=("vehicle_id",), of=units
+    "unit_documents",
+    columns(ExternalText, "vehicle_id"),
+    columns(LargeBinary, "unit", "before"),
+    key=("vehicle_id",),
+    of=units,
 )
 
 # The units that an import adds, changes or sells, in full. An import writes them with the next stock revision, so no
@@ -209,20 +216,22 @@ unit_changes = dealer_table(
     "unit_changes",
     columns(ExternalText, "vehicle_id", "vin", "stock"),
     columns(BigInteger, "revision"),
-    columns(String, "digest"),
+    columns(String, "digest", "action"),
     columns(LargeBinary, "document_hash", "unit"),
     columns(UtcTime, "first_seen", "changed_at", "updated_at", "sold_at"),
     key=("vehicle_id",),
 )
 
-# `rooftops` is the scope of the import, a JSON array: NULL for all rooftops. `findings` are those of the checks of the
-# feed, a JSON array. `feed` is the feed that the file was part of.
+# The changes of the stock. `kind` is import, undo, or held: a person decided about a held unit, or its day has ended.
+# `undoes` is the revision that an undo took back.
+# `rooftops` is the scope of the import, a JSON array: NULL for all rooftops. `findings` are those of the
+# checks of the feed, a JSON array. `feed` is the feed that the file was part of.
 imports = dealer_table(
     "imports",
-    columns(BigInteger, "revision"),
+    columns(BigInteger, "revision", "undoes"),
     columns(UtcTime, "at"),
     columns(ExternalText, "source"),
-    columns(String, "layout", "feed"),
+    columns(String, "kind", "layout", "feed"),
     columns(Boolean, "full_file"),
     columns(Integer, "added", "changed", "unchanged", "sold", "back"),
     columns(LargeBinary, "rooftops", "findings"),
@@ -230,9 +239,22 @@ imports = dealer_table(
 )
 
 # What the next import of the same rooftops is compared with (`feeds.files.counts.FeedShape`). `rooftops` are a JSON
-# array, which is empty for all rooftops.
+# array, which is empty for all rooftops. `before` is the shape that `shape` replaced.
 feed_shapes = dealer_table(
-    "feed_shapes", columns(ExternalText, "rooftops"), columns(LargeBinary, "shape"), key=("rooftops",)
+    "feed_shapes", columns(ExternalText, "rooftops"), columns(LargeBinary, "shape", "before"), key=("rooftops",)
+)
+
+# The units whose facts in the feed are implausible, and the decisions of people about units (`stock.held_units`).
+# `decision` is none, released or hidden. `doubts` is a JSON array of what is implausible, `released` of what a person
+# released. `unit` is the document of the feed; NULL if nothing is held. A unit that is for sale keeps its last good
+# facts, which an import confirmed at `good_at`, until `leaves_at`. `source` is the name of the file.
+held_units = dealer_table(
+    "held_units",
+    columns(ExternalText, "vehicle_id", "vin", "stock", "rooftop", "source", "decided_by"),
+    columns(String, "decision"),
+    columns(UtcTime, "since", "good_at", "leaves_at", "decided_at"),
+    columns(LargeBinary, "doubts", "released", "unit"),
+    key=("vehicle_id",),
 )
 
 # `layout` is NULL for a file that could not be read.

@@ -124,7 +124,7 @@ REFUSED = {
     "cut gzip": (gzip.compress(CSV)[:-12], "damaged"),
     "damaged gzip": (damaged(gzip.compress(CSV)), "damaged"),
     "bzip2 in zip": (zipped(("a.csv", CSV), method=zipfile.ZIP_BZIP2), "damaged, or packed in an unusual way"),
-    "two sheets": (workbook(*ROWS, more_sheets=1), "has 2 sheets"),
+    "two sheets": (workbook(("Prices",), more_sheets=1), "has 2 sheets"),
     "empty workbook": (workbook(), "has 0 sheets"),
     "wide sheet": (workbook(tuple("x" for _ in range(MOST_COLUMNS + 1))), "columns"),
     "no workbook": (zipped(("xl/workbook.xml", b"<x"), ("[Content_Types].xml", b"<y")), "cannot be read"),

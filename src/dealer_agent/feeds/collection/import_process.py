@@ -92,6 +92,7 @@ def _import(store: Store, job: ImportJob) -> None:
                 unpack(partial(FileIO, job.path), unpacked, settings.most_bytes),
                 layout=None if settings.layout is UNSET else settings.layout,
                 columns=settings.columns,
+                status_words=job.checks.status_words,
                 spool=spool,
             )
         except FeedError as problem:

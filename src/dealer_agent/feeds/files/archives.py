@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from dealer_agent.feeds.files.decoding import Opener
@@ -33,6 +34,7 @@ _PIECE = 1 << 18
 _END = b"PK\x05\x06"
 _HEADER_SIZE, _END_SIZE, _LONGEST_COMMENT, _LOCATOR_SIZE = 30, 22, 65_535, 20
 _DAMAGED = "The archive is damaged, or packed in an unusual way. Send it again."
+_NOTES = frozenset({".md", ".pdf", ".doc", ".docx", ".rtf", ".log", ".nfo", ".md5", ".sha256", ".xsd", ".jpg", ".png"})
 _PLAIN = "Send the export itself, as CSV, TAB-separated text or JSON, or one such file in a ZIP archive."
 
 
@@ -152,7 +154,8 @@ def _unzip(file: BinaryIO, out: BinaryIO, most: int) -> None:
                 raise _too_large(most)
             _copy(_csv_of(rows_of_workbook(archive)), out, most)
             return
-        feeds = [entry for entry in entries if not _is_hidden(entry.filename)]
+        shown = [entry for entry in entries if not _is_hidden(entry.filename)]
+        feeds = [entry for entry in shown if not _is_note(entry.filename)] or shown
         if len(feeds) != 1:
             raise FeedError(f"The archive has {len(feeds)} files and must have exactly one. {_PLAIN}")
         if feeds[0].file_size > most:
@@ -165,6 +168,12 @@ def _is_hidden(name: str) -> bool:
     """Whether a file of an archive is no content, such as those that macOS adds."""
     parts = name.split("/")
     return parts[0] == "__MACOSX" or parts[-1].startswith(".")
+
+
+def _is_note(name: str) -> bool:
+    """Whether a file of an archive describes the feed beside it."""
+    path = PurePosixPath(name.lower())
+    return path.suffix in _NOTES or path.name.startswith(("readme", "license", "copyright", "manifest", "checksum"))
 
 
 def _check_directory(file: BinaryIO) -> None:

@@ -4,15 +4,17 @@
 docs/reference/feeds.md#checks-of-a-feed.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct, defstruct
 
+from dealer_agent.feeds.files.plausibility import Bounds
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Problem
 
 Action = Literal["off", "warn", "refuse"]
+StatusWord = Literal["available", "intransit", "pending", "sold"]
 
 
 class FeedCheck(NamedTuple):
@@ -32,6 +34,35 @@ class FeedCheck(NamedTuple):
 CHECKS = (
     FeedCheck("units_lost", 0.15, "refuse", "{count} of {total} units that are for sale are not in the file."),
     FeedCheck("units_lost_warning", 0.08, "warn", "{count} of {total} units that are for sale are not in the file.", 3),
+    FeedCheck("units_gained", 0.3, "refuse", "{count} units are new, and {total} units are for sale.", 20),
+    FeedCheck("units_gained_warning", 0.15, "warn", "{count} units are new, and {total} units are for sale.", 10),
+    FeedCheck(
+        "dealers_foreign", 0.5, "refuse", "{count} of {total} units are of another dealer. The file says: {named}."
+    ),
+    FeedCheck(
+        "rows_foreign",
+        None,
+        "warn",
+        "{count} units are of another dealer and were left out. The file says: {named}. If they are yours, write this"
+        " into feed_ids of a rooftop.",
+        1,
+    ),
+    FeedCheck(
+        "dealers_mixed",
+        None,
+        "warn",
+        "The file has units of several dealers: {named}. Write those that are yours into feed_ids of a rooftop.",
+        1,
+    ),
+    FeedCheck("units_implausible", 0.1, "refuse", "{count} of {total} units are implausible: {named}.", 10),
+    FeedCheck("units_held", None, "warn", "{count} of {total} units are held back: {named}.", 1),
+    FeedCheck(
+        "repairs",
+        None,
+        "warn",
+        "The file fits the stock before the last import, and not the stock after it. It replaces what that import did.",
+        1,
+    ),
     FeedCheck("rooftop_lost", 0.5, "refuse", "{rooftop}: {count} of {total} units would be lost."),
     FeedCheck("vins_lost", 0.05, "refuse", "{count} of {total} units would lose their VIN."),
     FeedCheck("stock_numbers_lost", 0.2, "refuse", "{count} of {total} units would lose their stock number."),
@@ -40,9 +71,7 @@ CHECKS = (
     FeedCheck("values_lost", 0.2, "refuse", "{member}: {count} of {total} units would lose it."),
     FeedCheck("details_lost", 0.2, "warn", "{member}: {count} of {total} units would lose it."),
     FeedCheck("price_jumps", 0.05, "refuse", "{count} of {total} prices would be three times as high or low: {named}."),
-    FeedCheck(
-        "price_jumps_warning", 0.0, "warn", "{count} of {total} prices would be three times as high or low: {named}.", 1
-    ),
+    FeedCheck("prices_moved", 0.5, "refuse", "{count} of {total} changed prices are the old price of another row.", 10),
     FeedCheck("prices_changed", 0.3, "warn", "{count} of {total} prices would change."),
     FeedCheck(
         "identities_changed", 0.05, "refuse", "{member}: {count} of {total} known units would get another value."
@@ -119,10 +148,14 @@ def check_names_are_known(settings: Any) -> Iterator[Problem]:
                     yield Problem(("actions", name), f"is no check; the reference of settings lists them{advice}")
 
 
-class _Actions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`actions` replace the default actions of checks. The other members are thresholds: shares from 0 to 1."""
+class _Actions(Bounds, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`actions` replace the default actions of checks. `status_words` are the dealer's own words of the status.
 
-    actions: dict[str, Action] = {}
+    The members of subclasses are thresholds: shares from 0 to 1.
+    """
+
+    actions: dict[str, Action] = {}  # noqa: RUF012 - msgspec copies it.
+    status_words: dict[str, StatusWord] = {}  # noqa: RUF012 - msgspec copies it.
 
     def threshold(self, check: FeedCheck) -> float:
         """The share of a check; 0 for one without a threshold."""
@@ -168,20 +201,29 @@ class CheckRun:
         self._accepted = accepted
         self._findings: list[FeedFinding] = []
 
-    def share(self, check_id: str, count: int, total: int, **words: object) -> None:
+    def is_accepted(self, check_id: str) -> bool:
+        """Whether a person accepts what a check finds, or the check is off."""
+        return check_id in self._accepted or self._settings.action(CHECK_BY_ID[check_id]) == "off"
+
+    @property
+    def bounds(self) -> Bounds:
+        """What is plausible for the dealer."""
+        return self._settings
+
+    def share(self, check_id: str, count: int, total: int, rows: Sequence[str] = (), **words: object) -> None:
         """Adds a finding if `count` of `total` is more than the check allows."""
         check = CHECK_BY_ID[check_id]
         if count >= check.least and count > self._settings.threshold(check) * total:
-            self.found(check_id, count=f"{count:,}", total=f"{total:,}", **words)
+            self.found(check_id, rows, count=f"{count:,}", total=f"{total:,}", **words)
 
-    def found(self, check_id: str, **words: object) -> None:
+    def found(self, check_id: str, rows: Sequence[str] = (), **words: object) -> None:
         """Adds a finding, unless the check is off."""
         check = CHECK_BY_ID[check_id]
         action = self._settings.action(check)
         if action == "refuse" and check_id in self._accepted:
             action = "warn"
         if action != "off":
-            self._findings.append(FeedFinding(check_id, action, check.sentence.format(**words)))
+            self._findings.append(FeedFinding(check_id, action, check.sentence.format(**words), tuple(rows)))
 
     @property
     def findings(self) -> tuple[FeedFinding, ...]:

@@ -1,6 +1,6 @@
 """Counts what the checks of a feed compare: values of the file, and differences from the stock. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct
 
 from dealer_agent.feeds.files.checks import CheckRun, FeedFinding
 from dealer_agent.feeds.files.feed import ParsedFeed
+from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import Unit
 
 ESSENTIAL = (
@@ -41,6 +42,11 @@ _NAMED = 3
 _YEAR_CODES = {code: number for number, code in enumerate("ABCDEFGHJKLMNPRSTVWXY123456789")}
 """The tenth character of a VIN gives the model year, in a cycle of 30 years from 1980 (49 CFR 565.15)."""
 
+_FARTHEST_MOVE = 3
+MOST_DEALERS = 50
+"""A file that names more has places on the lot in the column of dealers."""
+_FEWEST_FOR_GROWTH = 20
+"""A smaller stock may grow by any number."""
 _FEWEST_COMPARED = 0.5
 """Below this share of known units, the file is judged by its own values."""
 
@@ -53,18 +59,23 @@ _MOST_MILES_OF_NEW = 10_000
 class FeedShape(Struct, frozen=True):
     """What the next import of the same rooftops remembers of a file.
 
-    `columns` are the names of the columns of each member that had values. `line_end` is that of its `Signs`.
+    `columns` are the names of the columns of each member that had values. `line_end` is that of its `Signs`. `dealers`
+    are the folded ids and names of dealers that were imported.
     """
 
     columns: dict[str, tuple[str, ...]]
     line_end: bool = False
+    dealers: tuple[str, ...] = ()
 
 
-def shape_of(feed: ParsedFeed) -> FeedShape:
-    """The shape of a file. In JSON, only members that at least half of the records have are columns."""
+def shape_of(feed: ParsedFeed, dealers: Collection[str] = ()) -> FeedShape:
+    """The shape of a file. In JSON, only members that at least half of the records have are columns.
+
+    `dealers` are the dealers that its units name. Of too many, none is remembered: they are places on the lot.
+    """
     least = feed.rows / 2 if feed.delimiter is None else 1
     columns = {name: use.columns for name, use in feed.columns.items() if use.filled and use.filled >= least}
-    return FeedShape(columns, feed.signs.line_end)
+    return FeedShape(columns, feed.signs.line_end, tuple(dealers) if len(dealers) <= MOST_DEALERS else ())
 
 
 class FileCounts:
@@ -136,6 +147,7 @@ class Comparison:
         self._changed = [0] * len(_COMPARED)
         self._jumps = 0
         self._named: list[str] = []
+        self._prices: list[tuple[int, int]] = []
         self._garbled = 0
         self._moved = 0
         self._renewed = 0
@@ -151,7 +163,7 @@ class Comparison:
             self._had[index] += 1
             if after is UNSET or after == ():
                 self._lost[index] += 1
-            elif before != after:
+            elif before != after and _folded(before) != _folded(after):
                 self._changed[index] += 1
         if new.photos and old.photos and len(new.photos) * 2 < len(old.photos):
             self._lost[_COMPARED.index("photos")] += 1
@@ -166,6 +178,19 @@ class Comparison:
             self._jumps += 1
             if len(self._named) < _NAMED:
                 self._named.append(f"{new.vin or new.stock} ${before:,} to ${after:,}")
+
+    def add_price(self, before: int, after: int) -> None:
+        """Notes a changed price; 0 is none. The units are in the order of the file."""
+        if before and after and before != after:
+            self._prices.append((before, after))
+
+    def _moved_prices(self) -> int:
+        """How many changed prices are the old price of the changed row some rows above, or below."""
+        prices = self._prices
+        distances = range(1, _FARTHEST_MOVE + 1)
+        above = (sum(new == old for (old, _), (_, new) in zip(prices, prices[by:], strict=False)) for by in distances)
+        below = (sum(new == old for (_, new), (old, _) in zip(prices, prices[by:], strict=False)) for by in distances)
+        return max(*above, *below)
 
     def check(self, check_run: CheckRun, file: FileCounts, unchanged: int, scale: float) -> None:
         """The findings. `unchanged` units were not compared. Of the others, one in `scale` was."""
@@ -186,12 +211,17 @@ class Comparison:
         changed, priced = numbers("selling_price", self._changed)
         check_run.share("prices_changed", changed, priced)
         named = ", ".join(self._named) + (", ..." if self._jumps > _NAMED else "")
-        for check in ("price_jumps", "price_jumps_warning"):
-            check_run.share(check, round(self._jumps * scale), priced, named=named)
+        check_run.share("price_jumps", round(self._jumps * scale), priced, named=named)
+        check_run.share("prices_moved", self._moved_prices(), len(self._prices))
         all_units = round(self.units * scale) + unchanged
         check_run.share("identities_changed", round(self._renewed * scale), all_units, member="condition, used to new")
         check_run.share("values_changed", round(self._moved * scale), all_units, member="rooftop")
         check_run.share("garbled_texts", round(self._garbled * scale), all_units)
+
+
+def _folded(value: object) -> object:
+    """A value without case and punctuation: a system may write all models in capitals."""
+    return fold(value) if isinstance(value, str) else value
 
 
 def _text_of(unit: Unit) -> str:
@@ -208,6 +238,7 @@ class StockChange(NamedTuple):
     for_sale: int
     after: int
     sold: int
+    added: int
     changed: int
     unchanged: int
     comparison: Comparison
@@ -231,6 +262,9 @@ def check_feed(
     """
     for check in ("units_lost", "units_lost_warning"):
         check_run.share(check, change.sold, change.for_sale)
+    if change.for_sale >= _FEWEST_FOR_GROWTH:
+        for check in ("units_gained", "units_gained_warning"):
+            check_run.share(check, change.added, change.for_sale)
     for rooftop, before in change.rooftops.items():
         check_run.share("rooftop_lost", before - change.rooftops_after.get(rooftop, 0), before, rooftop=rooftop)
     change.comparison.check(check_run, file, change.unchanged, change.scale)
@@ -248,8 +282,8 @@ def _check_columns(check_run: CheckRun, feed: ParsedFeed, last: FeedShape | None
     """Finds columns whose values are not understood, and columns that the last feed had and this one lacks."""
     for member, use in feed.columns.items():
         check = "not_understood" if member in ESSENTIAL else "details_not_understood"
-        words = {"member": member, "example": repr(use.example), "line": use.line}
-        check_run.share(check, use.misread, use.filled, **words)
+        example = repr(use.example)
+        check_run.share(check, use.misread, use.filled, member=member, example=example, line=use.line)
     new = _some(feed.columns_not_understood)
     for member, columns in () if last is None else last.columns.items():
         if member not in feed.columns:

@@ -17,6 +17,7 @@ from dealer_agent.feeds.files.values import VIN_SHAPE
 _DELIMITERS = ",\t;|"
 _RUNAWAY_LINES = 3
 """If more lines than this in one cell look like rows, the quotation mark of the cell is not closed."""
+_TITLE_ROWS = 10
 _AFTER_THE_END = "end"
 
 
@@ -140,6 +141,29 @@ def _header_fits(names: list[str], layout: Layout | None, more: Mapping[str, str
     return columns.understood if columns.names_units and columns.understood > 1 else 0
 
 
+class _Header(NamedTuple):
+    """The names of the columns, how many of them are read, and the number of title rows above them."""
+
+    above: int
+    fits: int
+    names: list[str]
+
+
+def _find_header(head: str, delimiter: str, layout: Layout | None, columns: Mapping[str, str]) -> _Header:
+    """The first of the first rows that names units: a title, or `sep=;`, may be above it."""
+    for above, row in enumerate(_first_rows(head, delimiter, _TITLE_ROWS + 1)):
+        names = [name[:MOST_NAME] for name in row]
+        if fits := _header_fits(names, layout, columns):
+            return _Header(above, fits, names)
+    return _Header(0, 0, [])
+
+
+def _without_lines(head: str, rows: int) -> str:
+    """The text below so many rows that have no line end inside a cell, and below blank lines."""
+    lines = [line for line in head.splitlines(keepends=True) if line.strip(" ,;|\t\r\n")]
+    return "".join(lines[rows:])
+
+
 def read_table(
     feed: Opener, encoding: str, head: str, layout_name: str | None, columns: Mapping[str, str]
 ) -> DelimitedTable:
@@ -151,11 +175,11 @@ def read_table(
     for 50 MiB. Raises FeedError for such a mark, and if no column identifies a unit.
     """
     layout = named_layout(layout_name, "delimited") if layout_name else None
-    headers = {mark: [name[:MOST_NAME] for name in next(iter(_first_rows(head, mark, 1)), [])] for mark in _DELIMITERS}
-    fits = {mark: _header_fits(names, layout, columns) for mark, names in headers.items()}
-    delimiter = max(_DELIMITERS, key=lambda mark: fits[mark])
-    if fits[delimiter]:
-        header = headers[delimiter]
+    found_headers = {mark: _find_header(head, mark, layout, columns) for mark in _DELIMITERS}
+    delimiter = max(_DELIMITERS, key=lambda mark: found_headers[mark].fits)
+    above, fits, header = found_headers[delimiter]
+    if fits:
+        head = _without_lines(head, above)
         layout = layout_of(header, "delimited", layout, columns)
     elif layout in (None, CARSFORSALE) and (
         found := next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(head, mark, 5))), None)
@@ -174,7 +198,7 @@ def read_table(
     literal = _has_literal_quotes(head, delimiter)
     _check_quotes(_rows(open_text(feed, encoding), delimiter, literal=literal), delimiter, len(header))
     rows = _rows(open_text(feed, encoding), delimiter, literal=literal)
-    below = islice(rows, 1 if fits[delimiter] else 0, None)
+    below = islice(rows, above + 1 if fits else 0, None)
     return DelimitedTable(layout, delimiter, understand(header, layout), tuple(header), below)
 
 

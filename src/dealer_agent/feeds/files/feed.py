@@ -11,6 +11,7 @@ from typing import BinaryIO, NamedTuple, overload
 import msgspec
 
 from dealer_agent.correctable import CorrectableError
+from dealer_agent.feeds.files.plausibility import Doubt
 from dealer_agent.inventory.listing import Unit
 
 MOST_FILE_MIB = 1_024
@@ -43,6 +44,8 @@ MOST_REPORTED = 1_000
 """Entries of each list of a report. The rest are only counted."""
 MOST_ROWS_WITHOUT_UNIT = 1_000
 """A file is refused if none of this many first rows identifies a unit."""
+MOST_DOUBTFUL = 100_000
+"""A file is refused if more units than this must be held back."""
 
 
 class FeedError(CorrectableError):
@@ -143,6 +146,12 @@ class Units(Sequence[FeedRow]):
         """The first line of the row of a unit."""
         return self._lines[number]
 
+    def of(self, number: int) -> Unit:
+        """The unit with this number. More units can be added afterwards."""
+        unit = self._unit(number).unit
+        self._file.seek(self._ends[-1])
+        return unit
+
     def _unit(self, number: int) -> FeedRow:
         start, end = self._ends[number], self._ends[number + 1]
         self._file.seek(start)
@@ -159,7 +168,8 @@ class ParsedFeed:
 
     `rows` counts all rows that are not blank: units, refused and sold rows, and rows that a later row with the same VIN
     replaced. `delimiter` is None for JSON. The lists of problems and columns have at most `MOST_REPORTED` entries.
-    `counts` has the full numbers. `columns` are those of each member.
+    `counts` has the full numbers. `columns` are those of each member. `doubts` say why a unit must be held back, by its
+    VIN, else its stock number.
     """
 
     layout: str
@@ -176,6 +186,7 @@ class ParsedFeed:
     columns_not_understood: tuple[str, ...]
     columns_withheld: tuple[str, ...]
     signs: Signs
+    doubts: Mapping[str, tuple[Doubt, ...]]
 
     @property
     def repeats(self) -> int:

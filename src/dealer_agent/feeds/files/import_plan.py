@@ -5,7 +5,7 @@ first seen and never changes, also if a unit that was known by its stock number 
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -52,7 +52,8 @@ class Placed(NamedTuple):
 class Plan:
     """What an import does. `refreshed` are those of `unchanged` whose JSON changed in parts that buyers do not see.
 
-    `before` and `after` are the numbers of units for sale in the scope of the import.
+    `before` and `after` are the numbers of units for sale in the scope of the import. `known_at` is the known unit at
+    each position of the file. `held` are units for sale that keep their facts.
     """
 
     added: list[Placed] = field(default_factory=list)
@@ -61,9 +62,23 @@ class Plan:
     unchanged: list[str] = field(default_factory=list)
     refreshed: list[Placed] = field(default_factory=list)
     sold: list[KnownUnit] = field(default_factory=list)
+    known_at: Mapping[int, KnownUnit] = field(default_factory=dict)
+    held: list[KnownUnit] = field(default_factory=list)
     repeated: int = 0
     before: int = 0
     after: int = 0
+
+    def leave_out(self, positions: Collection[int], leaving: Collection[str] = frozenset()) -> None:
+        """Ignores the rows at these positions. Their units keep their facts for sale; those of `leaving` are sold."""
+        known = [self.known_at[position] for position in positions if position in self.known_at]
+        for_sale = [unit for unit in known if unit.sold_at is None]
+        self.held = [unit for unit in for_sale if unit.vehicle_id not in leaving]
+        self.sold += [unit for unit in for_sale if unit.vehicle_id in leaving]
+        for name in ("added", "changed", "back", "refreshed"):
+            setattr(self, name, [placed for placed in getattr(self, name) if placed.position not in positions])
+        ids = {unit.vehicle_id for unit in known}
+        self.unchanged = [vehicle_id for vehicle_id in self.unchanged if vehicle_id not in ids]
+        self.after -= len(positions) - len(self.held)
 
 
 def plan_import(known: Sequence[KnownUnit], rows: Sequence[FileUnit], outside: Collection[str] = frozenset()) -> Plan:
@@ -96,6 +111,7 @@ def plan_import(known: Sequence[KnownUnit], rows: Sequence[FileUnit], outside: C
     named = {unit.vehicle_id for unit in matches.values()}
     in_scope = [unit for unit in known if unit.sold_at is None and unit.vehicle_id not in outside]
     plan.sold = [unit for unit in in_scope if unit.vehicle_id not in named]
+    plan.known_at = matches
     plan.before = len(in_scope)
     plan.after = len(positions)
     return plan

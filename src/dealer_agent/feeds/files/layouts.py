@@ -5,6 +5,7 @@ of vehicle fields. Case, spaces and punctuation of column names are ignored. In 
 member: `offers.price`, or `images.uri` for the `uri` of every image.
 """
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ class Layout:
     `patterns` are regular expressions of column names (`image[0].url`), each with its member, for columns that no name
     fits. `ignored` columns mean something else in this layout than their name says. `header` are the columns of a file
     without a header. `fuel_inside_engine`: the text of the engine also gives the fuel. `passes_extras`: unknown members
-    of JSON are passed through to buyers.
+    of JSON are passed through to buyers. `status_words` are the dealer's own words of `status`, folded.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Layout:
     header: tuple[str, ...] = ()
     fuel_inside_engine: bool = False
     passes_extras: bool = False
+    status_words: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def folded(self) -> Mapping[str, tuple[str, ...]]:

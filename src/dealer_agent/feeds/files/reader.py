@@ -2,12 +2,15 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from io import BytesIO
 from operator import itemgetter
 from typing import Any, BinaryIO, NamedTuple
 
+from vininfo import Vin
+
+from dealer_agent.feeds.files import values
 from dealer_agent.feeds.files.decoding import (
     MIXED,
     Opener,
@@ -22,6 +25,7 @@ from dealer_agent.feeds.files.decoding import (
 from dealer_agent.feeds.files.delimited import DelimitedRow, DelimitedTable, cells_of, read_table
 from dealer_agent.feeds.files.feed import (
     MOST_CELL,
+    MOST_DOUBTFUL,
     MOST_FILE_MIB,
     MOST_JSON_MIB,
     MOST_REPORTED,
@@ -36,8 +40,11 @@ from dealer_agent.feeds.files.feed import (
     Units,
 )
 from dealer_agent.feeds.files.json_records import Record, flattened, is_cut, read_records, ready_members
-from dealer_agent.feeds.files.layouts import Columns, Layout, layout_of, named_layout, understand
+from dealer_agent.feeds.files.layouts import Columns, Layout, is_withheld, layout_of, named_layout, understand
+from dealer_agent.feeds.files.plausibility import Doubt, contradiction, doubt
 from dealer_agent.feeds.files.units import ParsedRow, read_unit
+from dealer_agent.inventory.canonical_words.text import fold
+from dealer_agent.inventory.listing import Unit
 
 Progress = Callable[[int, int], None]
 
@@ -51,6 +58,9 @@ _MOST_PATTERNS = 1_000
 """The most kinds of rows that are counted at a time. Rows with values of the same members are of one kind."""
 _MOST_NAMES = 100
 """The names of the columns of one member in JSON, where each record can have others."""
+_MISREAD_OF_SHIFTED = 2
+"""A row of another width with so many values that are not understood has its cells in the wrong columns."""
+_LONGEST_VIN_CELL = 40
 _USUALLY_SHORT = 0.05
 """In a file with this share of short rows, a short row at the end is usual."""
 
@@ -84,6 +94,13 @@ class _Named(NamedTuple):
     withheld: tuple[str, ...]
 
 
+class _Own(NamedTuple):
+    """The dealer's own columns and words of the status."""
+
+    columns: Mapping[str, str]
+    status_words: Mapping[str, str]
+
+
 class _Tally:
     """The rows so far. Of rows with the same VIN, or without a VIN the same stock number, the last one is used."""
 
@@ -101,6 +118,7 @@ class _Tally:
         # The rows by their members with values: rows are mostly alike, and counting each member takes time.
         self._filled: defaultdict[tuple[str, ...], int] = defaultdict(int)
         self.misread: dict[str, _Misread] = {}
+        self.doubts: dict[str, tuple[Doubt, ...]] = {}
 
     def add(self, line: int, reading: ParsedRow, done: int) -> None:
         self._add(line, reading)
@@ -131,9 +149,27 @@ class _Tally:
             return
         # Removed first, so that the units are in the order of the rows that are used.
         before = self.outcomes.pop(key, None)
+        doubts = tuple(reading.doubts)
         if before is not None:
             self.earlier.setdefault(key, []).append(self.line(before))
+            doubts = self._doubts_of_repeat(key, before, line, reading)
         self.outcomes[key] = -line if reading.unit is None else self.units.add(line, reading.unit)
+        if doubts:
+            self.doubts[key] = doubts
+            if len(self.doubts) > MOST_DOUBTFUL:
+                raise FeedError(
+                    f"More than {MOST_DOUBTFUL:,} units are implausible. Line {line}: {doubts[0].sentence} "
+                    "Correct the export."
+                )
+
+    def _doubts_of_repeat(self, key: str, before: int, line: int, reading: ParsedRow) -> tuple[Doubt, ...]:
+        """The doubts about a unit whose rows are repeated: those of all rows, and another if the rows contradict."""
+        earlier = None if before < 0 else self.units.of(before)
+        contrary = contradiction(earlier, reading.unit)
+        doubts = [*self.doubts.get(key, ()), *reading.doubts]
+        if contrary:
+            doubts.append(doubt("repeated", text=f"{contrary}, on lines {self.line(before)} and {line}"))
+        return tuple(dict.fromkeys(doubts))
 
     def _add_up_filled(self) -> None:
         for members, rows in self._filled.items():
@@ -172,6 +208,7 @@ class _Tally:
             columns_not_understood=columns.not_understood[:MOST_REPORTED],
             columns_withheld=columns.withheld[:MOST_REPORTED],
             signs=signs,
+            doubts={key: doubts for key, doubts in self.doubts.items() if self.outcomes[key] >= 0},
         )
 
     def _use_of(self, member: str, columns: tuple[str, ...]) -> ColumnUse:
@@ -206,12 +243,14 @@ def read_feed(
     *,
     layout: str | None = None,
     columns: Mapping[str, str] = {},
+    status_words: Mapping[str, str] = {},
     on_progress: Progress | None = None,
     spool: BinaryIO | None = None,
 ) -> ParsedFeed:
     """Reads an inventory file. The layout is recognised from it, unless `layout` is one of `LAYOUT_NAMES`.
 
     `columns` are columns that no layout knows, each with the member of the canonical layout that it gives.
+    `status_words` are the dealer's own words of the status, each with its meaning.
     `spool` is an empty file for the units, by default in memory. The caller closes it after the use of the feed.
     `on_progress(done, all)` counts lines of a delimited file, or records of JSON. Raises only FeedError, for a file
     that cannot be read. A row that cannot be read is refused, and a cell that cannot be read is absent.
@@ -224,12 +263,13 @@ def read_feed(
     check_size(feed, "A file", MOST_FILE_MIB)
     encoding = encoding_of(feed)
     head = head_of(feed, encoding)
+    own = _Own(columns, {fold(word): meaning for word, meaning in status_words.items()})
     if head.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
         check_size(feed, "A file of JSON or HTML", MOST_JSON_MIB)
         # A program that joins files can leave a second byte order mark, which is not JSON.
         with open_text(feed, encoding) as text:
-            return _read_json(feed, text.read().lstrip("\ufeff"), units, encoding, layout, columns, on_progress)
-    return _read_delimited(feed, units, encoding, head, layout, columns, on_progress)
+            return _read_json(feed, text.read().lstrip("\ufeff"), units, encoding, layout, own, on_progress)
+    return _read_delimited(feed, units, encoding, head, layout, own, on_progress)
 
 
 def _read_delimited(
@@ -238,11 +278,13 @@ def _read_delimited(
     encoding: str,
     head: str,
     layout_name: str | None,
-    more: Mapping[str, str],
+    own: _Own,
     on_progress: Progress | None,
 ) -> ParsedFeed:
     """Reads the rows one by one. Also looks for signs that the end of the file is missing."""
-    table = read_table(feed, encoding, head, layout_name, more)
+    table = read_table(feed, encoding, head, layout_name, own.columns)
+    layout = replace(table.layout, status_words=own.status_words)
+    withheld = frozenset(index for index, name in enumerate(table.header) if is_withheld(name))
     seen = survey(feed, encoding)
     tally = _Tally(units, on_progress, seen.lines + 1)
     header = list(table.header)
@@ -255,7 +297,11 @@ def _read_delimited(
             reading = ParsedRow(refused="The row repeats the header.")
         else:
             cells, row_problem = cells_of(row, table)
-            reading = read_unit(cells, table.layout)
+            reading = read_unit(cells, layout)
+            _check_columns(row, table.width, reading)
+            if reading.unit is not None:
+                texts = row.cells if not withheld else [t for n, t in enumerate(row.cells) if n not in withheld]
+                reading.note_sold_words(texts)
             if row_problem is not None:
                 reading.row_problems.append(row_problem)
                 short += len(row.cells) < table.width
@@ -265,6 +311,28 @@ def _read_delimited(
     named_columns = _Named(named, table.columns.not_understood, table.columns.withheld)
     end = "" if last is None or seen.line_end or short > 1 + _USUALLY_SHORT * tally.rows else _cut(last, table)
     return tally.feed(table.layout, encoding, table.delimiter, named_columns, _signs(feed, encoding, seen, end))
+
+
+def _check_columns(row: DelimitedRow, width: int, reading: ParsedRow) -> None:
+    """Notes that the cells of a row are in the wrong columns. Then its VIN may be in another one."""
+    present = len(row.cells)
+    is_far = present != width and len(reading.misread) >= _MISREAD_OF_SHIFTED
+    is_longer = present > width and (bool(reading.misread) or any(cell.strip() for cell in row.cells[width:]))
+    vin = ""
+    has_no_vin = reading.unit is None or not reading.unit.vin
+    if has_no_vin and ("vin" in reading.misread or reading.identifier is None or present != width):
+        vins = {cell.strip().upper() for cell in row.cells if len(cell) <= _LONGEST_VIN_CELL}
+        vins = {vin for vin in vins if values.VIN_SHAPE.fullmatch(vin) and Vin(vin).verify_checksum()}
+        vin = vins.pop() if len(vins) == 1 else ""
+    if not (is_far or is_longer or vin):
+        return
+    if vin:
+        reading.identifier, reading.refused, reading.unit = vin, None, Unit(vin=vin)
+    if reading.unit is not None:
+        what = (
+            f"it has {present} cells, and the header has {width}" if present != width else "the VIN is in another one"
+        )
+        reading.doubts.append(doubt("row_shifted", text=what))
 
 
 def _cut(last: DelimitedRow, table: DelimitedTable) -> str:
@@ -295,12 +363,13 @@ def _read_json(
     units: Units,
     encoding: str,
     layout_name: str | None,
-    more: Mapping[str, str],
+    own: _Own,
     on_progress: Progress | None,
 ) -> ParsedFeed:
     records = read_records(text)
     paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
-    layout = layout_of(list(paths), "json", named_layout(layout_name, "json") if layout_name else None, more)
+    layout = layout_of(list(paths), "json", named_layout(layout_name, "json") if layout_name else None, own.columns)
+    layout = replace(layout, status_words=own.status_words)
     tally = _Tally(units, on_progress, len(records))
     reader = _RecordReader(layout)
     for done, record in enumerate(records, 1):
@@ -348,4 +417,6 @@ class _RecordReader:
         self.unread.update((name, None) for name in columns.not_understood if name.partition(".")[0] not in passed)
         reading = read_unit(cells, self.layout, ready)
         reading.row_problems.extend(row_problems)
+        if reading.unit is not None:
+            reading.note_sold_words([text for texts in paths.values() for text in texts])
         return reading

@@ -4,7 +4,7 @@ A cell that cannot be parsed counts as absent, and a problem reports it. No cell
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from vininfo import Vin
 
 from dealer_agent.feeds.files import values
 from dealer_agent.feeds.files.layouts import FEEDS, Layout
+from dealer_agent.feeds.files.plausibility import Doubt, doubt
 from dealer_agent.feeds.files.values import is_absent, line, prose
 from dealer_agent.inventory.canonical_words.tables import canonical, known
 from dealer_agent.inventory.canonical_words.text import fold
@@ -32,7 +33,7 @@ class ParsedRow:
 
     `filled` are the members with a value. `misread` has those whose value is not understood: the value, and a problem.
     A row that identifies no unit has `refused` and no `identifier`. A row of a sold unit has an `identifier` and no
-    `unit`.
+    `unit`. `doubts` say why the unit must be held back.
     """
 
     identifier: str | None = None
@@ -41,6 +42,13 @@ class ParsedRow:
     row_problems: list[str] = field(default_factory=list)
     filled: tuple[str, ...] = ()
     misread: dict[str, tuple[str, str]] = field(default_factory=dict)
+    doubts: list[Doubt] = field(default_factory=list)
+
+    def note_sold_words(self, texts: Sequence[str]) -> None:
+        """Adds a doubt if a text of the row says that the unit is sold."""
+        # All texts at once: one search is faster than one for each.
+        if "sold" in "\n".join(texts).lower() and (words := values.sold_words(texts)):
+            self.doubts.append(doubt("sold_words", text=words))
 
 
 def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
@@ -73,6 +81,7 @@ class _RowParser:
         self.members: dict[str, Any] = {}
         self.row_problems: list[str] = []
         self.misread: dict[str, tuple[str, str]] = {}
+        self.doubts: list[Doubt] = []
         self.is_sold = False
 
     def read(self, steps: "Iterable[tuple[_Read, str, Feed]]") -> None:
@@ -86,10 +95,12 @@ class _RowParser:
 
     def status(self, member: str, _: Feed) -> None:
         texts = [line(_SCHEMA_ORG.sub("", text), 60) for text in self.cells.get(member, ())]
-        words = [known("status", text) for text in texts]
+        own = self.layout.status_words
+        words = [own.get(fold(text)) or known("status", text) for text in texts]
         for text, word in zip(texts, words, strict=True):
             if word is None:
-                self.not_understood(member, text, "the unit counts as available")
+                self.not_understood(member, text, "the unit is held back")
+                self.doubts.append(doubt("status_unknown", text=text))
         self.keep(member, next((word for word in words if word is not None), None))
         self.is_sold = "sold" in words
 
@@ -110,15 +121,30 @@ class _RowParser:
 
     def dollars(self, member: str, _: Feed) -> None:
         """The first column that holds an amount; 0 and words such as "call" are no price."""
+        doubts: list[Doubt] = []
         for text in self.cells.get(member, ()):
             amount = values.dollars(text)
             if amount:
                 self.keep(member, amount)
                 return
-            if amount is None and not values.is_no_price(text):
-                self.not_understood(member, text)
+            if amount == 0:
+                doubts.append(doubt("price_zero"))
+            elif amount is None and not values.is_no_price(text):
+                currency = values.other_currency(text)
+                self.not_understood(
+                    member, text, f"it is in {currency}, and prices are US dollars" if currency else "it is left out"
+                )
+                if values.is_negative(text):
+                    doubts.append(doubt("price_negative", text=line(text, 40)))
+        if member == "selling_price":
+            self.doubts += doubts
 
     def miles(self, member: str, feed: Feed) -> None:
+        text = self.first(member)
+        if text is not None and values.is_no_mileage(text):
+            return
+        if text is not None and values.is_negative(text):
+            self.doubts.append(doubt("mileage_negative", text=line(text, 40)))
         unit = self.text("mileage_unit", 20)
         _parser(lambda text: values.miles(text, unit), zero=True)(self, member, feed)
 
@@ -146,6 +172,8 @@ class _RowParser:
         elif is_old and _OLD_VIN_SHAPE.fullmatch(vin):
             self.keep(member, vin)
         else:
+            if values.is_rounded(text):
+                self.doubts.append(doubt("vin_rounded", text=text))
             self.misread[member] = (
                 text,
                 f"The VIN {text!r} is not 17 letters and digits without I, O and Q; the unit goes by its stock number.",
@@ -261,7 +289,11 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
     row.read(IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
     reading = ParsedRow(
-        identifier=identifier, row_problems=row.row_problems, filled=tuple(row.cells), misread=row.misread
+        identifier=identifier,
+        row_problems=row.row_problems,
+        filled=tuple(row.cells),
+        misread=row.misread,
+        doubts=row.doubts,
     )
     if identifier is None:
         vin_text = row.text("vin", 40)

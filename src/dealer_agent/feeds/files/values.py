@@ -7,6 +7,7 @@ raises.
 import html
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
@@ -123,16 +124,32 @@ _LONGEST_NUMBER = 60
 """Characters of a number with its unit. The patterns take quadratic time on many blanks."""
 
 _NUMBER = r"(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d{1,12}(?:\.\d*)?|\.\d+)"
-_MONEY = re.compile(rf"(?:USD|US)?\s*\$?\s*{_NUMBER}\s*(?:USD|US\$|\$|dollars)?", re.IGNORECASE)
+# Money has at most two decimals, so three digits after the last separator are thousands: `54.932`, `54 932`.
+_GROUPED = r"\d{1,3}(?:\.\d{3})+(?:,\d\d?)?|\d{1,3}(?:[ '\u00a0\u202f]\d{3})+(?:[.,]\d\d?)?|\d{1,12},\d\d?"
+_MONEY = re.compile(
+    rf"(?:USD|US)?\s*\$?\s*(?:(?P<grouped>{_GROUPED})|{_NUMBER})\s*(?:USD|US\$|\$|dollars)?\s*\*{{0,3}}", re.IGNORECASE
+)
+_CENTS = re.compile(r"[.,](\d\d?)$")
+_OTHER = r"CAD|CA?\$|EUR|\u20ac|GBP|\u00a3|MXN?\$?|AUD|AU?\$|JPY|\u00a5|CHF"
+_CURRENCY = re.compile(
+    rf"(?P<before>{_OTHER})?\s*\$?\s*\d[\d.,' \u00a0\u202f]*\$?\s*(?P<after>{_OTHER})?", re.IGNORECASE
+)
+_NEGATIVE = re.compile(
+    r"\(\s*\$?\s*\d[\d.,]*\s*\)|(?:USD|US)?\s*\$?\s*[-\u2212]\s*\$?\s*\d[\d.,]*\s*[a-z$]*", re.IGNORECASE
+)
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+?\d{1,2}", re.IGNORECASE)
 _MILES = re.compile(rf"{_NUMBER}\s*([a-z. ]*)", re.IGNORECASE)
 _AMOUNT = re.compile(rf"{_NUMBER}\s*(?:mpg|mi|mi\.|miles|kwh|hp|bhp|horsepower|\(est\.?\))?", re.IGNORECASE)
 _DISPLACEMENT = re.compile(rf"{_NUMBER}\s*-?\s*([a-z. ]*[a-z.]|)", re.IGNORECASE)
 _YEAR = re.compile(r"(\d{4})(?:\.0+|-\d{2}(?:-\d{2})?)?", re.ASCII)
 _URL = re.compile(r"https?://[^\s/?#@<>\"\\:{}|^`]+(?::\d{1,5})?(?:[/?#][^\s<>\"\\{}|^`]*)?", re.IGNORECASE)
 _FEATURE_BREAK = re.compile(r"<(?:br|/?li|/?p)\b[^<>]{0,200}>", re.IGNORECASE)
-_BEFORE_URL = re.compile(r"(?<![|,;\s])[|,;\s]++(?=https?://)", re.IGNORECASE)
+_BEFORE_URL = re.compile(r"(?<![|,;\s])[|,;\s]++(?=(?:https?:)?//)", re.IGNORECASE)
 _NO_PRICE = frozenset(
     {"call", "callforprice", "callus", "contact", "contactus", "contactdealer", "poa", "ask", "inquire"}
+)
+_NO_MILEAGE = frozenset(
+    {"tmu", "truemileageunknown", "notactual", "notactualmileage", "exempt", "mileageexempt", "nam", "tba"}
 )
 _MILE_UNITS = frozenset({"", "mi", "mile", "miles", "smi"})
 _KM_UNITS = frozenset({"km", "kms", "kmt", "kilometer", "kilometers", "kilometre", "kilometres"})
@@ -141,6 +158,12 @@ _CC_UNITS = frozenset({"cc", "ccm", "cm", "cmq", "cubic centimeters"})
 _INCH_UNITS = frozenset({"ci", "cid", "cu in", "cuin", "cubic inches", "inq", "cu inches"})
 _DATES = ("%m/%d/%Y", "%m-%d-%Y", "%Y/%m/%d", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y")
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_NOT_DIGITS = re.compile(r"\D")
+_SHORT = 60
+# In a sentence, the word means something else: `sold with a warranty`, `sold and serviced by us`.
+_NOT_A_SENTENCE = r"(?! (?:AND|AS|AT|BY|HERE|IN|LOCALLY|NEW|ON|TO|WITH)\b)"
+_SOLD_MARK = re.compile(r"(?:^|[*\[({<#!~|])\s*(?i:sold)\s*(?:$|[*\])}>#!~|])|^\W*SOLD\b" + _NOT_A_SENTENCE)
+_SOLD_WORD = re.compile(r"(?<![A-Za-z])SOLD(?![A-Za-z])" + _NOT_A_SENTENCE)
 _DIGITS = re.compile(r"\d+")
 _LETTERS = re.compile(r"[A-Za-z]+")
 
@@ -185,9 +208,46 @@ def is_no_price(text: str) -> bool:
 
 
 def dollars(text: str) -> int | None:
-    """Whole US dollars of `28995`, `$28,995.00`, `18000 USD`. Cents are rounded, halves up."""
+    """Whole US dollars of `28995`, `$28,995.00*`, `18000 USD`, `28.995,00`, `28 995`. Cents are rounded, halves up."""
     match = _number(_MONEY, text)
-    return None if match is None else _rounded(_decimal(match.group(1)), MOST_DOLLARS)
+    if match is None:
+        return None
+    if (grouped := match["grouped"]) is not None:
+        cents = _CENTS.search(grouped)
+        whole = grouped if cents is None else grouped[: cents.start()]
+        return _rounded(Decimal(f"{_NOT_DIGITS.sub('', whole)}.{cents[1] if cents else 0}"), MOST_DOLLARS)
+    return _rounded(_decimal(match[2]), MOST_DOLLARS)
+
+
+def other_currency(text: str) -> str:
+    """The currency of an amount that is not in US dollars; "" for another text."""
+    match = _number(_CURRENCY, text)
+    return "" if match is None else (match["before"] or match["after"] or "").upper()
+
+
+def is_negative(text: str) -> bool:
+    """Whether the text is a negative number, also one in brackets."""
+    return _number(_NEGATIVE, text) is not None
+
+
+def is_rounded(text: str) -> bool:
+    """Whether a spreadsheet wrote a long number as `1.23E+16`."""
+    return _number(_ROUNDED, text) is not None
+
+
+def sold_words(texts: Iterable[str]) -> str:
+    """The text that says that a unit is sold, among all texts of its row: `*SOLD*`, `SOLD 2021 Accord`; "" for none."""
+    for text in texts:
+        if "sold" in text.lower() and "://" not in text:
+            mark = _SOLD_MARK.search(text) or (_SOLD_WORD.search(text) if len(text) <= _SHORT else None)
+            if mark is not None:
+                return line(text, _SHORT) if len(text) <= _SHORT else mark[0].strip()
+    return ""
+
+
+def is_no_mileage(text: str) -> bool:
+    """Whether the text says that the mileage is not known: `TMU`, `Exempt`."""
+    return re.sub(r"[\W_]+", "", text).casefold() in _NO_MILEAGE
 
 
 def miles(text: str, unit: str = "") -> int | None:
@@ -281,6 +341,8 @@ def truth(text: str) -> bool | None:
 def web_address(text: str) -> str | None:
     """An http or https URL without credentials, with `%20` for spaces."""
     address = line(text, 2049).replace(" ", "%20")
+    if address.startswith("//"):
+        address = f"https:{address}"
     return address if len(address) <= 2048 and _URL.fullmatch(address) else None
 
 

@@ -1,4 +1,4 @@
-"""Reads an Excel workbook (XLSX) as a stream: the rows of its only visible sheet with cells. Pure.
+"""Reads an Excel workbook (XLSX) as a stream: the rows of its only visible sheet with units. Pure.
 
 Only the shared texts and the formats of dates are in memory. Rows, cells, texts and styles are counted while they are
 read, so a hostile workbook costs no more than the bounds of docs/reference/feeds.md. Libraries that load a sheet
@@ -27,6 +27,7 @@ from dealer_agent.feeds.files.feed import (
     MOST_TEXTS_MIB,
     FeedError,
 )
+from dealer_agent.feeds.files.layouts import GENERIC, understand
 
 MAIN_PART = "xl/workbook.xml"
 
@@ -57,8 +58,14 @@ _REFERENCE = re.compile("([A-Z]{1,3})[0-9]*")
 Row = list[str]
 
 
+def _has_units(rows: Iterator[Row]) -> bool:
+    """Whether one of the rows names a column for the VIN or the stock number, and others."""
+    found = (understand(row, GENERIC) for row in rows if len(row) <= MOST_COLUMNS)
+    return any(columns.names_units and columns.understood > 1 for columns in found)
+
+
 def rows_of_workbook(archive: zipfile.ZipFile) -> Iterator[Row]:
-    """The rows of the only visible sheet with cells, as text. A blank row is empty.
+    """The rows of the only visible sheet with units, as text. A blank row is empty.
 
     Raises FeedError for a workbook that breaks its format, has a DTD in any part, or is over a bound.
     """
@@ -68,6 +75,8 @@ def rows_of_workbook(archive: zipfile.ZipFile) -> Iterator[Row]:
                 _check_prolog(archive, entry)
         book = _Book(archive)
         sheets = [name for name in book.sheets() if any(islice(book.rows(name), _FIRST_ROWS))]
+        if len(sheets) > 1:
+            sheets = [name for name in sheets if _has_units(islice(book.rows(name), _FIRST_ROWS))] or sheets
         if len(sheets) != 1:
             raise FeedError(f"The workbook has {len(sheets)} sheets with cells and must have exactly one.")
         yield from book.rows(sheets[0])

@@ -52,6 +52,7 @@ from dealer_agent.storage.schema import (
     revisions,
     rows_of,
     unit_changes,
+    units,
     upsert,
 )
 from dealer_agent.storage.stock.reading import read_revision
@@ -422,6 +423,8 @@ def copy_dealer(
 def _values(table: Table, row: Row[Any], stock_counter: int) -> Mapping[str, Any]:
     """The values of a row in the target, whose counter of stock changes may be ahead: a dealer was removed there."""
     values = row._asdict()
-    if table in (imports, unit_changes, feed_files) and values["revision"] is not None:
+    if table in (imports, units, unit_changes, feed_files) and values["revision"] is not None:
         values["revision"] += stock_counter
+        if values.get("undoes") is not None:
+            values["undoes"] += stock_counter
     return values

@@ -3,11 +3,11 @@
 `storage.stock.stock_import` writes it. Imports that were refused are written here.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -37,6 +37,7 @@ from dealer_agent.storage.schema import (
     unit_documents,
     units,
 )
+from dealer_agent.storage.stock.held_units import held_units
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -89,12 +90,16 @@ class Confirmation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """A dealer's stock as of one moment. `live` may be large: iterate it once, in the transaction."""
+    """A dealer's stock as of one moment. `live` may be large: iterate it once, in the transaction.
+
+    `good_since` has the last confirmation of each unit for sale whose new facts are held back, by vehicle id.
+    """
 
     mark: StockMark
     live: Iterator[LiveUnit]
     gone: list[GoneUnit]
     confirmations: list[Confirmation]
+    good_since: Mapping[str, datetime]
 
     def confirmed_at(self, rooftop: str | None = None) -> datetime | None:
         """The time of the newest import of a rooftop's whole stock, by default of the newest of all."""
@@ -104,9 +109,14 @@ class Stock:
         )
 
 
-class ImportRecord(NamedTuple):
-    """An import in the history. `source` is the file's name. `rooftops` are its scope: None for all rooftops.
+ChangeKind = Literal["import", "undo", "held"]
+"""What changed the stock: a file, `inventory undo`, or a decision about a held unit and the end of its day."""
 
+
+class ImportRecord(NamedTuple):
+    """An import in the history, or another change of the stock.
+
+    `source` is the file's name. `rooftops` are its scope: None for all rooftops.
     `findings` are those of the checks of the feed. `feed` is the name of the feed that the file was part of, if any.
     """
 
@@ -123,6 +133,7 @@ class ImportRecord(NamedTuple):
     rooftops: tuple[str, ...] | None = None
     findings: tuple[FeedFinding, ...] = ()
     feed: str | None = None
+    kind: ChangeKind = "import"
 
 
 READ_REVISION = select(revisions.c.stock_counter, revisions.c.token_counter, revisions.c.settings_counter).where(
@@ -171,14 +182,15 @@ READ_LIVE_CHANGES = (
     .execution_options(yield_per=1000)
 )
 
+_undone = select(imports.c.undoes).where(of_dealer(imports), imports.c.undoes.is_not(None))
+_confirming = (of_dealer(imports), imports.c.kind == "import", imports.c.revision.not_in(_undone))
+
 # The newest import of each scope, newest first.
 READ_CONFIRMATIONS = (
     select(imports.c.rooftops, imports.c.at)
     .where(
         of_dealer(imports),
-        imports.c.revision.in_(
-            select(func.max(imports.c.revision)).where(of_dealer(imports)).group_by(imports.c.rooftops)
-        ),
+        imports.c.revision.in_(select(func.max(imports.c.revision)).where(*_confirming).group_by(imports.c.rooftops)),
     )
     .order_by(imports.c.revision.desc())
 )
@@ -249,6 +261,7 @@ def read_stock(tx: Transaction, remember_days: int) -> Stock:
         gone=[GoneUnit(*row) for row in gone],
         live=_live_units(tx),
         confirmations=[Confirmation(rooftops_of(row[0]), row[1]) for row in tx.execute(READ_CONFIRMATIONS)],
+        good_since={held.vehicle_id: held.good_at for held in held_units(tx) if held.good_at is not None},
     )
 
 
@@ -280,6 +293,31 @@ def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
         ImportRecord(*row)._replace(rooftops=rooftops_of(row.rooftops), findings=findings_of(row.findings))
         for row in tx.execute(LIST_IMPORTS, {"limit": limit})
     ]
+
+
+LAST_IMPORT = (
+    select(imports.c.revision, imports.c.at, imports.c.source, imports.c.rooftops, imports.c.kind)
+    .where(of_dealer(imports), imports.c.kind != "held")
+    .order_by(imports.c.revision.desc())
+    .limit(1)
+)
+
+
+class LastImport(NamedTuple):
+    """The import that an undo takes back. `rooftops` are its scope."""
+
+    revision: int
+    at: datetime
+    source: str
+    rooftops: tuple[str, ...] | None
+
+
+def last_import(tx: Transaction) -> LastImport | None:
+    """The newest import; None if there is none, or if it was undone: an undo goes one step back."""
+    row = tx.execute(LAST_IMPORT).one_or_none()
+    if row is None or row.kind != "import":
+        return None
+    return LastImport(row.revision, row.at, row.source, rooftops_of(row.rooftops))
 
 
 MOST_REFUSED_IMPORTS = 500

@@ -6,25 +6,25 @@ Afterwards the changes move into `units`, again in short transactions. Readers s
 of them. The next import finishes the work of an import that was killed, or deletes its changes.
 """
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import PurePath
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
-from dealer_agent.feeds.files.checks import FeedFinding, refusals
+from dealer_agent.feeds.files.checks import CHECK_BY_ID, FeedFinding, refusals
 from dealer_agent.feeds.files.counts import FeedShape
 from dealer_agent.feeds.files.import_plan import FileUnit, KnownUnit, Placed, Plan, plan_import
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import DatabaseBusy, FeedRefused
+from dealer_agent.storage.jobs import add_job_at
 from dealer_agent.storage.privacy.keys import check_owner, claim_dealer
 from dealer_agent.storage.schema import (
     feed_shapes,
@@ -36,21 +36,17 @@ from dealer_agent.storage.schema import (
     units,
     upsert,
 )
-from dealer_agent.storage.stock.reading import applied_changes, current_units, read_revision
+from dealer_agent.storage.stock.held_units import HELD, HeldRows, HeldUnit, decisions, put_held
+from dealer_agent.storage.stock.import_parts import Parts, add_changes, as_it_is, clean_up, move_changes
+from dealer_agent.storage.stock.reading import applied_changes, current_units, last_import, read_mark
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
-
-_Item = TypeVar("_Item")
-
-_PART_SECONDS = {"sqlite": 0.02, "postgresql": 0.2}
-"""How long the statements of a part may take. In SQLite, a lead waits for one part at most; in PostgreSQL for none."""
 
 _DOCUMENTS = 500
 """The documents that a check reads at a time."""
 
-_LEAST_ROWS = 50
-_MOST_ROWS = 2_000
-
+_REPAIRED = 0.5
+_REPAIRS = FeedFinding("repairs", "warn", CHECK_BY_ID["repairs"].sentence)
 _to_json = msgspec.json.Encoder(order="deterministic")
 
 
@@ -70,26 +66,46 @@ class Scope(NamedTuple):
 
 
 class StockBefore:
-    """The stock before an import, in the transaction that plans it. `last_shape` is of the last file of the scope."""
+    """The stock before an import, in the transaction that plans it. `last_shape` is of the last file of the scope.
 
-    def __init__(self, tx: Transaction, scope: Scope | None) -> None:
+    `imported_at` is the time of the stock. `decisions` are the rows of `storage.stock.held_units` by vehicle id. With
+    `undone`, which are vehicle ids, it is the stock before the last import: that import changed these units.
+    """
+
+    def __init__(self, tx: Transaction, scope: Scope | None, undone: Collection[str] = frozenset()) -> None:
         self._tx = tx
-        stored = tx.execute(READ_LAST_SHAPE, {"of_rooftops": _rooftops_key(scope)}).scalar()
+        self._undone = undone
+        shapes = tx.execute(READ_LAST_SHAPE, {"of_rooftops": rooftops_key(scope)}).one_or_none() or (None, None)
+        stored = shapes[1] if undone else shapes[0]
         self.last_shape = None if stored is None else msgspec.json.decode(stored, type=FeedShape)
+        self.imported_at = read_mark(tx).imported_at
+        self.decisions = decisions(tx)
 
     def units(self, vehicle_ids: Sequence[str]) -> Iterator[dict[str, Unit]]:
         """The stored units by vehicle id, some at a time, in the order of `vehicle_ids`."""
+        for some in self.documents(vehicle_ids):
+            yield {vehicle_id: _unit.decode(document) for vehicle_id, document in some.items()}
+
+    def documents(self, vehicle_ids: Sequence[str]) -> Iterator[dict[str, bytes]]:
+        """As `units`, with the documents of the units (JSON)."""
         for start in range(0, len(vehicle_ids), _DOCUMENTS):
             some = {"in_vehicles": vehicle_ids[start : start + _DOCUMENTS]}
             found = dict(row for statement in READ_SOME_DOCUMENTS for row in self._tx.execute(statement, some))
-            yield {vehicle_id: _unit.decode(document) for vehicle_id, document in found.items()}
+            if self._undone and (undone := [each for each in some["in_vehicles"] if each in self._undone]):
+                found |= {row.vehicle_id: row.before for row in self._tx.execute(READ_BEFORE, {"in_vehicles": undone})}
+            yield {vehicle_id: found[vehicle_id] for vehicle_id in some["in_vehicles"] if vehicle_id in found}
 
 
 class Review(NamedTuple):
-    """The result of the checks of a feed, and what the next import of the scope remembers of it."""
+    """The result of the checks of a feed, what the next import of the scope remembers of it, and the held units.
+
+    `left_out` are the positions of the rows that are not imported.
+    """
 
     findings: tuple[FeedFinding, ...]
     shape: FeedShape
+    held: HeldRows = HeldRows()
+    left_out: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +114,7 @@ class ImportOutcome:
 
     `before` and `after` are the numbers of units for sale in the scope of the import. `repeated` is the number of rows
     that named a unit again. `revision` is the stock's revision afterwards; None for a dry run. `findings` are those of
-    the checks.
+    the checks. `held` are the units that are held back, and those that a person hid.
     """
 
     added: tuple[str, ...]
@@ -111,6 +127,7 @@ class ImportOutcome:
     repeated: int
     revision: int | None
     findings: tuple[FeedFinding, ...] = ()
+    held: tuple[HeldUnit, ...] = ()
 
 
 class _Hints(Struct):
@@ -146,13 +163,21 @@ READ_SOME_DOCUMENTS = (
 )
 """A change replaces a document."""
 
-READ_LAST_SHAPE = select(feed_shapes.c.shape).where(
+READ_BEFORE = select(unit_documents.c.vehicle_id, unit_documents.c.before).where(
+    of_dealer(unit_documents),
+    unit_documents.c.before.is_not(None),
+    unit_documents.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)),
+)
+
+READ_ACTIONS = select(units.c.vehicle_id, units.c.action).where(
+    of_dealer(units), units.c.revision == bindparam("of_revision")
+)
+
+READ_LAST_SHAPE = select(feed_shapes.c.shape, feed_shapes.c.before).where(
     of_dealer(feed_shapes), feed_shapes.c.rooftops == bindparam("of_rooftops")
 )
 
-KEEP_SHAPE = upsert(feed_shapes, "UPDATE SET shape = excluded.shape")
-
-ADD_CHANGE = insert(unit_changes)
+KEEP_SHAPE = upsert(feed_shapes, "UPDATE SET shape = excluded.shape, before = feed_shapes.shape")
 
 # Imports of one dealer run one after the other. The upsert locks the row also against tokens.
 NEXT_REVISION = (
@@ -163,32 +188,6 @@ NEXT_REVISION = (
 )
 
 ADD_IMPORT = insert(imports)
-
-_some_changes = (of_dealer(unit_changes), unit_changes.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
-
-LIST_CHANGES = select(unit_changes.c.vehicle_id).where(of_dealer(unit_changes))
-LIST_ABANDONED_CHANGES = LIST_CHANGES.where(unit_changes.c.revision > bindparam("revision"))
-
-_unit_columns = [column.name for column in units.c]
-_add_units = insert_or_update(units).from_select(
-    _unit_columns, select(*(unit_changes.c[name] for name in _unit_columns)).where(*_some_changes)
-)
-MOVE_UNITS = _add_units.on_conflict_do_update(
-    index_elements=units.primary_key,
-    set_={column.name: _add_units.excluded[column.name] for column in units.c if not column.primary_key},
-)
-
-_add_documents = insert_or_update(unit_documents).from_select(
-    ["dealer_id", "vehicle_id", "unit"],
-    select(unit_changes.c.dealer_id, unit_changes.c.vehicle_id, unit_changes.c.unit).where(
-        *_some_changes, unit_changes.c.unit.is_not(None)
-    ),
-)
-MOVE_DOCUMENTS = _add_documents.on_conflict_do_update(
-    index_elements=unit_documents.primary_key, set_={"unit": _add_documents.excluded.unit}
-)
-
-DELETE_CHANGES = delete(unit_changes).where(*_some_changes)
 
 LIST_FORGOTTEN = select(units.c.vehicle_id).where(of_dealer(units), units.c.sold_at < bindparam("before"))
 
@@ -227,21 +226,21 @@ def apply_import(
     with store.import_lock(dealer_id):
         with store.write(dealer_id, at) as tx:
             claim_dealer(tx)
-        parts = _Parts(store, dealer_id, at)
-        revision = _clean_up(parts) + 1
+        parts = Parts(store, dealer_id, at)
+        revision = clean_up(parts) + 1
         plan, reviewed = _plan(store, dealer_id, file, scope, review)
         changes = _Changes(file, unit_at, revision, at)
         for placed in (plan.added, plan.changed, plan.back):
-            parts.run(placed, changes.replaced, _add_changes)
-        parts.run(plan.refreshed, changes.refreshed, _add_changes)
-        parts.run(plan.sold, changes.sold, _add_changes)
+            parts.run(placed, changes.replaced, add_changes)
+        parts.run(plan.refreshed, changes.refreshed, add_changes)
+        parts.run(plan.sold, changes.sold, add_changes)
         outcome = _outcome(plan, reviewed, revision)
         with store.write(dealer_id, at) as tx:
             _make_current(tx, outcome, scope, reviewed, source=PurePath(source).name, layout=layout, feed=feed)
             on_commit(tx, revision)
             # While the clock is implausible, keep everything; a later import deletes it.
             may_forget = clock_problem(tx) is None
-        _move_changes(parts)
+        move_changes(parts)
         if may_forget:
             _forget_sold(parts, at - timedelta(days=remember_days))
     return outcome
@@ -255,39 +254,81 @@ def _make_current(
     It keeps the shape of the file, its columns, because checks compare the next file with it.
     `of_file` are the columns of the history that describe the file. Raises DatabaseBusy.
     """
-    if tx.execute(NEXT_REVISION).scalar_one() != outcome.revision:
-        raise DatabaseBusy("another import ended at the same time: import the file again")
     counts = {name: len(getattr(outcome, name)) for name in ("added", "changed", "unchanged", "sold", "back")}
     stored = {
-        "revision": outcome.revision,
-        "at": tx.now,
+        "kind": "import",
         "full_file": scope is None,
         "rooftops": None if scope is None else msgspec.json.encode(scope.rooftops),
         "findings": None if reviewed is None else msgspec.json.encode(reviewed.findings),
     }
-    tx.execute(ADD_IMPORT, of_file | counts | stored)
+    begin_revision(tx, outcome.revision, of_file | counts | stored)
     if reviewed is not None:
-        tx.execute(KEEP_SHAPE, {"rooftops": _rooftops_key(scope), "shape": msgspec.json.encode(reviewed.shape)})
+        tx.execute(KEEP_SHAPE, {"rooftops": rooftops_key(scope), "shape": msgspec.json.encode(reviewed.shape)})
+        put_held(tx, *reviewed.held)
+        leaves_at = [each.leaves_at for each in reviewed.held.held if each.leaves_at is not None]
+        if leaves_at:
+            add_job_at(tx, HELD, min(leaves_at))
 
 
-def _forget_sold(parts: "_Parts", before: datetime) -> None:
+def begin_revision(tx: Transaction, revision: int | None, record: Mapping[str, Any]) -> None:
+    """Makes a revision the current one, and adds its `record` to the history. Raises DatabaseBusy."""
+    if tx.execute(NEXT_REVISION).scalar_one() != revision:
+        raise DatabaseBusy("another import ended at the same time: try again")
+    tx.execute(ADD_IMPORT, {"undoes": None, "revision": revision, "at": tx.now, **record})
+
+
+def _forget_sold(parts: Parts, before: datetime) -> None:
     """Deletes the units that were sold before this time."""
     with parts.store.read(parts.dealer_id) as tx:
         forgotten = tx.execute(LIST_FORGOTTEN, {"before": before}).scalars().all()
-    parts.run(forgotten, _as_it_is, lambda tx, ids: tx.execute(FORGET_UNITS, {"in_vehicles": ids}))
+    parts.run(forgotten, as_it_is, lambda tx, ids: tx.execute(FORGET_UNITS, {"in_vehicles": ids}))
 
 
-def _rooftops_key(scope: Scope | None) -> str:
+def rooftops_key(scope: Scope | None) -> str:
+    """The key of the shape of a scope."""
     return msgspec.json.encode(() if scope is None else scope.rooftops).decode()
 
 
 def _file_unit(row: ImportRow) -> FileUnit:
-    document_hash = blake2b(_to_json.encode(row.unit), digest_size=16).digest()
-    return FileUnit(_given(row.unit.vin), _given(row.unit.stock), row.vehicle_id, row.digest, document_hash)
+    unit = row.unit
+    return FileUnit(_given(unit.vin), _given(unit.stock), row.vehicle_id, row.digest, document_hash(unit))
+
+
+def document_hash(unit: Unit) -> bytes:
+    """A hash of all facts of a unit."""
+    return blake2b(_to_json.encode(unit), digest_size=16).digest()
 
 
 def _given(value: str | UnsetType) -> str | None:
     return None if value is UNSET else value or None
+
+
+def _fits_better(earlier: Plan) -> bool:
+    """Whether an import may replace the last one: most units of the earlier stock are in the file."""
+    known = len(earlier.changed) + len(earlier.unchanged)
+    return known > _REPAIRED * max(earlier.before, earlier.after)
+
+
+def before_last_import(tx: Transaction, known: Sequence[KnownUnit]) -> tuple[list[KnownUnit], set[str]] | None:
+    """The known units before the last import, and the vehicle ids that it changed. None if it cannot be undone."""
+    last = last_import(tx)
+    if last is None:
+        return None
+    actions = {row.vehicle_id: row.action for row in tx.execute(READ_ACTIONS, {"of_revision": last.revision})}
+    units: list[KnownUnit] = []
+    for unit in known:
+        match actions.get(unit.vehicle_id):
+            case "added":
+                continue
+            case "sold":
+                units.append(unit._replace(sold_at=None))
+            case "back":
+                units.append(unit._replace(sold_at=unit.changed_at))
+            case "changed":
+                units.append(unit._replace(digest=""))
+            case _:
+                units.append(unit)
+    return units, {vehicle_id for vehicle_id, action in actions.items() if action == "changed"}
 
 
 def _plan(
@@ -297,14 +338,29 @@ def _plan(
     scope: Scope | None,
     review: Callable[[Plan, StockBefore], Review] | None,
 ) -> tuple[Plan, Review | None]:
-    """What an import would change. Raises FeedRefused if a finding of `review` refuses the feed."""
+    """What an import would change. Raises FeedRefused if a finding of `review` refuses the feed.
+
+    A file that fits the stock before the last import is not refused: it repairs what a mistaken import did.
+    """
     with store.read(dealer_id) as tx:
         known = [KnownUnit(*row) for row in tx.execute(READ_KNOWN_UNITS)]
-        plan = plan_import(known, file, set() if scope is None else _outside(tx, scope))
+        outside = set() if scope is None else _outside(tx, scope)
+        plan = plan_import(known, file, outside)
         reviewed = None if review is None else review(plan, StockBefore(tx, scope))
-    if reviewed is not None and refusals(reviewed.findings):
-        raise FeedRefused(reviewed.findings)
-    return plan, reviewed
+        if reviewed is None or review is None or not refusals(reviewed.findings):
+            return plan, reviewed
+        earlier = before_last_import(tx, known)
+        if earlier is not None:
+            units, changed = earlier
+            fitting = plan_import(units, file, outside)
+            if _fits_better(fitting):
+                repair = review(fitting, StockBefore(tx, scope, changed))
+                if not refusals(repair.findings):
+                    plan = plan_import(known, file, outside)
+                    # The stock has mistaken facts, so units that are held back do not keep them.
+                    plan.leave_out(repair.left_out, {unit.vehicle_id for unit in plan.known_at.values()})
+                    return plan, repair._replace(findings=(*repair.findings, _REPAIRS))
+    raise FeedRefused(reviewed.findings)
 
 
 def _outside(tx: Transaction, scope: Scope) -> set[str]:
@@ -331,69 +387,8 @@ def _outcome(plan: Plan, reviewed: Review | None, revision: int | None) -> Impor
         repeated=plan.repeated,
         revision=revision,
         findings=() if reviewed is None else reviewed.findings,
+        held=() if reviewed is None else tuple(each for each in reviewed.held.held if each.decision != "released"),
     )
-
-
-class _Parts:
-    """Writes in short transactions. The size of a part follows the time that the last one took."""
-
-    def __init__(self, store: Store, dealer_id: str, at: datetime) -> None:
-        self.store = store
-        self.dealer_id = dealer_id
-        self.at = at
-        self._rows = _LEAST_ROWS
-
-    def run(
-        self,
-        items: Sequence[_Item],
-        values: Callable[[_Item], Any],
-        write: Callable[[Transaction, list[Any]], object],
-    ) -> None:
-        """Calls `write` with the values of some items in each transaction."""
-        done = 0
-        while done < len(items):
-            # Made before the transaction begins: SQLite has one writer, and leads wait for it.
-            part = [values(item) for item in items[done : done + self._rows]]
-            with self.store.write(self.dealer_id, self.at) as tx:
-                begun = time.monotonic()
-                write(tx, part)
-                taken = time.monotonic() - begun
-                longest = _PART_SECONDS[tx.connection.dialect.name]
-            done += len(part)
-            if taken > longest:
-                self._rows = max(_LEAST_ROWS, self._rows // 2)
-            elif taken < longest / 2:
-                self._rows = min(_MOST_ROWS, self._rows * 2)
-
-
-def _as_it_is(vehicle_id: str) -> str:
-    return vehicle_id
-
-
-def _add_changes(tx: Transaction, rows: list[dict[str, Any]]) -> None:
-    tx.execute_each(ADD_CHANGE, rows)
-
-
-def _clean_up(parts: _Parts) -> int:
-    """Finishes or undoes the work of an import that was killed. Returns the revision of the stock."""
-    with parts.store.read(parts.dealer_id) as tx:
-        revision = read_revision(tx).stock
-        abandoned = tx.execute(LIST_ABANDONED_CHANGES, {"revision": revision}).scalars().all()
-    parts.run(abandoned, _as_it_is, lambda tx, ids: tx.execute(DELETE_CHANGES, {"in_vehicles": ids}))
-    _move_changes(parts)
-    return revision
-
-
-def _move_changes(parts: _Parts) -> None:
-    """Moves the changes of the current revision into the tables of units."""
-    with parts.store.read(parts.dealer_id) as tx:
-        vehicle_ids = tx.execute(LIST_CHANGES).scalars().all()
-
-    def move(tx: Transaction, ids: list[str]) -> None:
-        for statement in (MOVE_UNITS, MOVE_DOCUMENTS, DELETE_CHANGES):
-            tx.execute(statement, {"in_vehicles": ids})
-
-    parts.run(vehicle_ids, _as_it_is, move)
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +414,7 @@ class _Changes:
             "changed_at": self.at,
             "updated_at": self.at,
             "sold_at": None,
+            "action": "added" if placed.known is None else "changed" if placed.known.sold_at is None else "back",
             "unit": _to_json.encode(self.unit_at(placed.position)),
         }
 
@@ -429,4 +425,5 @@ class _Changes:
 
     def sold(self, unit: KnownUnit) -> dict[str, Any]:
         """A unit that became sold."""
-        return unit._asdict() | {"revision": self.revision, "updated_at": self.at, "sold_at": self.at, "unit": None}
+        now = {"updated_at": self.at, "sold_at": self.at}
+        return unit._asdict() | now | {"revision": self.revision, "action": "sold", "unit": None}

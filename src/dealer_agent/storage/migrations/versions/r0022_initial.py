@@ -268,9 +268,9 @@ def _make_tables_of_stock() -> None:
     _table(
         "units",
         "vehicle_id",
-        text="vehicle_id vin stock digest",
+        text="vehicle_id vin stock digest action",
         data="document_hash",
-        numbers="first_seen changed_at updated_at sold_at",
+        numbers="revision first_seen changed_at updated_at sold_at",
         nullable="vin stock sold_at",
         indexes=["sold_at"],
         unique=["vin"],
@@ -281,27 +281,36 @@ def _make_tables_of_stock() -> None:
         of="units.vehicle_id",
         cascades=True,
         text="vehicle_id",
-        data="unit",
+        data="unit before",
+        nullable="before",
     )
     _table(
         "imports",
         "revision",
-        numbers="revision at",
-        text="source layout feed",
+        numbers="revision undoes at",
+        text="source kind layout feed",
         flags="full_file",
         counts="added changed unchanged sold back",
         data="rooftops findings",
-        nullable="feed rooftops findings",
+        nullable="feed rooftops findings undoes",
     )
     _table(
         "unit_changes",
         "vehicle_id",
-        text="vehicle_id vin stock digest",
+        text="vehicle_id vin stock digest action",
         data="document_hash unit",
         numbers="revision first_seen changed_at updated_at sold_at",
         nullable="vin stock unit sold_at",
     )
-    _table("feed_shapes", "rooftops", text="rooftops", data="shape")
+    _table("feed_shapes", "rooftops", text="rooftops", data="shape before", nullable="before")
+    _table(
+        "held_units",
+        "vehicle_id",
+        text="vehicle_id vin stock rooftop source decided_by decision",
+        numbers="since good_at leaves_at decided_at",
+        data="doubts released unit",
+        nullable="vin stock decided_by good_at leaves_at decided_at unit",
+    )
     _table(
         "refused_imports",
         "refusal_id",

@@ -1,0 +1,210 @@
+"""Decides which units of a feed are implausible, and must be held back (docs/reference/feeds.md#held-units). Pure.
+
+`REASONS` has one row for each reason. The reader finds those about the text of a row. `Bounds` and `Likes` find those
+about prices and mileages.
+"""
+
+from array import array
+from collections.abc import Collection, Iterator, Mapping
+from operator import attrgetter
+from statistics import median_low
+from typing import Annotated, NamedTuple
+
+from msgspec import UNSET, Meta, Struct
+
+from dealer_agent.inventory.listing import Unit
+
+
+class Reason(NamedTuple):
+    """A reason to hold a unit back. `sentence` is for people. `advice` says what to do.
+
+    The facts of a unit that is not `releasable` are wrong, so no person can publish them.
+    """
+
+    id: str
+    sentence: str
+    advice: str
+    releasable: bool = True
+
+
+_PRICE = "Correct the price in your inventory system, or release the unit if the price is right."
+_MILEAGE = "Write the mileage into your inventory system, or leave it empty."
+_ROW = "Correct the row in your inventory system and export it again."
+
+REASONS = (
+    Reason("price_low", "The price is {value}. Less than {other} is implausible.", _PRICE),
+    Reason("price_high", "The price is {value}. More than {other} is implausible.", _PRICE),
+    Reason("price_negative", "The price {value} is negative.", _PRICE),
+    Reason("price_zero", "The price is 0. The last one was {other}.", _PRICE),
+    Reason("price_jump", "The price is {value}. The last one was {other}.", _PRICE),
+    Reason("price_of_msrp", "The price is {value}. The MSRP is {other}.", _PRICE),
+    Reason(
+        "price_of_likes", "The price is {value}. The median of units of its make, model and year is {other}.", _PRICE
+    ),
+    Reason("price_of_stock", "The price is {value}. The median of the file is {other}.", _PRICE),
+    Reason("mileage_zero", "The unit is used, and its mileage is 0.", _MILEAGE),
+    Reason("mileage_placeholder", "The mileage {value} is a placeholder.", _MILEAGE),
+    Reason("mileage_negative", "The mileage {value} is negative.", _MILEAGE),
+    Reason(
+        "vin_rounded",
+        "The VIN {value} is a number that a spreadsheet rounded.",
+        "Export the VIN as text. Do not save the file with a spreadsheet program.",
+    ),
+    Reason(
+        "status_unknown",
+        "The status {value} is not understood.",
+        "Write what it means into status_words in [checks] of dealer.toml: available, intransit, pending or sold.",
+    ),
+    Reason(
+        "sold_words",
+        "A column says that the unit is sold: {value}.",
+        "Remove the unit from the feed if it is sold. If not, remove the word, or release the unit.",
+    ),
+    Reason("repeated", "Rows of the unit contradict each other: {value}.", _ROW),
+    Reason("row_shifted", "The cells of the row are in the wrong columns: {value}.", _ROW, releasable=False),
+)
+"""All reasons, in the order of reports."""
+
+REASON_BY_ID: Mapping[str, Reason] = {reason.id: reason for reason in REASONS}
+
+_RELEASED_NEAR = 1.25
+"""A released price covers later prices up to this factor away, so that a small change needs no second decision."""
+
+
+class Doubt(Struct, frozen=True, omit_defaults=True):
+    """Why a unit is implausible. `amount` is the implausible number, `text` the implausible text."""
+
+    reason: str
+    sentence: str
+    amount: int = 0
+    text: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return REASON_BY_ID[self.reason].advice
+
+    @property
+    def is_releasable(self) -> bool:
+        """Whether a person can publish the unit as the feed gives it."""
+        return REASON_BY_ID[self.reason].releasable
+
+    def is_covered(self, released: Collection["Doubt"]) -> bool:
+        """Whether a person released it: the same reason, and the same text or about the same number."""
+        return any(other.reason == self.reason and self._is_near(other) for other in released)
+
+    def _is_near(self, other: "Doubt") -> bool:
+        low, high = sorted((self.amount, other.amount))
+        return self.text == other.text and high <= low * _RELEASED_NEAR
+
+
+def doubt(reason: str, *, amount: int = 0, text: str = "", other: object = "") -> Doubt:
+    """A doubt with its sentence. `amount` and a number `other` are shown as dollars if the reason is about prices."""
+
+    def shown(value: object) -> str:
+        if isinstance(value, int):
+            return f"${value:,}" if reason.startswith("price") else f"{value:,}"
+        return repr(value)
+
+    sentence = REASON_BY_ID[reason].sentence.format(value=shown(text or amount), other=shown(other))
+    return Doubt(reason, sentence, amount, text)
+
+
+_FACTS = ("selling_price", "mileage", "condition", "year", "make", "model")
+_facts_of = attrgetter(*_FACTS)
+
+
+def contradiction(one: Unit | None, other: Unit | None) -> str:
+    """How two rows of a unit contradict each other; "" if they do not. None is a row that says that it is sold."""
+    if one is None or other is None:
+        return "" if one is other else "one says that it is sold"
+    for fact, first, second in zip(_FACTS, _facts_of(one), _facts_of(other), strict=True):
+        if first != second and UNSET not in (first, second):
+            return f"{fact} {first} and {second}"
+    return ""
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """What is plausible for a dealer: part of `[checks]` of dealer.toml. Factors compare two prices, either way."""
+
+    lowest_price: Annotated[int, Meta(ge=0, le=100_000)] = 500
+    highest_price: Annotated[int, Meta(ge=1_000, le=1_000_000_000)] = 2_000_000
+    price_jump_factor: Annotated[float, Meta(ge=1.1, le=1000)] = 3.0
+    price_like_factor: Annotated[float, Meta(ge=1.5, le=1000)] = 5.0
+
+    def doubt_of(self, unit: Unit) -> Doubt | None:
+        """What is implausible about the price or the mileage of a unit, judged by itself."""
+        price, mileage = unit.selling_price, unit.mileage
+        if isinstance(price, int):
+            lowest = self.lowest_price
+            if unit.condition == "new" and unit.vehicle_type in _CARS:
+                lowest *= _NEW_CARS_COST
+            if price < lowest:
+                return doubt("price_low", amount=price, other=lowest)
+            if price > self.highest_price:
+                return doubt("price_high", amount=price, other=self.highest_price)
+            msrp = unit.msrp
+            if isinstance(msrp, int) and msrp >= lowest and self._is_far_from_msrp(unit, price, msrp):
+                return doubt("price_of_msrp", amount=price, other=msrp)
+        if isinstance(mileage, int):
+            if mileage == 0 and unit.condition in ("used", "cpo"):
+                return doubt("mileage_zero")
+            if mileage >= _MOST_MILES or mileage in _PLACEHOLDERS:
+                return doubt("mileage_placeholder", amount=mileage)
+        return None
+
+    def _is_far_from_msrp(self, unit: Unit, price: int, msrp: int) -> bool:
+        # An old car costs a small part of its MSRP.
+        least = msrp / (self.price_jump_factor if unit.condition == "new" else _OLD_CARS_COST)
+        return not least <= price <= msrp * self.price_jump_factor
+
+    def jump_of(self, old: int, new: int) -> Doubt | None:
+        """Whether the price of a unit for sale is far from its last one. 0 is no price."""
+        if not new or not old or old < self.lowest_price:
+            return None
+        is_far = new > old * self.price_jump_factor or new * self.price_jump_factor < old
+        return doubt("price_jump", amount=new, other=old) if is_far else None
+
+
+_CARS = ("car", Unit().vehicle_type)
+"""A unit without a type counts as a car."""
+_NEW_CARS_COST = 10
+"""A new car costs at least this many times the lowest price: a monthly payment is less."""
+_OLD_CARS_COST = 30
+_MOST_MILES = 999_999
+_PLACEHOLDERS = frozenset({111_111, 888_888})
+_FEWEST_LIKES = 5
+_FEWEST_PRICES = 20
+_FAR_FROM_ALL = 30
+
+
+class Likes:
+    """Compares the prices of a file with the median of units of the same make, model and year, and of all units.
+
+    `add` gets each unit with its position in the file.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._of: dict[tuple[object, ...], tuple[array[int], array[int]]] = {}
+
+    def add(self, position: int, unit: Unit) -> None:
+        """Notes the price of a unit."""
+        if isinstance(unit.selling_price, int):
+            key = (unit.make, unit.model, unit.year)
+            prices, positions = self._of.get(key) or self._of.setdefault(key, (array("q"), array("q")))
+            prices.append(unit.selling_price)
+            positions.append(position)
+
+    def doubts(self) -> Iterator[tuple[int, Doubt]]:
+        """The positions of the units whose price is far from the median, each with its doubt."""
+        factor = self._bounds.price_like_factor
+        everything = array("q", (price for prices, _ in self._of.values() for price in prices))
+        usual = median_low(everything) if len(everything) >= _FEWEST_PRICES else 0
+        for prices, positions in self._of.values():
+            middle = median_low(prices) if len(prices) >= _FEWEST_LIKES else 0
+            for price, position in zip(prices, positions, strict=True):
+                if middle and not middle <= price * factor <= middle * factor * factor:
+                    yield position, doubt("price_of_likes", amount=price, other=middle)
+                elif usual and len(prices) < _FEWEST_LIKES and price > usual * _FAR_FROM_ALL:
+                    yield position, doubt("price_of_stock", amount=price, other=usual)

@@ -1,0 +1,255 @@
+"""Decides which rows of an import are left out: units of other dealers, and implausible units, which are held back.
+
+`Quarantine.add` gets each row while the file is read, and `review` the plan of the import. The reasons are in
+`feeds.files.plausibility`, the decisions of people in `storage.stock.held_units`.
+"""
+
+from array import array
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from dealer_agent.feeds.files.checks import CheckRun
+from dealer_agent.feeds.files.counts import MOST_DEALERS
+from dealer_agent.feeds.files.import_plan import Plan
+from dealer_agent.feeds.files.plausibility import Bounds, Doubt, Likes, doubt
+from dealer_agent.inventory.canonical_words.text import fold
+from dealer_agent.inventory.listing import ListingPolicy, Unit
+from dealer_agent.storage.stock.held_units import GRACE, HeldRows, HeldUnit
+from dealer_agent.storage.stock.stock_import import StockBefore
+
+_NAMED = 3
+_ROWS = 10
+_to_json = msgspec.json.Encoder(order="deterministic")
+
+
+class Foreign(NamedTuple):
+    """The positions of the units of other dealers that are left out, and the folded names of these dealers."""
+
+    positions: Collection[int] = ()
+    dealers: Collection[str] = ()
+
+
+class Quarantine:
+    """The doubts about the rows of one import. `unit_at` has the unit at each position.
+
+    `prices` are those of the rows, 0 for none.
+    """
+
+    def __init__(
+        self, policy: ListingPolicy, bounds: Bounds, unit_at: Callable[[int], Unit], *, at: datetime, source: str
+    ) -> None:
+        self._policy = policy
+        self._bounds = bounds
+        self._unit_at = unit_at
+        self._at = at
+        self._source = source
+        self._rows = 0
+        self.prices = array("q")
+        self._doubts: dict[int, tuple[Doubt, ...]] = {}
+        self._likes = Likes(self._bounds)
+        self._dealers: dict[str, array[int]] = {}
+        self._own_dealers: dict[str, None] = {}
+
+    def add(self, position: int, unit: Unit, noted: tuple[Doubt, ...] | None, *, is_ours: bool) -> None:
+        """Notes a row. `noted` are the doubts of the reader. `is_ours`: it names a rooftop of the dealer."""
+        self._rows += 1
+        self.prices.append(unit.selling_price or 0)
+        found = self._bounds.doubt_of(unit)
+        if noted or found is not None:
+            self._doubts[position] = (*(noted or ()), *(() if found is None else (found,)))
+        self._likes.add(position, unit)
+        if unit.rooftop_hints:
+            name = unit.rooftop_hints[0]
+            if is_ours:
+                self._own_dealers.setdefault(name)
+            else:
+                self._dealers.setdefault(name, array("q")).append(position)
+
+    @property
+    def dealers(self) -> list[str]:
+        """The dealers that the rows name, folded."""
+        return list(dict.fromkeys(map(fold, (*self._own_dealers, *self._dealers))))
+
+    def leave_out_foreign(self, check_run: CheckRun, plan: Plan, stock: StockBefore) -> Foreign:
+        """Leaves out new units of other dealers.
+
+        A dealer is another one if neither the settings nor an earlier file name it. If the stock has most of its units,
+        it is the same dealer under another name.
+        """
+        known = set(() if stock.last_shape is None else stock.last_shape.dealers)
+        strange = {name: rows for name, rows in self._dealers.items() if fold(name) not in known}
+        if not strange or len(self._dealers) > MOST_DEALERS:
+            return Foreign()
+        if not known:
+            # With several rooftops, the check `rooftops_unknown` says so.
+            if len(self._policy.rooftops) == 1 and len(self._dealers) + bool(self._own_dealers) > 1:
+                check_run.found("dealers_mixed", named=_some(self._own_dealers | self._dealers))
+            return Foreign()
+        foreign: dict[str, set[int]] = {}
+        for name, rows in strange.items():
+            new = {row for row in rows if (unit := plan.known_at.get(row)) is None or unit.sold_at is not None}
+            if len(new) * 2 > len(rows):
+                foreign[name] = new
+        positions: set[int] = set().union(*foreign.values())
+        named = _some(f"{name} ({len(rows):,})" for name, rows in foreign.items())
+        check_run.share("dealers_foreign", len(positions), self._rows, named=named)
+        if not positions or any(map(check_run.is_accepted, ("dealers_foreign", "rows_foreign"))):
+            return Foreign()
+        check_run.found("rows_foreign", self._names(positions), count=f"{len(positions):,}", named=named)
+        plan.leave_out(positions)
+        return Foreign(positions, frozenset(map(fold, foreign)))
+
+    def compare(self, position: int, old: int, new: int) -> Doubt | None:
+        """The doubt about the price of a unit for sale, compared with its last one. 0 is no price."""
+        if old and self._has("price_zero", position):
+            return doubt("price_zero", other=old)
+        return self._bounds.jump_of(old, new)
+
+    def _has(self, reason: str, position: int) -> bool:
+        return any(each.reason == reason for each in self._doubts.get(position, ()))
+
+    def hold(
+        self,
+        check_run: CheckRun,
+        plan: Plan,
+        stock: StockBefore,
+        jumps: dict[int, Doubt],
+        scope: tuple[str, ...],
+        remember: timedelta,
+    ) -> tuple[HeldRows, Collection[int]]:
+        """Leaves implausible units out of the plan, and those that a person hid. Adds the findings about them.
+
+        Returns the rows of all held units, and the positions that are left out.
+
+        `jumps` are the doubts of `compare` by position. `scope` are the rooftops of the import, empty for all.
+        """
+        decisions = stock.decisions
+        doubts = self._all_doubts(jumps)
+        if not doubts and not decisions:
+            return HeldRows(), ()
+        ids = {placed.position: placed.vehicle_id for placed in plan.added}
+        ids |= {position: unit.vehicle_id for position, unit in plan.known_at.items()}
+        held: dict[int, HeldUnit] = {}
+        # Those with a decision or a row are looked at too: they may be hidden, or were doubted before.
+        decided = {position for position, vehicle_id in ids.items() if vehicle_id in decisions} if decisions else set()
+        for position in sorted(decided | (doubts.keys() & ids.keys())):
+            before = decisions.get(ids[position])
+            unit = self._unit_at(position)
+            remaining = self._remaining(doubts.get(position, ()), before, unit, position)
+            if remaining or (before is not None and before.decision == "hidden"):
+                known = plan.known_at.get(position)
+                is_live = known is not None and known.sold_at is None
+                held[position] = self._held(ids[position], unit, remaining, before, stock, is_live=is_live)
+        leaving = {each.vehicle_id for each in held.values() if each.leaves_at is None}
+        plan.leave_out(held.keys(), leaving)
+        self._report(check_run, held)
+        return self._rows_after(held.values(), decisions, set(ids.values()), scope, remember), held.keys()
+
+    def _all_doubts(self, jumps: dict[int, Doubt]) -> dict[int, tuple[Doubt, ...]]:
+        # A price of 0 is no price, unless the unit had one.
+        doubts = {row: tuple(d for d in found if d.reason != "price_zero") for row, found in self._doubts.items()}
+        for position, found in (*self._likes.doubts(), *jumps.items()):
+            doubts[position] = (*doubts.get(position, ()), found)
+        return {position: found for position, found in doubts.items() if found}
+
+    def _remaining(
+        self, doubts: tuple[Doubt, ...], before: HeldUnit | None, unit: Unit, position: int
+    ) -> tuple[Doubt, ...]:
+        """The doubts that nobody released. A unit that has left the stock has no last price: its doubt stays."""
+        if before is None:
+            return doubts
+        for old in before.doubts:
+            if old.reason == "price_zero":
+                stays = self._has("price_zero", position)
+            else:
+                price = unit.selling_price if isinstance(unit.selling_price, int) else 0
+                stays = old.reason == "price_jump" and doubt("price_jump", amount=price).is_covered((old,))
+            if stays and all(each.reason != old.reason for each in doubts):
+                doubts = (*doubts, old)
+        return tuple(each for each in doubts if not each.is_covered(before.released))
+
+    def _held(
+        self,
+        vehicle_id: str,
+        unit: Unit,
+        doubts: tuple[Doubt, ...],
+        before: HeldUnit | None,
+        stock: StockBefore,
+        *,
+        is_live: bool,
+    ) -> HeldUnit:
+        if before is not None and before.decision == "released":
+            before = before._replace(decision="none", since=self._at, decided_by=None, decided_at=None, good_at=None)
+        now = HeldUnit(
+            vehicle_id,
+            unit.vin or None,
+            unit.stock or None,
+            self._policy.rule_of(unit).name,
+            self._source,
+            doubts,
+            self._at,
+            unit=_to_json.encode(unit),
+        )
+        if before is not None:
+            now = now._replace(
+                since=before.since,
+                good_at=before.good_at,
+                released=before.released,
+                decision=before.decision,
+                decided_by=before.decided_by,
+                decided_at=before.decided_at,
+            )
+        ends = now.since + GRACE
+        if not is_live or now.decision == "hidden" or ends <= self._at:
+            return now._replace(good_at=None)
+        return now._replace(good_at=now.good_at or stock.imported_at, leaves_at=ends)
+
+    def _report(self, check_run: CheckRun, held: dict[int, HeldUnit]) -> None:
+        """The findings: new held units, or too many, which is a fault of the file."""
+        undecided = [each for each in held.values() if each.decision == "none"]
+        new = [each for each in undecided if each.since == self._at]
+        marked = sum(each.reason == "sold_words" for each in undecided)
+        for check, found, count in (
+            ("units_implausible", undecided, len(undecided) - marked),
+            ("units_held", new, len(new)),
+        ):
+            rows = [f"{each.name}: {each.sentence}" for each in found[:_ROWS]]
+            named = " ".join(rows[:_NAMED])
+            check_run.share(check, count, self._rows, named=named, rows=rows)
+
+    def _rows_after(
+        self,
+        held: Iterable[HeldUnit],
+        decisions: dict[str, HeldUnit],
+        in_file: set[str],
+        scope: tuple[str, ...],
+        remember: timedelta,
+    ) -> HeldRows:
+        """The rows that stay: of units that are held back now, of decisions, and of other rooftops."""
+        rows = {each.vehicle_id: each for each in held}
+        removed: list[str] = []
+        for vehicle_id, row in decisions.items():
+            if vehicle_id in rows or (scope and row.rooftop not in scope):
+                continue
+            if row.decision == "none" and row.released:
+                rows[vehicle_id] = row._replace(decision="released", doubts=(), unit=None, leaves_at=None, good_at=None)
+            elif row.decision == "none" or self._is_forgotten(row, in_file, remember):
+                removed.append(vehicle_id)
+        return HeldRows(tuple(rows.values()), tuple(removed))
+
+    def _is_forgotten(self, row: HeldUnit, in_file: set[str], remember: timedelta) -> bool:
+        is_old = row.decided_at is not None and row.decided_at < self._at - remember
+        return is_old and row.vehicle_id not in in_file
+
+    def _names(self, positions: Iterable[int]) -> list[str]:
+        units = [self._unit_at(position) for position in sorted(positions)[:_ROWS]]
+        return [f"{unit.stock or unit.vin}: {unit.rooftop_hints[0]}" for unit in units]
+
+
+def _some(names: Iterable[str]) -> str:
+    names = list(names)
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

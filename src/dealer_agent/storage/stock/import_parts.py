@@ -1,0 +1,115 @@
+"""The parts of an import: its changes are written and moved into the stock in short transactions."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy.dialects.postgresql import insert as insert_or_update
+
+from dealer_agent.storage.schema import of_dealer, unit_changes, unit_documents, units
+from dealer_agent.storage.stock.reading import read_revision
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
+
+_Item = TypeVar("_Item")
+
+_PART_SECONDS = {"sqlite": 0.02, "postgresql": 0.2}
+"""How long the statements of a part may take. In SQLite, a lead waits for one part at most; in PostgreSQL for none."""
+
+_LEAST_ROWS = 50
+_MOST_ROWS = 2_000
+
+ADD_CHANGE = insert(unit_changes)
+
+_some_changes = (of_dealer(unit_changes), unit_changes.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
+
+LIST_CHANGES = select(unit_changes.c.vehicle_id).where(of_dealer(unit_changes))
+LIST_ABANDONED_CHANGES = LIST_CHANGES.where(unit_changes.c.revision > bindparam("revision"))
+
+_unit_columns = [column.name for column in units.c]
+_add_units = insert_or_update(units).from_select(
+    _unit_columns, select(*(unit_changes.c[name] for name in _unit_columns)).where(*_some_changes)
+)
+MOVE_UNITS = _add_units.on_conflict_do_update(
+    index_elements=units.primary_key,
+    set_={column.name: _add_units.excluded[column.name] for column in units.c if not column.primary_key},
+)
+
+_add_documents = insert_or_update(unit_documents).from_select(
+    ["dealer_id", "vehicle_id", "unit"],
+    select(unit_changes.c.dealer_id, unit_changes.c.vehicle_id, unit_changes.c.unit).where(
+        *_some_changes, unit_changes.c.unit.is_not(None)
+    ),
+)
+MOVE_DOCUMENTS = _add_documents.on_conflict_do_update(
+    index_elements=unit_documents.primary_key,
+    set_={"unit": _add_documents.excluded.unit, "before": unit_documents.c.unit},
+)
+
+DELETE_CHANGES = delete(unit_changes).where(*_some_changes)
+
+
+class Parts:
+    """Writes in short transactions. The size of a part follows the time that the last one took."""
+
+    def __init__(self, store: Store, dealer_id: str, at: datetime) -> None:
+        self.store = store
+        self.dealer_id = dealer_id
+        self.at = at
+        self._rows = _LEAST_ROWS
+
+    def run(
+        self,
+        items: Sequence[_Item],
+        values: Callable[[_Item], Any],
+        write: Callable[[Transaction, list[Any]], object],
+    ) -> None:
+        """Calls `write` with the values of some items in each transaction."""
+        done = 0
+        while done < len(items):
+            # Made before the transaction begins: SQLite has one writer, and leads wait for it.
+            part = [values(item) for item in items[done : done + self._rows]]
+            with self.store.write(self.dealer_id, self.at) as tx:
+                begun = time.monotonic()
+                write(tx, part)
+                taken = time.monotonic() - begun
+                longest = _PART_SECONDS[tx.connection.dialect.name]
+            done += len(part)
+            if taken > longest:
+                self._rows = max(_LEAST_ROWS, self._rows // 2)
+            elif taken < longest / 2:
+                self._rows = min(_MOST_ROWS, self._rows * 2)
+
+
+def as_it_is(vehicle_id: str) -> str:
+    """An item that is its own value."""
+    return vehicle_id
+
+
+def add_changes(tx: Transaction, rows: list[dict[str, Any]]) -> None:
+    """Writes rows of `unit_changes`."""
+    tx.execute_each(ADD_CHANGE, rows)
+
+
+def clean_up(parts: Parts) -> int:
+    """Finishes or undoes the work of an import that was killed. Returns the revision of the stock."""
+    with parts.store.read(parts.dealer_id) as tx:
+        revision = read_revision(tx).stock
+        abandoned = tx.execute(LIST_ABANDONED_CHANGES, {"revision": revision}).scalars().all()
+    parts.run(abandoned, as_it_is, lambda tx, ids: tx.execute(DELETE_CHANGES, {"in_vehicles": ids}))
+    move_changes(parts)
+    return revision
+
+
+def move_changes(parts: Parts) -> None:
+    """Moves the changes of the current revision into the tables of units."""
+    with parts.store.read(parts.dealer_id) as tx:
+        vehicle_ids = tx.execute(LIST_CHANGES).scalars().all()
+
+    def move(tx: Transaction, ids: list[str]) -> None:
+        for statement in (MOVE_UNITS, MOVE_DOCUMENTS, DELETE_CHANGES):
+            tx.execute(statement, {"in_vehicles": ids})
+
+    parts.run(vehicle_ids, as_it_is, move)

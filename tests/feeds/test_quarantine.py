@@ -1,0 +1,287 @@
+"""An implausible unit is held back alone, and a person decides about it (docs/reference/feeds.md#held-units)."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from io import BytesIO
+
+import pytest
+from tests.feeds.feed_files import DELIMITED, FeedFile, feed_file
+from tests.feeds.held_feeds import FeedDays, changed, feed_days, vin_of
+from tests.feeds.implausible_feeds import OTHER_FORMS
+
+from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, SnapshotInputs, listing_policy, write_stock
+from dealer_agent.feeds.files.checks import FeedChecks
+from dealer_agent.inventory.catalogue import Listing
+from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays
+from dealer_agent.storage.errors import NothingToUndo
+
+ROW = 5
+
+PRICES = {
+    "a dollar": ("1", "price_low"),
+    "a monthly payment": ("199", "price_low"),
+    "negative": ("-28995", "price_negative"),
+    "in brackets": ("($28,995)", "price_negative"),
+    "zero": ("0", "price_zero"),
+    "times a hundred": ("*100", "price_of_stock"),
+    "divided by ten": ("*0.1", "price_jump"),
+}
+
+
+def price_of(file: FeedFile, text: str) -> str:
+    now = file.rows[ROW][file.columns["selling_price"]]
+    return str(round(int(now) * float(text[1:]))) if text.startswith("*") else text
+
+
+@pytest.mark.parametrize("layout", DELIMITED)
+@pytest.mark.requirement("held-live")
+def test_an_implausible_price_holds_its_unit_back_and_no_other(layout: str) -> None:
+    file = feed_file(layout)
+    vin = vin_of(file, ROW)
+    with feed_days(file.data()) as dealer:
+        before = dealer.live()
+        for text, reason in PRICES.values():
+            done = dealer.imports(changed(file, ROW, selling_price=price_of(file, text)).data())
+            assert (dealer.live(), {v: held.reason for v, held in dealer.held().items()}) == (before, {vin: reason})
+            assert "units_held" in {finding.check for finding in done.outcome.findings}
+            dealer.imports(file.data())
+            assert dealer.held() == {}
+
+
+@pytest.mark.parametrize("layout", DELIMITED)
+@pytest.mark.requirement("held-new")
+def test_an_implausible_new_unit_is_not_published(layout: str) -> None:
+    file = feed_file(layout)
+    with feed_days(None) as dealer:
+        dealer.imports(changed(file, ROW, selling_price="1").data())
+        assert {vin_of(file, number) for number in range(len(file.rows))} - dealer.live().keys() == {vin_of(file, ROW)}
+        assert dealer.held()[vin_of(file, ROW)].leaves_at is None
+
+
+@pytest.fixture
+def file() -> FeedFile:
+    return feed_file("canonical")
+
+
+def hold(dealer: FeedDays, file: FeedFile, price: str = "1") -> str:
+    """Holds a unit that is for sale, and returns its VIN."""
+    dealer.imports(changed(file, ROW, selling_price=price).data())
+    return vin_of(file, ROW)
+
+
+@pytest.mark.requirement("held-leaves")
+def test_a_unit_for_sale_keeps_its_last_good_facts_for_a_day_and_then_leaves(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        imported_at = dealer.now
+        vin = hold(dealer, file)
+        held = dealer.held()[vin]
+        assert (held.since, held.good_at, held.leaves_at) == (dealer.now, imported_at, dealer.now + timedelta(days=1))
+        dealer.now += timedelta(hours=23)
+        assert dealer.remove_due() == held.leaves_at
+        assert vin in dealer.live()
+        dealer.now += timedelta(hours=1)
+        assert dealer.remove_due() is None
+        assert vin not in dealer.live()
+        # The next feed still says something implausible.
+        dealer.imports(changed(file, ROW, selling_price="1").data())
+        assert vin not in dealer.live()
+        dealer.imports(file.data())
+        assert vin in dealer.live()
+
+
+@pytest.mark.requirement("held-leaves")
+def test_an_import_after_the_day_also_removes_the_unit(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        vin = hold(dealer, file)
+        hold(dealer, file)
+        assert vin in dealer.live()
+        dealer.imports(changed(file, ROW, selling_price="1").data(), hours=24)
+        assert (vin in dealer.live(), dealer.held()[vin].leaves_at) == (False, None)
+
+
+@pytest.mark.requirement("held-leaves")
+def test_a_price_that_was_far_from_the_last_one_stays_held_after_the_unit_has_left(file: FeedFile) -> None:
+    price = str(int(file.rows[ROW][file.columns["selling_price"]]) // 4)
+    with feed_days(file.data()) as dealer:
+        vin = hold(dealer, file, price)
+        for _ in range(3):
+            dealer.imports(changed(file, ROW, selling_price=price).data(), hours=24)
+        assert vin not in dealer.live()
+        assert dealer.held()[vin].reason == "price_jump"
+
+
+@pytest.mark.requirement("held-live")
+def test_facts_that_no_newer_import_confirmed_are_as_old_as_they_are(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        imported_at = dealer.now
+        vin = hold(dealer, file)
+        content = BytesIO()
+        inputs = SnapshotInputs(listing_policy(dealer.profile), 30)
+        write_stock(dealer.store, inputs, dealer.now, content)
+        catalogue = LoadedSnapshot.of(FlatArrays(content.getvalue())).catalogue
+        held, other = (catalogue.find(vehicle_id=f"vin-{each}") for each in (vin, vin_of(file, 0)))
+    assert isinstance(held, Listing)
+    assert isinstance(other, Listing)
+    assert (held.vehicle.updated_at, other.vehicle.updated_at) == (imported_at, dealer.now)
+
+
+@pytest.mark.requirement("held-released")
+def test_a_release_publishes_the_unit_and_outlives_the_next_feeds(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        vin = hold(dealer, file, "450")
+        assert dealer.decide(vin, "released") is not None
+        assert (dealer.live()[vin].selling_price, dealer.held()) == (450, {})
+        for price in ("450", "440"):
+            dealer.imports(changed(file, ROW, selling_price=price).data())
+            assert (dealer.live()[vin].selling_price, dealer.held()) == (int(price), {})
+        # A release of 450 is none of 1.
+        dealer.imports(changed(file, ROW, selling_price="1").data())
+        assert (dealer.live()[vin].selling_price, dealer.held()[vin].reason) == (440, "price_low")
+
+
+@pytest.mark.requirement("held-released")
+def test_a_unit_that_was_never_for_sale_can_be_released(file: FeedFile) -> None:
+    with feed_days(None) as dealer:
+        vin = hold(dealer, file, "450")
+        dealer.decide(vin, "released")
+        assert dealer.live()[vin].selling_price == 450
+        done = dealer.imports(changed(file, ROW, selling_price="450").data())
+        assert (len(done.outcome.unchanged), done.outcome.held) == (len(file.rows), ())
+
+
+@pytest.mark.requirement("held-hidden")
+def test_a_hidden_unit_stays_hidden_until_a_person_releases_it(file: FeedFile) -> None:
+    vin = vin_of(file, ROW)
+    with feed_days(file.data()) as dealer:
+        dealer.decide(vin, "hidden")
+        assert vin not in dealer.live()
+        for _ in range(2):
+            dealer.imports(file.data())
+            assert (vin in dealer.live(), dealer.held()[vin].decision) == (False, "hidden")
+        dealer.decide(vin, "released")
+        assert vin in dealer.live()
+        done = dealer.imports(file.data())
+        assert (vin in dealer.live(), done.outcome.changed, done.outcome.back) == (True, (), ())
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_nobody_can_decide_about_a_unit_that_does_not_exist(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        assert dealer.decide("1HGCM82633A004352", "hidden") is None
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_an_undo_restores_what_the_last_import_added_changed_and_sold(file: FeedFile) -> None:
+    price = file.columns["selling_price"]
+    with feed_days(file.data()) as dealer:
+        before = dealer.live()
+        rows = [file.rows[0] | {price: str(int(file.rows[0][price]) - 500)}, *file.rows[2:], *file.others]
+        dealer.imports(file.with_rows(rows).data())
+        assert dealer.live() != before
+        rehearsed = dealer.undo(dry_run=True)
+        done = dealer.undo()
+        assert done._replace(revision=None) == rehearsed
+        assert (done.removed, done.restored, done.returned, done.left_alone) == (len(file.others), 1, 1, 0)
+        assert dealer.live() == before
+        with pytest.raises(NothingToUndo):
+            dealer.undo()
+        assert dealer.imports(file.data()).outcome.changed == ()
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_an_undo_leaves_units_alone_that_were_changed_after_the_import(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        vin = vin_of(file, 0)
+        price = int(file.rows[0][file.columns["selling_price"]]) - 500
+        dealer.imports(changed(file, 0, selling_price=str(price)).data())
+        dealer.decide(vin, "hidden")
+        done = dealer.undo()
+        assert (done.restored, done.left_alone) == (0, 1)
+        assert vin not in dealer.live()
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_the_next_good_file_repairs_a_mistaken_import(file: FeedFile) -> None:
+    wrong = file.mapped("selling_price", lambda text: str(int(text) * 4) if text else "")
+    with feed_days(file.data()) as dealer:
+        before = dealer.live()
+        checks = ("price_jumps", "units_implausible")
+        done = dealer.imports(wrong.data(), *checks)
+        assert dealer.live() == before, "implausible units keep their last good facts"
+        assert len(done.outcome.held) == len(file.rows)
+        foreign = file.with_rows([*file.rows[:10], *file.others])
+        dealer.imports(foreign.data(), "units_lost", "rooftop_lost")
+        assert dealer.live() != before
+        done = dealer.imports(file.data())
+        assert dealer.live().keys() == before.keys()
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_a_file_that_fits_the_stock_before_a_mistaken_import_is_not_refused(file: FeedFile) -> None:
+    columns = file.columns
+    others = [
+        row | {columns["vin"]: row[columns["vin"]][:-1] + ("1" if row[columns["vin"]][-1] != "1" else "2")}
+        for row in file.rows
+    ]
+    others = [row | {columns["stock"]: f"E{n}"} for n, row in enumerate(others)]
+    with feed_days(file.data()) as dealer:
+        before = dealer.live()
+        both = file.with_rows([*file.rows, *others]).data()
+        assert dealer.refusals(both) == {"units_gained"}
+        dealer.imports(both, "units_gained")
+        assert len(dealer.live()) == 2 * len(before)
+        done = dealer.imports(file.data())
+        assert dealer.live() == before
+        assert "repairs" in {finding.check for finding in done.outcome.findings}
+        # A damaged file fits neither stock.
+        assert "units_lost" in dealer.refusals(file.with_rows(file.rows[:15]).data())
+
+
+@pytest.mark.requirement("other-dealers")
+def test_a_new_unit_of_another_dealer_is_left_out_and_a_known_one_stays(file: FeedFile) -> None:
+    hints = file.columns["rooftop_hints"]
+    with feed_days(file.data()) as dealer:
+        before = dealer.live().keys()
+        rows = [*file.rows[:-1], file.rows[-1] | {hints: "Elsewhere Motors"}]
+        foreign = [row | {hints: "Elsewhere Motors"} for row in file.others]
+        done = dealer.imports(file.with_rows([*rows, *foreign]).data())
+        assert (dealer.live().keys(), len(done.outcome.added)) == (before, 0)
+        (finding,) = (each for each in done.outcome.findings if each.check == "rows_foreign")
+        assert len(finding.rows) == len(foreign)
+        accepted = dealer.imports(file.with_rows([*rows, *foreign]).data(), "dealers_foreign")
+        assert len(accepted.outcome.added) == len(foreign)
+        # An accepted dealer is remembered.
+        assert dealer.imports(file.with_rows([*rows, *foreign]).data()).outcome.sold == ()
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_a_dealer_gives_own_words_of_the_status_their_meaning(file: FeedFile) -> None:
+    wide = file.with_rows([{**row, "status": "Front Line" if n else "Gone"} for n, row in enumerate(file.rows)]).wide()
+    with feed_days(None) as dealer:
+        assert "not_understood" in dealer.refusals(wide.data())
+        dealer.checks = FeedChecks(status_words={"front line": "available", "GONE": "sold"})
+        dealer.imports(wide.data())
+        assert (len(dealer.live()), dealer.held()) == (len(file.rows) - 1, {})
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_a_dealer_of_cheap_cars_changes_what_is_plausible(file: FeedFile) -> None:
+    cheap = changed(file, ROW, selling_price="450", condition="used", mileage="90000", msrp="").data()
+    with feed_days(None) as dealer:
+        dealer.imports(cheap)
+        assert vin_of(file, ROW) in dealer.held()
+        dealer.checks = FeedChecks(lowest_price=100, price_jump_factor=1000)
+        dealer.imports(cheap)
+        assert dealer.held() == {}
+
+
+@pytest.mark.outside_protocol("feeds")
+@pytest.mark.parametrize(
+    ("member", "change"), [form[1:] for form in OTHER_FORMS], ids=[form[0] for form in OTHER_FORMS]
+)
+def test_a_good_file_with_facts_in_another_form_passes(
+    file: FeedFile, member: str, change: Callable[[str], str]
+) -> None:
+    with feed_days(file.data()) as dealer:
+        done = dealer.imports(file.mapped(member, change).data())
+        assert (done.outcome.findings, dealer.held(), done.outcome.sold) == ((), {}, ())
