@@ -5,6 +5,7 @@ docs/reference/feeds.md#checks-of-a-feed.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import sqrt
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct, defstruct
@@ -21,7 +22,8 @@ class FeedCheck(NamedTuple):
     """One check. It finds something if more than the share `threshold` of the units, rows or columns is affected.
 
     `threshold` is the default, None for a check without one. Fewer than `least` are never a finding. `sentence` is the
-    report, with the number that is affected as `count` and the number of all as `total`.
+    report, with the number that is affected as `count` and the number of all as `total`. `spread` times the square root
+    of `total` are allowed besides: of few units, a larger share is sold on one day.
     """
 
     id: str
@@ -29,11 +31,14 @@ class FeedCheck(NamedTuple):
     action: Action
     sentence: str
     least: int = 2
+    spread: float = 0.0
 
+
+_LOST = "{count} of {total} units that are for sale are not in the file."
 
 CHECKS = (
-    FeedCheck("units_lost", 0.15, "refuse", "{count} of {total} units that are for sale are not in the file."),
-    FeedCheck("units_lost_warning", 0.08, "warn", "{count} of {total} units that are for sale are not in the file.", 3),
+    FeedCheck("units_lost", 0.15, "refuse", _LOST, spread=1.2),
+    FeedCheck("units_lost_warning", 0.08, "warn", _LOST, 3, 0.6),
     FeedCheck("units_gained", 0.3, "refuse", "{count} units are new, and {total} units are for sale.", 20),
     FeedCheck("units_gained_warning", 0.15, "warn", "{count} units are new, and {total} units are for sale.", 10),
     FeedCheck(
@@ -72,7 +77,7 @@ CHECKS = (
     FeedCheck("details_lost", 0.2, "warn", "{member}: {count} of {total} units would lose it."),
     FeedCheck("price_jumps", 0.05, "refuse", "{count} of {total} prices would be three times as high or low: {named}."),
     FeedCheck("prices_moved", 0.5, "refuse", "{count} of {total} changed prices are the old price of another row.", 10),
-    FeedCheck("prices_changed", 0.3, "warn", "{count} of {total} prices would change."),
+    FeedCheck("prices_changed", 0.3, "warn", "{count} of {total} prices would change by more than 5 %."),
     FeedCheck(
         "identities_changed", 0.05, "refuse", "{member}: {count} of {total} known units would get another value."
     ),
@@ -213,7 +218,8 @@ class CheckRun:
     def share(self, check_id: str, count: int, total: int, rows: Sequence[str] = (), **words: object) -> None:
         """Adds a finding if `count` of `total` is more than the check allows."""
         check = CHECK_BY_ID[check_id]
-        if count >= check.least and count > self._settings.threshold(check) * total:
+        allowed = self._settings.threshold(check) * total + check.spread * sqrt(total)
+        if count >= check.least and count > allowed:
             self.found(check_id, rows, count=f"{count:,}", total=f"{total:,}", **words)
 
     def found(self, check_id: str, rows: Sequence[str] = (), **words: object) -> None:

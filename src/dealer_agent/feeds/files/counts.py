@@ -38,6 +38,8 @@ _REWRITTEN = frozenset({"vin", "selling_price", "photos", "features", "vdp_url",
 """Members that have their own checks, or that systems rewrite often."""
 
 _JUMP = 3
+_CAMPAIGN = 0.05
+"""Prices that change by less are a campaign of the dealer."""
 _NAMED = 3
 _YEAR_CODES = {code: number for number, code in enumerate("ABCDEFGHJKLMNPRSTVWXY123456789")}
 """The tenth character of a VIN gives the model year, in a cycle of 30 years from 1980 (49 CFR 565.15)."""
@@ -146,6 +148,7 @@ class Comparison:
         self._lost = [0] * len(_COMPARED)
         self._changed = [0] * len(_COMPARED)
         self._jumps = 0
+        self._repriced = 0
         self._named: list[str] = []
         self._prices: list[tuple[int, int]] = []
         self._garbled = 0
@@ -174,6 +177,7 @@ class Comparison:
         before, after = old.selling_price, new.selling_price
         if not isinstance(before, int) or not isinstance(after, int):
             return
+        self._repriced += abs(after - before) > _CAMPAIGN * before
         if after >= before * _JUMP or after * _JUMP <= before:
             self._jumps += 1
             if len(self._named) < _NAMED:
@@ -208,8 +212,8 @@ class Comparison:
                 check_run.share("identities_changed", *numbers(member, self._changed), member=member)
             elif member not in _REWRITTEN:
                 check_run.share("values_changed", *numbers(member, self._changed), member=member)
-        changed, priced = numbers("selling_price", self._changed)
-        check_run.share("prices_changed", changed, priced)
+        _, priced = numbers("selling_price", self._changed)
+        check_run.share("prices_changed", round(self._repriced * scale), priced)
         named = ", ".join(self._named) + (", ..." if self._jumps > _NAMED else "")
         check_run.share("price_jumps", round(self._jumps * scale), priced, named=named)
         check_run.share("prices_moved", self._moved_prices(), len(self._prices))
