@@ -61,9 +61,10 @@ SMALL_STOCK = small_stock()
 
 
 def make_dealer(folder: Path, *, tables: str = "", dealer: str | None = None, feed: bytes | None = SMALL_STOCK) -> None:
-    """Writes a dealer's folder and imports its stock. `tables` are added to dealer.toml."""
+    """Writes a dealer's folder and imports its stock. `tables` are added to dealer.toml, instead of its own service."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (folder / "dealer.toml").write_text((dealer or demo_dealer_toml()) + NO_LIMITS + QUIET + tables, "utf-8")
+    settings = dealer or demo_dealer_toml().replace("[service]\nopen = true\n", "")
+    (folder / "dealer.toml").write_text(settings + NO_LIMITS + QUIET + tables, "utf-8")
     create_key_file(folder)
     loaded = load_settings(folder, {})
     make_current(loaded.database_url)

@@ -9,10 +9,8 @@ from tests.fuzz.judging import CheckRun
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 
+TRUSTED = 'open = true\ntrusted_proxies = ["127.0.0.1"]\n'
 SETTINGS = """
-[service]
-trusted_proxies = ["127.0.0.1"]
-
 [rate_limits]
 dealer_information = ""
 inventory_facets = ""
@@ -30,7 +28,8 @@ bad_tokens = ""
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """The service. `serving` fails if it ends with an error, or with a traceback or a fault in its log."""
     folder = tmp_path_factory.mktemp("fuzzed")
-    (folder / "dealer.toml").write_text(demo_dealer_toml() + SETTINGS, encoding="utf-8")
+    settings = demo_dealer_toml().replace("open = true\n", TRUSTED) + SETTINGS
+    (folder / "dealer.toml").write_text(settings, encoding="utf-8")
     create_key_file(folder)
     feed = folder / "inventory.csv"
     feed.write_bytes(demo_inventory())

@@ -42,6 +42,8 @@ def unit(vehicle_id: str, seen: datetime = MONDAY) -> dict[str, object]:
     return {
         "vehicle_id": vehicle_id,
         "stock": "A\0B",
+        "revision": 1,
+        "action": "added",
         "digest": "d",
         "document_hash": b"\x00\xff",
         "first_seen": seen,

@@ -34,7 +34,6 @@ from dealer_agent.storage.stock.reading import (
     list_imports,
     list_refused_imports,
 )
-from dealer_agent.storage.stock.stock_changes import decide, undo_import
 
 if TYPE_CHECKING:
     from dealer_agent.feeds.importing import ImportResult
@@ -311,8 +310,9 @@ def hide(dealer: OpenDealer, unit: UnitArgument) -> dict[str, Any]:
 
 
 def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]:
-    # Imported here: the other commands need no catalogue.
+    # Imported here: the other commands need no catalogue, and no writer of the stock.
     from dealer_agent.catalogue_loading.snapshots import digest_of
+    from dealer_agent.storage.stock.stock_changes import decide
 
     with dealer.read() as tx:
         found, known = find_named(tx, name.strip()), held_units(tx)
@@ -350,8 +350,9 @@ def undo(
 
     It goes one step back. Units that something changed after the import stay as they are.
     """
-    # Imported here: the other commands need no catalogue.
+    # Imported here: the other commands need no catalogue, and no writer of the stock.
     from dealer_agent.catalogue_loading.snapshots import digest_of
+    from dealer_agent.storage.stock.stock_changes import undo_import
 
     at = datetime.now(UTC)
     done = undo_import(

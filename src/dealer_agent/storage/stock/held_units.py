@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Table, bindparam, delete, func, or_, select, union
+from sqlalchemy import ColumnElement, String, Table, bindparam, delete, func, or_, select, union
 
 from dealer_agent.feeds.files.plausibility import Doubt
 from dealer_agent.storage.schema import held_units as table
@@ -97,7 +97,7 @@ def _is_named(units: Table) -> ColumnElement[bool]:
     return or_(
         units.c.vehicle_id == bindparam("name"),
         units.c.vin == bindparam("upper"),
-        func.lower(units.c.stock) == bindparam("folded"),
+        func.lower(units.c.stock) == bindparam("folded", type_=String),
     )
 
 

@@ -46,6 +46,7 @@ _add_documents = insert_or_update(unit_documents).from_select(
 MOVE_DOCUMENTS = _add_documents.on_conflict_do_update(
     index_elements=unit_documents.primary_key,
     set_={"unit": _add_documents.excluded.unit, "before": unit_documents.c.unit},
+    where=of_dealer(unit_documents),
 )
 
 DELETE_CHANGES = delete(unit_changes).where(*_some_changes)
