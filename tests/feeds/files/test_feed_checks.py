@@ -33,7 +33,9 @@ SOLD = "{:,} of {:,} units that are for sale are not in the file."
         (0, 0, []),
     ],
 )
-def test_more_than_a_share_may_be_lost_of_a_small_stock_than_of_a_large_one(count: int, total: int, actions: list[Action]) -> None:
+def test_more_than_a_share_may_be_lost_of_a_small_stock_than_of_a_large_one(
+    count: int, total: int, actions: list[Action]
+) -> None:
     judge = CheckRun(FeedChecks())
     judge.share("units_lost", count, total)
     judge.share("units_lost_warning", count, total)
