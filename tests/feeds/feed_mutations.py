@@ -205,8 +205,8 @@ DELIMITED_MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "the file ends inside its last cell, without quotes", lambda file: _unquoted(file).encode()[:-3], "warned"
     ),
-    Mutation("a fifth of the rows is missing", _first_lines(0.8), "refused"),
-    Mutation("a tenth of the rows is missing", _first_lines(0.9), "warned"),
+    Mutation("three tenths of the rows are missing", _first_lines(0.7), "refused"),
+    Mutation("a fifth of the rows is missing", _first_lines(0.8), "warned"),
     Mutation("half of the rows are other vehicles", lambda file: _replaced(file, 0.5), "refused"),
     Mutation("no rows, only a header", lambda file: _lines(file)[0].encode(), "refused"),
     Mutation("the file is empty", lambda _: b"", "refused"),
@@ -302,8 +302,8 @@ JSON_MUTATIONS: tuple[JsonMutation, ...] = (
         "JSON: VINs are dropped", _each(lambda record: _drop(record, "vin", "vehicleIdentificationNumber")), "refused"
     ),
     JsonMutation(
-        "JSON: a fifth of the records is missing",
-        lambda records: json.dumps(records[: len(records) * 4 // 5]).encode(),
+        "JSON: three tenths of the records are missing",
+        lambda records: json.dumps(records[: len(records) * 7 // 10]).encode(),
         "refused",
     ),
     JsonMutation(

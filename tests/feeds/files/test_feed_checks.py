@@ -12,24 +12,30 @@ from dealer_agent.inventory.listing import Unit
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 
-SOLD = "{} of {} units that are for sale are not in the file."
+SOLD = "{:,} of {:,} units that are for sale are not in the file."
 
 
 @pytest.mark.parametrize(
     ("count", "total", "actions"),
     [
+        (22, 100, ["warn"]),
+        (23, 100, ["refuse"]),
+        (14, 100, []),
         (15, 100, ["warn"]),
-        (16, 100, ["refuse"]),
-        (8, 100, []),
-        (9, 100, ["warn"]),
+        (1572, 10_000, ["refuse"]),
+        (1570, 10_000, ["warn"]),
+        (860, 10_000, []),
         (1, 1, []),
         (2, 2, ["refuse"]),
-        (2, 20, []),
-        (3, 30, ["warn"]),
+        (2, 3, ["refuse"]),
+        (3, 10, ["warn"]),
+        (4, 10, ["refuse"]),
         (0, 0, []),
     ],
 )
-def test_a_check_finds_more_than_its_share_and_more_than_a_few(count: int, total: int, actions: list[Action]) -> None:
+def test_more_than_a_share_may_be_lost_of_a_small_stock_than_of_a_large_one(
+    count: int, total: int, actions: list[Action]
+) -> None:
     judge = CheckRun(FeedChecks())
     judge.share("units_lost", count, total)
     judge.share("units_lost_warning", count, total)
@@ -99,7 +105,8 @@ def car(**members: Any) -> Unit:
         ({"mileage": 9000}, {}, "mileage: 10 of 10 units would lose it."),
         ({"trim": "EX"}, {}, "trim: 10 of 10 units would lose it."),
         ({"trim": "EX"}, {"trim": "LX"}, "trim: 10 of 10 units would get another value."),
-        ({"selling_price": 9000}, {"selling_price": 9100}, "10 of 10 prices would change."),
+        ({"selling_price": 9000}, {"selling_price": 9500}, "10 of 10 prices would change by more than 5 %."),
+        ({"selling_price": 9000}, {"selling_price": 9440}, None),
         (
             {"photos": ("a", "b", "c")},
             {"photos": ("a",)},

@@ -35,12 +35,13 @@ class FeedCheck(NamedTuple):
 
 
 _LOST = "{count} of {total} units that are for sale are not in the file."
+_GAINED = "{count} units are new, and {total} units are for sale."
 
 CHECKS = (
-    FeedCheck("units_lost", 0.15, "refuse", _LOST, spread=1.2),
+    FeedCheck("units_lost", 0.15, "refuse", _LOST, spread=0.7),
     FeedCheck("units_lost_warning", 0.08, "warn", _LOST, 3, 0.6),
-    FeedCheck("units_gained", 0.3, "refuse", "{count} units are new, and {total} units are for sale.", 20),
-    FeedCheck("units_gained_warning", 0.15, "warn", "{count} units are new, and {total} units are for sale.", 10),
+    FeedCheck("units_gained", 0.5, "refuse", _GAINED, 20, 1.0),
+    FeedCheck("units_gained_warning", 0.2, "warn", _GAINED, 10, 1.0),
     FeedCheck(
         "dealers_foreign", 0.5, "refuse", "{count} of {total} units are of another dealer. The file says: {named}."
     ),
