@@ -125,11 +125,12 @@ def open_store(installation: Installation) -> Store:
 def delete_files_of_removed(store: Store, directory: Path, served: Container[str] = frozenset()) -> None:
     """Deletes the folder and the snapshot of each removed dealer of the installation in `directory`.
 
-    Every machine does it for its own files. A process that was stopped may write a file after the removal. So it is
-    repeated, and not only done at the removal.
+    Every machine calls it for its own files, again and again: a process that was stopped may write a file after the
+    removal.
 
     The database must have a record of the removal. So nothing is deleted if it cannot be reached, is empty, or has
-    never had the dealer. The dealers in `served` are there. Raises StorageError and OSError.
+    never had the dealer. The dealers in `served` are not removed, so it leaves them out. Raises StorageError and
+    OSError.
     """
     folders = directory / DEALERS
     if not folders.is_dir():

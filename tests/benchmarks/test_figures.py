@@ -67,9 +67,11 @@ def test_other_refusals_and_broken_connections_end_the_run(refused: int, broken:
         check_refusals(_asks(422, 200, 200, 200), _load(answered=400, refused=refused, broken=broken), 2)
 
 
-def test_two_servers_agree_on_totals_and_free_text_counts_apart() -> None:
+def test_equal_totals_of_two_servers_are_counted_and_those_of_free_text_apart() -> None:
     asked = [*_asks(200, 200), Ask("free text", "inventory.search", b'{"query":"suv"}')]
-    assert agreement(asked, [_page(1), _page(2), _page(3)], [_page(1), _page(9), _page(3)]) == Agreement(2, 1, 1, 1)
+    found = agreement(asked, [_page(1), _page(2), _page(3)], [_page(1), _page(9), _page(3)])
+    assert found == Agreement(asked=2, agreed=1, text_asked=1, text_agreed=1)
+    # Only one of the servers accepts the request.
     with pytest.raises(WrongAnswerError):
         agreement(_asks(200), [_page(1)], [Reply(400, b"")])
 

@@ -61,7 +61,7 @@ def sample_dealer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
 
 
 @pytest.fixture
-def made_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def snapshot_made_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot is made in this process, for tests of what is done with it. The start of a process takes longer."""
 
     def run(_: ChildJob, _module: str, job: SnapshotJob, **_more: Any) -> tuple[int, str]:
@@ -129,7 +129,7 @@ def test_a_process_makes_the_same_snapshot_as_the_worker(
     assert mapped.catalogue.find(**gone) == here.catalogue.find(**gone) is not None
 
 
-@pytest.mark.usefixtures("made_here")
+@pytest.mark.usefixtures("snapshot_made_in_this_process")
 def test_a_small_stock_needs_no_file_and_takes_away_that_of_a_larger_one(
     sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +145,7 @@ def test_a_small_stock_needs_no_file_and_takes_away_that_of_a_larger_one(
     assert not {FILE, OLD} & files(sample_dealer)
 
 
-@pytest.mark.usefixtures("made_here")
+@pytest.mark.usefixtures("snapshot_made_in_this_process")
 def test_the_file_before_keeps_a_name_as_long_as_anybody_may_look_at_it(sample_dealer: SampleDealer) -> None:
     """Else who looks at it last would give its gigabyte back to the system, instead of answering."""
     loader = sample_dealer.loader()
@@ -158,13 +158,13 @@ def test_the_file_before_keeps_a_name_as_long_as_anybody_may_look_at_it(sample_d
         assert (sample_dealer.folder / OLD).stat().st_ino == before.st_ino
 
 
-@pytest.mark.usefixtures("made_here")
+@pytest.mark.usefixtures("snapshot_made_in_this_process")
 def test_the_file_is_its_owners_alone(sample_dealer: SampleDealer) -> None:
     sample_dealer.loader().load(NOW)
     assert {(sample_dealer.folder / name).stat().st_mode & 0o777 for name in files(sample_dealer)} == {0o600}
 
 
-@pytest.mark.usefixtures("made_here")
+@pytest.mark.usefixtures("snapshot_made_in_this_process")
 def test_a_second_worker_maps_what_the_first_one_had_made(
     sample_dealer: SampleDealer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,7 +190,7 @@ def test_two_workers_that_want_one_stock_have_it_made_once(
     assert first.ended.revision == second.ended.revision == 2
 
 
-@pytest.mark.usefixtures("made_here")
+@pytest.mark.usefixtures("snapshot_made_in_this_process")
 def test_a_worker_keeps_the_old_snapshot_until_it_loads_the_new_one(sample_dealer: SampleDealer) -> None:
     loader = sample_dealer.loader()
     old = loader.load(NOW)
@@ -229,7 +229,7 @@ def test_what_is_written_goes_to_the_disk_meanwhile_and_not_all_at_the_end(
     assert file.stat().st_size > 1000
 
 
-@pytest.mark.usefixtures("made_here")
+@pytest.mark.usefixtures("snapshot_made_in_this_process")
 @pytest.mark.parametrize("change", ["inputs", "age", "cut off", "something else"])
 def test_a_file_that_is_not_of_this_stock_under_this_policy_is_made_anew(
     sample_dealer: SampleDealer, change: str
@@ -278,7 +278,7 @@ def test_a_failure_has_a_safe_message_and_delays_the_next_attempt(
         loader.load(NOW)
 
 
-@pytest.mark.usefixtures("made_here")
+@pytest.mark.usefixtures("snapshot_made_in_this_process")
 def test_what_a_killed_service_left_unfinished_is_gone_with_the_next_load(sample_dealer: SampleDealer) -> None:
     sample_dealer.loader().load(NOW)
     (sample_dealer.folder / "catalogue-snapshot.part").write_bytes(b"half")

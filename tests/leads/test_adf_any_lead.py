@@ -57,17 +57,19 @@ def essence(text: str) -> str:
 
 
 def essence_read(text: str | None) -> str:
+    """The essence of a text of the ADF, in which U+FFFD replaces what XML cannot hold."""
     return essence((text or "").replace("\ufffd", ""))
 
 
 @given(text=nasty.filter(lambda text: "\ufffd" not in text))
-def test_what_goes_in_comes_out_cleaned(text: str) -> None:
+def test_every_text_of_a_lead_is_in_its_adf_without_what_xml_cannot_hold(text: str) -> None:
     interest = VehicleOfInterest(make=text, trim=text, features=(text,))
     customer = Customer(text, text, email="jordan@example.com")
     prospect = prospect_of(
         a_view(vehicle=None, interest=interest, interest_extras={"wanted": text}, customer=customer, messages=(text,))
     )
     if told(prospect, "vehicle/make") == "Not specified":
+        # Nothing of the text can be read: control characters and separators only.
         assert all(unicodedata.category(character)[0] in "CZ" for character in text)
         return
     for path in ("customer/contact/name[@part='first']", "customer/contact/name[@part='last']", "vehicle/make"):

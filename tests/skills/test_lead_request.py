@@ -371,9 +371,9 @@ def test_a_defect_of_consent_answers_403_with_one_of_the_two_codes(
     assert refused.error["retryable"] is False
 
 
-@pytest.mark.requirement("idempotency-key-length")
+@pytest.mark.requirement("personal-data-not-echoed")
 def test_a_refusal_repeats_nothing_that_the_customer_wrote(sqlite_dealer: SampleDealer) -> None:
-    """Nothing inside customer, consent, message and notes is echoed."""
+    """No value inside customer, consent, message and notes. The pointer to an unknown member has the member's name."""
     secret = "SECRET-0123"
     lead = a_lead(
         customer=customer(email=secret, phone=secret, preferred_contact=secret, nickname=secret, address=[secret]),

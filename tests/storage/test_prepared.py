@@ -120,8 +120,8 @@ def test_a_row_that_conflicts_says_so_in_the_words_given(store: Store, collected
                 again() if rows is None else rows.write()
 
 
-def test_moves_of_one_row_are_written_as_one(store: Store) -> None:
-    seen: list[object] = []
+def test_several_moves_of_one_row_are_written_as_one(store: Store) -> None:
+    """From the first `before` to the last `after`: the database has never stored the values between them."""
     with store.write(DEALER) as tx:
         ADD.write(tx, unit("one") | {"stock": "0"})
         with collect_rows(tx.connection) as rows:

@@ -25,7 +25,8 @@ MOST_SENDING = 32
 """The most messages to each kind of receiver that a process sends at the same time. Those of the operator do not count.
 Each receiver of a dealer gets its messages one after the other."""
 LONGEST_CHECK_WAIT = timedelta(days=2)
-"""The checks of 10,000 dealers without receivers are 8 hours apart."""
+"""A check that is due later was stored while the clock was wrong. The checks of 10,000 dealers without receivers are 8
+hours apart."""
 
 
 def alert_kinds(opened: OpenInstallation, watch: Watch | None) -> list[Kind]:
@@ -46,7 +47,8 @@ def alert_kinds(opened: OpenInstallation, watch: Watch | None) -> list[Kind]:
 class AlertJobs:
     """The alerts of the dealers of a process. `find_watch` makes the watch of an owner; None without receivers.
 
-    It raises StorageError and SettingsError. `longest_wait` is longer than the time from one check to the next.
+    It raises StorageError and SettingsError. `longest_wait` is longer than the time from one check to the next: a
+    check that is due later was stored while the clock was wrong.
     """
 
     store: Store

@@ -42,6 +42,8 @@ class MailText(NamedTuple):
 
 
 class _Entry(NamedTuple):
+    """An alert in a mail. `changes` is how often it began or ended since the last message about it."""
+
     sentence: str
     detail: list[str]
     advice: str
@@ -95,6 +97,7 @@ def webhook_body(message: AlertMessage, sender: Sender, at: datetime) -> bytes:
 
 
 def _about(message: AlertMessage, zone: str) -> str:
+    """What the subject of a mail says after the sender's name."""
     if message.kind == "test":
         return "test of the alerts"
     if message.kind == "digest":

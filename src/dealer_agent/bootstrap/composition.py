@@ -88,8 +88,8 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         process.ready = True
         counting = Counting(opened.store, process.counts, dealers.find_catalogue)
         closing.push_async_callback(counting.close)
-        machine, settings_are = machine_name(directory), settings_hash(installation)
-        replica = ReplicaRecord(opened.store, opened.owner, machine, settings_are, lambda: process.forwarded_by)
+        machine, hash_of_settings = machine_name(directory), settings_hash(installation)
+        replica = ReplicaRecord(opened.store, opened.owner, machine, hash_of_settings, lambda: process.forwarded_by)
         closing.push_async_callback(replica.end)
         if metrics is not None:
             writer.on_wait = metrics.note_wait
@@ -103,6 +103,7 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
             *([] if only is not None else [memory.run(dealers, steps)]),
             *([] if snapshots is None else [delete_removed_files(opened, snapshots, steps)]),
             *([] if keys is None else [keys.run(steps)]),
+            # In an installation also without a watch: it stores the failed leads, for the alerts of the dealers.
             *([] if watch is None and only is not None else [alerts.run(steps)]),
             jobs_of(opened, watch, keys).run(),
             replica.run(steps),

@@ -132,7 +132,7 @@ def range_matches(name: str, end: float, listing: Listing) -> bool | None:
 
 
 async def word_of(target: Target, name: str, most: int = PAGE) -> str:
-    """A word to filter by. Skips the check if the stock has none."""
+    """A word to filter by, if possible one that at most `most` listings have. Skips the check if the stock has none."""
     member = WORD_FILTERS[name]
     word = typical_value(member, await target.some_listings(), most)
     return need(word, f"No two listings have clearly different values of {member}.")

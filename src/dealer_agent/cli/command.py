@@ -31,7 +31,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 def newest(most: int) -> Any:
-    """The option `--limit` of a list, at most `most`. `limited` takes so many of the records that were found."""
+    """The option `--limit` of a list, at most `most`. `terminal.limited` then leaves out the records above it."""
     return typer.Option(min=1, max=most, help="How many, newest first.")
 
 
@@ -71,6 +71,7 @@ def as_typer_command(function: Callable[..., Any], opening: Opening | None = Non
     @wraps(function)
     def run(**values: Any) -> None:
         folder = values.get("directory", values.get("folder"))
+        # For the commands in messages: a person can paste them as they are.
         works_in(folder if isinstance(folder, Path) else None, values.get("dealer_id", values.get("dealer")))
         as_json = prints and values.pop("as_json")
         with ExitStack() as closing:

@@ -74,6 +74,7 @@ def add(
     require_keys(opened.installation)
     dealer_id = opened.installation.dealer_settings(text).dealer.id
     with opened.store.registration(dealer_id) as tx:
+        # If a dealer with this id was removed, all its data must be deleted.
         require_removed(tx)
         add_dealer(tx, text.encode(), actor=actor(), note=note, enabled=not disabled, listed=listed)
     address = _address(opened, dealer_id)

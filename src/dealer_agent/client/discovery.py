@@ -62,7 +62,7 @@ async def _verified(pool: Transport, received: Received) -> bytes:
 
 
 def _card_urls(address: httpx.URL) -> Iterator[httpx.URL]:
-    """Where the card of a URL can be: the URL itself if it is of a file, else the well-known path below it."""
+    """Where the card of a URL can be: at the URL if it is of a file, else at the well-known path below it, or at it."""
     path = address.path.rstrip("/")
     if path.endswith(".json"):
         yield address

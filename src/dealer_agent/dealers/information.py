@@ -58,6 +58,7 @@ def _rooftop(rooftop: DealerRooftop, profile: Profile) -> Rooftop:
 
 
 def _schedules(opening: Opening) -> tuple[Schedule, ...]:
+    """The opening hours. A schedule has one span for each day: the second spans of the days are a further schedule."""
     found = []
     for department, hours in opening.hours.items():
         week = hours.days()

@@ -270,7 +270,7 @@ class _Rows:
             rooftops={name: count for name, count in before.items() if count > 0},
             rooftops_after=self.by_rooftop,
         )
-        unknown_rooftops = max(0, self._units_to_place(plan) - len(foreign.positions))
+        unknown_rooftops = max(0, self._units_of_unknown_rooftops(plan) - len(foreign.positions))
         held, left_out = self.quarantine.hold(check_run, plan, stock, jumps, self.rooftops, self.remember)
         findings = check_feed(
             check_run,
@@ -305,8 +305,11 @@ class _Rows:
             for old in stored.values():
                 before[self.policy.rule_of(old).name] += weight
 
-    def _units_to_place(self, plan: Plan) -> int:
-        """The units that name a rooftop that the dealer does not have. Of a first import, also those that name none."""
+    def _units_of_unknown_rooftops(self, plan: Plan) -> int:
+        """The number of units for the check `rooftops_unknown`: those that name only rooftops that the dealer lacks.
+
+        Of a first import, also those that name none.
+        """
         if not self._has_several_rooftops:
             return 0
         return self._unknown_rooftops if plan.before else self.without_rooftop

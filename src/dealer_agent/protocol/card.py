@@ -160,6 +160,7 @@ def _skill_entry(skill: Skill, facts: CardFacts, vocabularies: Vocabularies) -> 
 
 
 def _in_snake_case(node: Any) -> Any:
+    """A JSON value whose member names are in snake case, as on cards of revision 0.1.0. Other texts do not change."""
     if isinstance(node, dict):
         # Skill ids have no capitals, so they do not change.
         return {

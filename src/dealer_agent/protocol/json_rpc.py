@@ -165,6 +165,7 @@ def _undeclared_method(version: PublishedVersion, method: str) -> type[ProtocolE
     unknown methods."""
     if not version.has_a2a_errors:
         return None
+    # Such a version refuses every method itself, also those about a task (docs/protocol.md#version-numbers).
     kind = errors.UnsupportedOperation if method == "ListTasks" else UNDECLARED_METHODS.get(method)
     return errors.UnsupportedOperation if kind is errors.TaskNotFound else kind
 

@@ -14,6 +14,7 @@ LARGEST_PAGE = 100
 class TaskPage(Exception):  # noqa: N818 - no error: it ends the checks of a request that needs no skill
     """The response to ListTasks. `body` is a page in JSON."""
 
+    # A request for a skill has a vocabulary, by its media type. This one has none.
     vocabulary = None
 
     def __init__(self, body: bytes) -> None:

@@ -145,9 +145,10 @@ class Admission:
             self._begin_turns(perf_counter())
 
     def parse_later(self, parse: Callable[[], None]) -> None:
-        """Calls `parse` in one of the next turns: a connection that pipelines waits for all others that do.
+        """Calls `parse` in one of the next turns, after those of the connections that asked before.
 
-        The bytes of other connections are parsed when they arrive. So these come first.
+        Call it for bytes that could not be parsed when they arrived, such as those of a connection that pipelines. The
+        bytes of other connections are parsed at once, so the requests of these come first.
         """
         self._unparsed.append(parse)
         if not self._turn_began:

@@ -123,7 +123,7 @@ def check_declared_size(incoming: IncomingRequest) -> None:
     size = int(length[:20]) if length is not None and length.isdigit() else 0
     limit = incoming.service.settings.service.largest_body_bytes
     if size > limit:
-        _count_once(incoming)
+        _count_refused(incoming)
         raise too_large(f"must have at most {limit} bytes")
     incoming.cost = _cost_of(size)
 
@@ -135,7 +135,7 @@ def check_media_type(incoming: IncomingRequest) -> None:
         return
     media_type = bare_media_type(content_type.decode("latin-1"))
     if media_type not in (JSON, A2A_JSON):
-        _count_once(incoming)
+        _count_refused(incoming)
         raise wrong_media_type(f"must be {JSON} or {A2A_JSON}")
     incoming.media_type = media_type
 
@@ -347,7 +347,7 @@ def count_malformed_lead(incoming: IncomingRequest) -> None:
     incoming.count(MALFORMED_LEADS_RULE, incoming.client)
 
 
-def _count_once(incoming: IncomingRequest) -> None:
+def _count_refused(incoming: IncomingRequest) -> None:
     """Counts a request that is refused before its rate is checked: every request counts."""
     incoming.count(ADDRESS_RULE, incoming.address, refuses=False)
 

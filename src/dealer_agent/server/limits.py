@@ -241,7 +241,7 @@ class DealerLimits:
         return None if exceeded is None else exceeded.wait
 
     def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> LimitExceeded | None:
-        """As `RateLimits.acquire_in_order`, but under two locks if the rule of addresses is one of the rules."""
+        """As `RateLimits.acquire_in_order`. The rule of addresses counts for all dealers first, under its own lock."""
         if ADDRESS_RULE in rules:
             exceeded = self.all_dealers.acquire_in_order((ADDRESS_RULE,), client, cost)
             if exceeded is not None:

@@ -81,6 +81,7 @@ class McpEndpoint:
                 bounds.body_limit_bytes,
                 bounds.request_timeout_seconds,
                 bounds.largest_body_bytes,
+                # Limits the large bodies that arrive before it is known whether they are leads.
                 partial(service.process.room_for_unknown_type, peer, headers),
             )
             await service.count_request(MCP_RULE, scope, max(1, -(-len(body) // COUNTED_BYTES)))
@@ -202,6 +203,7 @@ async def _ask(context: Any, skill: Skill, payload: dict[str, Any]) -> SkillData
     if response.status == 200:
         data = document["message"]["parts"][0]["data"]
         return SkillData(data["data"], data.get("message"))
+    # The last detail is the protocol's error. The one before it is A2A's ErrorInfo.
     error = document["error"]["details"][-1]
     return SkillError(error["code"], error["message"], error["details"])
 

@@ -138,7 +138,7 @@ def _kept(make: Callable[[Service], Document]) -> Handler:
 
 
 def _addressed(make: Callable[[Service], Document]) -> Handler:
-    """Like `_kept`, for a document of URLs. They are those that the client can use."""
+    """Like `_kept`, for a document with URLs of this service: those that the client can use (`at_public_address`)."""
 
     async def respond(request: Request) -> Response:
         return answer_with(_document(at_public_address(service_of(request), request.scope), make), request)
@@ -155,6 +155,8 @@ def _document(service: Service, make: Callable[[Service], Document]) -> Document
 
 
 def _current(document: Callable[[Service], Document]) -> Handler:
+    """Serves what `document` returns at the time of the request."""
+
     # A coroutine, as all handlers: Starlette runs a plain function in a thread, which costs more than the response.
     async def respond(request: Request) -> Response:
         return answer_with(document(service_of(request)), request)

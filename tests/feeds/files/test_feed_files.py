@@ -165,7 +165,10 @@ TOO_MUCH = "The JSON cannot be read: it is nested too deeply, or a number in it 
         (b'[{"vin": ' + b"9" * 5_000 + b"}]", TOO_MUCH),
         (b'{"a": 1}', NO_VEHICLES),
         (b"[1, 2]", NO_VEHICLES),
-        (b"[7]\n[7]\n", "The JSON is broken at line 1: neither one document nor one object a line."),
+        (
+            b"[7]\n[7]\n",
+            "The JSON is broken at line 1: neither one document nor one object on each line. Export the file again.",
+        ),
         (
             b"<vehicles><vin>1</vin></vehicles>",
             "The file is XML or HTML without schema.org vehicles in it. Export the inventory as CSV, TAB-separated text"

@@ -49,12 +49,12 @@ def lead(target: Target, **members: Any) -> Lead:
     }
     if target.revision.name == "aap/1.0":
         consent["source_agent"] = AGENT
-    is_object = target.revision.is_published and target.revision.name != "aap/1.0"
+    agent_is_object = target.revision.is_published and target.revision.name != "aap/1.0"
     made: Lead = {
         "type": "lead.submit.request",
         "customer": dict(CUSTOMER),
         "consent": consent,
-        "source_agent": {"name": AGENT} if is_object else AGENT,
+        "source_agent": {"name": AGENT} if agent_is_object else AGENT,
         "message": MESSAGE,
         **members,
     }
@@ -169,6 +169,7 @@ def _lead(*rows: Row) -> Request:
 
 async def _group(target: Target, group: int) -> Exchange:
     """The exchange of a lead with all defects of a group that the revision knows."""
+    # `vendor` is the vocabulary.
     where = (target.revision.name, target.binding, target.vendor)
     rows = [row for name, row in OF_LEADS.items() if row.group == group and requirements()[name].applies_to(*where)]
     return await _lead(*rows)(target)

@@ -57,7 +57,7 @@ def _echoes_limit(page: Page) -> bool | str:
 def _is_full(page: Page) -> bool | str:
     limit = page.data.get("limit", 4)
     if page.total is None or not whole(limit):
-        raise Skipped("The response has no total, or a wrong limit.")
+        raise Skipped("The response has no total, or its limit is not a whole number.")
     most = max(0, min(limit, page.total - 1))
     return len(page.vehicles) >= most or f"A page of {most} vehicles has {len(page.vehicles)}."
 

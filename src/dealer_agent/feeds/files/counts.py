@@ -147,11 +147,14 @@ class Comparison:
         self._had = [0] * len(_COMPARED)
         self._lost = [0] * len(_COMPARED)
         self._changed = [0] * len(_COMPARED)
+        # Prices that are several times as high or low.
         self._jumps = 0
+        # Prices that change by more than a campaign does.
         self._repriced = 0
         self._named: list[str] = []
         self._prices: list[tuple[int, int]] = []
         self._garbled = 0
+        # Units that go to another rooftop, and used units that become new.
         self._moved = 0
         self._renewed = 0
 
@@ -200,6 +203,7 @@ class Comparison:
         """The findings. `unchanged` units were not compared. Of the others, one in `scale` was."""
 
         def numbers(member: str, counts: list[int]) -> tuple[int, int]:
+            """How many units `counts` has for a member, and how many units had a value of it."""
             # Of unchanged units only the number is known: they have values as often as all units of the file.
             index = _COMPARED.index(member)
             had = self._had[index] * scale + file.share(member) * unchanged

@@ -128,7 +128,9 @@ def _from_lines(text: str) -> list[Record]:
         else:
             records.append(Record(number, {}, "The line is not a JSON object."))
     if all(record.error for record in records):
-        raise FeedError("The JSON is broken at line 1: neither one document nor one object a line.")
+        raise FeedError(
+            "The JSON is broken at line 1: neither one document nor one object on each line. Export the file again."
+        )
     return records
 
 

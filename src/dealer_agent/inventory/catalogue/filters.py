@@ -130,20 +130,21 @@ class Matcher:
     def __init__(self, columns: Mapping[str, Column[Any]], lookup: Lookup, count: int) -> None:
         self._lookup = lookup
         self._count = count
-        # Each with the places of its filters in a tuple of all filters. The last place is always UNSET.
-        place = {name: number for number, name in enumerate(Filters.__struct_fields__)}
+        # Each entry has the index of its filter in the tuple of all values that `_wanted` makes. A range without a
+        # minimum has the index -1: the last value is always UNSET.
+        index = {name: number for number, name in enumerate(Filters.__struct_fields__)}
         self._finders: list[tuple[int, _ValueFinder]] = []
         self._ranges: list[tuple[int, int, Column[Any]]] = []
         self._flags: list[tuple[int, Column[Any]]] = []
         for row in FILTERED:
             match row.filter:
                 case AnyOf(name=name):
-                    self._finders.append((place[name or row.name], _ValueFinder(row, columns[row.name])))
+                    self._finders.append((index[name or row.name], _ValueFinder(row, columns[row.name])))
                 case Range():
-                    least = place.get(f"{row.name}_min", -1)
-                    self._ranges.append((least, place[f"{row.name}_max"], columns[row.name]))
+                    least = index.get(f"{row.name}_min", -1)
+                    self._ranges.append((least, index[f"{row.name}_max"], columns[row.name]))
                 case IsTrue():
-                    self._flags.append((place[row.name], columns[row.name]))
+                    self._flags.append((index[row.name], columns[row.name]))
         self._by_field = {finder.field: finder for _, finder in self._finders}
 
     def spelling(self, field: str, text: str) -> str | None:

@@ -42,13 +42,14 @@ def orders_by(column: Coded[Any], by_id: Rows) -> dict[str, Order]:
     Texts that differ only in case are ties.
     """
     absent = len(column.values)
-    places = np.arange(absent + 1)
+    sort_keys = np.arange(absent + 1)
     if column.values and isinstance(column.values[0], str):
         folded = [value.casefold() for value in column.values]
-        places[1:-1] = np.cumsum([left != right for left, right in pairwise(folded)])
-    backwards = absent - 1 - places
-    backwards[-1] = absent
-    return {"asc": _order(places[column.codes], by_id), "desc": _order(backwards[column.codes], by_id)}
+        sort_keys[1:-1] = np.cumsum([left != right for left, right in pairwise(folded)])
+    descending = absent - 1 - sort_keys
+    # Absent values come last in both directions.
+    descending[-1] = absent
+    return {"asc": _order(sort_keys[column.codes], by_id), "desc": _order(descending[column.codes], by_id)}
 
 
 def _order(keys: NDArray[np.int_], by_id: Rows) -> Order:
@@ -67,6 +68,7 @@ def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) 
     if count <= _CHUNK:
         rows = mask.nonzero()[0] if order is None else order.rows[mask[order.rows]]
         return rows[skip:end]
+    # To fill the page, a walk passes about `end / total` of all rows. Ranking looks at all matching rows.
     if order is not None and total * total * _RANKING_COST < end * count:
         ranks = order.ranks[mask.nonzero()[0]]
         ranks.sort()
@@ -111,6 +113,7 @@ def _best_first(scores: NDArray[np.uint16]) -> NDArray[np.intp]:
 def _walk(mask: Mask, total: int, skip: int, end: int, order: Order | None) -> Rows:
     """The rows of one page. It reads the mask in pieces, and stops when the page is full."""
     count = len(mask)
+    # A quarter more than the rows that are needed on average, so that one piece is usually enough.
     step = max(_CHUNK, count * end // total * 5 // 4)
     found: list[Rows] = []
     passed = 0

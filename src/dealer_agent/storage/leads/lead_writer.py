@@ -183,7 +183,11 @@ class LeadWriter:
                     self._set_apart(dealer_id, group[dealer_id], waited=False)
 
     def _may_wait(self, dealer_id: str) -> bool:
-        """Whether a transaction may wait for this dealer's lock. The jobs of other dealers wait meanwhile."""
+        """Whether a transaction may wait for this dealer's lock. The jobs of other dealers wait meanwhile.
+
+        After a wait without success, none may wait for some time (REST). While other dealers have jobs, only a dealer
+        that has been blocked for BLOCKED_SECONDS may wait.
+        """
         now = perf_counter()
         if now < self._rests_until:
             return False

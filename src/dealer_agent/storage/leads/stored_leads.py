@@ -88,7 +88,8 @@ NEWEST_LEADS = 50
 _withdrawal = consent_events.alias("withdrawal")
 _consent = consent_events.alias("consent")
 
-# A withdrawal that is repeated beside an old consent has the time of that consent's event, and proves nothing.
+# `repeat_withdrawal_event` runs in the transaction that stores a consent, so both events have one time. Such an event
+# is left out: it does not show when the customer withdrew.
 FIND_WITHDRAWN = Prepared(
     select(_withdrawal.c.channels)
     .distinct()

@@ -155,7 +155,8 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
         raise BadEvidence(f"event {texts.first}: {TEXT_MISSING}")
     if end != (head.rows, head.hash):
         raise BadEvidence(
-            f"the events do not lead to the head, which counts {head.rows}: the end of the file is missing"
+            f"the events do not lead to the head in line 1, which counts {head.rows} events: the end of the file is "
+            "missing; ask for the whole file"
         )
     if not first.lead_ids:
         raise BadEvidence("line 1 names no lead")

@@ -110,7 +110,7 @@ def check_owner(tx: Transaction) -> bool:
             f"the dealer {tx.dealer_id} has keys on this database, and there is no key here: put its dealer-agent.keys "
             "beside dealer.toml, or set DEALER_AGENT_KEYS; if this is another dealer, give it another id in dealer.toml"
         )
-    if proofs and not any(_is_proof(tx, key_id, proof) for key_id, proof in proofs):
+    if proofs and not any(_has_key(tx, key_id, proof) for key_id, proof in proofs):
         raise WrongKey(
             f"another folder uses the id {tx.dealer_id} on this database, with other keys: give this dealer another id "
             "in dealer.toml, or another database; if it is the same dealer, put the right dealer-agent.keys back"
@@ -146,7 +146,8 @@ def _check_proof(tx: Transaction, key_id: str, proof: bytes) -> None:
         ) from None
 
 
-def _is_proof(tx: Transaction, key_id: str, proof: bytes) -> bool:
+def _has_key(tx: Transaction, key_id: str, proof: bytes) -> bool:
+    """Whether the cipher has the recorded key that made `proof`, and not another one with its id."""
     try:
         _check_proof(tx, key_id, proof)
     except (KeyMissing, WrongKey):

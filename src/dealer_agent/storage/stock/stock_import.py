@@ -210,7 +210,8 @@ def apply_import(
     feed: str | None = None,
     on_commit: Callable[[Transaction, int], object] = lambda _tx, _revision: None,
 ) -> ImportOutcome:
-    """Replaces the stock by `rows`: readers see the old stock or the new one. `unit_at` has the unit of each row again.
+    """Replaces the stock by `rows`: readers see the old stock or the new one. `unit_at` returns the unit of
+    the row at a position: of each row, only ids and hashes are kept in memory.
 
     Units for sale that are not in `rows` become sold. With a scope, only units of its rooftops do, and all rows are of
     these rooftops. `review` checks the plan of the import: if it finds a reason to refuse, raises FeedRefused and
