@@ -113,8 +113,7 @@ def _other_dealer(file: FeedFile) -> list[Row]:
     """Rows of cars that another dealer has."""
     swap = str.maketrans("ABCDEFGHJK0123456789", "BCDEFGHJKA1234567890")
     return [
-        row
-        | {"VIN": _with_check_digit(row["VIN"][:11] + row["VIN"][11:].translate(swap)), "Stock #": f"X{number:05}"}
+        row | {"VIN": _with_check_digit(row["VIN"][:11] + row["VIN"][11:].translate(swap)), "Stock #": f"X{number:05}"}
         for number, row in enumerate(file.rows)
     ]
 
@@ -183,9 +182,13 @@ def _old_file(file: FeedFile) -> bytes:
 
 PRICES = (
     Damage(
-        "a tenth of the prices in cents", _some(_cell("Price", lambda c: f"{c}00"), most=3), "a price 100 times too high"
+        "a tenth of the prices in cents",
+        _some(_cell("Price", lambda c: f"{c}00"), most=3),
+        "a price 100 times too high",
     ),
-    Damage("payments per month as prices of new units", _some(_cell("Price", _times(1 / 65)), _is_new), "$800 for a car"),
+    Damage(
+        "payments per month as prices of new units", _some(_cell("Price", _times(1 / 65)), _is_new), "$800 for a car"
+    ),
     Damage("payments per month of two units", _some(_cell("Price", _times(1 / 65)), _is_used, 2), "$450 for a car"),
     Damage("lease texts as prices", _some(_cell("Price", "$299/mo"), _is_new), "$299 for a new car"),
     Damage("lease totals as prices", _some(_cell("Price", "10764"), _is_new, 5), "36 lease payments as the price"),
@@ -209,14 +212,18 @@ PRICES = (
         "a price that few customers get",
     ),
     Damage("down payments as prices", _some(_cell("Price", "1995"), _is_used, 4), "$1,995 for a car"),
-    Damage("the last digit of a price lost", _some(_cell("Price", lambda c: c[:-1]), _is_used, 4), "a tenth of the price"),
+    Damage(
+        "the last digit of a price lost", _some(_cell("Price", lambda c: c[:-1]), _is_used, 4), "a tenth of the price"
+    ),
     Damage("the first digit of a price lost", _some(_cell("Price", lambda c: c[1:]), _is_used, 3), "$20,000 too low"),
     Damage("the price column sorted alone", _sorted_alone("Price"), "each car has another car's price"),
     Damage("the price column one row lower", _shifted("Price"), "each car has another car's price"),
     Damage("a price filled down", _filled_down("Price", 20, 0), "13 cars with one price"),
     Damage("a price filled down as a series", _filled_down("Price", 20, 1), "13 cars with wrong prices"),
     Damage(
-        "two prices in a cell", _some(_cell("Price", lambda c: f"{c} (was {_times(1.1)(c)})"), _is_used), "a wrong price"
+        "two prices in a cell",
+        _some(_cell("Price", lambda c: f"{c} (was {_times(1.1)(c)})"), _is_used),
+        "a wrong price",
     ),
     Damage(
         "two digits of one price swapped",
@@ -234,7 +241,9 @@ MILEAGES = (
     Damage("thousands of miles", _some(_cell("Odometer", _times(0.001)), _is_used), "a used car with 28 miles"),
     Damage("thousands of miles, three units", _some(_cell("Odometer", _times(0.001)), _is_used, 3), "28 miles"),
     Damage("no mileage entered yet: 1", _some(_cell("Odometer", "1"), _is_used, 4), "a used car with 1 mile"),
-    Damage("123456 miles in every new row", _some(_cell("Odometer", "123456"), _is_new, 2), "a new car with 123,456 miles"),
+    Damage(
+        "123456 miles in every new row", _some(_cell("Odometer", "123456"), _is_new, 2), "a new car with 123,456 miles"
+    ),
     Damage("tenths of miles", _some(_cell("Odometer", lambda c: f"{c}0"), _is_used, 3), "ten times the miles"),
     Damage("price and mileage swapped", _swapped("Price", "Odometer", _is_used), "a random price and mileage"),
     Damage("mileage and stock date one row lower", _shifted("Odometer", "Inventory Date"), "another car's mileage"),
@@ -243,7 +252,9 @@ MILEAGES = (
 
 STATUSES = (
     Damage("a code for sold that is new: SLD", _some(_cell("Status Code", "SLD"), most=3), "sold cars"),
-    Damage("wholesale and auction units", _some(_cell("Status Code", "Wholesale"), _is_used, 3), "cars not for the public"),
+    Damage(
+        "wholesale and auction units", _some(_cell("Status Code", "Wholesale"), _is_used, 3), "cars not for the public"
+    ),
     Damage("sold in French", _some(_cell("Status Code", "Vendu"), most=3), "sold cars"),
     Damage("sold in the stock number", _some(_cell("Stock #", lambda c: f"{c}-SOLD"), most=2), "sold cars"),
     Damage("sold in the model", _some(_cell("Model", lambda c: f"{c} **SOLD**"), most=2), "sold cars"),
@@ -255,15 +266,21 @@ STATUSES = (
 )
 
 IDENTITIES = (
-    Damage("a digit of a VIN wrong", _some(_cell("VIN", lambda c: c[:-1] + str(9 - int(c[-1]))), most=2), "a wrong VIN"),
+    Damage(
+        "a digit of a VIN wrong", _some(_cell("VIN", lambda c: c[:-1] + str(9 - int(c[-1]))), most=2), "a wrong VIN"
+    ),
     Damage("the last 8 of the VINs", _some(_cell("VIN", lambda c: c[-8:])), "no true VIN"),
-    Damage("letters O and I in VINs", _some(_cell("VIN", lambda c: c.replace("0", "O").replace("1", "I"))), "wrong VINs"),
+    Damage(
+        "letters O and I in VINs", _some(_cell("VIN", lambda c: c.replace("0", "O").replace("1", "I"))), "wrong VINs"
+    ),
     Damage("placeholder VINs", _some(_cell("VIN", "11111111111111111"), _is_new, 3), "cars merged under one false VIN"),
     Damage("the VIN column one row lower", _shifted("VIN"), "each VIN has another car's data"),
     Damage("VIN and stock number one row lower", _shifted("VIN", "Stock #"), "each VIN has another car's data"),
     Damage("a row copied for another car", _copied(model="Legacy", stock="U99901", price="19994"), "two cars in one"),
     Damage("one car at both rooftops", _copied(rooftop=ROOFTOPS[0], price="30743"), "one of two prices and places"),
-    Damage("a trade-in with a wrong year", _some(_cell("Year", lambda c: str(int(c) - 10)), _is_used, 2), "a wrong year"),
+    Damage(
+        "a trade-in with a wrong year", _some(_cell("Year", lambda c: str(int(c) - 10)), _is_used, 2), "a wrong year"
+    ),
     Damage("make and model swapped", _swapped("Make", "Model"), "cars that nobody finds"),
     Damage("the year of the stock date", _some(_cell("Year", "2026"), _is_used), "used cars made younger"),
     Damage("a test unit", _test_unit, "a car that does not exist"),
@@ -298,7 +315,11 @@ _LOGO = "https://images.example.com/dealer-logo.png"
 
 CONTENT = (
     Damage("a placeholder photo", _some(_cell("Photos", _COMING_SOON), most=8), "a picture of no car"),
-    Damage("the first car's photos for all", _rows(lambda rows: [r | {"Photos": rows[0]["Photos"]} for r in rows]), "a Tacoma"),
+    Damage(
+        "the first car's photos for all",
+        _rows(lambda rows: [r | {"Photos": rows[0]["Photos"]} for r in rows]),
+        "a Tacoma",
+    ),
     Damage("the logo as first photo", _some(_cell("Photos", lambda c: f"{_LOGO}|{c}")), "a logo in place of the car"),
     Damage("photos one row lower", _shifted("Photos"), "another car's photos"),
     Damage("photos on the vendor's own network", _some(_cell("Photos", "http://10.0.0.7/a.jpg")), "no photo"),
