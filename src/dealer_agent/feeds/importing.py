@@ -151,6 +151,10 @@ def checks_of(profile: Profile, checks: FeedChecks) -> FeedChecks:
     return replace(checks, units_lost=older)
 
 
+_FEWEST_FOR_ROOFTOPS = 20
+"""A first file with fewer units may lack a rooftop."""
+
+
 class _Price(Struct):
     selling_price: int = 0
 
@@ -270,6 +274,10 @@ class _Rows:
             rooftops={name: count for name, count in before.items() if count > 0},
             rooftops_after=self.by_rooftop,
         )
+        if not plan.before and len(self._numbers) >= _FEWEST_FOR_ROOFTOPS and not self.rooftops:
+            for rule in self.policy.rooftops:
+                if not self.by_rooftop[rule.name]:
+                    check_run.found("rooftop_empty", rooftop=rule.name)
         unknown_rooftops = max(0, self._units_of_unknown_rooftops(plan) - len(foreign.positions))
         held, left_out = self.quarantine.hold(check_run, plan, stock, jumps, self.rooftops, self.remember)
         findings = check_feed(

@@ -57,7 +57,7 @@ class Quarantine:
         """Notes a row. `noted` are the doubts of the reader. `is_ours`: it names a rooftop of the dealer."""
         self._rows += 1
         self.prices.append(unit.selling_price or 0)
-        found = self._bounds.doubt_of(unit)
+        found = self._bounds.doubt_of(unit, self._at.year)
         if noted or found is not None:
             self._doubts[position] = (*(noted or ()), *(() if found is None else (found,)))
         self._likes.add(position, unit)
@@ -84,8 +84,9 @@ class Quarantine:
         if not strange or len(self._dealers) > MOST_DEALERS:
             return Foreign()
         if not known:
-            # With several rooftops, the check `rooftops_unknown` says so.
-            if len(self._policy.rooftops) == 1 and len(self._dealers) + bool(self._own_dealers) > 1:
+            # If no row names one of several rooftops, the check `rooftops_unknown` says so.
+            is_judged = len(self._policy.rooftops) == 1 or self._own_dealers
+            if is_judged and len(self._dealers) + bool(self._own_dealers) > 1:
                 check_run.found("dealers_mixed", named=_some(self._own_dealers | self._dealers))
             return Foreign()
         foreign: dict[str, set[int]] = {}

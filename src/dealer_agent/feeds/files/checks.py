@@ -78,7 +78,13 @@ CHECKS = (
     FeedCheck("details_lost", 0.2, "warn", "{member}: {count} of {total} units would lose it."),
     FeedCheck("price_jumps", 0.05, "refuse", "{count} of {total} prices would be three times as high or low: {named}."),
     FeedCheck("prices_moved", 0.5, "refuse", "{count} of {total} changed prices are the old price of another row.", 10),
+    FeedCheck(
+        "texts_moved", 0.5, "refuse", "{member}: {count} of {total} changed values are the old one of another unit.", 10
+    ),
     FeedCheck("prices_changed", 0.3, "warn", "{count} of {total} prices would change by more than 5 %."),
+    FeedCheck(
+        "mileage_jumps", None, "warn", "{count} of {total} mileages would change by more than 5,000: {named}.", 1
+    ),
     FeedCheck(
         "identities_changed", 0.05, "refuse", "{member}: {count} of {total} known units would get another value."
     ),
@@ -131,9 +137,13 @@ CHECKS = (
         "{count} texts in {total} rows have characters that were lost or decoded wrongly.",
         1,
     ),
+    FeedCheck("unfinished_texts", 0.05, "warn", "{count} of {total} units have texts with the marks of a template.", 2),
+    FeedCheck("values_shared", 0.3, "warn", "{member}: {count} of {total} units have that of another model.", 8),
+    FeedCheck("values_filled_down", 0.1, "warn", "{member}: {count} of {total} continue the row before.", 5),
     FeedCheck("rows_refused", 0.1, "warn", "{count} of {total} rows name no unit."),
     FeedCheck("rows_repeated", 0.2, "warn", "{count} of {total} rows repeat another row."),
     FeedCheck("rooftops_unknown", 0.2, "warn", "{count} of {total} units name no rooftop of dealer.toml."),
+    FeedCheck("rooftop_empty", None, "warn", "{rooftop}: the file has no units of this rooftop.", 1),
     FeedCheck("values_absent", 0.5, "warn", "{member}: {count} of {total} units have none."),
     FeedCheck("implausible_values", 0.5, "warn", "{what}: {count} of {total}."),
 )

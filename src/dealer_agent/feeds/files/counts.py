@@ -1,5 +1,7 @@
 """Counts what the checks of a feed compare: values of the file, and differences from the stock. Pure."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -8,6 +10,7 @@ from msgspec import UNSET, Struct
 
 from dealer_agent.feeds.files.checks import CheckRun, FeedFinding
 from dealer_agent.feeds.files.feed import ParsedFeed
+from dealer_agent.feeds.files.plausibility import YEAR_CODES
 from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import Unit
 
@@ -20,6 +23,7 @@ ESSENTIAL = (
 _DETAILS = (
     *("vehicle_type", "trim", "list_price", "msrp", "body", "transmission", "driveline", "engine", "fuel"),
     *("exterior_color", "interior_color", "features", "vdp_url", "description"),
+    *("city_mpg", "inventory_date"),
 )
 _COMPARED = (*(member for member in ESSENTIAL if member not in ("rooftop_hints", "status")), *_DETAILS)
 _values_of: Callable[[Unit], tuple[Any, ...]] = attrgetter(*_COMPARED)
@@ -38,12 +42,14 @@ _REWRITTEN = frozenset({"vin", "selling_price", "photos", "features", "vdp_url",
 """Members that have their own checks, or that systems rewrite often."""
 
 _JUMP = 3
+_MILEAGE_JUMP = 5_000
 _CAMPAIGN = 0.05
 """Prices that change by less are a campaign of the dealer."""
 _NAMED = 3
-_YEAR_CODES = {code: number for number, code in enumerate("ABCDEFGHJKLMNPRSTVWXY123456789")}
-"""The tenth character of a VIN gives the model year, in a cycle of 30 years from 1980 (49 CFR 565.15)."""
-
+_TEMPLATE = re.compile(r"\{\{|%%\w+%%|\[\[\w+\]\]|\$\{\w+\}|<%|lorem ipsum", re.IGNORECASE)
+_VIN_IN_ADDRESS = re.compile(r"(?<![A-Za-z0-9])[A-HJ-NPR-Z0-9]{17}(?![A-Za-z0-9])")
+_LEAST_OF_HIGHWAY = 0.55
+"""A car has at least this share of its highway MPG in the city."""
 _FARTHEST_MOVE = 3
 MOST_DEALERS = 50
 """A file that names more has places on the lot in the column of dealers."""
@@ -90,6 +96,12 @@ class FileCounts:
         self._makes: set[str] = set()
         self._models: set[str] = set()
         self._odd: dict[str, list[int]] = {}
+        self._unfinished = 0
+        # The first model with each value, and the units of other models that share it.
+        self._shared: dict[str, dict[int, object]] = {"photos": {}, "vdp_url": {}}
+        self._sharing: Counter[str] = Counter()
+        self._continued: Counter[str] = Counter()
+        self._before = Unit()
 
     def add(self, unit: Unit) -> None:
         """Counts a unit."""
@@ -100,13 +112,42 @@ class FileCounts:
             self._makes.add(unit.make)
             self._models.add(unit.model)
         self._check_years(unit)
+        self._check_texts(unit)
+        self._check_row_before(unit)
         if unit.vehicle_type in (UNSET, "car"):
             self._check_car(unit)
 
     def _check_years(self, unit: Unit) -> None:
         if isinstance(unit.year, int) and isinstance(unit.vin, str) and len(unit.vin) == 17 and unit.year > 1980:
-            is_odd = _YEAR_CODES.get(unit.vin[9]) != (unit.year - 1980) % 30
+            is_odd = YEAR_CODES.get(unit.vin[9]) != (unit.year - 1980) % 30
             self._count("Years that are not the year in the VIN", is_odd)
+
+    def _check_texts(self, unit: Unit) -> None:
+        self._unfinished += _TEMPLATE.search(_text_of(unit)) is not None
+        photo = unit.photos[0] if unit.photos else UNSET
+        for member, address in (("photos", photo), ("vdp_url", unit.vdp_url)):
+            if not isinstance(address, str):
+                continue
+            model = (unit.make, unit.model)
+            first = self._shared[member].setdefault(hash(address), model)
+            self._sharing[member] += first != model
+            if found := _VIN_IN_ADDRESS.search(address):
+                self._count(f"{member} with the VIN of another unit", found[0] != unit.vin)
+
+    def _check_row_before(self, unit: Unit) -> None:
+        """Counts values that a spreadsheet has filled down or moved. Cars have common prices, and not common miles."""
+        before, self._before = self._before, unit
+        if isinstance(unit.selling_price, int) and isinstance(before.selling_price, int):
+            self._continued["selling_price"] += unit.selling_price == before.selling_price + 1
+        if unit.condition != "new" and isinstance(unit.mileage, int) and isinstance(before.mileage, int):
+            self._continued["mileage"] += unit.mileage > 1 and 0 <= unit.mileage - before.mileage <= 1
+        if not isinstance(unit.model, str) or not isinstance(before.model, str):
+            return
+        own, other = fold(unit.model), fold(before.model)
+        for member, text in (("description", unit.description), ("vdp_url", unit.vdp_url)):
+            folded = fold(text) if isinstance(text, str) else ""
+            if own in folded or other in folded:
+                self._count(f"{member} with the model of the row before", own not in folded)
 
     def _check_car(self, unit: Unit) -> None:
         is_new = unit.condition == "new"
@@ -117,6 +158,8 @@ class FileCounts:
         if isinstance(unit.mileage, int):
             most = _MOST_MILES_OF_NEW if is_new else _MOST_MILES
             self._count(f"Mileages that are unusual for {cars}", unit.mileage > most)
+        if isinstance(unit.city_mpg, int) and isinstance(unit.highway_mpg, int):
+            self._count("City MPG that is far below highway MPG", unit.city_mpg < unit.highway_mpg * _LEAST_OF_HIGHWAY)
 
     def _count(self, what: str, is_odd: bool) -> None:
         found = self._odd.setdefault(what, [0, 0])
@@ -126,6 +169,14 @@ class FileCounts:
     def share(self, member: str) -> float:
         """The share of the units that have a value of a member."""
         return self._filled[_COMPARED.index(member)] / self.units if self.units else 0.0
+
+    def check_texts(self, check_run: CheckRun) -> None:
+        """The findings that need no comparison, of any file."""
+        units = round(self.units * self._scale)
+        check_run.share("unfinished_texts", round(self._unfinished * self._scale), units)
+        for check, counts in (("values_shared", self._sharing), ("values_filled_down", self._continued)):
+            for member, count in counts.items():
+                check_run.share(check, round(count * self._scale), units, member=member)
 
     def check(self, check_run: CheckRun) -> None:
         """The findings of a file that has little to be compared with."""
@@ -157,6 +208,8 @@ class Comparison:
         # Units that go to another rooftop, and used units that become new.
         self._moved = 0
         self._renewed = 0
+        self._mileage_jumps: list[str] = []
+        self._texts: dict[str, list[tuple[int, int]]] = {"photos": [], "vdp_url": [], "description": []}
 
     def add(self, old: Unit, new: Unit, *, moves: bool) -> None:
         """Compares a changed unit. `moves`: it goes to another rooftop."""
@@ -173,6 +226,13 @@ class Comparison:
                 self._changed[index] += 1
         if new.photos and old.photos and len(new.photos) * 2 < len(old.photos):
             self._lost[_COMPARED.index("photos")] += 1
+        miles = old.mileage, new.mileage
+        if isinstance(miles[0], int) and isinstance(miles[1], int) and abs(miles[1] - miles[0]) > _MILEAGE_JUMP:
+            self._mileage_jumps.append(f"{new.vin or new.stock} {miles[0]:,} to {miles[1]:,}")
+        for member, pairs in self._texts.items():
+            before, after = getattr(old, member), getattr(new, member)
+            if before and after and before != after:
+                pairs.append((hash(before), hash(after)))
         self._compare_prices(old, new)
         self._garbled += _text_of(new).count("?") > _text_of(old).count("?") and not _text_of(old).isascii()
 
@@ -199,6 +259,13 @@ class Comparison:
         below = (sum(new == old for (_, new), (old, _) in zip(prices, prices[by:], strict=False)) for by in distances)
         return max(*above, *below)
 
+    def _check_moved_texts(self, check_run: CheckRun) -> None:
+        """Finds texts and photos that move to other units. A text that many units have says nothing."""
+        for member, pairs in self._texts.items():
+            owners = Counter(before for before, _ in pairs)
+            moved = sum(owners[after] == 1 for _, after in pairs)
+            check_run.share("texts_moved", moved, len(pairs), member=member)
+
     def check(self, check_run: CheckRun, file: FileCounts, unchanged: int, scale: float) -> None:
         """The findings. `unchanged` units were not compared. Of the others, one in `scale` was."""
 
@@ -221,6 +288,10 @@ class Comparison:
         named = ", ".join(self._named) + (", ..." if self._jumps > _NAMED else "")
         check_run.share("price_jumps", round(self._jumps * scale), priced, named=named)
         check_run.share("prices_moved", self._moved_prices(), len(self._prices))
+        self._check_moved_texts(check_run)
+        _, driven = numbers("mileage", self._changed)
+        named = _some(self._mileage_jumps, _NAMED)
+        check_run.share("mileage_jumps", round(len(self._mileage_jumps) * scale), driven, named=named)
         all_units = round(self.units * scale) + unchanged
         check_run.share("identities_changed", round(self._renewed * scale), all_units, member="condition, used to new")
         check_run.share("values_changed", round(self._moved * scale), all_units, member="rooftop")
@@ -278,6 +349,7 @@ def check_feed(
     change.comparison.check(check_run, file, change.unchanged, change.scale)
     if change.changed + change.unchanged < change.after * _FEWEST_COMPARED:
         file.check(check_run)
+    file.check_texts(check_run)
     _check_columns(check_run, feed, last)
     _check_signs(check_run, feed, last)
     check_run.share("rows_refused", feed.counts.refused, feed.rows)

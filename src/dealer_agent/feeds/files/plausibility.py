@@ -4,6 +4,7 @@
 about prices and mileages.
 """
 
+import re
 from array import array
 from collections.abc import Collection, Iterator, Mapping
 from operator import attrgetter
@@ -11,6 +12,7 @@ from statistics import median_low
 from typing import Annotated, NamedTuple
 
 from msgspec import UNSET, Meta, Struct
+from vininfo import Vin
 
 from dealer_agent.inventory.listing import Unit
 
@@ -42,9 +44,22 @@ REASONS = (
         "price_of_likes", "The price is {value}. The median of units of its make, model and year is {other}.", _PRICE
     ),
     Reason("price_of_stock", "The price is {value}. The median of the file is {other}.", _PRICE),
+    Reason("price_of_mileage", "The price is {value}, and so is the mileage.", _PRICE),
     Reason("mileage_zero", "The unit is used, and its mileage is 0.", _MILEAGE),
     Reason("mileage_placeholder", "The mileage {value} is a placeholder.", _MILEAGE),
     Reason("mileage_negative", "The mileage {value} is negative.", _MILEAGE),
+    Reason("mileage_low", "The mileage of a used unit is {value}, and its year is {other}.", _MILEAGE),
+    Reason("mileage_high", "The mileage is {value}. More than {other} is implausible at its age.", _MILEAGE),
+    Reason(
+        "vin_year",
+        "The year is not that of the VIN: {value}.",
+        "Correct the year or the VIN, or release the unit.",
+    ),
+    Reason(
+        "not_for_sale",
+        "The unit is a test, or not for buyers: {value}.",
+        "Remove the unit from the feed. If it is for sale, remove the words, or release the unit.",
+    ),
     Reason(
         "vin_rounded",
         "The VIN {value} is a number that a spreadsheet rounded.",
@@ -132,26 +147,33 @@ class Bounds(Struct, frozen=True, kw_only=True):
     price_jump_factor: Annotated[float, Meta(ge=1.1, le=1000)] = 3.0
     price_like_factor: Annotated[float, Meta(ge=1.5, le=1000)] = 5.0
 
-    def doubt_of(self, unit: Unit) -> Doubt | None:
-        """What is implausible about the price or the mileage of a unit, judged by itself."""
-        price, mileage = unit.selling_price, unit.mileage
-        if isinstance(price, int):
-            lowest = self.lowest_price
-            if unit.condition == "new" and unit.vehicle_type in _CARS:
+    def doubt_of(self, unit: Unit, this_year: int) -> Doubt | None:
+        """What is implausible about a unit, judged by itself."""
+        if isinstance(unit.selling_price, int) and (found := self._doubt_of_price(unit, unit.selling_price, this_year)):
+            return found
+        if isinstance(unit.mileage, int) and (found := _doubt_of_mileage(unit, unit.mileage, this_year)):
+            return found
+        if unit.vehicle_type in _CARS and (years := _other_year(unit)):
+            return doubt("vin_year", text=years)
+        texts = (text for text in (unit.stock, unit.make, unit.model, unit.description) if isinstance(text, str))
+        found = next((text for text in texts if _NOT_FOR_SALE.search(text, 0, _BEGINNING)), "")
+        return doubt("not_for_sale", text=found[:_BEGINNING]) if found else None
+
+    def _doubt_of_price(self, unit: Unit, price: int, this_year: int) -> Doubt | None:
+        lowest = self.lowest_price
+        if unit.vehicle_type in _CARS:
+            if unit.condition == "new":
                 lowest *= _NEW_CARS_COST
-            if price < lowest:
-                return doubt("price_low", amount=price, other=lowest)
-            if price > self.highest_price:
-                return doubt("price_high", amount=price, other=self.highest_price)
-            msrp = unit.msrp
-            if isinstance(msrp, int) and msrp >= lowest and self._is_far_from_msrp(unit, price, msrp):
-                return doubt("price_of_msrp", amount=price, other=msrp)
-        if isinstance(mileage, int):
-            if mileage == 0 and unit.condition in ("used", "cpo"):
-                return doubt("mileage_zero")
-            if mileage >= _MOST_MILES or mileage in _PLACEHOLDERS:
-                return doubt("mileage_placeholder", amount=mileage)
-        return None
+            elif isinstance(unit.year, int) and unit.year >= this_year - _YOUNG:
+                lowest *= _YOUNG_CARS_COST
+        if price < lowest:
+            return doubt("price_low", amount=price, other=lowest)
+        if price > self.highest_price:
+            return doubt("price_high", amount=price, other=self.highest_price)
+        msrp = unit.msrp
+        if isinstance(msrp, int) and msrp >= lowest and self._is_far_from_msrp(unit, price, msrp):
+            return doubt("price_of_msrp", amount=price, other=msrp)
+        return doubt("price_of_mileage", amount=price) if price and price == unit.mileage else None
 
     def _is_far_from_msrp(self, unit: Unit, price: int, msrp: int) -> bool:
         # An old car costs a small part of its MSRP.
@@ -170,12 +192,62 @@ _CARS = ("car", Unit().vehicle_type)
 """A unit without a type counts as a car."""
 _NEW_CARS_COST = 10
 """A new car costs at least this many times the lowest price: a monthly payment is less."""
+_YOUNG = 5
+"""A used car is young up to this many years."""
+_YOUNG_CARS_COST = 7
+"""A young used car costs at least this many times the lowest price: a down payment is less."""
 _OLD_CARS_COST = 30
 _MOST_MILES = 999_999
-_PLACEHOLDERS = frozenset({111_111, 888_888})
+_PLACEHOLDERS = frozenset({111_111, 123_456, 888_888})
+_FEW_MILES = 100
+"""A used car of another year has more, unless it is a classic."""
+_CLASSIC = 25
+_MOST_MILES_OF_NEW = 10_000
+_MOST_MILES_A_YEAR = 50_000
+YEAR_CODES = {code: number for number, code in enumerate("ABCDEFGHJKLMNPRSTVWXY123456789")}
+"""The tenth character of a VIN gives the model year, in a cycle of 30 years from 1980 (49 CFR 565.15)."""
+_NOT_FOR_SALE = re.compile(
+    r"^test(?![a-z ])|\btest (?:car|unit|vehicle)\b|\bsend to auction\b"
+    r"|\bdo not (?:use|advertise|publish|sell(?! my))\b",
+    re.IGNORECASE,
+)
+_BEGINNING = 100
+"""Characters of a text in which a note for the staff is searched."""
 _FEWEST_LIKES = 5
 _FEWEST_PRICES = 20
 _FAR_FROM_ALL = 30
+
+
+def _doubt_of_mileage(unit: Unit, mileage: int, this_year: int) -> Doubt | None:
+    is_used = unit.condition in ("used", "cpo")
+    if mileage == 0 and is_used:
+        return doubt("mileage_zero")
+    if mileage >= _MOST_MILES or mileage in _PLACEHOLDERS:
+        return doubt("mileage_placeholder", amount=mileage)
+    if unit.vehicle_type not in _CARS or not isinstance(unit.year, int):
+        return None
+    age = this_year - unit.year
+    if is_used and mileage < _FEW_MILES and 1 <= age <= _CLASSIC:
+        return doubt("mileage_low", amount=mileage, other=str(unit.year))
+    most = _MOST_MILES_OF_NEW if unit.condition == "new" else _MOST_MILES_A_YEAR * (max(age, 0) + 1)
+    return doubt("mileage_high", amount=mileage, other=most) if mileage > most else None
+
+
+def _other_year(unit: Unit) -> str:
+    """The year of a unit and that of its VIN, if they are more than a year apart. Only US VINs have a year."""
+    year, vin = unit.year, unit.vin
+    if not isinstance(year, int) or not isinstance(vin, str) or len(vin) != _VIN_LENGTH or year <= _FIRST_YEAR:
+        return ""
+    code = YEAR_CODES.get(vin[9])
+    if code is None:
+        return ""
+    apart = (code - (year - _FIRST_YEAR) + _CYCLE // 2) % _CYCLE - _CYCLE // 2
+    return f"{year}, not {year + apart}" if abs(apart) > 1 and Vin(vin).verify_checksum() else ""
+
+
+_VIN_LENGTH = 17
+_FIRST_YEAR = 1980
+_CYCLE = 30
 
 
 class Likes:
