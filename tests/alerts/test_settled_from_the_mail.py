@@ -13,7 +13,7 @@ from dealer_agent.alerts.rules import AlertMessage
 from dealer_agent.alerts.texts import mail_text
 from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.config import load_settings
-from dealer_agent.storage.alerts import AlertState, CheckRecord
+from dealer_agent.storage.alerts import AlertState, CheckRecord, warned_imports
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("alerts")
@@ -71,3 +71,42 @@ def test_the_command_in_the_mail_imports_the_file_that_was_refused(tmp_path: Pat
     words = [match for matches in named for match in matches]
     succeed_here(*words[1:])
     assert len(json.loads(succeed_here("inventory", "history", "--dir", folder, "--json"))) == 3
+
+
+def test_the_commands_in_the_mail_settle_units_that_are_held_back(tmp_path: Path) -> None:
+    folder = tmp_path / "my store"
+    succeed_here("init", folder)
+    toml = folder / "dealer.toml"
+    toml.write_text(toml.read_text() + SETTINGS)
+    stock_file(folder, 40)
+    file = folder / "outbox" / "stock.json"
+    units = json.loads(file.read_text())
+    units[3] |= {"price": 1, "stock": "N 3"}
+    file.write_text(json.dumps(units))
+    succeed_here("feeds", "run", "main", "--dir", folder)
+
+    text = mail_about(folder, "feed_warned")
+    assert text.count("N 3: ") == 1
+    assert "units_held = " not in text
+    commands = [each.strip() for each in text.splitlines() if each.strip().startswith("dealer-agent inventory")]
+    done = [succeed_here(*shlex.split(command)[1:]) for command in commands]
+    assert "N 3 is released" in done[0]
+    assert "N 3 is hidden" in done[1]
+    assert len(done) == 4
+
+
+def test_a_warning_in_the_mail_has_the_line_that_switches_it_off(tmp_path: Path) -> None:
+    folder = tmp_path / "my store"
+    succeed_here("init", folder)
+    toml = folder / "dealer.toml"
+    toml.write_text(toml.read_text() + SETTINGS)
+    stock_file(folder, 40)
+    succeed_here("feeds", "run", "main", "--dir", folder)
+    line = next(each.strip() for each in mail_about(folder, "feed_warned").splitlines() if "actions = " in each)
+    toml.write_text(f"{toml.read_text()}\n[checks]\n{line}\n")
+    file = folder / "outbox" / "stock.json"
+    stock_file(folder, 39)
+    assert file.exists()
+    succeed_here("feeds", "run", "main", "--dir", folder)
+    with Store.open(load_settings(folder, {}).database_url) as store, store.read("my-store", datetime.now(UTC)) as tx:
+        assert not [each for record in warned_imports(tx).values() for each in record.findings]

@@ -54,9 +54,8 @@ CONDITIONS: dict[str, Condition] = {
             "feed_refused",
             "A file of the {subject} was refused: {since}. The stock is unchanged.",
             "A newer file of the {subject} was imported.",
-            "If the file is wrong, ask its vendor for another. If it is right, import it, and accept the checks above "
-            "by name:\ndealer-agent inventory import FILE --accept CHECK\nAll files of [[feeds]]:\n"
-            "dealer-agent feeds files",
+            "If the file is wrong, ask its vendor for another: buyers see the stock of before. If it is right, type the "
+            "line above that accepts it. All files of [[feeds]]:\ndealer-agent feeds files",
             "The newest file was refused by the checks, or cannot be read.",
             "A file is imported.",
             quiet=AT_ONCE,
@@ -76,8 +75,8 @@ CONDITIONS: dict[str, Condition] = {
             "feed_warned",
             "The newest file of the {subject} was imported with {amount}: {since}.",
             "The newest file of the {subject} was imported without warnings.",
-            "Look at these units, and ask the vendor to correct the export. A warning that you do not need is switched "
-            "off with actions under [checks]. All imports:\ndealer-agent inventory history",
+            "Look at what is named above, and ask the vendor to correct the export. All imports:\n"
+            "dealer-agent inventory history",
             "The checks of a feed have warned about its newest import.",
             "A file is imported without warnings.",
             unit=("warning", "warnings"),

@@ -86,7 +86,7 @@ def _observe_feeds(tx: Transaction, settings: AlertSettings, folder: Path) -> Se
     return {
         "feed_late": [Observation("inventory", since=at) for at in late],
         "feed_refused": [
-            Observation("inventory", since=each.at, detail=in_lines([f"File: {each.source}", *_said(each.findings)]))
+            Observation("inventory", since=each.at, detail=_acceptable(each.source, each.findings, shlex.quote(each.source)))
             for each in newest
         ],
         "feed_failing": [],
@@ -105,28 +105,57 @@ def _warned(tx: Transaction, feeds: Collection[str]) -> Iterator[Observation]:
     for feed, record in warned_imports(tx).items():
         if feed is None or feed in feeds:
             subject = "inventory" if feed is None else f"feed {feed}"
-            lines = [f"File: {record.source}", *_said(record.findings)]
-            yield Observation(subject, len(record.findings), record.at, in_lines(lines))
+            lines = [in_lines([f"File: {record.source}", *_said(record.findings)]), *_cures(record.findings)]
+            yield Observation(subject, len(record.findings), record.at, "\n".join(lines))
+
+
+def _cures(findings: Sequence[FeedFinding]) -> Iterator[str]:
+    """What a person can type about warnings: commands for units that are held back, a line of dealer.toml for others."""
+    held = [row for finding in findings if finding.check == "units_held" for row in finding.rows]
+    if held:
+        unit = shlex.quote(held[0].partition(":")[0])
+        yield "If what the feed says is right, publish it. For the first unit:"
+        yield f"dealer-agent inventory release {unit}"
+        yield "To show nothing of it, whatever the feed says:"
+        yield f"dealer-agent inventory hide {unit}"
+        yield "All units that are held back, and what buyers see of them:"
+        yield "dealer-agent inventory held"
+    others = dict.fromkeys(finding.check for finding in findings if finding.check not in ("units_held", "repairs"))
+    if others:
+        yield "A warning that you do not need is switched off by a line below [checks] in dealer.toml:"
+        yield "actions = { " + ", ".join(f'{check} = "off"' for check in others) + " }"
 
 
 def _refusal(tx: Transaction, file: FeedFile, folder: Path) -> str:
     """Why a file of a feed was refused, and the command that imports it if it is right."""
     refused = [each for each in list_refused_imports(tx, MOST_FILES) if each.feed == file.feed]
     found = next((each.findings for each in refused if each.source == file.name), ())
-    checks = [each.check for each in found if each.action == "refuse"]
-    if file.state != "refused" or not checks:
+    if file.state != "refused" or not found:
         return in_lines([f"File: {file.name}", file.problem or ""])
     kept = shlex.quote(str(folder / "feeds" / file.feed / "refused" / file.file_id)) + "*"
-    accepted = " ".join(f"--accept {check}" for check in checks)
-    command = f"dealer-agent inventory import {kept} --feed {shlex.quote(file.feed)} {accepted}"
-    return "\n".join([in_lines([f"File: {file.name}", *_said(found)]), "If the file is right, accept it:", command])
+    return _acceptable(file.name, found, f"{kept} --feed {shlex.quote(file.feed)}")
+
+
+def _acceptable(name: str, findings: Sequence[FeedFinding], arguments: str) -> str:
+    """What the checks say of a refused file, and the command that imports it: with `arguments`, all are accepted."""
+    said = in_lines([f"File: {name}", *_said(findings)])
+    accepted = " ".join(f"--accept {each.check}" for each in findings if each.action == "refuse")
+    command = f"dealer-agent inventory import {arguments} {accepted}"
+    return "\n".join([said, "If the file is right, accept it:", command]) if accepted else said
 
 
 def _said(findings: Sequence[FeedFinding]) -> list[str]:
     """The sentences of findings, and those about their first units. The refusals are first, by the name of the check
-    that a person can accept."""
+    that a person can accept. A sentence ends where it would name the units that are in its rows."""
     ordered = sorted(findings, key=lambda finding: finding.action == "warn")
-    return [line for each in ordered for line in (f"{each.check}: {each.sentence}", *(f"- {row}" for row in each.rows))]
+    return [
+        line
+        for each in ordered
+        for line in (
+            f"{each.check}: {each.sentence.partition(': ')[0] + '.' if each.rows else each.sentence}",
+            *(f"- {row}" for row in each.rows),
+        )
+    ]
 
 
 def in_lines(lines: Sequence[str]) -> str:

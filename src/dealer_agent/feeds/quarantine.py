@@ -218,7 +218,7 @@ class Quarantine:
             ("units_held", new, len(new)),
         ):
             rows = [f"{each.name}: {each.sentence}" for each in found[:_ROWS]]
-            named = " ".join(rows[:_NAMED])
+            named = " ".join(rows[:_NAMED]).rstrip(".")
             check_run.share(check, count, self._rows, named=named, rows=rows)
 
     def _rows_after(

@@ -68,7 +68,8 @@ class FeedJobs:
         done = await self._collection.collect(settings, job, fetches=job.is_due)
         feed = {"dealer": job.dealer_id, "feed": job.subject}
         for file in done.files:
-            log.info("feed file", **feed, file=file.file_id, state=file.state, problem=file.problem)
+            told = log.info if file.state == "imported" else log.warning
+            told("feed file", **feed, file=file.file_id, state=file.state, problem=file.problem)
         if done.problem is not None:
             log.warning("feed must wait", **feed, problem=done.problem)
         return done.next

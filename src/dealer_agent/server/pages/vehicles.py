@@ -1,6 +1,7 @@
 """The pages about vehicles: the list with filters, and one page for each vehicle. They need no script. Pure."""
 
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -205,6 +206,8 @@ def _facts(vehicle: Vehicle) -> Iterator[tuple[str, str]]:
             text = "Yes" if value else "No"
         elif isinstance(value, int | float):
             text = _measured(name, value)
+        elif type(value) is date:
+            text = f"{value:%B} {value.day}, {value.year}"
         else:
             text = label_of(value) if row.field.vocabulary not in (None, "colour") else str(value)
         yield row.field.label.replace("colour", "color"), text
