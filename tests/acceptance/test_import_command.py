@@ -228,7 +228,7 @@ def test_a_file_that_would_remove_much_of_the_stock_is_refused_until_that_is_all
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     store = stocked_dealer(tmp_path / "store", units=generation(0, 10))
-    small = write_feed(store / "small.json", generation(0, 6))
+    small = write_feed(store / "small.json", generation(0, 5))
     refused = command_here("inventory", "import", small, "--dir", store, *options)
     assert refused.returncode == 1
     assert "4 of 10 units that are for sale are not in the file" in refused.stderr
