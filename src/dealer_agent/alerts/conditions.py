@@ -75,11 +75,12 @@ CONDITIONS: dict[str, Condition] = {
         Condition(
             "feed_warned",
             "The newest file of the {subject} was imported with {amount}: {since}.",
-            "The newest file of the {subject} was imported without warnings.",
-            "Look at these units, and ask the vendor to correct the export. A warning that you do not need is switched "
-            "off with actions under [checks]. All imports:\ndealer-agent inventory history",
-            "The checks of a feed have warned about its newest import.",
-            "A file is imported without warnings.",
+            "The newest file of the {subject} was imported without new warnings.",
+            "Look at these units, and ask the vendor to correct the export. Units that are held back wait for you:\n"
+            "dealer-agent inventory held\nA warning that you do not need is switched off with actions under [checks]. "
+            "All imports:\ndealer-agent inventory history",
+            "The checks of a feed have warned about its newest import, and the one before it had not the same warning.",
+            "A file is imported without new warnings.",
             unit=("warning", "warnings"),
             quiet=AT_ONCE,
         ),
