@@ -148,7 +148,24 @@ def test_the_warnings_of_the_newest_import_are_told_in_words_until_a_file_has_no
     dealer.check(NOW + HOUR)
     import_rows(dealer.store, [row("V2")], at=NOW + 2 * HOUR)
     dealer.check(NOW + 2 * HOUR)
-    assert dealer.subjects()[1:] == ["The newest file of the inventory was imported without warnings"]
+    assert dealer.subjects()[1:] == ["The newest file of the inventory was imported without new warnings"]
+
+
+def test_a_warning_about_each_file_is_news_once_and_one_about_a_change_each_time(dealer: Watched) -> None:
+    lost = FeedFinding("units_lost_warning", "warn", "8 of 40 units that are for sale are not in the file.")
+    texts = [FeedFinding("garbled_texts", "warn", f"{count} texts in 40 rows are wrong.") for count in range(3, 7)]
+    other = FeedFinding("details_not_understood", "warn", "trim: 30 of 40 not understood.")
+    for day, findings in enumerate([(texts[0], lost), (lost, texts[1]), (texts[2],), (texts[3], other), (other,)]):
+        found = Review(findings, FeedShape({}))
+        import_rows(dealer.store, [row(f"V{day}")], at=NOW + day * DAY, review=lambda *_, found=found: found)
+        dealer.check(NOW + day * DAY)
+    said = [subject.split(":")[0] for subject in dealer.subjects() if "digest" not in subject]
+    assert said == [
+        "The newest file of the inventory was imported with 2 warnings",
+        "The newest file of the inventory was imported without new warnings",
+        "The newest file of the inventory was imported with 1 warning",
+        "The newest file of the inventory was imported without new warnings",
+    ]
 
 
 def test_a_proxy_that_nobody_declared_is_told_with_the_line_to_add(dealer: Watched) -> None:

@@ -1,19 +1,29 @@
 """An implausible unit is held back alone, and a person decides about it (docs/reference/feeds.md#held-units)."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 from tests.feeds.feed_files import DELIMITED, FeedFile, feed_file
 from tests.feeds.held_feeds import FeedDays, changed, feed_days, vin_of
 from tests.feeds.implausible_feeds import OTHER_FORMS
+from tests.storage.current import make_current
+from tests.storage.samples import CIPHER
 
 from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, SnapshotInputs, listing_policy, write_stock
+from dealer_agent.config.installation import Installation, InstallationFile, InstallationSettings
 from dealer_agent.feeds.files.checks import FeedChecks
 from dealer_agent.inventory.catalogue import Listing
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays
+from dealer_agent.jobs.loop import JobLoop
+from dealer_agent.open_installation import OpenInstallation
+from dealer_agent.privacy.maintenance import Maintenance
 from dealer_agent.storage.errors import NothingToUndo
+from dealer_agent.storage.stock.held_units import HELD
+from dealer_agent.storage.store import Store
 
 ROW = 5
 
@@ -87,6 +97,49 @@ def test_a_unit_for_sale_keeps_its_last_good_facts_for_a_day_and_then_leaves(fil
         assert vin not in dealer.live()
         dealer.imports(file.data())
         assert vin in dealer.live()
+
+
+@pytest.mark.requirement("held-leaves")
+def test_the_jobs_of_a_service_remove_a_held_unit_after_its_day_without_an_import(
+    file: FeedFile, database_url: str, tmp_path: Path
+) -> None:
+    make_current(database_url)
+    settings = InstallationFile(installation=InstallationSettings(public_url="https://agents.example.com"))
+    with Store.open(database_url, CIPHER) as store:
+        dealer = FeedDays(store)
+        dealer.imports(file.data())
+        vin = hold(dealer, file)
+        opened = OpenInstallation(Installation(tmp_path, database_url, settings, {}, CIPHER), store)
+        kinds = [kind for kind in Maintenance(opened).kinds if kind.name == HELD]
+        loop = JobLoop(store, kinds, dealer.profile.id, clock=lambda: dealer.now)
+        for hours, is_live in ((23, True), (1, False)):
+            dealer.now += timedelta(hours=hours)
+            asyncio.run(loop.run_due())
+            assert (vin in dealer.live()) is is_live
+        assert dealer.held()[vin].leaves_at is None
+
+
+@pytest.mark.requirement("held-released")
+def test_held_units_and_an_undo_are_the_same_on_each_database(file: FeedFile, database_url: str) -> None:
+    price = file.columns["selling_price"]
+    make_current(database_url)
+    with Store.open(database_url, CIPHER) as store:
+        dealer = FeedDays(store)
+        dealer.imports(file.data())
+        before = dealer.live()
+        vin = hold(dealer, file)
+        assert dealer.live() == before
+        dealer.decide(vin, "hidden")
+        assert before.keys() - dealer.live().keys() == {vin}
+        dealer.decide(vin, "released")
+        assert (dealer.live()[vin].selling_price, dealer.held()) == (1, {})
+        dealer.imports(file.data())
+        assert dealer.live() == before
+        rows = [file.rows[0] | {price: str(int(file.rows[0][price]) - 500)}, *file.rows[2:], *file.others]
+        dealer.imports(file.with_rows(rows).data())
+        done = dealer.undo()
+        assert (done.removed, done.restored, done.returned, done.left_alone) == (len(file.others), 1, 1, 0)
+        assert dealer.live() == before
 
 
 @pytest.mark.requirement("held-leaves")

@@ -74,11 +74,11 @@ CONDITIONS: dict[str, Condition] = {
         Condition(
             "feed_warned",
             "The newest file of the {subject} was imported with {amount}: {since}.",
-            "The newest file of the {subject} was imported without warnings.",
+            "The newest file of the {subject} was imported without new warnings.",
             "Look at what is named above, and ask the vendor to correct the export. All imports:\n"
             "dealer-agent inventory history",
-            "The checks of a feed have warned about its newest import.",
-            "A file is imported without warnings.",
+            "The checks of a feed have warned about its newest import, and the one before it had not the same warning.",
+            "A file is imported without new warnings.",
             unit=("warning", "warnings"),
             quiet=AT_ONCE,
         ),

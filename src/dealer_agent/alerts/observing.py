@@ -101,8 +101,8 @@ def _refused_file(tx: Transaction, feed: FeedState) -> FeedFile | None:
 
 
 def _warned(tx: Transaction, feeds: Collection[str]) -> Iterator[Observation]:
-    """The warnings of the newest import of each feed, and of an import by a person after it."""
-    for feed, record in warned_imports(tx).items():
+    """The new warnings of the newest import of each feed, and of an import by a person after it."""
+    for feed, record in warned_imports(tx, only_new=True).items():
         if feed is None or feed in feeds:
             subject = "inventory" if feed is None else f"feed {feed}"
             lines = [in_lines([f"File: {record.source}", *_said(record.findings)]), *_cures(record.findings)]

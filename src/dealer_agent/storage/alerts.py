@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Integer, and_, bindparam, delete, func, insert, literal, select, update
 
+from dealer_agent.feeds.files.checks import new_findings
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.columns import UtcTime
 from dealer_agent.storage.jobs import add_jobs
@@ -266,14 +267,22 @@ def list_messages(tx: Transaction, most: int) -> list[MessageRecord]:
     return [MessageRecord(*row) for row in tx.execute(READ_MESSAGES, {"most": most})]
 
 
-def warned_imports(tx: Transaction) -> dict[str | None, ImportRecord]:
+def warned_imports(tx: Transaction, *, only_new: bool = False) -> dict[str | None, ImportRecord]:
     """The newest import of each feed, if the checks have warned about it. None is an import by a person, if it is the
-    newest of all."""
-    newest: dict[str | None, ImportRecord] = {}
+    newest of all.
+
+    `only_new`: without the warnings that the import before it had too (`new_findings`).
+    """
+    newest: dict[str | None, list[ImportRecord]] = {}
     for number, record in enumerate(list_imports(tx, MOST_IMPORTS)):
-        if record.feed is not None or number == 0:
-            newest.setdefault(record.feed, record)
-    return {feed: record for feed, record in newest.items() if record.findings}
+        if record.kind == "import" and (record.feed is not None or number == 0 or None in newest):
+            newest.setdefault(record.feed, []).append(record)
+    warned = {feed: records[0] for feed, records in newest.items()}
+    if only_new:
+        for feed, (record, *others) in newest.items():
+            earlier = others[0].findings if others else ()
+            warned[feed] = record._replace(findings=new_findings(record.findings, earlier))
+    return {feed: record for feed, record in warned.items() if record.findings}
 
 
 def confirm_key_copy(tx: Transaction, key_id: str) -> None:

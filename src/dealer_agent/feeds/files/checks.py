@@ -4,7 +4,8 @@
 docs/reference/feeds.md#checks-of-a-feed.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import sqrt
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -250,6 +251,25 @@ class CheckRun:
         kept = [found for found in self._findings if found.action == "refuse" or found.sentence not in refused]
         unique = {found.sentence: found for found in reversed(kept)}
         return tuple(sorted(unique.values(), key=lambda found: order.index(found.check)))
+
+
+_EACH_DAY = frozenset(
+    {
+        *("rows_foreign", "dealers_mixed", "details_not_understood", "line_end_missing", "mixed_encodings"),
+        *("garbled_texts", "rows_refused", "rows_repeated", "rooftops_unknown", "values_absent", "implausible_values"),
+    }
+)
+"""Checks that warn about each file of a system, not about a change. Their counts differ from day to day."""
+
+
+def new_findings(findings: Iterable[FeedFinding], earlier: Iterable[FeedFinding]) -> tuple[FeedFinding, ...]:
+    """The findings without the warnings about each file that the `earlier` file of the feed had, but for numbers."""
+    known = {_without_numbers(finding) for finding in earlier}
+    return tuple(each for each in findings if each.check not in _EACH_DAY or _without_numbers(each) not in known)
+
+
+def _without_numbers(finding: FeedFinding) -> tuple[str, str]:
+    return finding.check, re.sub(r"[\d,.]+", "", finding.sentence)
 
 
 def refusals(findings: Collection[FeedFinding]) -> list[FeedFinding]:
