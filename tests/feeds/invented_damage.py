@@ -1,15 +1,16 @@
 """Damage that vendors, spreadsheets, people and transfers cause, invented without knowledge of the checks.
 
-`python -m tests.feeds.invented_damage` prints what an import does with each, on an empty store and over the good stock.
+`python -m tests.feeds.invented_damage` prints what an import does with each.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache
 from typing import NamedTuple
 
 from tests.feeds.feed_files import ROOFTOPS, FeedFile, Row, feed_file
+from tests.feeds.mutation_results import Result, result_of, stock_of
 
 _RowsChange = Callable[[list[Row]], Sequence[Row]]
 _RowChange = Callable[[Row], Row]
@@ -348,3 +349,19 @@ CONTENT = (
 )
 
 DAMAGE = (*PRICES, *MILEAGES, *STATUSES, *IDENTITIES, *PLACES, *CONTENT)
+
+
+def all_results() -> Iterator[tuple[Damage, Result, Result]]:
+    """Each damage with its results: of a first import, and of an import over the good stock."""
+    good = good_file()
+    with stock_of(None) as empty, stock_of(good.data()) as over:
+        for each in DAMAGE:
+            data = each.damage(good)
+            yield each, result_of(empty, data), result_of(over, data)
+
+
+if __name__ == "__main__":
+    for damage, *both in all_results():
+        print(f"{damage.name} (buyers see: {damage.wrong})")
+        for when, result in zip(("first", "later"), both, strict=True):
+            print(f"  {when}: {result.outcome} {', '.join(finding.sentence for finding in result.findings)}")

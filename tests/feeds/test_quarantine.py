@@ -34,7 +34,8 @@ PRICES = {
     "in brackets": ("($28,995)", "price_negative"),
     "zero": ("0", "price_zero"),
     "times a hundred": ("*100", "price_of_stock"),
-    "divided by ten": ("*0.1", "price_jump"),
+    "divided by ten": ("*0.1", "price_low"),
+    "less than a third": ("*0.3", "price_jump"),
 }
 
 

@@ -10,7 +10,6 @@ from msgspec import UNSET, Struct
 
 from dealer_agent.feeds.files.checks import CheckRun, FeedFinding
 from dealer_agent.feeds.files.feed import ParsedFeed
-from dealer_agent.feeds.files.plausibility import YEAR_CODES
 from dealer_agent.inventory.canonical_words.text import fold
 from dealer_agent.inventory.listing import Unit
 
@@ -46,6 +45,9 @@ _MILEAGE_JUMP = 5_000
 _CAMPAIGN = 0.05
 """Prices that change by less are a campaign of the dealer."""
 _NAMED = 3
+_YEAR_CODES = {code: number for number, code in enumerate("ABCDEFGHJKLMNPRSTVWXY123456789")}
+"""The tenth character of a VIN gives the model year, in a cycle of 30 years from 1980 (49 CFR 565.15)."""
+
 _TEMPLATE = re.compile(r"\{\{|%%\w+%%|\[\[\w+\]\]|\$\{\w+\}|<%|lorem ipsum", re.IGNORECASE)
 _VIN_IN_ADDRESS = re.compile(r"(?<![A-Za-z0-9])[A-HJ-NPR-Z0-9]{17}(?![A-Za-z0-9])")
 _LEAST_OF_HIGHWAY = 0.55
@@ -119,7 +121,7 @@ class FileCounts:
 
     def _check_years(self, unit: Unit) -> None:
         if isinstance(unit.year, int) and isinstance(unit.vin, str) and len(unit.vin) == 17 and unit.year > 1980:
-            is_odd = YEAR_CODES.get(unit.vin[9]) != (unit.year - 1980) % 30
+            is_odd = _YEAR_CODES.get(unit.vin[9]) != (unit.year - 1980) % 30
             self._count("Years that are not the year in the VIN", is_odd)
 
     def _check_texts(self, unit: Unit) -> None:

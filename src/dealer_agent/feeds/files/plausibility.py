@@ -12,7 +12,6 @@ from statistics import median_low
 from typing import Annotated, NamedTuple
 
 from msgspec import UNSET, Meta, Struct
-from vininfo import Vin
 
 from dealer_agent.inventory.listing import Unit
 
@@ -50,11 +49,6 @@ REASONS = (
     Reason("mileage_negative", "The mileage {value} is negative.", _MILEAGE),
     Reason("mileage_low", "The mileage of a used unit is {value}, and its year is {other}.", _MILEAGE),
     Reason("mileage_high", "The mileage is {value}. More than {other} is implausible at its age.", _MILEAGE),
-    Reason(
-        "vin_year",
-        "The year is not that of the VIN: {value}.",
-        "Correct the year or the VIN, or release the unit.",
-    ),
     Reason(
         "not_for_sale",
         "The unit is a test, or not for buyers: {value}.",
@@ -153,11 +147,9 @@ class Bounds(Struct, frozen=True, kw_only=True):
             return found
         if isinstance(unit.mileage, int) and (found := _doubt_of_mileage(unit, unit.mileage, this_year)):
             return found
-        if unit.vehicle_type in _CARS and (years := _other_year(unit)):
-            return doubt("vin_year", text=years)
         texts = (text for text in (unit.stock, unit.make, unit.model, unit.description) if isinstance(text, str))
-        found = next((text for text in texts if _NOT_FOR_SALE.search(text, 0, _BEGINNING)), "")
-        return doubt("not_for_sale", text=found[:_BEGINNING]) if found else None
+        marked = next((text for text in texts if _NOT_FOR_SALE.search(text, 0, _BEGINNING)), "")
+        return doubt("not_for_sale", text=marked[:_BEGINNING]) if marked else None
 
     def _doubt_of_price(self, unit: Unit, price: int, this_year: int) -> Doubt | None:
         lowest = self.lowest_price
@@ -194,7 +186,7 @@ _NEW_CARS_COST = 10
 """A new car costs at least this many times the lowest price: a monthly payment is less."""
 _YOUNG = 5
 """A used car is young up to this many years."""
-_YOUNG_CARS_COST = 7
+_YOUNG_CARS_COST = 4
 """A young used car costs at least this many times the lowest price: a down payment is less."""
 _OLD_CARS_COST = 30
 _MOST_MILES = 999_999
@@ -204,8 +196,6 @@ _FEW_MILES = 100
 _CLASSIC = 25
 _MOST_MILES_OF_NEW = 10_000
 _MOST_MILES_A_YEAR = 50_000
-YEAR_CODES = {code: number for number, code in enumerate("ABCDEFGHJKLMNPRSTVWXY123456789")}
-"""The tenth character of a VIN gives the model year, in a cycle of 30 years from 1980 (49 CFR 565.15)."""
 _NOT_FOR_SALE = re.compile(
     r"^test(?![a-z ])|\btest (?:car|unit|vehicle)\b|\bsend to auction\b"
     r"|\bdo not (?:use|advertise|publish|sell(?! my))\b",
@@ -231,23 +221,6 @@ def _doubt_of_mileage(unit: Unit, mileage: int, this_year: int) -> Doubt | None:
         return doubt("mileage_low", amount=mileage, other=str(unit.year))
     most = _MOST_MILES_OF_NEW if unit.condition == "new" else _MOST_MILES_A_YEAR * (max(age, 0) + 1)
     return doubt("mileage_high", amount=mileage, other=most) if mileage > most else None
-
-
-def _other_year(unit: Unit) -> str:
-    """The year of a unit and that of its VIN, if they are more than a year apart. Only US VINs have a year."""
-    year, vin = unit.year, unit.vin
-    if not isinstance(year, int) or not isinstance(vin, str) or len(vin) != _VIN_LENGTH or year <= _FIRST_YEAR:
-        return ""
-    code = YEAR_CODES.get(vin[9])
-    if code is None:
-        return ""
-    apart = (code - (year - _FIRST_YEAR) + _CYCLE // 2) % _CYCLE - _CYCLE // 2
-    return f"{year}, not {year + apart}" if abs(apart) > 1 and Vin(vin).verify_checksum() else ""
-
-
-_VIN_LENGTH = 17
-_FIRST_YEAR = 1980
-_CYCLE = 30
 
 
 class Likes:
