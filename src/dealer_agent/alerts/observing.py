@@ -86,7 +86,9 @@ def _observe_feeds(tx: Transaction, settings: AlertSettings, folder: Path) -> Se
     return {
         "feed_late": [Observation("inventory", since=at) for at in late],
         "feed_refused": [
-            Observation("inventory", since=each.at, detail=_acceptable(each.source, each.findings, shlex.quote(each.source)))
+            Observation(
+                "inventory", since=each.at, detail=_acceptable(each.source, each.findings, shlex.quote(each.source))
+            )
             for each in newest
         ],
         "feed_failing": [],
