@@ -29,7 +29,7 @@ state = "OH"
 zip = "43215"
 
 [rooftops.phones]
-sales = "+1 202 555 0123"
+sales = "+1 202 555 0150"
 
 [rooftops.hours.sales]
 monday = "09:00-20:00"
@@ -56,7 +56,7 @@ CHANGES = {
     "name": ("", ""),
     "price": ('feed_price = "advertised"', 'feed_price = "advertised"\nguesses = ["feed_price"]'),
     "address": (READY[READY.index("[rooftops.address]") : READY.index("[rooftops.phones]")], ""),
-    "phone": ('[rooftops.phones]\nsales = "+1 202 555 0123"', ""),
+    "phone": ('[rooftops.phones]\nsales = "+1 202 555 0150"', ""),
     "hours": ('[rooftops.hours.sales]\nmonday = "09:00-20:00"', ""),
     "fees": ("fees = []", ""),
     "notice": ('privacy_notice = "https://www.example.com/privacy"', ""),
@@ -110,6 +110,15 @@ def test_serve_names_what_is_missing_and_where_the_list_is() -> None:
     assert (
         not_yet_open(settings_of(READY.replace("fees = []", "").replace("[service]", "[service]\nopen = true"))) is None
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "example"),
+    [("address", "1 Main Street", "100 Main Street"), ("phone", "+1 202 555 0150", "+1 202 555 0123")],
+)
+def test_an_example_of_the_template_that_nobody_has_replaced_is_missing(name: str, stated: str, example: str) -> None:
+    assert f'"{example}"' in dealer_toml("My Store")
+    assert missing(READY.replace(stated, example)) == [name]
 
 
 def test_a_dealer_may_say_that_it_is_open() -> None:

@@ -54,8 +54,8 @@ CONDITIONS: dict[str, Condition] = {
             "feed_refused",
             "A file of the {subject} was refused: {since}. The stock is unchanged.",
             "A newer file of the {subject} was imported.",
-            "If the file is wrong, ask its vendor for another: buyers see the stock of before. If it is right, type the "
-            "line above that accepts it. All files of [[feeds]]:\ndealer-agent feeds files",
+            "If the file is wrong, ask its vendor for another: buyers see the stock of before. If it is right, type "
+            "the line above that accepts it. All files of [[feeds]]:\ndealer-agent feeds files",
             "The newest file was refused by the checks, or cannot be read.",
             "A file is imported.",
             quiet=AT_ONCE,

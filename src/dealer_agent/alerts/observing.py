@@ -86,7 +86,9 @@ def _observe_feeds(tx: Transaction, settings: AlertSettings, folder: Path) -> Se
     return {
         "feed_late": [Observation("inventory", since=at) for at in late],
         "feed_refused": [
-            Observation("inventory", since=each.at, detail=_acceptable(each.source, each.findings, shlex.quote(each.source)))
+            Observation(
+                "inventory", since=each.at, detail=_acceptable(each.source, each.findings, shlex.quote(each.source))
+            )
             for each in newest
         ],
         "feed_failing": [],
@@ -110,7 +112,7 @@ def _warned(tx: Transaction, feeds: Collection[str]) -> Iterator[Observation]:
 
 
 def _cures(findings: Sequence[FeedFinding]) -> Iterator[str]:
-    """What a person can type about warnings: commands for units that are held back, a line of dealer.toml for others."""
+    """What a person can type about warnings: commands for units that are held back, and a line of dealer.toml."""
     held = [row for finding in findings if finding.check == "units_held" for row in finding.rows]
     if held:
         unit = shlex.quote(held[0].partition(":")[0])

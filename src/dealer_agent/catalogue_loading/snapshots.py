@@ -16,6 +16,7 @@ from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
 from dealer_agent.inventory.listing import ListingPolicy, RooftopRule, Unit, UnitRecord, list_unit, listing_digest
+from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.stock.reading import Stock, StockMark, read_stock
 from dealer_agent.storage.store import Store
 
@@ -108,6 +109,11 @@ def write_stock(store: Store, inputs: SnapshotInputs, now: datetime, file: Binar
     writer.finish()
 
 
+def listed_units(stock: Stock, policy: ListingPolicy) -> Iterator[tuple[Vehicle, Unit]]:
+    """Each unit for sale as buyers see it, and as the feed gave it."""
+    return _Listings(stock, policy).units()
+
+
 class _Listings:
     """Makes listings one by one. `confirmed_at` is complete after the last one."""
 
@@ -119,6 +125,10 @@ class _Listings:
         self._confirmed = {rooftop.name: stock.confirmed_at(rooftop.name) for rooftop in policy.rooftops}
 
     def __iter__(self) -> Iterator[Listing]:
+        for vehicle, unit in self.units():
+            yield Listing.of(vehicle, unit.extras)
+
+    def units(self) -> Iterator[tuple[Vehicle, Unit]]:
         for live in self._units:
             rooftop = self._policy.rule_of(live.unit).name
             # The newest import that had all units of the rooftop, else the last one with this unit. A newer import
@@ -127,4 +137,4 @@ class _Listings:
             if self.confirmed_at is None or confirmed_at > self.confirmed_at:
                 self.confirmed_at = confirmed_at
             record = UnitRecord(live.vehicle_id, confirmed_at=confirmed_at, changed_at=live.changed_at)
-            yield Listing.of(list_unit(live.unit, record, self._policy), live.unit.extras)
+            yield list_unit(live.unit, record, self._policy), live.unit

@@ -13,10 +13,11 @@ import msgspec
 import typer
 from msgspec import UNSET
 
-from dealer_agent.cli.command import command
+from dealer_agent.cli.command import as_typer_command, command
 from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
+from dealer_agent.cli.stock import list_, show
 from dealer_agent.cli.tables import Columns, Table
 from dealer_agent.cli.terminal import cell_text, fail, limited, out, plain, progress
 from dealer_agent.config.feeds import FeedSettings
@@ -480,3 +481,7 @@ def _counts(feed: ParsedFeed, done: "ImportResult") -> dict[str, int]:
         "For sale before": outcome.before,
         "For sale now": outcome.after,
     }
+
+
+app.command("list")(as_typer_command(list_, DEALER))
+app.command("show")(as_typer_command(show, DEALER))

@@ -33,6 +33,11 @@ class Missing(NamedTuple):
     cure: str
 
 
+EXAMPLE_ADDRESS = ("100 Main Street", "43215")
+EXAMPLE_PHONES = ("+1 202 555 0123", "+1 202 555 0124", "+12025550123", "+12025550124")
+"""What the template of dealer.toml has as an example. Left as it is, buyers would get it."""
+
+
 def _guessed(key: str) -> Callable[[Settings], str | None]:
     def missing(settings: Settings) -> str | None:
         return f"the {key} in dealer.toml is a guess of `init`" if key in settings.dealer.guesses else None
@@ -48,6 +53,17 @@ def _rooftops_without(what: str, has: Callable[[DealerRooftop], object]) -> Call
         return f"{without[0]}{f' and {len(without) - 1} more' if len(without) > 1 else ''} has no {what}"
 
     return missing
+
+
+def _own_address(rooftop: DealerRooftop) -> bool:
+    """Whether the address is stated, and is not the example of the template."""
+    address = rooftop.address
+    return address is not UNSET and (address.address_line_1, address.zip) != EXAMPLE_ADDRESS
+
+
+def _own_phone(rooftop: DealerRooftop) -> bool:
+    """Whether a phone number is stated that is not an example of the template."""
+    return any(phone not in EXAMPLE_PHONES for phone in (rooftop.phones or {}).values())
 
 
 def _without_public_url(settings: Settings) -> str | None:
@@ -80,39 +96,58 @@ POINTS = (
         'Set timezone under [[rooftops]], then delete "timezone" from guesses.',
         "stated",
     ),
-    Point("address", _rooftops_without("address", lambda each: each.address), "Write [rooftops.address].", "stated"),
-    Point("phone", _rooftops_without("phone number", lambda each: each.phones), "Write [rooftops.phones].", "stated"),
+    Point(
+        "address",
+        _rooftops_without("address of its own", _own_address),
+        "In dealer.toml, remove the # before [rooftops.address] and the lines below it, and write yours.",
+        "stated",
+    ),
+    Point(
+        "phone",
+        _rooftops_without("phone number of its own", _own_phone),
+        "In dealer.toml, remove the # before [rooftops.phones] and a line below it, and write your number.",
+        "stated",
+    ),
     Point(
         "hours",
         _rooftops_without("opening hours", lambda each: each.hours),
-        "Write [rooftops.hours.sales]. Without hours, none are published and no visit is confirmed.",
+        "In dealer.toml, remove the # before [rooftops.hours.sales] and the lines below it, and write yours. Without "
+        "hours, none are published and no visit is confirmed.",
         "stated",
     ),
     Point(
         "fees",
         _rooftops_without("statement about its fees", lambda each: each.fees is not UNSET),
-        "Write [[rooftops.fees]] for each mandatory charge, or fees = [] if there is none.",
+        "In dealer.toml, remove the # before [[rooftops.fees]] and the lines below it, and write each mandatory "
+        "charge. If there is none, write fees = [] below timezone.",
         "stated",
     ),
     Point(
         "notice",
         lambda settings: None if settings.dealer.policies.privacy_notice else "no privacy notice is named",
-        "Write privacy_notice, the web address of your privacy notice, under [policies].",
+        'Write the web address of your privacy notice below [policies], as privacy_notice = "https://...".',
         "the privacy notice is named",
     ),
     Point(
         "outlet",
         _rooftops_without("receiver of leads", lambda each: each.deliver.channels or each.deliver.notify),
-        "Add a channel or notify under [rooftops.deliver], then try it: dealer-agent doctor --send",
+        "In dealer.toml, remove the # before [rooftops.deliver] and before notify, write who gets leads, and the "
+        "server of [mail]. Then try it:\ndealer-agent doctor --send",
         "leads have a receiver",
     ),
     Point(
         "alerts",
         lambda settings: None if settings.alerts.has_receivers else "nobody gets alerts",
-        "Write mail or webhook_url under [alerts], then try it: dealer-agent alerts test",
+        "In dealer.toml, remove the # before [alerts] and before mail, and write who gets them. Then try it:\n"
+        "dealer-agent alerts test",
         "somebody gets them",
     ),
-    Point("public url", _without_public_url, "Set public_url under [service].", "set"),
+    Point(
+        "public url",
+        _without_public_url,
+        'Write the address that your proxy answers below [service], as public_url = "https://...".',
+        "set",
+    ),
     Point("tls", _without_tls, "Let a proxy with a certificate answer, and set public_url to its https address.", "on"),
     Point(
         "proxy",

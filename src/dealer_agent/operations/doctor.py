@@ -76,7 +76,9 @@ def examine(examined: Examined, *, public: bool = False) -> list[CheckResult]:
             url, many = installation.database_url, installation.only is None
             if is_sqlite(url) and not Path(str(database_url(url).database)).exists():
                 yield DoctorFinding(
-                    "problem", "there is no database yet", "dealer-agent inventory import FILE makes it"
+                    "problem",
+                    "there is no database yet",
+                    "import your stock, which makes it:\ndealer-agent inventory import FILE",
                 )
                 return
             examined.opened = Store.open(url, installation.cipher, many_dealers=many)

@@ -1,0 +1,153 @@
+"""`dealer-agent inventory list` and `show`: the stock as buyers see it, and where a unit came from."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from msgspec import UNSET
+
+from dealer_agent.cli.open_dealer import OpenDealer
+from dealer_agent.cli.tables import Table
+from dealer_agent.cli.terminal import fail, limited, out, plain, section
+from dealer_agent.inventory.listing import Unit, listing_json
+from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.vehicle import ListingStatus, Vehicle
+from dealer_agent.storage.stock.held_units import HeldUnit, decisions
+from dealer_agent.storage.stock.reading import Stock, list_imports, read_stock
+from dealer_agent.storage.transaction import Transaction
+
+MOST_LISTED = 1_000_000
+MOST_IMPORTS = 100
+"""How many imports are looked at for the one that had a unit's rooftop."""
+_NAMED = ("year", "make", "model", "trim")
+_COLUMNS = ("condition", "price", "mileage", "status", "rooftop")
+
+
+def list_(
+    dealer: OpenDealer,
+    make: Annotated[str | None, typer.Option(help="Only this make.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only models with this word in their name.")] = None,
+    status: Annotated[ListingStatus | None, typer.Option(help="Only this status.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_LISTED, help="How many.")] = 100,
+) -> Table:
+    """List the units for sale, as buyers see them. `inventory held` has the units that they do not see."""
+
+    def is_wanted(vehicle: Vehicle) -> bool:
+        return (
+            (make is None or make.casefold() == (vehicle.make or "").casefold())
+            and (model is None or model.casefold() in (vehicle.model or "").casefold())
+            and (status is None or status == vehicle.status)
+        )
+
+    with dealer.read() as tx:
+        stock = read_stock(tx, 0)
+        wanted = (vehicle for vehicle, _ in _listed(dealer, stock) if is_wanted(vehicle))
+        found = limited(list(islice(wanted, limit + 1)), limit)
+    rows = [
+        (
+            *_members(vehicle, ("stock", "vin")),
+            " ".join(str(value) for value in _members(vehicle, _NAMED) if value) or None,
+            *_members(vehicle, _COLUMNS),
+            "last good facts" if vehicle.vehicle_id in stock.good_since else None,
+            *_members(vehicle, ("vehicle_id", *_NAMED)),
+        )
+        for vehicle in found
+    ]
+    filtered = make or model or status
+    empty = "No unit for sale fits." if filtered else "No unit is for sale: dealer-agent inventory import FILE"
+    titles = ("Stock", "VIN", "Vehicle", *(name.capitalize() for name in _COLUMNS), "Held")
+    return Table("Units for sale", titles, rows, empty=empty, only_json=("Vehicle id", *_NAMED))
+
+
+def show(
+    dealer: OpenDealer,
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="Its vehicle id, VIN or stock number.")],
+) -> dict[str, Any]:
+    """Show one unit as buyers see it, what the feed says, where it came from, and why it is held back."""
+    name = unit.strip()
+    with dealer.read() as tx:
+        stock = read_stock(tx, dealer.profile.policies.remember_sold_days)
+        found, names = None, []
+        for vehicle, given in _listed(dealer, stock):
+            if _is_named(vehicle, name):
+                found = vehicle, given
+                break
+            names.append(vehicle.stock or vehicle.vin or vehicle.vehicle_id)
+        held = next((each for each in decisions(tx).values() if _is_named(each, name)), None)
+        document: dict[str, Any] = {
+            "vehicle_id": held.vehicle_id if found is None and held else found[0].vehicle_id if found else None,
+            "buyers_see": None if found is None else msgspec.json.decode(listing_json(found[0], found[1].extras)),
+            "feed": None if found is None else msgspec.json.decode(msgspec.json.encode(found[1])),
+            "held": None if held is None else _held(dealer, held),
+            "came_from": _origin(tx, dealer, found, held),
+        }
+    if found is None and held is None:
+        sold = next((each for each in stock.gone if _is_named(each, name)), None)
+        if sold is not None:
+            fail(f"{plain(name)} was sold, or left the stock, on {dealer.local(sold.sold_at):%Y-%m-%d %H:%M %Z}.")
+        fail(f"No such unit: {name!r}{did_you_mean(name, names)}. See dealer-agent inventory list")
+    section("Buyers see", document["buyers_see"] or "nothing: the unit is held back")
+    section("The feed says besides", _other_facts(document["feed"], document["buyers_see"]))
+    if document["held"] is not None:
+        section("Held back", document["held"] | {"feed": None})
+        section("The feed says now", _other_facts(document["held"]["feed"], document["feed"]))
+    section("It came from", document["came_from"])
+    out.print()
+    return document
+
+
+def _other_facts(facts: dict[str, Any] | None, shown: dict[str, Any] | None) -> dict[str, Any]:
+    """The facts that are not among those that are shown."""
+    return {name: value for name, value in (facts or {}).items() if (shown or {}).get(name) != value}
+
+
+def _members(vehicle: Vehicle, names: Sequence[str]) -> list[Any]:
+    return [None if (value := getattr(vehicle, name)) is UNSET else value for name in names]
+
+
+def _listed(dealer: OpenDealer, stock: Stock) -> Iterator[tuple[Vehicle, Unit]]:
+    # Imported here: the other commands about the inventory need no catalogue.
+    from dealer_agent.catalogue_loading.snapshots import listed_units, listing_policy
+
+    return listed_units(stock, listing_policy(dealer.profile))
+
+
+def _is_named(unit: Any, name: str) -> bool:
+    """Whether a record has this vehicle id, VIN or stock number."""
+    vin, stock = unit.vin or "", unit.stock or ""
+    return unit.vehicle_id == name or vin == name.upper() or stock.casefold() == name.casefold()
+
+
+def _held(dealer: OpenDealer, held: HeldUnit) -> dict[str, Any]:
+    return {
+        "reason": held.reason,
+        "why": held.sentence,
+        "advice": held.advice,
+        "decision": held.decision,
+        "by": held.decided_by,
+        "since": dealer.local(held.since, held.rooftop),
+        "leaves": dealer.local(held.leaves_at, held.rooftop),
+        "feed": None if held.unit is None else msgspec.json.decode(held.unit),
+    }
+
+
+def _origin(
+    tx: Transaction, dealer: OpenDealer, found: tuple[Vehicle, Unit] | None, held: HeldUnit | None
+) -> dict[str, Any] | None:
+    """The newest import that had all units of the unit's rooftop."""
+    if found is None:
+        return None if held is None else {"file": held.source}
+    rooftop = found[0].rooftop
+    imports = (each for each in list_imports(tx, MOST_IMPORTS) if each.kind == "import")
+    newest = next((each for each in imports if each.rooftops is None or rooftop in each.rooftops), None)
+    if newest is None:
+        return None
+    return {
+        "file": newest.source,
+        "feed": newest.feed,
+        "layout": newest.layout,
+        "imported": dealer.local(newest.at, rooftop),
+        "changed": None if found[0].changed_at is UNSET else dealer.local(found[0].changed_at, rooftop),
+    }
