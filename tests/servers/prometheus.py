@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.acceptance.running import free_port
+from tests.acceptance.running import eventually, free_port
 from tests.servers.programs import ServerProcess, installed_program
 
 StartPrometheus = Callable[[Sequence[int], Path], "Prometheus"]
@@ -40,6 +40,8 @@ scrape_configs:
         }
         program = installed_program("prometheus", "prometheus")
         super().__init__([program, *(f"--{name}={value}" for name, value in options.items())], folder, port)
+        # It answers 503 on the open port until it has read its own data.
+        eventually("it is ready", lambda: httpx.get(f"http://127.0.0.1:{port}/-/ready").status_code == 200)
 
     def get(self, path: str, **parameters: str) -> Any:
         """The `data` of a response of its API."""
