@@ -98,7 +98,7 @@ def _declaration(name: str, schema: Schema, *, is_request: bool) -> str:
     """The interface of a named schema, or a type where some members need or exclude each other."""
     alternatives = _alternatives(schema)
     required = schema.get("required", [])
-    lines = []
+    lines: list[str] = []
     for member, content in schema["properties"].items():
         lines += _comment(content.get("description"), "  ")
         optional = "" if member in required else "?"

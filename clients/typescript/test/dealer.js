@@ -66,11 +66,12 @@ export function refusal(request, code, retryable, details = {}) {
 }
 
 /**
- * Starts a dealer for a test: its URL, and the requests to skills that arrived. `respond` gets a request, and returns
+ * Starts a dealer for a test: its URL, the requests to skills that arrived, and those for the card. `respond` gets a request, and returns
  * `{ status, headers, body }`, or "hang up", or "say nothing". `get` answers other requests by path.
  */
 export async function dealer(test, { respond, changes = {}, get = {} }) {
   const requests = [];
+  const cardRequests = [];
   const server = createServer(async (message, response) => {
     const chunks = [];
     for await (const chunk of message) chunks.push(chunk);
@@ -83,6 +84,7 @@ export async function dealer(test, { respond, changes = {}, get = {} }) {
     } else if (message.url in get) {
       answer = await get[message.url](request);
     } else if (message.url === "/.well-known/agent-card.json") {
+      cardRequests.push(request);
       answer = { body: card(url, typeof changes === "function" ? changes(url) : changes) };
     }
     if (answer === "hang up") return message.socket.destroy();
@@ -98,5 +100,5 @@ export async function dealer(test, { respond, changes = {}, get = {} }) {
     server.closeAllConnections();
     server.close();
   });
-  return { url, requests, server };
+  return { url, requests, cardRequests };
 }

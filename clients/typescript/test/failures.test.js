@@ -305,6 +305,7 @@ test("a response without end is cut", async (context) => {
   const { url } = await dealer(context, { respond });
   const error = await (await DealerAgent.discover(url)).search().catch((caught) => caught);
   assert(error instanceof client.MalformedResponse, error);
+  assert.match(error.message, /sent more than 16777216 bytes/);
   assert.equal(error.body.length, 2_000);
 });
 
@@ -326,11 +327,14 @@ test("the token goes to allowed origins only, and to no log", async (context) =>
   const changes = (url) => ({
     supportedInterfaces: [{ url: `${url.replace("127.0.0.1", "localhost")}/rpc`, protocolBinding: "JSONRPC" }],
   });
-  const { url, requests } = await dealer(context, { respond: (request) => reply(request, PAGE), changes });
+  const respond = (request) => reply(request, PAGE);
+  const { url, requests, cardRequests } = await dealer(context, { respond, changes });
   const seen = [];
   const agent = await DealerAgent.discover(url, { token: "secret", onExchange: (exchange) => seen.push(exchange) });
   await agent.search();
   assert.equal(requests[0].headers.authorization, "Bearer secret");
+  assert(!seen.some(({ requestHeaders }) => "Authorization" in requestHeaders));
+  assert.deepEqual(cardRequests.map(({ headers }) => headers.authorization), [undefined]);
   assert(!JSON.stringify(seen).includes("secret"));
   assert.match(requests[0].headers["user-agent"], /^dealer-agent-client\//);
 
