@@ -155,8 +155,10 @@ export class Refused extends DealerAgentError {
     this.httpStatus = refusal.httpStatus;
     this.jsonRpcCode = refusal.jsonRpcCode;
     this.advice = refusal.advice;
-    // The dealer stores a lead whose visit has no free time. An internal error can come before or after the storing.
-    this.mayHaveArrived = Object.hasOwn(refusal.details, "lead_id") || refusal.code === "INTERNAL_ERROR";
+    // The dealer stores a lead whose visit has no free time. An internal error can come before or after the storing, and
+    // so can an unknown error that is temporary.
+    const isUnclear = refusal.code === "INTERNAL_ERROR" || (new.target === Refused && refusal.retryable);
+    this.mayHaveArrived = isUnclear || Object.hasOwn(refusal.details, "lead_id");
   }
 }
 

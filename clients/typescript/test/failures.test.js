@@ -35,6 +35,7 @@ async function attempts(context, failure, { times = 1, isLead = false, idempoten
 }
 
 const MENDED = {
+  "an error of a known code that is temporary": (request) => refusal(request, "VEHICLE_UNAVAILABLE", true),
   "429 with a payload": (request) => ({
     ...refusal(request, "RATE_LIMITED", true, { retry_after_seconds: 0 }),
     status: 429,
@@ -49,6 +50,7 @@ const MENDED_FOR_READING = {
   "a bare 503": () => ({ status: 503, body: "<html>" }),
   "a bare 504": () => ({ status: 504, body: "" }),
   "an internal error": (request) => refusal(request, "INTERNAL_ERROR", true),
+  "an unknown error that is temporary": (request) => refusal(request, "OUT_OF_SEASON", true),
 };
 const NEVER = {
   "a refusal": (request) => refusal(request, "VEHICLE_NOT_FOUND", false),
