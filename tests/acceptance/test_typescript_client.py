@@ -1,10 +1,8 @@
 """The TypeScript client in `clients/typescript`: its types, its own tests, and the program of its guide."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 from tests.acceptance.conftest import Guarded
 from tests.acceptance.dealers import HONDA_VIN
 from tests.acceptance.running import Running
+from tests.acceptance.test_generated_clients import run
 from tests.acceptance.test_javascript_client import installed
 
 from dealer_agent import __version__
@@ -24,21 +23,6 @@ GUIDE = ROOT / "docs" / "how-to" / "typescript-client.md"
 TSC = CLIENT / "node_modules" / ".bin" / "tsc"
 LONGEST_PROGRAM = 31
 """The most lines of the program that finds an offer, looks at one vehicle and sends a lead."""
-
-
-def run(*words: str | Path, cwd: Path, **more: str) -> str:
-    """The output of a command that must work."""
-    told = subprocess.run(
-        list(map(str, words)),
-        cwd=cwd,
-        env=os.environ | more,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert told.returncode == 0, told.stdout + told.stderr
-    return told.stdout
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +44,7 @@ def test_it_passes_its_tests_against_a_running_service(node: Path, service: Runn
         GUARDED_URL=guarded.url,
         TOKEN=guarded.token,
         VIN=HONDA_VIN,
-    )
+    ).stdout
     counts = dict(re.findall(r"^# (pass|skipped) (\d+)$", told, re.MULTILINE))
     assert int(counts["pass"]) > 80, told
     assert counts["skipped"] == "0", told
@@ -88,10 +72,10 @@ def test_its_types_refuse_mistakes_and_the_programs_of_its_guide_run_as_they_are
     options = strict | {"rootDir": ".", "outDir": "built", "noUnusedLocals": False}
     (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["*.ts"]}), "utf-8")
     run(TSC, cwd=tmp_path)
-    told = run(node, "built/drive.js", cwd=tmp_path)
+    told = run(node, "built/drive.js", cwd=tmp_path).stdout
     assert "2024 Honda Accord Hybrid, $28040" in told
     assert re.search(r"^received \S", told, re.MULTILINE), told
-    assert "1 vehicles match" in run(node, "built/guide.js", cwd=tmp_path)
+    assert "1 vehicles match" in run(node, "built/guide.js", cwd=tmp_path).stdout
 
 
 def test_its_package_has_the_version_of_the_project_and_no_dependencies_at_run_time() -> None:

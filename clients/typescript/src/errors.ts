@@ -106,20 +106,6 @@ export class SearchIncomplete extends DealerAgentError {
   }
 }
 
-/** What a response says about a refusal. */
-export interface Refusal {
-  readonly code: string;
-  readonly message: string;
-  readonly problems: readonly ReportedProblem[];
-  readonly details: Readonly<Record<string, unknown>>;
-  readonly errorId: string | undefined;
-  readonly retryable: boolean;
-  readonly retryAfterSeconds: number | undefined;
-  readonly httpStatus: number;
-  readonly jsonRpcCode: number | undefined;
-  readonly advice: string;
-}
-
 /** The dealer's agent answered with an error. A code that this version does not know is a plain `Refused`. */
 export class Refused extends DealerAgentError {
   /** The error code, as received. */
@@ -144,9 +130,9 @@ export class Refused extends DealerAgentError {
   readonly advice: string;
 
   constructor(refusal: Refusal) {
-    super(`${refusal.code}: ${refusal.message}`);
+    super(`${refusal.code}: ${refusal.reason}`);
     this.code = refusal.code;
-    this.reason = refusal.message;
+    this.reason = refusal.reason;
     this.problems = refusal.problems;
     this.details = refusal.details;
     this.errorId = refusal.errorId;
@@ -161,6 +147,21 @@ export class Refused extends DealerAgentError {
     this.mayHaveArrived = isUnclear || Object.hasOwn(refusal.details, "lead_id");
   }
 }
+
+/** What a response says about a refusal. */
+export type Refusal = Pick<
+  Refused,
+  | "code"
+  | "reason"
+  | "problems"
+  | "details"
+  | "errorId"
+  | "retryable"
+  | "retryAfterSeconds"
+  | "httpStatus"
+  | "jsonRpcCode"
+  | "advice"
+>;
 
 /** What is known of an error code. */
 export interface RefusalRecord {

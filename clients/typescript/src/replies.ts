@@ -121,7 +121,7 @@ function refusal(error: unknown, received: Received): DealerAgentError {
   const retryable = payload?.["retryable"];
   return new (record?.kind ?? Refused)({
     code: code.slice(0, LONGEST_NAME),
-    message: messages.find((message) => message)?.slice(0, LONGEST_MESSAGE) ?? `HTTP status ${received.status}`,
+    reason: messages.find((message) => message)?.slice(0, LONGEST_MESSAGE) ?? `HTTP status ${received.status}`,
     problems: problemsIn(details, nodes),
     details,
     errorId: (text(payload?.["error_id"]) ?? text(metadata["error_id"]))?.slice(0, LONGEST_NAME),
