@@ -1,4 +1,5 @@
-"""Writes the reference pages of `docs/reference`, and a diagram, from the code: `python -m scripts.reference`.
+"""Writes what is made from the code: `python -m scripts.reference`. These are the pages of `docs/reference`, a diagram,
+and the types of the TypeScript client.
 
 `settings.md`, `feeds.md` and `how-to/alerts.md` are written by hand, except for the parts that the code knows. The
 other pages are written as a whole.
@@ -13,6 +14,7 @@ from scripts.reference.feeds_page import feeds_page
 from scripts.reference.layers_diagram import layers_diagram
 from scripts.reference.requirements_page import requirements_page
 from scripts.reference.settings_page import settings_page
+from scripts.reference.typescript_files import typescript_files
 from scripts.reference.versions_page import versions_page
 from scripts.reference.wire_pages import errors_page, fields_page, skills_page
 
@@ -27,7 +29,7 @@ def architecture_page() -> dict[Path, str]:
 
 
 def pages() -> dict[Path, str]:
-    """The file and the text of each page, as the code says them now."""
+    """The file and the text of each page and of each generated module, as the code says them now."""
     alerts = FOLDER.parent / "how-to" / "alerts.md"
     feeds, settings = FOLDER / "feeds.md", FOLDER / "settings.md"
     return {
@@ -42,4 +44,5 @@ def pages() -> dict[Path, str]:
         FOLDER / "requirements.md": requirements_page(),
         FOLDER / "skills.md": skills_page(),
         FOLDER.parent / "explanation" / "layers.svg": layers_diagram(),
+        **typescript_files(),
     }

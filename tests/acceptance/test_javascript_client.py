@@ -14,6 +14,7 @@ from tests.acceptance.running import Running
 
 JS = Path(__file__).with_name("js")
 CASES = 22
+NO_NETWORK = re.compile(r"\b(?:EAI_AGAIN|ECONNREFUSED|ENETUNREACH|ENOTFOUND|ETIMEDOUT)\b")
 
 
 def installed(folder: Path = JS) -> Path:
@@ -30,6 +31,8 @@ def installed(folder: Path = JS) -> Path:
             told = subprocess.run(
                 [npm, "ci", *quiet], cwd=folder, capture_output=True, text=True, check=False, timeout=300
             )
+            if told.returncode and (reason := NO_NETWORK.search(told.stderr)):
+                pytest.skip(f"GAP: npm reaches no package registry here ({reason[0]}), so what needs it was not tried")
             assert told.returncode == 0, told.stdout + told.stderr
     return Path(node)
 

@@ -1,0 +1,39 @@
+/**
+ * A client of dealer agents: it finds a dealer's agent, searches its vehicles, and sends it leads.
+ *
+ *     const agent = await DealerAgent.discover("https://dealer.example");
+ *     const page = await agent.search({ make: ["Honda"], price_max: 30000 });
+ */
+
+export {
+  DealerAgent,
+  type DiscoverOptions,
+  type SearchAllOptions,
+  type SearchOptions,
+  type SortOrder,
+  type SubmittedLead,
+  type VehicleKey,
+  type VehiclePage,
+  type VehicleStream,
+} from "./agent.js";
+export type { Binding, Card, SkillId } from "./card.js";
+export {
+  Aborted,
+  CardNotVerified,
+  DealerAgentError,
+  InvalidRequest,
+  MalformedResponse,
+  NotADealerAgent,
+  Refused,
+  SearchIncomplete,
+  Unreachable,
+  type Refusal,
+  type ReportedProblem,
+} from "./errors.js";
+export * from "./generated/refusals.js";
+export type * from "./generated/types.js";
+export type { SkippedListing } from "./paging.js";
+export type { SkillReply } from "./replies.js";
+export type { Retries } from "./retries.js";
+export type { JsonObject } from "./shapes.js";
+export type { CallOptions, HttpExchange } from "./transport.js";
