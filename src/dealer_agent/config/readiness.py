@@ -148,7 +148,12 @@ POINTS = (
         'Write the address that your proxy answers below [service], as public_url = "https://...".',
         "set",
     ),
-    Point("tls", _without_tls, "Let a proxy with a certificate answer, and set public_url to its https address.", "on"),
+    Point(
+        "tls",
+        _without_tls,
+        "Let a proxy with a certificate answer, and set public_url to its https address.",
+        "public_url begins with https",
+    ),
     Point(
         "proxy",
         _without_proxy,
