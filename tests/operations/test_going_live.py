@@ -45,7 +45,7 @@ def test_the_list_shrinks_from_init_to_a_dealer_who_has_stated_all(tmp_path: Pat
     (folder / "dealer.toml").write_text(READY.replace('"ridgeline"', '"my-store"'))
     _, found = public_list(folder)
     assert {point.name: found[point.name]["status"] for point in POINTS} == {point.name: "ok" for point in POINTS}
-    # The address of the example answers nothing.
+    # Nothing answers at this address.
     assert found["public address"]["status"] == "problem"
 
 
