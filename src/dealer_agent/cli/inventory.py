@@ -439,12 +439,12 @@ def _show_outcome(feed: ParsedFeed, done: "ImportResult", dealer: Profile, *, dr
     title = "\nWhat would happen" if dry_run else "\nImported"
     rows = [(name, count) for name, count in counts.items() if count or name not in _SHOWN_IF_ANY]
     Table(title, ("Units", "Count"), rows).show()
-    if done.without_rooftop:
+    if done.without_rooftop and (done.unknown_rooftops or len(dealer.rooftops) > 1):
         units = "unit names" if done.without_rooftop == 1 else "units name"
-        named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""
+        names = ", ".join(map(plain, done.unknown_rooftops))
+        named = f" The file says: {names}. Put such names into a rooftop's feed_ids." if names else ""
         out.print(
-            f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {done.default_rooftop}."
-            f"{named} Put such names into a rooftop's feed_ids."
+            f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {done.default_rooftop}.{named}"
         )
     meaning = {
         "advertised": "the price that buyers see, with every mandatory charge in it",
