@@ -149,6 +149,8 @@ def words_of(dealer: Filled, folder: Path, place: tuple[str, ...], edited: Path)
         "inventory release": (released, *here),
         "inventory hide": (hidden, *here),
         "inventory undo": ("--dry-run", *here),
+        "inventory list": here,
+        "inventory show": (released, *here),
         "keys create": ("--dir", str(keyless)),
         "keys list": here,
         "keys rotate": ("--forget-old", *here),
@@ -248,7 +250,7 @@ def test_no_other_command_is_documented_as_json() -> None:
 TABLES = (
     "doctor", "report",
     "accesses list", "appointments list --all --past 30", "deliveries list", "inventory history", "inventory held",
-    "keys list",
+    "inventory list", "keys list",
           "leads list", "leads list Maximiliana", "leads show", "tokens list", "consent show",
           "deliveries show", "feeds list", "feeds files", "alerts list", "alerts history")  # fmt: skip
 OF_INSTALLATION = ("dealers list", "dealers history", "dealers host list")
