@@ -381,7 +381,7 @@ def check_deliveries(of: Examined) -> Iterator[DoctorFinding]:
 def check_tokens(of: Examined) -> Iterator[DoctorFinding]:
     """No token of a buyer agent has expired, or expires soon."""
     with of.store.read(of.dealer_id, of.now) as tx:
-        active = [token for token in list_tokens(tx) if token.revoked_at is None]
+        active = [token for token in list_tokens(tx) if token.purpose == "skills" and token.revoked_at is None]
     soon = of.now + EXPIRES_SOON
     ending = [(token, token.expires_at) for token in active if token.expires_at and token.expires_at <= soon]
     for token, expires_at in ending[:MOST_TOKENS]:
