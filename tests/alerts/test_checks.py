@@ -175,7 +175,7 @@ def test_a_proxy_that_nobody_declared_is_told_with_the_line_to_add(dealer: Watch
     write_at(NOW, dealer.store, DEALER, record_replica, "machine", "1", "settings")
     dealer.check(NOW)
     assert dealer.subjects() == ["Requests come through 10.0.0.7, which trusted_proxies does not name"]
-    assert 'trusted_proxies = ["10.0.0.7"]' in " ".join(dealer.text().split())
+    assert 'trusted_proxies = ["10.0.0.7"]' in map(str.strip, dealer.text().splitlines())
     write_at(NOW, dealer.store, DEALER, record_replica, "machine", "1", "changed settings")
     dealer.check(NOW + HOUR)
     assert dealer.subjects()[1:] == ["No request comes through 10.0.0.7 any more, or trusted_proxies names it"]

@@ -2,14 +2,16 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.acceptance.running import command_here, succeed_here
 
+from dealer_agent.alerts.checking import Watch
 from dealer_agent.alerts.observing import observe_dealer
-from dealer_agent.alerts.rules import AlertMessage
+from dealer_agent.alerts.rules import AlertMessage, Observation
 from dealer_agent.alerts.texts import mail_text
 from dealer_agent.alerts.watches import watch_of_dealer
 from dealer_agent.config import load_settings
@@ -39,13 +41,19 @@ def stock_file(folder: Path, count: int) -> None:
     (folder / "outbox" / "stock.json").write_text(json.dumps(units))
 
 
-def mail_about(folder: Path, condition: str) -> str:
-    """The text of the mail about a condition that is observed now."""
+def observed(folder: Path, condition: str) -> tuple[Watch, Sequence[Observation]]:
+    """Who gets alerts, and what is observed now of a condition."""
     settings, now = load_settings(folder, {}), datetime.now(UTC)
     watch = watch_of_dealer(settings, {})
     assert watch is not None
     with Store.open(settings.database_url) as store, store.read(settings.dealer.id, now) as tx:
-        (seen,) = observe_dealer(tx, watch.settings, CheckRecord(None, None, 0), watch.folder)[condition]
+        return watch, observe_dealer(tx, watch.settings, CheckRecord(None, None, 0), watch.folder)[condition]
+
+
+def mail_about(folder: Path, condition: str) -> str:
+    """The text of the mail about a condition that is observed now."""
+    watch, (seen,) = observed(folder, condition)
+    now = datetime.now(UTC)
     state = AlertState(condition, seen_at=now, started_at=now, **seen._asdict())
     return mail_text(AlertMessage("change", started=(state,)), watch.receivers.sender).text
 
@@ -71,6 +79,14 @@ def test_the_command_in_the_mail_imports_the_file_that_was_refused(tmp_path: Pat
     words = [match for matches in named for match in matches]
     succeed_here(*words[1:])
     assert len(json.loads(succeed_here("inventory", "history", "--dir", folder, "--json"))) == 3
+    # The problem is settled.
+    _, refusals = observed(folder, "feed_refused")
+    assert not refusals
+    (feed,) = json.loads(succeed_here("feeds", "list", "--dir", folder, "--json"))
+    assert (feed["state"], feed["problem"]) == ("warnings", None)
+    # The file that was imported before is another one now.
+    stock_file(folder, 40)
+    assert "stock.json: imported" in succeed_here("feeds", "run", "main", "--dir", folder)
 
 
 def test_the_commands_in_the_mail_settle_units_that_are_held_back(tmp_path: Path) -> None:
@@ -102,8 +118,10 @@ def test_a_warning_in_the_mail_has_the_line_that_switches_it_off(tmp_path: Path)
     toml.write_text(toml.read_text() + SETTINGS)
     stock_file(folder, 40)
     succeed_here("feeds", "run", "main", "--dir", folder)
-    line = next(each.strip() for each in mail_about(folder, "feed_warned").splitlines() if "actions = " in each)
-    toml.write_text(f"{toml.read_text()}\n[checks]\n{line}\n")
+    text = [each.strip() for each in mail_about(folder, "feed_warned").splitlines()]
+    line = next(each for each in text if each.startswith("actions = "))
+    header = text[text.index(line) - 1]
+    toml.write_text(f"{toml.read_text()}\n{header}\n{line}\n")
     file = folder / "outbox" / "stock.json"
     stock_file(folder, 39)
     assert file.exists()

@@ -35,20 +35,20 @@ sales = "+1 202 555 0150"
 monday = "09:00-20:00"
 
 [rooftops.deliver]
-notify = ["sales@example.com"]
+notify = ["sales@example.org"]
 
 [policies]
-privacy_notice = "https://www.example.com/privacy"
+privacy_notice = "https://www.example.org/privacy"
 
 [mail]
-host = "smtp.example.com"
-from_address = "leads@example.com"
+host = "smtp.example.org"
+from_address = "leads@example.org"
 
 [alerts]
-mail = ["owner@example.com"]
+mail = ["owner@example.org"]
 
 [service]
-public_url = "https://agent.example.com"
+public_url = "https://agent.example.org"
 trusted_proxies = ["127.0.0.1"]
 """
 
@@ -59,9 +59,9 @@ CHANGES = {
     "phone": ('[rooftops.phones]\nsales = "+1 202 555 0150"', ""),
     "hours": ('[rooftops.hours.sales]\nmonday = "09:00-20:00"', ""),
     "fees": ("fees = []", ""),
-    "notice": ('privacy_notice = "https://www.example.com/privacy"', ""),
-    "outlet": ('notify = ["sales@example.com"]', ""),
-    "alerts": ('mail = ["owner@example.com"]', ""),
+    "notice": ('privacy_notice = "https://www.example.org/privacy"', ""),
+    "outlet": ('notify = ["sales@example.org"]', ""),
+    "alerts": ('mail = ["owner@example.org"]', ""),
     "tls": ("https://agent", "http://agent"),
     "proxy": ('trusted_proxies = ["127.0.0.1"]', ""),
 }
@@ -90,8 +90,8 @@ def test_each_point_is_missing_by_itself(name: str) -> None:
 
 
 def test_without_a_public_url_address_and_encryption_are_missing() -> None:
-    assert missing(READY.replace('public_url = "https://agent.example.com"', "")) == ["public url", "tls"]
-    assert missing(READY.replace("https://agent.example.com", "https://127.0.0.1")) == ["public url"]
+    assert missing(READY.replace('public_url = "https://agent.example.org"', "")) == ["public url", "tls"]
+    assert missing(READY.replace("https://agent.example.org", "https://127.0.0.1")) == ["public url"]
 
 
 def test_the_file_of_init_misses_every_point_and_each_has_a_cure() -> None:
@@ -104,7 +104,7 @@ def test_the_file_of_init_misses_every_point_and_each_has_a_cure() -> None:
 
 def test_serve_names_what_is_missing_and_where_the_list_is() -> None:
     assert not_yet_open(settings_of(READY)) is None
-    said = not_yet_open(settings_of(READY.replace("fees = []", "").replace('notify = ["sales@example.com"]', "")))
+    said = not_yet_open(settings_of(READY.replace("fees = []", "").replace('notify = ["sales@example.org"]', "")))
     assert said is not None
     assert "Missing: fees, outlet. See dealer-agent doctor --public" in said
     assert (
@@ -114,7 +114,14 @@ def test_serve_names_what_is_missing_and_where_the_list_is() -> None:
 
 @pytest.mark.parametrize(
     ("name", "stated", "example"),
-    [("address", "1 Main Street", "100 Main Street"), ("phone", "+1 202 555 0150", "+1 202 555 0123")],
+    [
+        ("address", "1 Main Street", "100 Main Street"),
+        ("phone", "+1 202 555 0150", "+1 202 555 0123"),
+        ("notice", "https://www.example.org/privacy", "https://www.example.com/privacy"),
+        ("outlet", "sales@example.org", "sales.manager@example.com"),
+        ("alerts", "owner@example.org", "owner@example.com"),
+        ("public url", "https://agent.example.org", "https://agent.example.com"),
+    ],
 )
 def test_an_example_of_the_template_that_nobody_has_replaced_is_missing(name: str, stated: str, example: str) -> None:
     assert f'"{example}"' in dealer_toml("My Store")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -34,6 +35,7 @@ CHECKS = [
     "feeds",
     "deliveries",
     "withdrawals",
+    "tokens",
     "mail",
     "channels",
     "public address",
@@ -90,6 +92,7 @@ def test_a_service_in_order_has_no_problem(tmp_path: Path) -> None:
                 "settings": {"warning"},
                 "keys": {"warning", "ok"},
                 "feeds": {"warning"},
+                "tokens": {"skipped"},
                 "public address": {"warning"},
                 "rate limits": {"skipped"},
                 "sftp server": {"skipped"},
@@ -112,6 +115,27 @@ def test_a_service_in_order_has_no_problem(tmp_path: Path) -> None:
         assert post.taken == []
         said = command_here("doctor", "--dir", folder)
         assert " problem" in said.stdout.splitlines()[-1]
+
+
+def test_tokens_that_expire_soon_are_warnings_with_the_lines_that_replace_them(tmp_path: Path) -> None:
+    folder = stocked_dealer(tmp_path / "store", "")
+    succeed_here("tokens", "create", "Website", "--days", "40", "--dir", folder)
+    ((status, says, _),) = examined(folder)[1]["tokens"]
+    assert (status, says) == ("ok", "1 token, none expires within 14 days")
+    made = json.loads(succeed_here("tokens", "create", "Big Agent", "--days", "10", "--json", "--dir", folder))
+    ((status, says, advice),) = examined(folder)[1]["tokens"]
+    assert (status, f"the token {made['id']} of Big Agent expires on " in says) == ("warning", True)
+    commands = [line for line in advice.splitlines() if line.startswith("dealer-agent ")]
+    for command in commands:
+        succeed_here(*shlex.split(command)[1:])
+    listed = json.loads(succeed_here("tokens", "list", "--json", "--dir", folder))
+    assert [(each["name"], each["revoked"] is None) for each in listed] == [
+        ("Website", True),
+        ("Big Agent", False),
+        ("Big Agent", True),
+    ]
+    assert listed[1]["expires"] == made["expires"]
+    assert examined(folder)[1]["tokens"][0][0] == "ok"
 
 
 def without_keys(folder: Path) -> None:

@@ -33,7 +33,8 @@ def test_the_list_shrinks_from_init_to_a_dealer_who_has_stated_all(tmp_path: Pat
     folder, feed = tmp_path / "my-store", tmp_path / "stock.json"
     feed.write_text('[{"stock": "N1", "year": 2020, "make": "Honda", "condition": "used", "price": 9000}]')
     succeed_here("init", folder)
-    succeed_here("inventory", "import", feed, "--dir", folder)
+    # There is one rooftop, and the file names none.
+    assert "feed_ids" not in succeed_here("inventory", "import", feed, "--dir", folder)
     code, found = public_list(folder)
     assert code == 1
     for point in POINTS:
@@ -45,7 +46,7 @@ def test_the_list_shrinks_from_init_to_a_dealer_who_has_stated_all(tmp_path: Pat
     (folder / "dealer.toml").write_text(READY.replace('"ridgeline"', '"my-store"'))
     _, found = public_list(folder)
     assert {point.name: found[point.name]["status"] for point in POINTS} == {point.name: "ok" for point in POINTS}
-    # The address of the example answers nothing.
+    # Nothing answers at this address.
     assert found["public address"]["status"] == "problem"
 
 

@@ -183,11 +183,14 @@ class Dealership:
         settings = load_settings(self.directory, {})
         return Store.open(settings.database_url, settings.cipher)
 
-    def new_token(self) -> tuple[str, str]:
+    def new_token(self, expires_in: timedelta | None = None) -> tuple[str, str]:
         """A token's id and its text."""
-        fresh = new_token()
+        fresh, now = new_token(), datetime.now(UTC)
+        expires_at = None if expires_in is None else now + expires_in
         with self.store() as store:
-            token_id = write_at(datetime.now(UTC), store, "test-motors", create_token, "Buyer", fresh.secret_hash)
+            token_id = write_at(
+                now, store, "test-motors", create_token, "Buyer", fresh.secret_hash, expires_at=expires_at
+            )
         return token_id, fresh.text(token_id)
 
     async def _request(

@@ -2,15 +2,17 @@
 
 import json
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.acceptance.running import eventually
 from tests.protocol.bodies import STEMS
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import ACCORD, NO_LIMITS, Dealership, error_of, message, run_dealership
-from tests.storage.calls import write_at
+from tests.storage.calls import read, write_at
 
 from dealer_agent.protocol.well_known import CARD_PATH
+from dealer_agent.storage.installation.replicas import list_replicas
 from dealer_agent.storage.tokens import revoke_token
 
 ALL = '[auth]\nmode = "bearer"\n' + NO_LIMITS
@@ -93,6 +95,19 @@ def test_only_a_complete_active_token_of_this_dealer_is_valid(open_dealership: O
             ("Bearer", 401),
         ):
             assert again.post(sent, headers={"authorization": header}).status_code == status, header
+
+
+@pytest.mark.requirement("token-expiry")
+def test_an_expired_token_is_answered_as_an_unknown_one_is(open_dealership: OpenDealership) -> None:
+    opened = open_dealership(ALL)
+    (_, expired), (_, valid) = opened.new_token(timedelta(hours=-1)), opened.new_token(timedelta(days=1))
+    with run_dealership(opened.directory) as again:
+        sent = message("inventory.search")
+        refused, unknown = (again.post(sent, token=token) for token in (expired, "dat_x_wrong"))
+        assert refused.status_code == unknown.status_code == 401
+        own = {"created_at": "", "error_id": ""}
+        assert error_of(refused) | own == error_of(unknown) | own
+        assert ask(again, "inventory.search", valid) == (200, "")
 
 
 @pytest.mark.requirement("rpc-http-status", "www-authenticate")
@@ -265,6 +280,13 @@ def test_a_proxy_that_nobody_declared_is_noticed_when_it_forwards_a_request_for_
     assert process.forwarded_by is None
     opened.request("GET", CARD_PATH, headers={"x-forwarded-for": forwarded}, address=peer)
     assert process.forwarded_by == seen
+    if seen is not None:
+        # The record of the machine is renewed at once, for `doctor` and the alert.
+        with opened.store() as store:
+            eventually(
+                "the record has it",
+                lambda: [each.forwarded_by for each in read(store, "test-motors", list_replicas)] == [seen],
+            )
 
 
 @pytest.mark.requirement("rate-limits-are-settings")

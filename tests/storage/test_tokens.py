@@ -1,5 +1,7 @@
 """Access tokens: hashes only, and a revision that tells a running service of every change."""
 
+from datetime import timedelta
+
 import pytest
 from tests.storage.calls import read, write_at
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, import_rows, row
@@ -14,14 +16,14 @@ def test_a_token_opens_the_door_until_it_is_revoked(store: Store) -> None:
     first = write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
     second = write_at(TUESDAY, store, DEALER, create_token, "Website", b"\x02" * 32)
     assert read(store, DEALER, list_active_tokens) == [
-        (first, "Website", b"\x01" * 32),
-        (second, "Website", b"\x02" * 32),
+        (first, "Website", b"\x01" * 32, None),
+        (second, "Website", b"\x02" * 32, None),
     ]
     assert write_at(TUESDAY, store, DEALER, revoke_token, first)
-    assert read(store, DEALER, list_active_tokens) == [(second, "Website", b"\x02" * 32)]
+    assert read(store, DEALER, list_active_tokens) == [(second, "Website", b"\x02" * 32, None)]
     assert read(store, DEALER, list_tokens) == [
-        (first, "Website", "skills", MONDAY, TUESDAY),
-        (second, "Website", "skills", TUESDAY, None),
+        (first, "Website", "skills", MONDAY, TUESDAY, None),
+        (second, "Website", "skills", TUESDAY, None, None),
     ]
 
 
@@ -33,6 +35,15 @@ def test_every_token_made_or_revoked_moves_the_token_revision_and_no_other(store
     assert read(store, DEALER, read_revision) == ChangeCounters(1, 2)
     import_rows(store, [row("V1")])
     assert read(store, DEALER, read_revision) == ChangeCounters(2, 2)
+
+
+def test_a_token_is_not_found_after_its_expiry(store: Store) -> None:
+    write_at(MONDAY, store, DEALER, create_token, "calendar", b"\x01" * 32, "calendar", TUESDAY)
+    with store.read(DEALER, TUESDAY - timedelta(seconds=1)) as tx:
+        assert find_token(tx, b"\x01" * 32, "calendar")
+        assert list_tokens(tx)[0].expires_at == TUESDAY
+    with store.read(DEALER, TUESDAY) as tx:
+        assert find_token(tx, b"\x01" * 32, "calendar") is None
 
 
 def test_revoking_twice_or_what_is_not_there_changes_nothing(store: Store) -> None:
@@ -62,7 +73,7 @@ def test_tokens_belong_to_their_dealer(store: Store) -> None:
 def test_the_secret_of_a_calendar_opens_the_calendar_and_no_skill_until_it_is_revoked(store: Store) -> None:
     skills = write_at(MONDAY, store, DEALER, create_token, "Website", b"\x01" * 32)
     calendar = write_at(MONDAY, store, DEALER, create_token, "calendar", b"\x02" * 32, purpose="calendar")
-    assert read(store, DEALER, list_active_tokens) == [(skills, "Website", b"\x01" * 32)]
+    assert read(store, DEALER, list_active_tokens) == [(skills, "Website", b"\x01" * 32, None)]
     assert [(token.token_id, token.purpose) for token in read(store, DEALER, list_tokens)] == [
         (skills, "skills"),
         (calendar, "calendar"),

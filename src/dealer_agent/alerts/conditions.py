@@ -208,7 +208,7 @@ CONDITIONS: dict[str, Condition] = {
             "proxy_undeclared",
             "Requests come through {subject}, which trusted_proxies does not name. Its buyers share one limit.",
             "No request comes through {subject} any more, or trusted_proxies names it.",
-            "If {subject} is your proxy, write it under [service], and restart the service: "
+            "If {subject} is your proxy, add this line below [service], and restart the service:\n"
             'trusted_proxies = ["{subject}"]',
             "A card or a page was asked for by a private or loopback address that has forwarded the request of another "
             "client, and `trusted_proxies` is not set.",

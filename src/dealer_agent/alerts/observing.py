@@ -97,9 +97,11 @@ def _observe_feeds(tx: Transaction, settings: AlertSettings, folder: Path) -> Se
 
 
 def _refused_file(tx: Transaction, feed: FeedState) -> FeedFile | None:
-    """The newest file of a feed, if it was refused or could not be read; None if it was imported."""
-    finished = [file for file in list_files(tx, feed.name, MOST_FILES) if file.state != "waiting"]
-    return finished[0] if finished and finished[0].state in ("refused", "failed") else None
+    """The newest file of a feed, if it was refused or could not be read, and nobody has imported one since."""
+    newest = next((file for file in list_files(tx, feed.name, MOST_FILES) if file.state != "waiting"), None)
+    if newest is None or newest.finished_at is None or newest.state not in ("refused", "failed"):
+        return None
+    return None if feed.imported_at is not None and feed.imported_at > newest.finished_at else newest
 
 
 def _warned(tx: Transaction, feeds: Collection[str]) -> Iterator[Observation]:
@@ -124,7 +126,9 @@ def _cures(findings: Sequence[FeedFinding]) -> Iterator[str]:
         yield "dealer-agent inventory held"
     others = dict.fromkeys(finding.check for finding in findings if finding.check not in ("units_held", "repairs"))
     if others:
-        yield "A warning that you do not need is switched off by a line below [checks] in dealer.toml:"
+        yield "To switch off a warning that you do not need, add these lines at the end of dealer.toml. If [checks] is"
+        yield "there already, add only the second line, below it:"
+        yield "[checks]"
         yield "actions = { " + ", ".join(f'{check} = "off"' for check in others) + " }"
 
 

@@ -1,5 +1,6 @@
 """The texts of messages about alerts: mails, and the JSON of webhooks. Pure. They have no customer data."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
@@ -19,6 +20,10 @@ from dealer_agent.storage.alerts import AlertState
 
 MOST_NAMED = 50
 """The most alerts that a message names in each of its lists."""
+
+
+_PASTED = re.compile(r"dealer-agent |\[[a-z_]+\]$|[a-z_]+ = ")
+"""How a line begins that a person pastes: a command, or a line of dealer.toml."""
 
 
 class Sender(NamedTuple):
@@ -148,11 +153,10 @@ def _amount(condition: Condition, amount: int | None) -> str:
 
 
 def _advice_lines(text: str, indent: str = "") -> str:
-    """The sentences of an advice in wrapped lines, and each command in one line, so that it can be pasted."""
+    """The sentences of an advice in wrapped lines. A command, or a line of dealer.toml, is one line: it is pasted."""
     lines = []
     for line in text.splitlines():
-        is_command = line.startswith("dealer-agent ")
-        lines += [f"{indent}  {line}"] if is_command else wrapped(f"{indent}{line}", hanging=indent)
+        lines += [f"{indent}  {line}"] if _PASTED.match(line) else wrapped(f"{indent}{line}", hanging=indent)
     return "\n".join(lines)
 
 

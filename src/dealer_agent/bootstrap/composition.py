@@ -89,7 +89,14 @@ async def serving(installation: Installation) -> AsyncIterator[ServedDealers]:
         counting = Counting(opened.store, process.counts, dealers.find_catalogue)
         closing.push_async_callback(counting.close)
         machine, hash_of_settings = machine_name(directory), settings_hash(installation)
-        replica = ReplicaRecord(opened.store, opened.owner, machine, hash_of_settings, lambda: process.forwarded_by)
+        replica = ReplicaRecord(
+            opened.store,
+            opened.owner,
+            machine,
+            hash_of_settings,
+            lambda: process.forwarded_by,
+            process.proxy_noticed,
+        )
         closing.push_async_callback(replica.end)
         if metrics is not None:
             writer.on_wait = metrics.note_wait

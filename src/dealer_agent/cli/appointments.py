@@ -13,7 +13,7 @@ from dealer_agent.cli.command import Opening, command
 from dealer_agent.cli.customer_data import LeadIdArgument, OutOption, name_of, private_file, record_access
 from dealer_agent.cli.open_dealer import CUSTOMERS, OpenDealer
 from dealer_agent.cli.tables import Table
-from dealer_agent.cli.terminal import Cell, counted, err, fail, minute, out, plain
+from dealer_agent.cli.terminal import Cell, counted, err, fail, minute, out, pasted, plain
 from dealer_agent.leads.records import VisitRecord
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
 from dealer_agent.leads.wording import vehicle_name
@@ -196,7 +196,7 @@ def _subscribe(dealer: OpenDealer) -> None:
         token_id = create_token(tx, "calendar", secret.secret_hash, "calendar")
     err.print(
         f"Calendar {token_id}. Anyone with this address can see all visits and customers. It is shown this once. "
-        f"To end it: dealer-agent tokens revoke {token_id}"
+        f"To end it: {pasted('dealer-agent tokens revoke')} {token_id}"
     )
     out.print(f"{service.public_url}{service.base_path}/calendar/{secret.secret}.ics", soft_wrap=True)
     if not service.public_url:

@@ -19,7 +19,7 @@ from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
 from dealer_agent.cli.stock import list_, show
 from dealer_agent.cli.tables import Columns, Table
-from dealer_agent.cli.terminal import cell_text, fail, limited, out, plain, progress
+from dealer_agent.cli.terminal import cell_text, fail, limited, out, pasted, plain, progress
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, EVERY_CHECK, FeedFinding, refusals
@@ -27,6 +27,7 @@ from dealer_agent.feeds.files.feed import MOST_FILE_MIB, FeedError, ParsedFeed, 
 from dealer_agent.feeds.files.layouts import LAYOUT_NAMES
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.storage.errors import FeedRefused
+from dealer_agent.storage.stock.feeds import settle_file_problem
 from dealer_agent.storage.stock.held_units import Decision, find_named, held_units
 from dealer_agent.storage.stock.reading import (
     ChangeKind,
@@ -197,6 +198,7 @@ def import_(
                 dry_run=dry_run,
                 on_progress=lambda n, _: bar.update(storing, completed=n),
                 feed_name=feed_name,
+                on_commit=lambda tx, _: None if feed_name is None else settle_file_problem(tx, feed_name),
             )
         except FeedRefused as refusal:
             bar.stop()
@@ -323,9 +325,7 @@ def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]
     if len(found) != 1:
         what = f"{len(found)} units are named {name!r}. Use the VIN." if found else f"No such unit: {name!r}."
         advice = did_you_mean(name, [each.name for each in known])
-        fail(
-            f"{what}{advice} To see the held units, type: dealer-agent inventory held --dir {dealer.settings.directory}"
-        )
+        fail(f"{what}{advice} To see the held units, type: dealer-agent inventory held")
     if decision == "released":
         wrong = next((doubt for doubt in by_id[found[0]].doubts if not doubt.is_releasable), None)
         if wrong is not None:
@@ -439,12 +439,12 @@ def _show_outcome(feed: ParsedFeed, done: "ImportResult", dealer: Profile, *, dr
     title = "\nWhat would happen" if dry_run else "\nImported"
     rows = [(name, count) for name, count in counts.items() if count or name not in _SHOWN_IF_ANY]
     Table(title, ("Units", "Count"), rows).show()
-    if done.without_rooftop:
+    if done.without_rooftop and (done.unknown_rooftops or len(dealer.rooftops) > 1):
         units = "unit names" if done.without_rooftop == 1 else "units name"
-        named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""
+        names = ", ".join(map(plain, done.unknown_rooftops))
+        named = f" The file says: {names}. Put such names into a rooftop's feed_ids." if names else ""
         out.print(
-            f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {done.default_rooftop}."
-            f"{named} Put such names into a rooftop's feed_ids."
+            f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {done.default_rooftop}.{named}"
         )
     meaning = {
         "advertised": "the price that buyers see, with every mandatory charge in it",
@@ -458,7 +458,7 @@ def _show_outcome(feed: ParsedFeed, done: "ImportResult", dealer: Profile, *, dr
             "If there are none, write fees = []."
         )
     if done.outcome.held and not dry_run:
-        out.print("\nTo see the units that are held back, type: dealer-agent inventory held")
+        out.print(pasted("\nTo see the units that are held back, type: dealer-agent inventory held"))
     if dry_run:
         out.print("\nNothing was changed (--dry-run).")
 

@@ -14,7 +14,7 @@ from rich import table as rich_table
 from rich.cells import cell_len
 from rich.text import Text
 
-from dealer_agent.cli.terminal import Cell, cell_text, minute, out, plain, terminal_width
+from dealer_agent.cli.terminal import Cell, cell_text, minute, out, pasted, plain, terminal_width
 
 SENTENCE_LENGTH, SENTENCE_WORDS = 40, 6
 """A column has sentences if a cell has more characters than this, and at least so many words."""
@@ -77,9 +77,9 @@ class Table:
         if self.rows or not self.empty:
             self._show_rows()
         else:
-            out.print(self.empty)
+            out.print(pasted(self.empty))
         for note in self.notes:
-            out.print(plain(note))
+            out.print(plain(pasted(note)))
 
     def _show_rows(self) -> None:
         rows: list[Sequence[Cell]] = [row[: len(self.columns)] for row in self.rows]

@@ -1,13 +1,14 @@
 """`dealer-agent tokens`: bearer tokens of buyer agents."""
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 
 from dealer_agent.cli.command import command
 from dealer_agent.cli.open_dealer import DEALER, OpenDealer
-from dealer_agent.cli.tables import Table
-from dealer_agent.cli.terminal import err, fail, out
+from dealer_agent.cli.tables import Columns, Table
+from dealer_agent.cli.terminal import err, fail, local, out
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.tokens import create_token, list_tokens, revoke_token
 
@@ -24,24 +25,31 @@ def _name(text: str) -> str:
 def create(
     dealer: OpenDealer,
     name: Annotated[str, typer.Argument(callback=_name, help="The owner of the token, such as a buyer agent's name.")],
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3650, help="After how many days it expires. Default: never.")
+    ] = None,
 ) -> dict[str, Any]:
     """Create a token and show it once. The service stores only its hash."""
     token = new_token()
     with dealer.write() as tx:
-        token_id = create_token(tx, name, token.secret_hash)
-    err.print(f"Token {token_id} for {name}. Keep it now: it is shown this once.")
+        expires_at = None if days is None else tx.now + timedelta(days=days)
+        token_id = create_token(tx, name, token.secret_hash, expires_at=expires_at)
+    ends = dealer.local(expires_at)
+    lasts = "" if ends is None else f" It expires on {local(ends)}."
+    err.print(f"Token {token_id} for {name}. Keep it now: it is shown this once.{lasts}")
     out.print(token.text(token_id), soft_wrap=True)
     if dealer.settings.auth.mode == "none":
         err.print('Nothing asks for a token yet: set mode = "bearer" under [auth] in dealer.toml.')
-    return {"id": token_id, "name": name, "token": token.text(token_id)}
+    return {"id": token_id, "name": name, "token": token.text(token_id), "expires": ends}
 
 
 @command(app, "list", DEALER)
 def list_(dealer: OpenDealer) -> Table:
-    """List the tokens, revoked ones too."""
+    """List the tokens, revoked and expired ones too."""
     with dealer.read() as tx:
         tokens = list_tokens(tx)
-    columns = {"Id": "token_id", "Name": "name", "Opens": "purpose", "Created": "created_at", "Revoked": "revoked_at"}
+    when = {"Created": "created_at", "Expires": "expires_at", "Revoked": "revoked_at"}
+    columns: Columns = {"Id": "token_id", "Name": "name", "Opens": "purpose", **when}
     return Table.of("Tokens", columns, tokens, dealer.local, empty="No tokens yet: dealer-agent tokens create NAME")
 
 

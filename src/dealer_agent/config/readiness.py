@@ -36,6 +36,8 @@ class Missing(NamedTuple):
 EXAMPLE_ADDRESS = ("100 Main Street", "43215")
 EXAMPLE_PHONES = ("+1 202 555 0123", "+1 202 555 0124", "+12025550123", "+12025550124")
 """What the template of dealer.toml has as an example. Left as it is, buyers would get it."""
+EXAMPLE_DOMAIN = "example.com"
+"""The domain of the template's mail and web addresses. Nobody has it."""
 
 
 def _guessed(key: str) -> Callable[[Settings], str | None]:
@@ -66,10 +68,38 @@ def _own_phone(rooftop: DealerRooftop) -> bool:
     return any(phone not in EXAMPLE_PHONES for phone in (rooftop.phones or {}).values())
 
 
+def _is_example(address: str) -> bool:
+    """Whether a mail address or a URL is an example of the template."""
+    host = urlsplit(address).hostname or address.rpartition("@")[2]
+    return f".{host}".endswith(f".{EXAMPLE_DOMAIN}")
+
+
+def _own_receiver(rooftop: DealerRooftop) -> bool:
+    """Whether somebody gets the leads whose address is not an example of the template."""
+    deliver = rooftop.deliver
+    return bool(deliver.channels) or not all(map(_is_example, deliver.notify))
+
+
+def _without_notice(settings: Settings) -> str | None:
+    url = settings.dealer.policies.privacy_notice
+    if not url:
+        return "no privacy notice is named"
+    return f"{url} is the example of the template" if _is_example(url) else None
+
+
+def _without_alerts(settings: Settings) -> str | None:
+    receivers = [*settings.alerts.mail, *([settings.alerts.webhook_url] if settings.alerts.webhook_url else [])]
+    if not receivers:
+        return "nobody gets alerts"
+    return f"{receivers[0]} is the example of the template" if all(map(_is_example, receivers)) else None
+
+
 def _without_public_url(settings: Settings) -> str | None:
     url = settings.service.public_url
     if not url:
         return "public_url is not set: agents on other machines cannot use the card"
+    if _is_example(url):
+        return f"{url} is the example of the template"
     return f"{url} is an address of this machine" if is_this_machine(urlsplit(url).hostname or "") else None
 
 
@@ -124,20 +154,20 @@ POINTS = (
     ),
     Point(
         "notice",
-        lambda settings: None if settings.dealer.policies.privacy_notice else "no privacy notice is named",
+        _without_notice,
         'Write the web address of your privacy notice below [policies], as privacy_notice = "https://...".',
         "the privacy notice is named",
     ),
     Point(
         "outlet",
-        _rooftops_without("receiver of leads", lambda each: each.deliver.channels or each.deliver.notify),
+        _rooftops_without("receiver of leads of its own", _own_receiver),
         "In dealer.toml, remove the # before [rooftops.deliver] and before notify, write who gets leads, and the "
         "server of [mail]. Then try it:\ndealer-agent doctor --send",
         "leads have a receiver",
     ),
     Point(
         "alerts",
-        lambda settings: None if settings.alerts.has_receivers else "nobody gets alerts",
+        _without_alerts,
         "In dealer.toml, remove the # before [alerts] and before mail, and write who gets them. Then try it:\n"
         "dealer-agent alerts test",
         "somebody gets them",
@@ -148,7 +178,12 @@ POINTS = (
         'Write the address that your proxy answers below [service], as public_url = "https://...".',
         "set",
     ),
-    Point("tls", _without_tls, "Let a proxy with a certificate answer, and set public_url to its https address.", "on"),
+    Point(
+        "tls",
+        _without_tls,
+        "Let a proxy with a certificate answer, and set public_url to its https address.",
+        "public_url begins with https",
+    ),
     Point(
         "proxy",
         _without_proxy,

@@ -35,6 +35,7 @@ from dealer_agent.operations.inside_checks import (
     check_settings,
     check_the_keys,
     check_time_zones,
+    check_tokens,
     check_withdrawals,
 )
 from dealer_agent.operations.outside_checks import (
@@ -170,6 +171,7 @@ CHECKS = (
     Row("feeds", "dealer", check_feeds),
     Row("deliveries", "dealer", check_deliveries),
     Row("withdrawals", "dealer", check_withdrawals),
+    Row("tokens", "dealer", check_tokens),
     Row("mail", "both", check_mail),
     Row("channels", "dealer", check_channels),
     Row("public address", "dealer", check_address),

@@ -1,6 +1,7 @@
 """Checks of this machine and of the database: settings, time zones, folders, disk, keys, clock, feeds, deliveries."""
 
 import os
+import shlex
 import shutil
 import stat
 import time
@@ -33,7 +34,12 @@ from dealer_agent.storage.schema import SCHEMA_VERSION
 from dealer_agent.storage.stock.feeds import feed_states
 from dealer_agent.storage.stock.reading import list_imports, read_stock
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import list_tokens
 
+EXPIRES_SOON = timedelta(days=14)
+"""How long before its expiry a token is a warning."""
+MOST_TOKENS = 10
+"""The most tokens that are named."""
 ZONE_DAYS = 400
 """How far ahead the rules of a time zone are compared."""
 
@@ -370,6 +376,28 @@ def check_deliveries(of: Examined) -> Iterator[DoctorFinding]:
         )
     elif not undeliverable:
         yield DoctorFinding("ok", f"{len(waiting):,} waiting, none is undeliverable")
+
+
+def check_tokens(of: Examined) -> Iterator[DoctorFinding]:
+    """No token of a buyer agent has expired, or expires soon."""
+    with of.store.read(of.dealer_id, of.now) as tx:
+        active = [token for token in list_tokens(tx) if token.purpose == "skills" and token.revoked_at is None]
+    soon = of.now + EXPIRES_SOON
+    ending = [(token, token.expires_at) for token in active if token.expires_at and token.expires_at <= soon]
+    for token, expires_at in ending[:MOST_TOKENS]:
+        verb = "expired" if expires_at <= of.now else "expires"
+        yield DoctorFinding(
+            "warning",
+            f"the token {token.token_id} of {token.name} {verb} on {local(expires_at, of.zone)}",
+            f"give its owner a new one:\ndealer-agent tokens create --days 365 {shlex.quote(token.name)}\n"
+            f"Then end this one:\ndealer-agent tokens revoke {token.token_id}",
+        )
+    if not active:
+        yield DoctorFinding("skipped", "there are no tokens")
+    elif len(ending) > MOST_TOKENS:
+        yield DoctorFinding("warning", f"{len(ending) - MOST_TOKENS:,} more expire soon", "dealer-agent tokens list")
+    elif not ending:
+        yield DoctorFinding("ok", f"{_counted(active, 'token')}, none expires within {EXPIRES_SOON.days} days")
 
 
 def check_withdrawals(of: Examined) -> Iterator[DoctorFinding]:

@@ -158,7 +158,9 @@ def _read(
 
 def token_registry(tx: Transaction) -> TokenRegistry:
     """The valid tokens of a dealer."""
-    return TokenRegistry((token.token_id, token.token_hash) for token in list_active_tokens(tx))
+    active = list_active_tokens(tx)
+    expiries = {token.token_id: token.expires_at.timestamp() for token in active if token.expires_at is not None}
+    return TokenRegistry(((token.token_id, token.token_hash) for token in active), expiries)
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:

@@ -4,7 +4,8 @@ import asyncio
 import hashlib
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -39,17 +40,21 @@ def settings_hash(served: Installation) -> str:
 
 @dataclass(frozen=True)
 class ReplicaRecord:
-    """The record of this machine. `dealer_id` may be ALL_DEALERS. `forwarded_by` finds a proxy that is not declared."""
+    """The record of this machine. `dealer_id` may be ALL_DEALERS. `forwarded_by` finds a proxy that is not declared.
+
+    `proxy_noticed` is set when one is found: the record is then renewed at once, for `doctor` and the alert.
+    """
 
     store: Store
     dealer_id: str
     machine: str
     settings: str
     forwarded_by: Callable[[], str | None] = lambda: None
+    proxy_noticed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, steps: RepeatedSteps) -> None:
         """Renews the record until it is cancelled."""
-        await steps.repeat("replica", self._record, RECORD_SECONDS, first=0)
+        await steps.repeat("replica", self._record, RECORD_SECONDS, first=0, wait=self._wait)
 
     async def end(self) -> None:
         """Deletes the record. If the database does not answer, the record becomes old."""
@@ -57,6 +62,11 @@ class ReplicaRecord:
             await asyncio.to_thread(self._write, lambda tx: forget_replica(tx, self.machine))
         except StorageError as problem:
             log.info("replica not removed", problem=str(problem))
+
+    async def _wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.proxy_noticed.wait(), seconds)
+        self.proxy_noticed.clear()
 
     async def _record(self) -> None:
         seen = self.machine, __version__, self.settings, self.forwarded_by()

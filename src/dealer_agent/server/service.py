@@ -1,5 +1,6 @@
 """What the server works with: the process with its queue and limits, and the service of each dealer."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -56,8 +57,9 @@ class Process:
     machines share. `counts` are those of requests, by dealer. `ready`: stock and tokens are up to date. `leads` says
     whether leads can be stored now. `failed_leads` counts the leads of each dealer that were answered with an error of
     the service, until `alerts` stores their number. `connections` are those of clients, from the first one on.
-    `forwarded_by` is the address of a proxy that the settings do not name, once its requests were seen. `refused`
-    counts the requests that each rate limit has refused. `memory` counts the bytes of requests that connections hold.
+    `forwarded_by` is the address of a proxy that the settings do not name, once its requests were seen, which sets
+    `proxy_noticed`. `refused` counts the requests that each rate limit has refused. `memory` counts the bytes of
+    requests that connections hold.
     """
 
     settings: ServiceSettings
@@ -72,6 +74,7 @@ class Process:
     failed_leads: Counter[str] = field(default_factory=Counter)
     connections: OpenConnections | None = None
     forwarded_by: str | None = None
+    proxy_noticed: asyncio.Event = field(default_factory=asyncio.Event)
     refused: Counter[str] = field(default_factory=Counter)
     memory: RequestMemory = field(init=False)
 
@@ -100,6 +103,7 @@ class Process:
         if self.forwarded_by is not None:
             advice = f'all buyers share one limit; if it is your proxy, set trusted_proxies = ["{self.forwarded_by}"]'
             log.warning("proxy not declared", proxy=self.forwarded_by, advice=advice)
+            self.proxy_noticed.set()
 
     def room_for_unknown_type(
         self, peer: str | None, headers: list[tuple[bytes, bytes]]

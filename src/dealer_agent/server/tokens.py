@@ -3,7 +3,8 @@
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 PREFIX = "dat"
@@ -35,9 +36,10 @@ def hash_secret(secret: str) -> bytes:
 class TokenRegistry:
     """The valid tokens."""
 
-    def __init__(self, active: Iterable[tuple[str, bytes]]) -> None:
-        """`active` are token ids and the hashes of their secrets."""
+    def __init__(self, active: Iterable[tuple[str, bytes]], expiries: Mapping[str, float]) -> None:
+        """`active` are token ids and the hashes of their secrets. `expiries` has the Unix time of those that expire."""
         self._hash_by_id = dict(active)
+        self._expiries = expiries
 
     def owner(self, token: str) -> str | None:
         """The id of a valid token, else None. The secret is compared in constant time, also for an unknown id."""
@@ -45,6 +47,8 @@ class TokenRegistry:
         token_id, _, secret = rest.partition("_")
         expected = self._hash_by_id.get(token_id)
         matches = hmac.compare_digest(hash_secret(secret), expected or _NO_HASH)
+        if token_id in self._expiries and self._expiries[token_id] <= time.time():
+            return None
         return token_id if matches and expected is not None and prefix == PREFIX else None
 
 

@@ -452,7 +452,7 @@ tokens = dealer_table(
     columns(String, "token_id", "purpose"),
     columns(ExternalText, "name"),
     columns(LargeBinary, "token_hash"),
-    columns(UtcTime, "created_at", "revoked_at"),
+    columns(UtcTime, "created_at", "revoked_at", "expires_at"),
     key=("token_id",),
 )
 

@@ -1,12 +1,12 @@
 """Access tokens. Only a hash of a token is stored, never the token itself.
 
-A token gives access only to its purpose: the skills, or the calendar of visits.
+A token gives access only to its purpose: the skills, or the calendar of visits. It may have a time at which it expires.
 """
 
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, or_, select, update
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads.prepared_statements import Prepared
@@ -26,14 +26,16 @@ class TokenRecord(NamedTuple):
     purpose: Purpose
     created_at: datetime
     revoked_at: datetime | None
+    expires_at: datetime | None
 
 
 class ActiveToken(NamedTuple):
-    """A token that gives access to the skills."""
+    """A token that gives access to the skills until it expires."""
 
     token_id: str
     name: str
     token_hash: bytes
+    expires_at: datetime | None
 
 
 ADD_TOKEN = insert(tokens)
@@ -51,6 +53,7 @@ FIND_TOKEN = select(tokens.c.token_id).where(
     tokens.c.token_hash == bindparam("sought"),
     tokens.c.purpose == bindparam("for_purpose"),
     tokens.c.revoked_at.is_(None),
+    or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > bindparam("at")),
 )
 
 FIND_ACTIVE_TOKEN = Prepared(
@@ -70,7 +73,9 @@ NEXT_REVISION = upsert(revisions, "UPDATE SET token_counter = revisions.token_co
 )
 
 
-def create_token(tx: Transaction, name: str, token_hash: bytes, purpose: Purpose = "skills") -> str:
+def create_token(
+    tx: Transaction, name: str, token_hash: bytes, purpose: Purpose = "skills", expires_at: datetime | None = None
+) -> str:
     """Stores the hash of a new token and returns the token's id. Raises AlreadyStored for a known hash.
 
     Like `revoke_token`, it raises KeyMissing and WrongKey if another folder uses the dealer's id.
@@ -78,7 +83,7 @@ def create_token(tx: Transaction, name: str, token_hash: bytes, purpose: Purpose
     claim_dealer(tx)
     token_id = new_ulid()
     row = {"token_id": token_id, "name": name, "token_hash": token_hash, "created_at": tx.now, "purpose": purpose}
-    tx.execute(ADD_TOKEN, row)
+    tx.execute(ADD_TOKEN, row | {"expires_at": expires_at})
     tx.execute(NEXT_REVISION)
     return token_id
 
@@ -97,16 +102,16 @@ def revoke_token(tx: Transaction, token_id: str) -> bool:
 
 
 def list_tokens(tx: Transaction) -> list[TokenRecord]:
-    """All tokens, revoked ones too, oldest first."""
+    """All tokens, revoked and expired ones too, oldest first."""
     return [TokenRecord(*row) for row in tx.execute(LIST_TOKENS)]
 
 
 def find_token(tx: Transaction, token_hash: bytes, purpose: Purpose) -> str | None:
     """The id of the active token with this hash and purpose."""
-    token_id: str | None = tx.execute(FIND_TOKEN, {"sought": token_hash, "for_purpose": purpose}).scalar()
+    token_id: str | None = tx.execute(FIND_TOKEN, {"sought": token_hash, "for_purpose": purpose, "at": tx.now}).scalar()
     return token_id
 
 
 def list_active_tokens(tx: Transaction) -> list[ActiveToken]:
-    """The active tokens that give access to the skills."""
+    """The tokens that give access to the skills until they expire. Those that have expired are among them."""
     return [ActiveToken(*row) for row in tx.execute(LIST_ACTIVE_TOKENS)]

@@ -60,6 +60,12 @@ def test_it_names_the_dealer_and_welcomes() -> None:
     assert PAGE.texts("//p[@class='welcome']") == [POTOMAC.welcome_message]
 
 
+def test_a_guessed_time_zone_is_not_shown() -> None:
+    for dealer, zone in ((replace(BARE, guesses=("timezone",)), "UTC"), (BARE, "EST")):
+        (updated,) = shown(dealer).texts("//time")
+        assert updated.endswith(zone)
+
+
 def test_it_sums_up_the_stock() -> None:
     figures = dict(zip(PAGE.texts("//dl[@class='figures']//dt"), PAGE.texts("//dl[@class='figures']//dd"), strict=True))
     assert figures == {

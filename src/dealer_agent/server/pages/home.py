@@ -73,7 +73,8 @@ def home_page(
             _place(public, rooftop, facets.rooftops, now)
             for public, rooftop in zip(information.rooftops, profile.rooftops, strict=True)
         ],
-        updated_at=updated_at and _local(updated_at, profile.rooftops[0].timezone),
+        # A guessed time zone is not published.
+        updated_at=updated_at and _local(updated_at, information.rooftops[0].timezone or "UTC"),
         skills=[(skill, SKILL_DOCS[skill]) for skill in facts.skills],
         structured_data=structured_data(information, profile.rooftops, facets, total, now),
     )

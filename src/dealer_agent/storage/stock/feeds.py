@@ -133,6 +133,11 @@ NOTE_IMPORT = (
     )
 )
 
+# Without the hash, the file that was imported before is imported again when it comes again.
+SETTLE_FILE_PROBLEM = (
+    update(feeds).where(*_of_feed).values(imported_at=bindparam("at"), imported_hash=None, file_problem=None)
+)
+
 ADD_FILE = upsert(feed_files, "NOTHING")
 
 _files = select(*(feed_files.c[name] for name in FeedFile._fields)).where(of_dealer(feed_files))
@@ -236,6 +241,11 @@ def note_fetch_problem(tx: Transaction, feed: ClaimedFeed, problem: str) -> None
 def note_file_problem(tx: Transaction, feed: ClaimedFeed, problem: str) -> None:
     """Stores a problem with a file. Raises LeaseLost."""
     _with_lease(tx, NOTE_FILE_PROBLEM, feed, words=problem)
+
+
+def settle_file_problem(tx: Transaction, feed: str) -> None:
+    """Stores that a person has imported a file of the feed. What was wrong with a file before is settled."""
+    tx.execute(SETTLE_FILE_PROBLEM, {"feed_name": feed, "at": tx.now})
 
 
 def uncount_attempt(tx: Transaction, feed: ClaimedFeed, file: FeedFile) -> None:

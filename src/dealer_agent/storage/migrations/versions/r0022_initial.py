@@ -244,8 +244,8 @@ def _make_tables_of_installations() -> None:
         "token_id",
         text="token_id purpose name",
         data="token_hash",
-        numbers="created_at revoked_at",
-        nullable="revoked_at",
+        numbers="created_at revoked_at expires_at",
+        nullable="revoked_at expires_at",
         defaults={"purpose": "skills"},
         unique=["token_hash"],
     )
