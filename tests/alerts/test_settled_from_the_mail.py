@@ -1,12 +1,15 @@
 """A refused file of a feed is settled with what the mail says, and nothing else."""
 
+import asyncio
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from tests.acceptance.running import command_here, succeed_here
 
 from dealer_agent.alerts.checking import Watch
@@ -14,8 +17,14 @@ from dealer_agent.alerts.observing import observe_dealer
 from dealer_agent.alerts.rules import AlertMessage, Observation
 from dealer_agent.alerts.texts import mail_text
 from dealer_agent.alerts.watches import watch_of_dealer
+from dealer_agent.cli.open_dealer import DealerFolder, find_served, open_served
 from dealer_agent.config import load_settings
+from dealer_agent.feeds.collection.collection import feed_rows
+from dealer_agent.feeds.collection.collector import FeedJobs
+from dealer_agent.jobs.loop import run_job
 from dealer_agent.storage.alerts import AlertState, CheckRecord, warned_imports
+from dealer_agent.storage.jobs import JobKey
+from dealer_agent.storage.stock.feeds import FEED, put_feeds
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("alerts")
@@ -99,7 +108,9 @@ def test_the_commands_in_the_mail_settle_units_that_are_held_back(tmp_path: Path
     units = json.loads(file.read_text())
     units[3] |= {"price": 1, "stock": "N 3"}
     file.write_text(json.dumps(units))
-    succeed_here("feeds", "run", "main", "--dir", folder)
+    said = succeed_here("feeds", "run", "main", "--dir", folder)
+    assert re.search(r"stock.json: imported with \d warnings", said)
+    assert "units_held: 1 of 40 units are held back" in said
 
     text = mail_about(folder, "feed_warned")
     assert text.count("N 3: ") == 1
@@ -109,6 +120,20 @@ def test_the_commands_in_the_mail_settle_units_that_are_held_back(tmp_path: Path
     assert "N 3 is released" in done[0]
     assert "N 3 is hidden" in done[1]
     assert len(done) == 4
+
+
+def test_the_log_warns_about_a_file_that_was_imported_with_warnings(tmp_path: Path) -> None:
+    folder = tmp_path / "my store"
+    succeed_here("init", folder)
+    toml = folder / "dealer.toml"
+    toml.write_text(toml.read_text() + SETTINGS)
+    stock_file(folder, 40)
+    with open_served(find_served(DealerFolder(folder))) as opened, capture_logs() as lines:
+        with opened.store.write("my-store") as tx:
+            put_feeds(tx, feed_rows(opened.settings_of("my-store")))
+        assert asyncio.run(run_job(opened.store, FeedJobs(opened).kind, JobKey("my-store", FEED, "main")))
+    (line,) = [each for each in lines if each["event"] == "feed file"]
+    assert (line["log_level"], line["state"], "values_absent" in line["warnings"]) == ("warning", "imported", True)
 
 
 def test_a_warning_in_the_mail_has_the_line_that_switches_it_off(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from msgspec import UNSET, to_builtins
 from dealer_agent.cli.command import FolderOption, command
 from dealer_agent.cli.open_dealer import DEALER, OpenDealer
 from dealer_agent.cli.tables import Columns, Table
-from dealer_agent.cli.terminal import fail, limited, out, plain, section
+from dealer_agent.cli.terminal import counted, fail, limited, out, plain, section
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.config.installation import load_served
 from dealer_agent.encryption.passwords import check_new_password, hash_password
@@ -107,7 +107,11 @@ def run(
         fail(f"Another process works on the feed {name} now. To see its result, type: dealer-agent feeds files")
     (done,) = collected
     for file in done.files:
-        out.print(f"{plain(file.name)}: {file.state}{f'. {plain(file.problem)}' if file.problem else ''}")
+        warnings = done.warnings.get(file.file_id, ())
+        state = f"{file.state} with {counted(len(warnings), 'warning')}" if warnings else file.state
+        out.print(f"{plain(file.name)}: {state}{f'. {plain(file.problem)}' if file.problem else ''}")
+        for finding in warnings:
+            out.print(f"  {finding.check}: {plain(finding.sentence)}")
     if done.problem is not None:
         fail(f"The feed {name}: {done.problem}")
     if not done.files:

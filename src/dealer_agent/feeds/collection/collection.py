@@ -39,6 +39,7 @@ from dealer_agent.feeds.collection.folder_source import WatchedFolder
 from dealer_agent.feeds.collection.import_process import LONGEST_PROBLEM, ImportJob
 from dealer_agent.feeds.collection.source import Arrivals, FeedSource, FeedSourceError, incoming_folder
 from dealer_agent.feeds.collection.url_source import FeedUrl
+from dealer_agent.feeds.files.checks import FeedFinding
 from dealer_agent.feeds.files.feed import FeedError
 from dealer_agent.jobs.loop import Next
 from dealer_agent.storage.clock import clock_problem
@@ -59,6 +60,7 @@ from dealer_agent.storage.stock.feeds import (
     read_feed,
     uncount_attempt,
 )
+from dealer_agent.storage.stock.reading import list_imports
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -71,6 +73,8 @@ UPLOAD_SECONDS = 5
 """How long an upload stays in its folder: its client checks size and time of the file when it has sent it."""
 MOST_ROWS = 1000
 """The newest files of a feed whose results the database keeps."""
+_NEWEST_IMPORTS = 10
+"""Where the import of a file is looked for: people may have changed the stock since."""
 _FETCH_SECONDS = 7200
 """The longest fetch. Sources have their own, shorter limits."""
 _IMPORT_SECONDS = 7200
@@ -81,12 +85,14 @@ _IMPORT_SECONDS = 7200
 class Collected:
     """The result of a collection. `files` have their results. `problem` is why the source or a file must wait.
 
+    `warnings` are the findings of the files that were imported with warnings, by the file's id.
     The feed is due again at `due_at`, and sooner after a problem.
     """
 
     due_at: datetime
     files: list[FeedFile] = field(default_factory=list)
     problem: str | None = None
+    warnings: dict[str, tuple[FeedFinding, ...]] = field(default_factory=dict)
 
     @property
     def next(self) -> Next:
@@ -293,7 +299,15 @@ class _Work:
         found = await asyncio.to_thread(self._find, file)
         if found.state == "imported":
             self.claimed = self.claimed._replace(imported_hash=content_hash)
+            if findings := await asyncio.to_thread(self._findings, found):
+                self.collected.warnings[found.file_id] = findings
         return found
+
+    def _findings(self, file: FeedFile) -> tuple[FeedFinding, ...]:
+        """What the checks said about a file that was imported now."""
+        with self.store.read(self.dealer_id) as tx:
+            newest = list_imports(tx, _NEWEST_IMPORTS)
+        return next((each.findings for each in newest if each.revision == file.revision), ())
 
     def _find(self, file: FeedFile) -> FeedFile:
         with self.store.read(self.dealer_id) as tx:
