@@ -14,11 +14,12 @@ from unittest.mock import patch
 
 import httpx
 from benchmarks.peers import sdk_agent, sdk_dealer
-from tests.checker.agents import HonestAgent, make_dealer, running
+from tests.checker.agents import HonestAgent, running
 
 from dealer_agent.checker.events import OUTCOMES
 from dealer_agent.checker.result import Group, Result
 from dealer_agent.checker.runner import Options, run_checks
+from dealer_agent.self_test.dealer import make_dealer
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "independent-dealer.md"
 ADDRESS = "http://peer.example"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.running import command, command_here, free_port, serving
-from tests.checker.agents import make_dealer
+
+from dealer_agent.self_test.dealer import make_dealer
 
 pytestmark = pytest.mark.outside_protocol("checker")
 

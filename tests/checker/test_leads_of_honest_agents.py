@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
-from tests.checker.agents import HonestAgent, check_agent, make_dealer, running
-from tests.checker.breaking import Agent, Answer, Call
+from tests.checker.agents import HonestAgent, check_agent, running
 from tests.checker.test_honest_agents import MINIMAL, ONE_UNIT, bad, outcomes
 from tests.server.dealership import LISTENS_AT
 
 from dealer_agent.checker.runner import Options
+from dealer_agent.self_test.dealer import make_dealer
+from dealer_agent.self_test.defect import Agent, Answer, Call
 
 pytestmark = pytest.mark.outside_protocol("checker")
 

@@ -1,4 +1,4 @@
-"""The tables of the checker: no field is forgotten, no control reads them, and its modules import one way."""
+"""The tables of the checker: no field is forgotten, no defect reads them, and its modules import one way."""
 
 import ast
 from collections.abc import Iterator
@@ -7,16 +7,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.checker.reading import ENDS, FACET_NAMES, LISTS, MEMBERS, OTHERS, SORTS, id_of
 
 import dealer_agent.checker
+import dealer_agent.self_test.defects
 from dealer_agent.checker.fields import form_of
 from dealer_agent.checker.requirement import read_rows, requirements
+from dealer_agent.self_test.reading import ENDS, FACET_NAMES, LISTS, MEMBERS, OTHERS, SORTS, id_of
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
 CHECKER = Path(dealer_agent.checker.__path__[0])
-CONTROLS = Path(__file__).with_name("controls")
+DEFECTS = Path(dealer_agent.self_test.defects.__path__[0])
 
 
 def imported(file: Path) -> Iterator[str]:
@@ -51,8 +52,8 @@ def test_a_field_of_a_type_that_has_no_form_fails_the_build() -> None:
         form_of("paint_code", bytes)
 
 
-def test_no_control_reads_a_table_of_the_checker() -> None:
-    reads = {(file.name, name) for file in CONTROLS.glob("*.py") for name in imported(file)}
+def test_no_defect_reads_a_table_of_the_checker() -> None:
+    reads = {(file.name, name) for file in DEFECTS.glob("*.py") for name in imported(file)}
     assert not [each for each in reads if each[1].startswith("dealer_agent.checker")]
 
 

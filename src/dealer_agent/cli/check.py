@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dealer_agent.cli.command import JsonOption
+from dealer_agent.cli.self_test import run_self_test
 from dealer_agent.cli.terminal import counted, fail, out, plain, progress, terminal_width
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ SHOWN_BODY = 400
 
 
 def check(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address of a dealer agent, or of its agent card.")],
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="The address of a dealer agent, or of its agent card.")
+    ] = "",
     only: Annotated[
         list[str] | None,
         typer.Option("--only", metavar="ID", help="Check this requirement, or all that begin with ID. Repeatable."),
@@ -68,6 +71,9 @@ def check(
         list[Path] | None,
         typer.Option("--report", metavar="FILE", help="Write a report: .json, .xml (JUnit), .html, .svg. Repeatable."),
     ] = None,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Check the checker: run it on dealers that are broken on purpose.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check any dealer agent against the protocol, as a buyer sees it.
@@ -78,6 +84,9 @@ def check(
     from dealer_agent.checker.result import Result
     from dealer_agent.checker.runner import Options
 
+    if self_test:
+        run_self_test(only or (), as_json=as_json)
+        return
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter("an address begins with http:// or https://", param_hint="URL")
     reports = _writable(report or [])

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.checker.breaking import broken
-from tests.checker.reading import SEARCH, SORTS, Chosen, changes, id_of, reads, with_filters
+from dealer_agent.self_test.defect import broken
+from dealer_agent.self_test.reading import SEARCH, SORTS, Chosen, changes, id_of, reads, with_filters
 
 
 def _sorted_by(field: str, order: str) -> Chosen:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.checker.breaking import Agent, Answer, Call, broken
-from tests.checker.changing import answers, asks, error, error_payload, with_code, with_status
+from dealer_agent.self_test.changing import answers, asks, error, error_payload, with_code, with_status
+from dealer_agent.self_test.defect import Agent, Answer, Call, broken
 
 UNKNOWN_TYPE = asks("inventory.horoscope.request")
 OTHER_UNKNOWN_TYPE = asks("dealer.horoscope.request")

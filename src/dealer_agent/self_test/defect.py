@@ -1,4 +1,4 @@
-"""Negative controls: for each check, a dealer agent that is broken in exactly that way.
+"""What a defect is: a function between the checker and a conforming dealer, which breaks one requirement.
 
     @broken("search.filter.make")
     async def ignores_the_makes(call: Call, agent: Agent) -> Answer:
@@ -9,25 +9,29 @@
         answer = await agent(call)
         return answer.with_document(...)
 
-A control gets each request to the agent, and answers it with the help of the honest agent. Exactly the check of this id
-must fail in a whole run: what the control breaks is so small that no other check sees it. Controls are modules of
-`controls/`. A control runs on one target: the first revision, binding and vocabulary for which the requirement exists
-(preferably 1.0.0, HTTP+JSON and proto), or those that the control names.
+A defect gets each request to the dealer, and answers it with the help of the dealer. What it breaks is so small that
+only the check of this requirement fails in a whole run. A second defect of a requirement has a `name` of its own, the
+name of the first is the id of the requirement. `sentences.toml` has a sentence for each name. Defects are modules of
+`defects/`. A defect is checked on one target: the first revision, binding and vocabulary for which the requirement
+exists (preferably 1.0.0, HTTP+JSON and proto), or those that the defect names.
 """
 
 import copy
 import json
 import pkgutil
+import tomllib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
+from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.server.dealership import LISTENS_AT
-
 from dealer_agent.protocol.skill import SKILL_BY_REQUEST_TYPE
+
+LISTENS_AT = "http://127.0.0.1:8080"
+"""The address of the conforming dealer. Nothing listens there: its requests stay in the process."""
 
 Change = Callable[[Any], object]
 """Changes a JSON value in place."""
@@ -168,10 +172,12 @@ Breaking = Callable[[Call, Agent], Awaitable[Answer]]
 
 
 @dataclass(frozen=True)
-class Control:
-    """A broken agent, and where it is checked. None: the first place where the requirement exists."""
+class Defect:
+    """A broken dealer, and where it is checked. None: the first place where the requirement exists."""
 
-    id: str
+    name: str
+    requirement: str
+    says: str
     answer: Breaking
     revision: str | None
     binding: str | None
@@ -180,39 +186,60 @@ class Control:
     base: str
 
 
-_controls: dict[str, Control] = {}
+_defects: dict[str, Defect] = {}
 
 
 def broken(
     requirement_id: str,
     *,
+    name: str = "",
     revision: str | None = None,
     binding: str | None = None,
     vocabulary: str | None = None,
     token: bool = False,
     base: str = LISTENS_AT,
 ) -> Callable[[Breaking], Breaking]:
-    """Registers a function as the control of a check. With `token`, every skill needs a token, and the run has one.
+    """Registers a function as a defect. With `token`, every skill needs a token, and the run has one.
 
-    `base` is the address that the run is given. The honest agent answers at every address.
+    `base` is the address that the run is given. The dealer answers at every address. Raises ValueError for a name that
+    occurs twice, and KeyError for one without a sentence.
     """
+    name = name or requirement_id
 
     def register(function: Breaking) -> Breaking:
-        if requirement_id in _controls:
-            raise ValueError(f"{requirement_id} has two controls")
-        _controls[requirement_id] = Control(requirement_id, function, revision, binding, vocabulary, token, base)
+        if name in _defects:
+            raise ValueError(f"two defects have the name {name}")
+        says = _sentence(name)
+        _defects[name] = Defect(name, requirement_id, says, function, revision, binding, vocabulary, token, base)
         return function
 
     return register
 
 
 @cache
-def controls() -> dict[str, Control]:
-    """All controls by the id of their check. Imports the modules of `controls/`."""
-    package = import_module("tests.checker.controls")
+def defects() -> dict[str, Defect]:
+    """All defects by name, in the order of the names. Imports the modules of `defects/`."""
+    package = import_module(f"{__package__}.defects")
     for module in pkgutil.iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
-    return _controls
+    return dict(sorted(_defects.items()))
+
+
+@cache
+def sentences() -> dict[str, str]:
+    """The rows of `sentences.toml`."""
+    return tomllib.loads(files(__package__).joinpath("sentences.toml").read_text("utf-8"))
+
+
+def _sentence(name: str) -> str:
+    """What the dealer of a defect does: the row of its name, or else the longest one that is its beginning."""
+    if name in sentences():
+        return sentences()[name]
+    beginnings = [each[:-1] for each in sentences() if each.endswith("*") and name.startswith(each[:-1])]
+    if not beginnings:
+        raise KeyError(f"sentences.toml has no sentence for {name}")
+    start = max(beginnings, key=len)
+    return sentences()[f"{start}*"].replace("{name}", name.removeprefix(start).replace("-", "_"))
 
 
 def _json(body: bytes) -> Any:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.checker.breaking import Agent, Answer, Call, broken
-from tests.checker.reading import VEHICLE, VIN, Chosen, Members, changes, exactly, members_of, reads, refuses
+from dealer_agent.self_test.defect import Agent, Answer, Call, broken
+from dealer_agent.self_test.reading import VEHICLE, VIN, Chosen, Members, changes, exactly, members_of, reads, refuses
 
 _ELSE = {"vin": "5UXZZZ11X11Z11111", "stock": "ELSE-1", "vehicle_id": "else-1"}
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}

@@ -1,6 +1,6 @@
 """Agents that know no other operations of A2A."""
 
-from tests.checker.breaking import Agent, Answer, Breaking, Call, broken
+from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, broken
 
 
 def _not_found(method: str, path: str) -> Breaking:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.checker.breaking import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
 
 
 def request_of(call: Call) -> dict[str, Any]:

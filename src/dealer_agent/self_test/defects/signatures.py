@@ -8,9 +8,9 @@ import rfc8785
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 from jwt.api_jws import PyJWS
-from tests.checker.breaking import Agent, Answer, Call, Change, broken
-from tests.checker.controls.cards import is_card
-from tests.server.dealership import LISTENS_AT
+
+from dealer_agent.self_test.defect import LISTENS_AT, Agent, Answer, Call, Change, broken
+from dealer_agent.self_test.defects.cards import is_card
 
 KEYS_PATH = "/.well-known/jwks.json"
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -40,7 +40,7 @@ def signed(
     card: Change = unchanged,
     key: ec.EllipticCurvePrivateKey = KEY,
 ) -> None:
-    """Registers a control that signs the card. The changes are made to the header before it is signed, to the entry,
+    """Registers a defect that signs the card. The changes are made to the header before it is signed, to the entry,
     to the set of keys, and to the card after it is signed.
     """
     algorithm = ECAlgorithm(ECAlgorithm.SHA256 if key is KEY else ECAlgorithm.SHA384)

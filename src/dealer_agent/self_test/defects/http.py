@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.checker.breaking import Breaking, Call, broken
-from tests.checker.changing import When, changes_answers, changes_calls
+from dealer_agent.self_test.changing import When, changes_answers, changes_calls
+from dealer_agent.self_test.defect import Breaking, Call, broken
 
 
 def _sets(wanted: When, name: str, value: str | None) -> Breaking:

@@ -1,7 +1,7 @@
 """Agents that treat tokens in another way. Every skill of these agents needs a token, unless said otherwise."""
 
-from tests.checker.breaking import Call
-from tests.checker.changing import When, answers, calls, with_code, with_status
+from dealer_agent.self_test.changing import When, answers, calls, with_code, with_status
+from dealer_agent.self_test.defect import Call
 
 WRONG_TOKEN = "not-a-token-0123456789"
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.checker.breaking import Agent, Answer, Breaking, Call, Change, broken
-from tests.checker.reading import INFORMATION, MEMBERS, SEARCH, STOCK, VEHICLE, anything, changes, id_of
+from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.reading import INFORMATION, MEMBERS, SEARCH, STOCK, VEHICLE, anything, changes, id_of
 
 _ROWS = [row for row in STOCK if row["dc_fast_charge"] != "true" and row["status"] == "available" and row["price"]]
 BROKEN, OTHER = _ROWS[-7]["vin"], _ROWS[-9]["vin"]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.checker.breaking import Agent, Answer, Call, broken
-from tests.checker.reading import (
+from dealer_agent.self_test.defect import Agent, Answer, Call, broken
+from dealer_agent.self_test.reading import (
     ENDS,
     LISTS,
     NOBODY,

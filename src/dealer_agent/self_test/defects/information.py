@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.checker.breaking import Breaking, Change, broken
-from tests.checker.reading import INFORMATION, anything, changes
+from dealer_agent.self_test.defect import Breaking, Change, broken
+from dealer_agent.self_test.reading import INFORMATION, anything, changes
 
 
 def _data(change: Change) -> Breaking:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.checker.breaking import broken
-from tests.checker.reading import (
+from dealer_agent.self_test.defect import broken
+from dealer_agent.self_test.reading import (
     ENDS,
     FACETS,
     INFORMATION,

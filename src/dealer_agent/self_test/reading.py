@@ -1,16 +1,15 @@
-"""What controls of the reading skills share: which requests they break, and how."""
+"""What defects of the reading skills share: which requests they break, and how."""
 
 import csv
 import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.checker.agents import small_stock
-from tests.checker.breaking import Agent, Breaking, Call, Change
-from tests.checker.changing import When, changes_answers, changes_calls
-
 from dealer_agent.protocol.schemas import request_schema, response_schema
 from dealer_agent.protocol.skill import SKILL_BY_ID
+from dealer_agent.self_test.changing import When, changes_answers, changes_calls
+from dealer_agent.self_test.defect import Agent, Breaking, Call, Change
+from dealer_agent.self_test.stock import small_stock
 
 Members = Mapping[str, Any]
 """The members of a payload beside `type`."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.checker.breaking import Agent, Answer, Call
-from tests.checker.changing import When, answers, calls, error, register, with_code, with_status
+from dealer_agent.self_test.changing import When, answers, calls, error, register, with_code, with_status
+from dealer_agent.self_test.defect import Agent, Answer, Call
 
 WRITTEN = "written-by-the-customer-7Q"
 UNKNOWN_VIN = "ZZZZZZ00000000000"
@@ -54,34 +54,34 @@ def consent(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def accepts(requirement_id: str, repair: Test, test: Test = lambda _: True, **place: Any) -> None:
-    """Registers a control that repairs leads before the dealer gets them: it accepts what it must refuse."""
+    """Registers a defect that repairs leads before the dealer gets them: it accepts what it must refuse."""
     calls(requirement_id, lambda call: call.with_payload(repair), lead(test), **place)
 
 
 def refuses(requirement_id: str, test: Test, code: str = "SCHEMA_VALIDATION_FAILED", **place: Any) -> None:
-    """Registers a control that refuses valid leads."""
+    """Registers a defect that refuses valid leads."""
     details = [
         {"@type": "x/google.rpc.ErrorInfo", "reason": code, "domain": "proto.example", "metadata": {}},
         {"@type": "x/proto.error", "error_id": "err_1", "code": code, "retryable": False, "details": {}},
     ]
     body = json.dumps({"error": {"code": 422, "message": "Not here.", "details": details}}).encode()
 
-    async def control(call: Call, agent: Agent) -> Answer:
+    async def defect(call: Call, agent: Agent) -> Answer:
         answer = await agent(call)
         if lead(test)(call) and answer.data is not None:
             return Answer(422, (("content-type", "application/json"),), body)
         return answer
 
-    register(requirement_id, control, place)
+    register(requirement_id, defect, place)
 
 
 def replies(requirement_id: str, change: Test, test: Test = lambda _: True, **place: Any) -> None:
-    """Registers a control that changes the `data` of responses to leads."""
+    """Registers a defect that changes the `data` of responses to leads."""
     answers(requirement_id, lambda answer: answer.with_data(change), lead(test), **place)
 
 
 def replies_visit(requirement_id: str, test: Test, **members: Any) -> None:
-    """Registers a control that answers appointments with these members."""
+    """Registers a defect that answers appointments with these members."""
     appointment = {"appointment_id": "visit-1", **members}
     replies(requirement_id, lambda data: data.update(appointment=appointment), test)
 

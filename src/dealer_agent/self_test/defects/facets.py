@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.checker.breaking import Change, broken
-from tests.checker.reading import (
+from dealer_agent.self_test.defect import Change, broken
+from dealer_agent.self_test.reading import (
     ENDS,
     FACET_NAMES,
     FACETS,

@@ -2,8 +2,8 @@
 
 import json
 
-from tests.checker.breaking import Answer, Call
-from tests.checker.changing import When, answers, asks, error, error_payload, with_code, with_status
+from dealer_agent.self_test.changing import When, answers, asks, error, error_payload, with_code, with_status
+from dealer_agent.self_test.defect import Answer, Call
 
 LARGE = 2**20
 

@@ -1,14 +1,15 @@
-"""Negative controls in one line: what is changed in a response or in a request, and in which ones."""
+"""Defects in one line: what is changed in a response or in a request, and in which ones."""
 
 from collections.abc import Callable
 from typing import Any
 
-from tests.checker.breaking import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
 
 When = Callable[[Call], object]
 
 
 def always(_: Call) -> bool:
+    """All calls."""
     return True
 
 
@@ -32,17 +33,18 @@ def changes_calls(when: When, change: Callable[[Call], Call]) -> Breaking:
 
 
 def answers(requirement_id: str, change: Callable[[Answer], Answer], when: When = always, **place: Any) -> None:
-    """Registers a control that changes the answers to some calls. `place` is that of `broken`."""
+    """Registers a defect that changes the answers to some calls. `place` is that of `broken`."""
     register(requirement_id, changes_answers(when, change), place)
 
 
 def calls(requirement_id: str, change: Callable[[Call], Call], when: When = always, **place: Any) -> None:
-    """Registers a control that changes some calls before the agent gets them."""
+    """Registers a defect that changes some calls before the agent gets them."""
     register(requirement_id, changes_calls(when, change), place)
 
 
-def register(requirement_id: str, control: Breaking, place: dict[str, Any]) -> None:
-    broken(requirement_id, **place)(control)
+def register(requirement_id: str, defect: Breaking, place: dict[str, Any]) -> None:
+    """`broken` as a call. `place` has its options."""
+    broken(requirement_id, **place)(defect)
 
 
 def asks(type_name: str, **members: Any) -> When:

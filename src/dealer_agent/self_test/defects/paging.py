@@ -3,8 +3,8 @@
 from itertools import cycle
 from typing import Any
 
-from tests.checker.breaking import Agent, Answer, Breaking, Call, Change, broken
-from tests.checker.reading import SEARCH, Members, changes, exactly, members_of, reads, refuses
+from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.reading import SEARCH, Members, changes, exactly, members_of, reads, refuses
 
 _BEYOND = {"skip": 10_000_000, "limit": 10}
 _YEARS = {"field": "year", "order": "desc"}

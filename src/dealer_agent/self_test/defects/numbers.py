@@ -1,6 +1,6 @@
 """Agents that read numbers differently."""
 
-from tests.checker.breaking import Agent, Answer, Breaking, Call, broken
+from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, broken
 
 
 def _reads(text: str, otherwise: str) -> Breaking:

@@ -3,8 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.checker.breaking import Breaking, broken
-from tests.checker.reading import SEARCH, only_filter, reads_filters, refuses, values_of, with_filters, without_filter
+from dealer_agent.self_test.defect import Breaking, broken
+from dealer_agent.self_test.reading import (
+    SEARCH,
+    only_filter,
+    reads_filters,
+    refuses,
+    values_of,
+    with_filters,
+    without_filter,
+)
 
 _MAKES, _MODELS, _VINS, _STOCKS = (values_of(name) for name in ("make", "model", "vin", "stock"))
 _LOWER = {make.lower() for make in _MAKES}

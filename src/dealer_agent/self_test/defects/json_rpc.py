@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.checker.breaking import Agent, Answer, Breaking, Call, Change, broken
-from tests.checker.changing import When, changes_answers, changes_calls
+from dealer_agent.self_test.changing import When, changes_answers, changes_calls
+from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
 
 NOT_JSON = b'{"jsonrpc": "2.0", "id": 1, "method": '
 

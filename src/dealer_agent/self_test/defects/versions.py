@@ -1,7 +1,7 @@
 """Agents that read A2A's headers in another way."""
 
-from tests.checker.breaking import Answer, Call
-from tests.checker.changing import When, answers, calls, error, with_status
+from dealer_agent.self_test.changing import When, answers, calls, error, with_status
+from dealer_agent.self_test.defect import Answer, Call
 
 VERSION, EXTENSIONS = "A2A-Version", "A2A-Extensions"
 UNKNOWN_VERSION, UNKNOWN_EXTENSION = "99.0", "https://extension.example/never-published/v7"

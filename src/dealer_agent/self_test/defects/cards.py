@@ -5,9 +5,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.checker.breaking import Agent, Answer, Call, broken
-from tests.checker.changing import answers, asks, calls
-from tests.server.dealership import LISTENS_AT
+from dealer_agent.self_test.changing import answers, asks, calls
+from dealer_agent.self_test.defect import LISTENS_AT, Agent, Answer, Call, broken
 
 SECURE = "https://dealer.test"
 BEARER: list[dict[str, Any]] = [{"schemes": {"bearer": {"list": []}}}]
@@ -38,7 +37,7 @@ def changed_card(answer: Answer, change: Callable[[Any], object]) -> Answer:
 
 
 def card(requirement_id: str, change: Callable[[Any], object], path: str = CARD, **place: Any) -> None:
-    """Registers a control that changes the card at a path."""
+    """Registers a defect that changes the card at a path."""
     answers(requirement_id, lambda answer: changed_card(answer, change), lambda call: is_card(call, path), **place)
 
 
@@ -224,7 +223,7 @@ def _catalogue(*entries: dict[str, Any]) -> dict[str, Any]:
 
 
 def catalogue(requirement_id: str, document: Any) -> None:
-    """Registers a control that serves this catalogue."""
+    """Registers a defect that serves this catalogue."""
 
     async def answer(call: Call, agent: Agent) -> Answer:
         if not call.path.endswith("/ai-catalog.json"):
