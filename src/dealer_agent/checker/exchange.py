@@ -9,6 +9,8 @@ from typing import Any
 
 Headers = Sequence[tuple[str, str]]
 
+TOO_MANY_REQUESTS = 429
+
 
 @dataclass(frozen=True)
 class Exchange:
@@ -49,6 +51,11 @@ class Exchange:
     def is_refusal(self) -> bool:
         """Whether the request got an error of any kind."""
         return self.status >= 400 or at(self.json, "error") is not None
+
+    @property
+    def is_refused_for_its_rate(self) -> bool:
+        """Whether the same request may be answered later: 429, or its error code in a call of JSON-RPC."""
+        return self.status == TOO_MANY_REQUESTS or (b"RATE_LIMITED" in self.body and at(self.json, "error") is not None)
 
     @property
     def json_defects(self) -> list[str]:

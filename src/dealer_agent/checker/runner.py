@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import httpx
 
 from dealer_agent.checker.check import Check, checks
+from dealer_agent.checker.confirmation import confirm, find
 from dealer_agent.checker.discovery import find_cards, notes_about, targets_of
-from dealer_agent.checker.events import CheckStarted, Event, Outcome, Place, RunEnded, RunStarted, Verdict
-from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Failed, NotChecked, Skipped
+from dealer_agent.checker.events import CheckStarted, Event, Place, RunEnded, RunStarted, Verdict
 from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.target import Target
 from dealer_agent.checker.wire import REQUEST_SECONDS, Wire
@@ -89,35 +88,11 @@ def plan(targets: Iterable[Target], only: Collection[str] = ()) -> Iterator[tupl
 async def judge(place: Place, target: Target, requirement: Requirement, check: Check) -> Verdict:
     """The verdict of one check."""
     began = time.perf_counter()
-    seen = len(target.exchanges)
-    outcome: Outcome
-    exchange: Exchange | None = None
-    try:
-        _require(target, requirement)
-        await check.run(target)
-        outcome, sentence = "pass", ""
-    except Failed as failure:
-        outcome, sentence = "fail", failure.sentence
-        # A check that sent nothing, and needs no skill, looked at the card.
-        looked_at = None if requirement.skills else target.card.exchange
-        exchange = failure.exchange or (target.latest if len(target.exchanges) > seen else looked_at)
-    except Skipped as reason:
-        outcome, sentence = "skipped", str(reason)
-    except NotChecked as reason:
-        outcome, sentence = "could not check", str(reason)
-    except Exception as defect:  # noqa: BLE001 - a defect of the check is never the target's fault.
-        outcome, sentence = "could not check", f"The check itself failed: {type(defect).__name__}: {defect}"
-        exchange = target.latest
-    return Verdict(place, requirement, outcome, sentence, exchange, time.perf_counter() - began)
-
-
-def _require(target: Target, requirement: Requirement) -> None:
-    """Raises Skipped if the target or the run has not what the requirement needs."""
-    missing = [skill for skill in requirement.skills if skill not in target.card.skills]
-    if missing:
-        raise Skipped(f"The card does not offer {missing[0]}.")
-    if requirement.leads and not target.leads:
-        raise Skipped("The check submits leads. Allow it with --leads.")
+    found = await find(target, requirement, check)
+    if found.outcome == "fail" or found.unprepared:
+        found = await confirm(found, target, requirement, check)
+    seconds = time.perf_counter() - began
+    return Verdict(place, requirement, found.outcome, found.sentence, found.exchange, seconds)
 
 
 def _chosen(target: Target, options: Options) -> bool:
