@@ -5,6 +5,7 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.storage.calls import write_at
 from tests.storage.current import make_current
 
 from dealer_agent.checker.events import Event, Verdict
+from dealer_agent.checker.requirement import PROFILES
 from dealer_agent.checker.runner import Options, run_checks
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
@@ -145,7 +147,8 @@ def _new_token(folder: Path) -> str:
 def check_agent(
     agent: HonestAgent, options: Options, control: Breaking | None = None, url: str = LISTENS_AT
 ) -> list[Verdict]:
-    """The verdicts of a whole run on the agent, with a control between."""
+    """The verdicts of a whole run on the agent, with a control between. All profiles are checked."""
+    options = replace(options, profiles=PROFILES)
 
     async def run() -> list[Verdict]:
         async with httpx.AsyncClient(transport=Between(agent.for_one_run(), control)) as client:
