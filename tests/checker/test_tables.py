@@ -1,6 +1,7 @@
 """The tables of the checker: no field is forgotten, no defect reads them, and its modules import one way."""
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import dealer_agent.checker
 import dealer_agent.self_test.defects
 from dealer_agent.checker.fields import form_of
-from dealer_agent.checker.requirement import read_rows, requirements
+from dealer_agent.checker.requirement import PROFILES, read_rows, requirements
 from dealer_agent.self_test.reading import ENDS, FACET_NAMES, LISTS, MEMBERS, OTHERS, SORTS, id_of
 
 pytestmark = pytest.mark.outside_protocol("checker")
@@ -70,6 +71,7 @@ def test_a_template_gives_a_row_for_each_parameter_and_a_later_row_replaces_memb
             ["seat.{name}"]
             each = [{ name = "front" }, { name = "rear" }]
             SHOULD = "The {name} seat is known."
+            source = "AAP seat schema"
             link = "protocol.md#facet-counts"
             advice = "Send it."
             refused = { filters = { "{name}" = 1 } }
@@ -79,6 +81,7 @@ def test_a_template_gives_a_row_for_each_parameter_and_a_later_row_replaces_memb
 
             ["seat.all"]
             MUST = "All seats are known."
+            source = "specification §2"
             """
         }
     )
@@ -93,11 +96,39 @@ def test_a_template_gives_a_row_for_each_parameter_and_a_later_row_replaces_memb
 @pytest.mark.parametrize(
     ("row", "error"),
     [
-        ('["a.b"]\nMUST = "Twice."\nlink = "x"\nadvice = "x"', ValueError),
+        ('["a.b"]\nMUST = "Twice."\nsource = "x"\nlink = "x"\nadvice = "x"', ValueError),
         ('["c.d"]\nlevel = "MUST"', KeyError),
-        ('["c.d"]\nMUST = "x"\nlink = "x"\nadvice = "x"\nskils = []', msgspec.ValidationError),
+        ('["c.d"]\nMUST = "x"\nlink = "x"\nadvice = "x"', msgspec.ValidationError),
+        ('["c.d"]\nMUST = "x"\nsource = ""\nlink = "x"\nadvice = "x"', msgspec.ValidationError),
+        ('["c.d"]\nMUST = "x"\nsource = "x"\nlink = "x"\nadvice = "x"\nskils = []', msgspec.ValidationError),
     ],
 )
 def test_a_wrong_row_is_refused(row: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        read_rows({"1.toml": '["a.b"]\nMUST = "Once."\nlink = "x"\nadvice = "x"', "2.toml": row})
+        read_rows({"1.toml": '["a.b"]\nMUST = "Once."\nsource = "x"\nlink = "x"\nadvice = "x"', "2.toml": row})
+
+
+SOURCES = (r"specification §\d", "AAP ", r"A2A §\d", r"JSON-RPC 2\.0 §\d", r"RFC \d+ §\d", "JSON Schema, ", r"CWE-\d+$")
+
+
+def test_each_requirement_cites_a_section_or_is_a_decision_of_this_project() -> None:
+    known = re.compile("|".join((*SOURCES, "Agentic Resource Discovery, ", "dealer-agent$")))
+    assert [row.id for row in requirements().values() if not known.match(row.source)] == []
+    assert PROFILES == ("dealer-agent",)
+
+
+def test_only_a_published_version_raises_the_level_of_a_requirement() -> None:
+    raised = [row for row in requirements().values() if row.published]
+    assert raised
+    assert all(row.of_revision(published=True).level == row.published for row in raised)
+    assert all(row.of_revision(published=False).level == row.level for row in requirements().values())
+
+
+def test_causes_exist_and_no_requirement_is_its_own_cause() -> None:
+    rows = requirements().values()
+    causes = {row.id: [each.id for each in rows if each is not row and each.is_among(row.implied_by)] for row in rows}
+    unknown = [
+        (row.id, name) for row in rows for name in row.implied_by if not any(each.is_among([name]) for each in rows)
+    ]
+    assert unknown == []
+    assert list(TopologicalSorter(causes).static_order())

@@ -22,10 +22,11 @@ class Options:
     """How a run is done. `rate`: requests a second at most. `seconds`: the longest time of the run.
 
     `only` are ids of requirements, or beginnings of ids (`search`, `search.filter`). Empty collections select all.
-    `leads` allows checks that submit leads of a marked test customer.
+    `profiles` adds their requirements. `leads` allows checks that submit leads of a marked test customer.
     """
 
     only: Collection[str] = ()
+    profiles: Collection[str] = ()
     revisions: Collection[str] = ()
     bindings: Collection[str] = ()
     vocabularies: Collection[str] = ()
@@ -50,7 +51,7 @@ async def run_checks(url: str, options: Options, client: httpx.AsyncClient, list
     for card in cards:
         targets += await targets_of(wire, card, options.token, leads=options.leads)
     targets = [each for each in targets if _chosen(each, options)]
-    planned = list(plan(targets, options.only))
+    planned = list(plan(targets, options.only, options.profiles))
     places = tuple(dict.fromkeys(place for place, *_ in planned))
     listener(RunStarted(url, places, len(planned), tuple(notes_about(cards, options.token))))
     verdicts = []
@@ -63,13 +64,15 @@ async def run_checks(url: str, options: Options, client: httpx.AsyncClient, list
     return verdicts
 
 
-def plan(targets: Iterable[Target], only: Collection[str] = ()) -> Iterator[tuple[Place, Target, Requirement, Check]]:
+def plan(
+    targets: Iterable[Target], only: Collection[str] = (), profiles: Collection[str] = ()
+) -> Iterator[tuple[Place, Target, Requirement, Check]]:
     """What is checked where, in this order. Checks that judge the exchanges of a target are its last."""
     done: set[tuple[str, str, str]] = set()
     rows = [
         (requirement, checks()[requirement.id])
         for requirement in requirements().values()
-        if not only or any(requirement.id == each or requirement.id.startswith(f"{each}.") for each in only)
+        if requirement.profile in (None, *profiles) and (not only or requirement.is_among(only))
     ]
     rows.sort(key=lambda row: row[1].last)
     for target in targets:
@@ -82,7 +85,8 @@ def plan(targets: Iterable[Target], only: Collection[str] = ()) -> Iterator[tupl
                 if once in done:
                     continue
                 done.add(once)
-            yield _place(target, requirement), target, requirement, check
+            leveled = requirement.of_revision(published=target.revision.is_published)
+            yield _place(target, requirement), target, leveled, check
 
 
 async def judge(place: Place, target: Target, requirement: Requirement, check: Check) -> Verdict:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import httpx
 from dealer_agent.bootstrap import application
 from dealer_agent.bootstrap.composition import serving
 from dealer_agent.checker.events import Event, Verdict
+from dealer_agent.checker.requirement import PROFILES
 from dealer_agent.checker.runner import Options, run_checks
 from dealer_agent.config import load_settings
 from dealer_agent.config.installation import load_served
@@ -99,7 +101,11 @@ class ConformingDealer:
         return answer
 
     async def check(self, options: Options, defect: Breaking | None = None, url: str = LISTENS_AT) -> list[Verdict]:
-        """The verdicts of a whole run on the dealer, with a defect between. Raises NotChecked if there is no card."""
+        """The verdicts of a whole run on the dealer, with a defect between. All profiles are checked.
+
+        Raises NotChecked if there is no card.
+        """
+        options = replace(options, profiles=PROFILES)
         async with httpx.AsyncClient(transport=_Between(self.for_one_run(), defect)) as client:
             return await run_checks(url, options, client, _ignore)
 
