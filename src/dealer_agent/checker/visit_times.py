@@ -46,6 +46,24 @@ def starts_in(spans: list[Span]) -> list[datetime]:
     ]
 
 
+def is_open(information: Any, moment: datetime) -> bool:
+    """Whether any department of any rooftop is open at a time. Hours that end before they begin end on the next day."""
+    for rooftop in dicts(at(information, "rooftops")):
+        if (zone := _zone(rooftop)) is None:
+            continue
+        local = moment.astimezone(zone)
+        clock = local.strftime("%H:%M")
+        for week in (each["value"] for each in dicts(rooftop.get("schedules")) if isinstance(each.get("value"), dict)):
+            today, before = (week.get(_DAYS[(local.weekday() - days) % 7]) for days in (0, 1))
+            first, last = at(today, "open"), at(today, "close")
+            if forms.clock(first) and forms.clock(last) and first <= clock and (clock < last or last <= first):
+                return True
+            first, last = at(before, "open"), at(before, "close")
+            if forms.clock(first) and forms.clock(last) and last <= first and clock < last:
+                return True
+    return False
+
+
 def _spans(week: dict[str, Any], zone: ZoneInfo | None, now: datetime) -> Iterator[Span]:
     first = (now + NOTICE).date()
     for day in (first + timedelta(days=count) for count in range((REACH - NOTICE).days)):

@@ -305,7 +305,7 @@ judge_each(
 STATUS = forms.one_of("requested", "proposed", "confirmed", "rejected")
 
 
-def _instant(text: object) -> datetime | None:
+def instant(text: object) -> datetime | None:
     """The time of a timestamp with an offset; None if it is none."""
     try:
         found = datetime.fromisoformat(text) if isinstance(text, str) else None
@@ -314,7 +314,8 @@ def _instant(text: object) -> datetime | None:
     return found if found is not None and found.tzinfo is not None else None
 
 
-async def _for_a_time(target: Target) -> Asked:
+async def for_a_time(target: Target) -> Asked:
+    """The lead with `appointment_at` that serves most checks, and its exchange."""
     leads = await with_visit(target, VISITOR, one_time)
     return await scheduled(target, *([await full(target), *leads] if len(leads) > 1 else leads))
 
@@ -325,7 +326,7 @@ async def _for_windows(target: Target) -> Asked:
 
 async def _with_time(target: Target) -> Exchange:
     """The exchange of a lead with `appointment_at`."""
-    return (await _for_a_time(target))[1]
+    return (await for_a_time(target))[1]
 
 
 async def _windows(target: Target) -> Exchange:
@@ -349,7 +350,7 @@ def _data(exchange: Exchange) -> Lead:
     return data_of(exchange)
 
 
-def _appointment(exchange: Exchange) -> Lead:
+def appointment_of(exchange: Exchange) -> Lead:
     """The `appointment` of a response. Skips the check if there is none."""
     found: Lead | None = _data(exchange).get("appointment")
     if not isinstance(found, dict):
@@ -372,7 +373,7 @@ judge_each(
             _past,
             lambda exchange: (
                 not is_answered(exchange)
-                or _appointment(exchange).get("status") != "confirmed"
+                or appointment_of(exchange).get("status") != "confirmed"
                 or "A time in the past is confirmed."
             ),
         ),
@@ -382,8 +383,8 @@ judge_each(
 
 async def _answered(target: Target) -> tuple[Lead, str]:
     """The appointment of the response, and the time that was requested."""
-    asked, exchange = await _for_a_time(target)
-    return _appointment(exchange), asked["appointment"]["appointment_at"]
+    asked, exchange = await for_a_time(target)
+    return appointment_of(exchange), asked["appointment"]["appointment_at"]
 
 
 def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
@@ -393,7 +394,7 @@ def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
         return confirmed is None or "`confirmed_at` is there, and the status is not confirmed."
     if confirmed is None:
         return "The status is confirmed, and `confirmed_at` is absent."
-    same = _instant(confirmed) in (None, _instant(requested))
+    same = instant(confirmed) in (None, instant(requested))
     return same or f"{confirmed} is confirmed, and {requested} was requested."
 
 
@@ -410,7 +411,7 @@ def _future_times(found: tuple[Lead, str]) -> bool | str:
     all_times: list[Any] = [found[0].get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
     times = [each for each in all_times if each is not None]
     for each in need(times, "The response has no times."):
-        at = _instant(each)
+        at = instant(each)
         if at is None:
             return f"{each!r} is no timestamp with an offset."
         if at <= datetime.now(UTC):
@@ -433,7 +434,7 @@ each_of(
 async def _of_windows(target: Target) -> tuple[Lead, list[Span]]:
     """The appointment of the response to windows, and the windows."""
     asked, exchange = await _for_windows(target)
-    return _appointment(exchange), windows_of(asked)
+    return appointment_of(exchange), windows_of(asked)
 
 
 def _window_form(found: tuple[Lead, list[Span]]) -> bool | str:
@@ -447,7 +448,7 @@ def _window_form(found: tuple[Lead, list[Span]]) -> bool | str:
 def _window_inside(found: tuple[Lead, list[Span]]) -> bool | str:
     window = found[0].get("confirmed_window")
     need(isinstance(window, dict), "No window is confirmed.")
-    start, end = (_instant(at(window, name)) for name in ("start", "end"))
+    start, end = (instant(at(window, name)) for name in ("start", "end"))
     if start is not None and end is not None and any(first <= start <= end <= last for first, last in found[1]):
         return True
     return f"The confirmed window {window} is not inside the requested ones."
@@ -461,5 +462,5 @@ async def _(target: Target) -> None:
     exchange = await accepted_or_skip(
         target, of_no_time(target), lead(target, person="undecided", appointment=NO_TIME_GIVEN)
     )
-    found = _appointment(exchange).get("status")
+    found = appointment_of(exchange).get("status")
     expect(found == "requested", f"The status is {found!r}, not requested.", exchange)

@@ -17,6 +17,8 @@ _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxv
 _NOT_COMPARED = ("updated_at", "changed_at", "description", "notes", *_UNKNOWN)
 """Members that may change between two requests or be shorter in a search, and those that other checks compare."""
 _ZIP = "37203"
+MOST_DETAILS = 8
+"""How many details are compared with the search, of vehicles of different kinds."""
 
 
 async def _one(target: Target, member: str) -> Listing:
@@ -68,10 +70,16 @@ judge_each(
 
 @check("vehicle.same-listing")
 async def _(target: Target) -> None:
-    listing, found = await _listing_and_detail(target)
-    for name, value in listing.items():
-        if name in found and name not in _NOT_COMPARED and not isinstance(value, (list, dict)):
-            expect(found[name] == value, f"{name} is {value!r} in the search and {found[name]!r} in the detail.")
+    kinds = ("condition", "status", "rooftop", "vehicle_type")
+    own = [await _one(target, "vin"), *await identified(target, "vin")]
+    different = {tuple(str(each.get(kind)) for kind in kinds): each for each in reversed(own)}
+    for listing in list(different.values())[::-1][:MOST_DETAILS]:
+        found = await target.ask(_SKILL, vin=listing["vin"])
+        for name, value in listing.items():
+            compared = name == "fees" or not isinstance(value, (list, dict))
+            if name in found and name not in _NOT_COMPARED and compared:
+                told = f"{name} of {listing['vin']} is {value!r} in the search and {found[name]!r} in the detail."
+                expect(found[name] == value, told)
 
 
 @check("vehicle.complete")
