@@ -10,6 +10,8 @@ from dealer_agent.checker.checks.lead_defects import Lead
 from dealer_agent.checker.exchange import Exchange, at, dicts, read_json
 from dealer_agent.checker.outcome import Failed, expect, need, skip_if_failed
 from dealer_agent.checker.reply import Refusal, data_of, message_of, refusal_of
+from dealer_agent.checker.revision import Revision
+from dealer_agent.checker.searches import shown
 from dealer_agent.checker.target import LEAD, Target
 
 STATUSES = {
@@ -53,6 +55,26 @@ def _keywords_known(error: Refusal) -> bool | str:
     entries = dicts(at(error.payload, "details.errors"))
     unknown = [str(each["keyword"]) for each in entries if not KEYWORD.fullmatch(str(each.get("keyword", "type")))]
     return not unknown or f"`keyword` is {unknown[0]!r}, which is no keyword of JSON Schema."
+
+
+POINTER = re.compile("(/([^~/]|~[01])*)*")
+
+
+def _entry(entry: Lead, revision: Revision) -> str | None:
+    """What is wrong with an entry of `details.errors`; None if nothing is."""
+    pointer, text = revision.problem_members
+    lacking = [name for name in (pointer, text) if not isinstance(entry.get(name), str)]
+    if lacking:
+        return f"An entry has no text in `{lacking[0]}`."
+    return None if POINTER.fullmatch(entry[pointer]) else f"{entry[pointer]!r} is no JSON pointer."
+
+
+@check("errors.entries", last=True)
+async def _(target: Target) -> None:
+    for error in await _refusals(target):
+        for entry in dicts(at(error.payload, "details.errors")):
+            wrong = _entry(entry, target.revision)
+            expect(wrong is None, f"{wrong} The entry: {shown(entry)}", error.exchange)
 
 
 each_of(

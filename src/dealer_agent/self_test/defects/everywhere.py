@@ -2,10 +2,11 @@
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 from dealer_agent.self_test.changing import answers, asks, error_payload, with_status
-from dealer_agent.self_test.defect import Agent, Answer, Call, broken
+from dealer_agent.self_test.defect import Agent, Answer, Call, Change, broken
 from dealer_agent.self_test.defects.leads import customer, lead
 from dealer_agent.self_test.defects.limits import rate_limited
 from dealer_agent.self_test.reading import SEARCH
@@ -20,14 +21,20 @@ answers(
     lambda call: "stock" in (call.payload or {}) and "vin" not in (call.payload or {}),
     name="errors.status-of-code.stock",
 )
+PAGES_OF_FACETS = asks("inventory.facets.request", pagination={"skip": 0, "limit": 10})
+
+
+def _entries(change: Change) -> Callable[[Answer], Answer]:
+    """Changes each entry of `details.errors`."""
+    return error_payload(lambda found: [change(each) for each in found["details"].get("errors", ())])
+
+
+answers("errors.entries", _entries(lambda entry: entry.update(instancePath="filters.vin")), PAGES_OF_FACETS)
+answers("errors.entries", _entries(lambda entry: entry.pop("message")), PAGES_OF_FACETS, name="errors.entries.text")
+answers("errors.keyword-known", _entries(lambda entry: entry.update(keyword="is not known")), TOO_MANY_COLOURS)
 answers(
     "errors.keyword-known",
-    error_payload(lambda found: [each.update(keyword="is not known") for each in found["details"].get("errors", ())]),
-    TOO_MANY_COLOURS,
-)
-answers(
-    "errors.keyword-known",
-    error_payload(lambda found: [each.update(keyword=each["message"]) for each in found["details"].get("errors", ())]),
+    _entries(lambda entry: entry.update(keyword=entry["message"], message=entry["keyword"])),
     asks("inventory.search.request", filters={"vin": "1HGCY1F30RA00001"}),
     name="errors.keyword-known.swapped",
 )

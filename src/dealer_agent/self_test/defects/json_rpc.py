@@ -39,7 +39,7 @@ def _rename(document: dict[str, Any]) -> None:
 broken("json-rpc.version")(_answers(lambda call: call.is_rpc, lambda document: document.update(jsonrpc="1.0")))
 broken("json-rpc.result-or-error")(_answers(lambda call: call.is_rpc, _rename))
 broken("json-rpc.members")(_answers(lambda call: call.is_rpc, lambda document: document.update(time=3)))
-broken("json-rpc.id-present")(_answers(is_first, lambda document: document.pop("id")))
+broken("json-rpc.id-present")(_answers(is_first, lambda document: document.pop("id", None)))
 broken("json-rpc.error-object")(_answers(is_wrong_payload, lambda document: document["error"].update(details=[])))
 broken("json-rpc.error-data")(
     _answers(is_wrong_payload, lambda document: document["error"].update(data=document["error"]["data"][-1]))
