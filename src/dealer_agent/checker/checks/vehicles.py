@@ -70,16 +70,17 @@ judge_each(
 
 @check("vehicle.same-listing")
 async def _(target: Target) -> None:
-    kinds = ("condition", "status", "rooftop", "vehicle_type")
-    own = [await _one(target, "vin"), *await identified(target, "vin")]
+    kinds = ("condition", "rooftop", "vehicle_type")
+    found = [each for each in await identified(target, "vin") if each.get("status") == "available"]
+    own = [await _one(target, "vin"), *found]
     different = {tuple(str(each.get(kind)) for kind in kinds): each for each in reversed(own)}
     for listing in list(different.values())[::-1][:MOST_DETAILS]:
-        found = await target.ask(_SKILL, vin=listing["vin"])
+        detail = await target.ask(_SKILL, vin=listing["vin"])
         for name, value in listing.items():
             compared = name == "fees" or not isinstance(value, (list, dict))
-            if name in found and name not in _NOT_COMPARED and compared:
-                told = f"{name} of {listing['vin']} is {value!r} in the search and {found[name]!r} in the detail."
-                expect(found[name] == value, told)
+            if name in detail and name not in _NOT_COMPARED and compared:
+                told = f"{name} of {listing['vin']} is {value!r} in the search and {detail[name]!r} in the detail."
+                expect(detail[name] == value, told)
 
 
 @check("vehicle.complete")

@@ -82,8 +82,11 @@ def replies(requirement_id: str, change: Test, test: Test = lambda _: True, **pl
 
 def replies_visit(requirement_id: str, test: Test, **members: Any) -> None:
     """Registers a defect that answers appointments with these members."""
-    appointment = {"appointment_id": "visit-1", **members}
-    replies(requirement_id, lambda data: data.update(appointment=appointment), test)
+
+    def change(data: dict[str, Any]) -> None:
+        data["appointment"] = {"appointment_id": data["appointment"]["appointment_id"], **members}
+
+    replies(requirement_id, change, test)
 
 
 def pops(*names: str) -> Test:
@@ -351,9 +354,9 @@ refuses("appointments.windows-1.0.0", has_windows)
 replies("appointments.at-answered", pops("appointment"), is_coming)
 replies("appointments.id", lambda data: data["appointment"].pop("appointment_id"), is_coming)
 replies_visit("appointments.status", is_coming, status="maybe")
-replies_visit("appointments.confirmed-at", is_coming, status="confirmed", confirmed_at="2099-01-05T10:00:00Z")
+replies_visit("appointments.confirmed-at", is_coming, status="confirmed", confirmed_at="2099-01-05T16:00:00Z")
 replies_visit("appointments.proposed-times", is_coming, status="proposed")
-replies_visit("appointments.times-future", is_coming, status="proposed", proposed_times=["2020-01-05T10:00:00Z"])
+replies_visit("appointments.times-future", is_coming, status="proposed", proposed_times=["2020-01-06T16:00:00Z"])
 replies_visit("appointments.past", is_past, status="confirmed", confirmed_at="2020-01-05T10:00:00Z")
 replies_visit("appointments.window-form", has_windows, status="proposed", proposed_times=["2099-01-05T10:00:00Z"])
 replies_visit(

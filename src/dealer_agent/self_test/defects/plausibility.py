@@ -6,11 +6,12 @@ from typing import Any
 
 from dealer_agent.self_test.changing import answers
 from dealer_agent.self_test.defect import Answer, Call, Change
-from dealer_agent.self_test.reading import INFORMATION, SEARCH, STOCK, VEHICLE, members_of
+from dealer_agent.self_test.reading import INFORMATION, SEARCH, STOCK, VEHICLE
 
-_ROWS = [row for row in STOCK if row["status"] == "available" and row["price"] and row["exterior_color"]]
-BROKEN, OTHER = _ROWS[-6], _ROWS[-8]
-"""The vehicle that is broken, and another one."""
+_ROWS = [row for row in STOCK if row["status"] == "available" and row["list_price"]]
+BROKEN = min(_ROWS, key=lambda row: int(row["list_price"]))
+"""The vehicle that is broken. It stays the cheapest."""
+OTHER = next(row for row in _ROWS if row["rooftop"] == BROKEN["rooftop"] and row is not BROKEN)
 
 
 def _of_stock(call: Call) -> bool:
@@ -25,17 +26,22 @@ def _one(requirement_id: str, change: Change, name: str = "") -> None:
             if listing.get("vin") == BROKEN["vin"]:
                 change(listing)
 
-    answers(requirement_id, lambda answer: answer.with_data(change_all), _of_stock, name=name)
+    _of_all(requirement_id, change_all, name)
 
 
-def _tomorrow(**offset: float) -> str:
-    return (datetime.now(UTC) + timedelta(**offset)).isoformat(timespec="seconds").replace("+00:00", "Z")
+def _in_future(name: str) -> Change:
+    """Sets a time of each listing to noon of tomorrow."""
+    noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    text = noon.isoformat().replace("+00:00", "Z")
+    return lambda data: [each.update({name: text}) for each in data.get("vehicles", [data])]
 
 
-_one("listing.times-past", lambda listing: listing.update(updated_at=_tomorrow(days=1)))
-_one(
-    "listing.times-past", lambda listing: listing.update(changed_at=_tomorrow(hours=5)), "listing.times-past.changed-at"
-)
+def _of_all(requirement_id: str, change: Change, name: str = "") -> None:
+    answers(requirement_id, lambda answer: answer.with_data(change), _of_stock, name=name)
+
+
+_of_all("listing.times-past", _in_future("updated_at"))
+_of_all("listing.times-past", _in_future("changed_at"), "listing.times-past.changed-at")
 _one("listing.currency", lambda listing: listing.update(currency="CAD"))
 _one("listing.price-zero", lambda listing: listing.update(list_price=0))
 _one("listing.no-blank", lambda listing: listing.update(engine=" "))
@@ -44,17 +50,7 @@ _one("listing.plain-text", lambda listing: listing.update(engine="2.0L Turbo &am
 _one("listing.plain-text", lambda listing: listing.update(engine="<b>2.0L</b>"), "listing.plain-text.tag")
 
 
-def _gives_one_stock_number(data: dict[str, Any]) -> None:
-    same = [each for each in data["vehicles"] if each.get("rooftop") == BROKEN["rooftop"] and "stock" in each]
-    if len(same) > 1:
-        same[-1]["stock"] = same[-2]["stock"]
-
-
-answers(
-    "listing.one-stock",
-    lambda answer: answer.with_data(_gives_one_stock_number),
-    lambda call: members_of(call, SEARCH) == {"pagination": {"skip": 0, "limit": 100}},
-)
+_one("listing.one-stock", lambda listing: listing.update(stock=OTHER["stock"]))
 _turn = itertools.count()
 
 
