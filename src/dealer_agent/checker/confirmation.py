@@ -60,7 +60,7 @@ async def confirm(first: Finding, target: Target, requirement: Requirement, chec
             before = await _read(target)
             if movement(before, await _read(target, fresh=True)) == "still":
                 return first
-            target.stock.has_changed = True
+            target.wire.has_changed = True
             first = await _done_again(target, requirement, check)
         return await _repeat(first, target, requirement, check) if first.outcome == "fail" else first
     except NotChecked as reason:
@@ -107,7 +107,7 @@ def movement(before: Reading, after: Reading) -> Movement:
 async def _repeat(first: Finding, target: Target, requirement: Requirement, check: Check) -> Finding:
     """The finding of a check that failed, done again until it is certain, a few times at most."""
     # A requirement without skills is about the form of requests and responses, and needs no data.
-    before = await _read(target, fresh=target.stock.has_changed) if requirement.skills else None
+    before = await _read(target, fresh=target.wire.has_changed) if requirement.skills else None
     failure, movements = first, []
     for _ in range(MOST_REPETITIONS):
         again = await _done_again(target, requirement, check)
@@ -118,12 +118,15 @@ async def _repeat(first: Finding, target: Target, requirement: Requirement, chec
             moved, before, failure = movement(before, now), now, again
             if moved == "still":
                 return again
-            target.stock.has_changed = True
+            target.wire.has_changed = True
             movements.append(moved)
         elif again.outcome != "pass":
             return Finding("could not check", f"{again.sentence} Before that, it failed: {first.sentence}")
-        elif target.stock.has_changed:
-            return again
+        else:
+            if before is not None and not target.wire.has_changed:
+                before = await _read(target, fresh=True)
+            if target.wire.has_changed:
+                return again
     if not movements:
         reason = f"It failed once, and passed {MOST_REPETITIONS} times after that"
     elif set(movements) == {"silent"}:
