@@ -54,12 +54,14 @@ class Dealer(httpx.AsyncBaseTransport):
         return response
 
 
-def run(respond: Respond, only: str = "envelope.reply.role", **options: object) -> tuple[list[Verdict], list[Event]]:
+def run(
+    respond: Respond, only: str | list[str] = "envelope.reply.role", **options: object
+) -> tuple[list[Verdict], list[Event]]:
     events: list[Event] = []
 
     async def go() -> list[Verdict]:
         async with httpx.AsyncClient(transport=Dealer(respond)) as client:
-            settings = Options(**{"only": [only], "rate": 1e6, **options})  # type: ignore[arg-type]
+            settings = Options(**{"only": [only] if isinstance(only, str) else only, "rate": 1e6, **options})  # type: ignore[arg-type]
             return await run_checks(URL, settings, client, events.append)
 
     return asyncio.run(go()), events

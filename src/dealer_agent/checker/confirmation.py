@@ -9,6 +9,7 @@ blamed for that, and a defect is still found, because it also shows between two 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal
 
 from dealer_agent.checker.check import Check
@@ -60,7 +61,7 @@ async def confirm(first: Finding, target: Target, requirement: Requirement, chec
             before = await _read(target)
             if movement(before, await _read(target, fresh=True)) == "still":
                 return first
-            target.stock.has_changed = True
+            target.wire.has_changed = True
             first = await _done_again(target, requirement, check)
         return await _repeat(first, target, requirement, check) if first.outcome == "fail" else first
     except NotChecked as reason:
@@ -107,30 +108,37 @@ def movement(before: Reading, after: Reading) -> Movement:
 async def _repeat(first: Finding, target: Target, requirement: Requirement, check: Check) -> Finding:
     """The finding of a check that failed, done again until it is certain, a few times at most."""
     # A requirement without skills is about the form of requests and responses, and needs no data.
-    before = await _read(target, fresh=target.stock.has_changed) if requirement.skills else None
+    sees_data = bool(requirement.skills)
+    readings = [await _read(target, fresh=target.wire.has_changed)] if sees_data else []
     failure, movements = first, []
     for _ in range(MOST_REPETITIONS):
         again = await _done_again(target, requirement, check)
+        if again.outcome not in ("fail", "pass"):
+            return Finding("could not check", f"{again.sentence} Before that, it failed: {first.sentence}")
+        moved: Movement = "still"
+        if sees_data and (again.outcome == "fail" or not target.wire.has_changed):
+            readings.append(await _read(target, fresh=True))
+            moved = movement(*readings[-2:])
+            target.wire.has_changed |= moved != "still"
+        if again.outcome == "pass" and target.wire.has_changed:
+            return again
         if again.outcome == "fail":
-            if before is None:
-                return again
-            now = await _read(target, fresh=True)
-            moved, before, failure = movement(before, now), now, again
             if moved == "still":
                 return again
-            target.stock.has_changed = True
+            failure = again
             movements.append(moved)
-        elif again.outcome != "pass":
-            return Finding("could not check", f"{again.sentence} Before that, it failed: {first.sentence}")
-        elif target.stock.has_changed:
-            return again
     if not movements:
         reason = f"It failed once, and passed {MOST_REPETITIONS} times after that"
-    elif set(movements) == {"silent"}:
+    elif set(movements) == {"silent"} or _came_back(readings):
         return failure
     else:
         reason = f"The dealer's data changed each of {MOST_REPETITIONS} times"
     return Finding("could not check", f"{reason}: {failure.sentence}")
+
+
+def _came_back(readings: list[Reading]) -> bool:
+    """Whether data changed and is the same again, times included. Then the agent has two answers to one question."""
+    return any(movement(one, other) == "still" for one, other in combinations(readings, 2))
 
 
 async def _read(target: Target, *, fresh: bool = False) -> Reading:

@@ -42,6 +42,9 @@ MOST_LISTINGS = 1_000
 MOST_READINGS = 3
 """How often the pages of a stock are read that changes between two pages."""
 
+_VERSION = ("vin", "stock", "updated_at")
+"""Members of a listing that all revisions have, and of which one differs between two versions of a stock."""
+
 Listing = dict[str, Any]
 
 Change = Callable[[Any], object]
@@ -55,13 +58,12 @@ Request = Callable[["Target"], Awaitable[Exchange]]
 class Stock:
     """The listings of one interface, read when a check first asks for them. `problem` is why they cannot be read.
 
-    `total` is the total of a search without filters, as the target says it. `has_changed`: another reading had others.
+    `total` is the total of a search without filters, as the target says it.
     """
 
     listings: list[Listing] | None = None
     problem: str | None = None
     total: int = 0
-    has_changed: bool = False
 
     @property
     def complete(self) -> bool:
@@ -223,6 +225,7 @@ class Target:
         try:
             self.stock.listings, self.stock.total = await self._read_listings(fresh=fresh)
             self.stock.problem = None
+            self.wire.note_stock(frozenset(tuple(map(str, map(each.get, _VERSION))) for each in self.stock.listings))
         except (Failed, Skipped) as problem:
             self.stock.listings, self.stock.total = None, 0
             self.stock.problem = f"The listings cannot be read: {problem}"

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -47,7 +47,8 @@ class Wire:
     `rate` is the most requests in a second, and `deadline` the time of `time.monotonic` at which the run ends. A
     request that is equal to an earlier one, byte for byte, is not sent again unless it is `fresh`: its exchange is
     shared. `limited` are the exchanges that were refused for their rate, also those that were sent again after waiting.
-    `run_id` is part of all that must differ from run to run, such as the test customer.
+    `run_id` is part of all that must differ from run to run, such as the test customer. `has_changed`: the stock of the
+    target has changed since the run began.
     """
 
     def __init__(self, client: httpx.AsyncClient, *, rate: float, deadline: float) -> None:
@@ -59,10 +60,17 @@ class Wire:
         self._kept_bytes = 0
         self._received_bytes = 0
         self.limited: list[Exchange] = []
+        self.has_changed = False
+        self._stock: Hashable = None
         self.sent = 0
         # The leads of a run depend on its id and its day only, so that equal leads stay equal.
         self.run_id = uuid4().hex
         self.noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+
+    def note_stock(self, version: Hashable) -> None:
+        """Notes what identifies the stock at present. It is the same at all interfaces."""
+        self.has_changed |= self._stock not in (None, version)
+        self._stock = version
 
     @contextmanager
     def anew(self) -> Iterator[None]:
