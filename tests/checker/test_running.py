@@ -78,7 +78,7 @@ def dealer(answer: Respond) -> Respond:
     return respond
 
 
-@pytest.mark.parametrize("requirement_id", ["cards.provider", "cards.skill-members"])
+@pytest.mark.parametrize("requirement_id", ["cards.description", "cards.skill-members"])
 def test_a_failure_of_the_card_shows_the_card(requirement_id: str) -> None:
     [verdict], _ = run(dealer(lambda _: httpx.Response(404)), requirement_id)
     assert verdict.outcome == "fail"
