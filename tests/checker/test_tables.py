@@ -107,11 +107,22 @@ def test_a_wrong_row_is_refused(row: str, error: type[Exception]) -> None:
         read_rows({"1.toml": '["a.b"]\nMUST = "Once."\nsource = "x"\nlink = "x"\nadvice = "x"', "2.toml": row})
 
 
-SOURCES = (r"specification §\d", "AAP ", r"A2A §\d", "A2A extensions, ", r"JSON-RPC 2\.0 §\d", r"RFC \d+ §\d", "JSON Schema, ", r"CWE-\d+$")
+SOURCES = (
+    r"specification §\d",
+    "AAP ",
+    r"A2A §\d",
+    "A2A extensions, ",
+    r"JSON-RPC 2\.0 §\d",
+    r"RFC \d+ §\d",
+    "JSON Schema, ",
+    r"CWE-\d+$",
+    "Agentic Resource Discovery, ",
+    "dealer-agent$",
+)
 
 
 def test_each_requirement_cites_a_section_or_is_a_decision_of_this_project() -> None:
-    known = re.compile("|".join((*SOURCES, "Agentic Resource Discovery, ", "dealer-agent$")))
+    known = re.compile("|".join(SOURCES))
     assert [row.id for row in requirements().values() if not known.match(row.source)] == []
     assert PROFILES == ("dealer-agent",)
 
@@ -126,6 +137,8 @@ def test_only_a_published_version_raises_the_level_of_a_requirement() -> None:
 def test_causes_exist_and_no_requirement_is_its_own_cause() -> None:
     rows = requirements().values()
     causes = {row.id: [each.id for each in rows if each is not row and each.is_among(row.implied_by)] for row in rows}
-    unknown = [(row.id, name) for row in rows for name in row.implied_by if not any(each.is_among([name]) for each in rows)]
+    unknown = [
+        (row.id, name) for row in rows for name in row.implied_by if not any(each.is_among([name]) for each in rows)
+    ]
     assert unknown == []
     assert list(TopologicalSorter(causes).static_order())

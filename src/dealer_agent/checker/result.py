@@ -218,8 +218,9 @@ class Result:
         if self.stale:
             return "failed", "The file of expected failures has entries that are not needed."
         if numbers["fail"]:
-            sentence = f"Every MUST that was checked is fulfilled or expected to fail. Others failed: {numbers['fail']}."
-            return "incomplete" if undone else "passed", sentence
+            others = f" Others failed: {len(failed)}." if failed else ""
+            sentence = f"Every MUST that was checked is fulfilled or expected to fail.{others}"
+            return ("incomplete", f"{sentence} Some could not be checked.") if undone else ("passed", sentence)
         if undone:
             return "incomplete", "Nothing failed, but some requirements could not be checked."
         return "passed", "All requirements that were checked are fulfilled."

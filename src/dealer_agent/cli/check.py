@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 EXIT_FAILED, EXIT_INCOMPLETE = 1, 3
 EXIT_CODES = (
-    "Exit codes: 0 no MUST failed (a failed SHOULD is shown only, unless --strict); 1 a MUST failed, an expected failure "
-    "did not fail, or nothing was checked; 2 a wrong option; 3 no MUST failed, and something could not be checked: no "
-    "card was found, for example."
+    "Exit codes: 0 no MUST failed (a failed SHOULD is shown only, unless --strict); 1 a MUST failed, an expected "
+    "failure did not fail, or nothing was checked; 2 a wrong option; 3 no MUST failed, and something could not be "
+    "checked: no card was found, for example."
 )
 STYLES = {"pass": "green", "fail": "bold red", "skipped": "dim", "could not check": "yellow"}
 TITLES = {"pass": "passed", "fail": "failed", "skipped": "skipped", "could not check": "not checked"}
