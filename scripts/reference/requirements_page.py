@@ -17,9 +17,9 @@ def requirements_page() -> str:
         "requirement without an entry under *Where* is checked everywhere. *With leads*: the check submits leads, and "
         "runs only with `--leads`.\n\n"
         "*Source* is what demands it. *Specification*: a section of the specification of the dealer agent service. "
-        "*AAP*: a schema or a rule of the published versions of the Auto Agent Protocol, of one version if it has "
-        "a number. *dealer-agent*: a decision of this project where these leave something open, checked only with "
-        "`--profile dealer-agent`."
+        "*AAP*: a schema or a rule of the published versions of the Auto Agent Protocol, of one version if it has a "
+        "number. It binds the cards of these versions. *dealer-agent*: a decision of this project where these leave "
+        "something open. With `--profile dealer-agent`, its decisions are checked, and each source binds every card."
     )
     header = ("Id", "Level", "Requirement", "Source", "Where")
     return page(
@@ -27,15 +27,10 @@ def requirements_page() -> str:
         introduction,
         [
             f"## {subject}\n\n"
-            + table(header, [(code(row.id), _level(row), _says(row), row.source, _where(row)) for row in group])
+            + table(header, [(code(row.id), row.level, _says(row), row.source, _where(row)) for row in group])
             for subject, group in groupby(rows, attrgetter("subject"))
         ],
     )
-
-
-def _level(row: Requirement) -> str:
-    raised = row.published not in (None, row.level)
-    return f"{row.level}, in published versions {row.published}" if raised else row.level
 
 
 def _says(row: Requirement) -> str:

@@ -135,13 +135,6 @@ def test_an_accepted_request_does_not_follow_from_the_form_of_an_error() -> None
     assert found == {"errors.payload": 1, "envelope.role-unknown": 0}
 
 
-def test_the_level_of_a_requirement_in_all_places_is_the_highest_of_its_failures() -> None:
-    row = requirements()["listing.photos"]
-    root, published = (replace(failure(row.id), requirement=row.of_revision(published=each)) for each in (False, True))
-    assert [each.requirement.level for each in result_of(root, published).groups] == ["MUST"]
-    assert result_of(root, replace(published, outcome="pass")).conclusion == "passed"
-
-
 GREEN = "#1a7f37"
 
 

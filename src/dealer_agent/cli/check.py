@@ -119,12 +119,15 @@ def _require_known(options: "Options") -> None:
     from dealer_agent.protocol.did_you_mean import did_you_mean
 
     for each in options.only:
-        named = [row.profile for row in requirements().values() if row.is_among([each])]
+        named = [row for row in requirements().values() if row.is_among([each])]
         if not named:
             advice = did_you_mean(each, [*requirements()])
             raise typer.BadParameter(f"no requirement begins with {each}{advice}", param_hint="--only")
-        if not {None, *options.profiles} & {*named}:
-            raise typer.BadParameter(f"{each} belongs to a profile: add --profile {named[0]}", param_hint="--only")
+        profiles = {row.profile(published=True) for row in named}
+        if profiles.isdisjoint({None, *options.profiles}):
+            raise typer.BadParameter(
+                f"{each} belongs to a profile: add --profile {profiles.pop()}", param_hint="--only"
+            )
     for option, given, known in (
         ("--profile", options.profiles, PROFILES),
         ("--revision", options.revisions, REVISIONS),
