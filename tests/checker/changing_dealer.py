@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.checker.agents import SMALL_STOCK
 from tests.installation.platform import PUBLIC_URL, make_installation, run_installation
 from tests.server.dealership import NO_LIMITS, Dealership, message
 
@@ -24,6 +23,7 @@ from dealer_agent.demo import demo_dealer_toml
 from dealer_agent.feeds.files.checks import EVERY_CHECK
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.feeds.importing import import_feed
+from dealer_agent.self_test.stock import small_stock
 from dealer_agent.storage.installation.dealer_registry import add_dealer, change_settings
 from dealer_agent.storage.store import Store
 
@@ -38,7 +38,7 @@ class ChangingFeed:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self._rows = list(csv.DictReader(io.StringIO(SMALL_STOCK.decode())))
+        self._rows = list(csv.DictReader(io.StringIO(small_stock().decode())))
         self._away: list[dict[str, str]] = []
 
     def next(self) -> bytes:
@@ -136,6 +136,6 @@ def changing_dealer(folder: Path, *, seed: int, pause: float) -> Iterator[Changi
         with store.registration(DEALER) as tx:
             add_dealer(tx, SETTINGS.encode(), actor="test", listed=True)
         dealer = installation.dealer_settings(SETTINGS).dealer
-        import_feed(store, dealer, read_feed(SMALL_STOCK), source="feed", at=datetime.now(UTC), accept=EVERY_CHECK)
+        import_feed(store, dealer, read_feed(small_stock()), source="feed", at=datetime.now(UTC), accept=EVERY_CHECK)
     with run_installation(installation) as dealership:
         yield ChangingDealer(installation, dealership, seed=seed, pause=pause)

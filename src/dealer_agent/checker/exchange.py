@@ -94,9 +94,10 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
         return None, [*defects, "The body is not JSON."]
     if "\\u" in text:
         try:
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            defects.append("A string has half of a surrogate pair.")
+            written = json.dumps(value, ensure_ascii=False)
+            if written != (mended := written.encode("utf-8", "replace").decode("utf-8")):
+                defects.append("A string has half of a surrogate pair.")
+                value = json.loads(mended)
         except RecursionError:
             return None, [*defects, "The body has too many levels."]
     return value, defects

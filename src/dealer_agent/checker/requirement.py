@@ -9,13 +9,13 @@ Each table is one sentence that a dealer agent must, should or may fulfil. Its n
     advice = "Create a new id for each response, for example a ULID."
 
 The id begins with the subject, and does not change. `source` is what demands it: a section of the specification of the
-service, a schema or a rule of the published versions (`AAP`), a section of another standard, or `dealer-agent`. A
-decision of this project has the source `dealer-agent`, and is a profile of the same name: it is checked only if the run
-asks for the profile. `link` is an anchor of docs/protocol.md, or a URL of another specification. `advice` says what to
-do if the check fails. A table without `link` or `advice` has that of the table above it. The table `[all]` has members
-that the others of its file share. The other members are optional:
+service, a schema or a rule of the published versions (`AAP`), a section of another standard, or `dealer-agent`: a
+decision of this project. These decisions are a profile, which is checked only if the run asks for it. What only a
+published version demands is also a decision of this project where another revision is concerned. `link` is an anchor of
+docs/protocol.md, or a URL of another specification. `advice` says what to do if the check fails. A table without `link`
+or `advice` has that of the table above it. The table `[all]` has members that the others of its file share. The other
+members are optional:
 
-- `published`: the level in the published versions, where these demand more than the specification.
 - `implied_by`: ids of requirements, or their beginnings. If one of them fails too, reports show the failure below it.
 - `skills`: the check needs these skills. It is skipped if the card does not offer one of them.
 - `revisions`, `bindings`, `vocabularies`: the requirement exists only there (`revision.py` has the names).
@@ -43,8 +43,9 @@ Level = Literal["MUST", "SHOULD", "MAY"]
 Scope = Literal["target", "interface", "card", "dealer"]
 
 LEVELS: tuple[Level, ...] = ("MUST", "SHOULD", "MAY")
-PROFILES = ("dealer-agent",)
-"""Sources whose requirements are checked only on demand."""
+OWN = "dealer-agent"
+"""The source of this project's decisions, and their profile."""
+PROFILES = (OWN,)
 
 
 class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,7 +57,6 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: Annotated[str, msgspec.Meta(min_length=1)]
     link: str
     advice: str
-    published: Level | None = None
     implied_by: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ()
@@ -77,18 +77,16 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The place of the level in the order of reports: MUST first."""
         return LEVELS.index(self.level)
 
-    @property
-    def profile(self) -> str | None:
-        """The profile to which the requirement belongs. None: it is checked in every run."""
-        return self.source if self.source in PROFILES else None
+    def profile(self, *, published: bool) -> str | None:
+        """The profile to which the requirement belongs in a published version, or in another revision.
+
+        None: it is checked in every run.
+        """
+        return OWN if self.source == OWN or (self.source.startswith("AAP ") and not published) else None
 
     def is_among(self, names: Iterable[str]) -> bool:
         """Whether these ids, or beginnings of ids, name the requirement."""
         return any(self.id == each or self.id.startswith(f"{each}.") for each in names)
-
-    def of_revision(self, *, published: bool) -> "Requirement":
-        """The requirement with its level in a revision: in a published version or another one."""
-        return msgspec.structs.replace(self, level=self.published) if published and self.published else self
 
     def applies_to(self, revision: str, binding: str, vocabulary: str) -> bool:
         """Whether the requirement exists there. An empty list of the row means everywhere."""

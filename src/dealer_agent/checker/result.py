@@ -35,12 +35,8 @@ PREVAILING: tuple[Outcome, ...] = ("fail", "could not check", "pass", "skipped")
 class Group:
     """The verdicts of one requirement in all places."""
 
+    requirement: Requirement
     verdicts: tuple[Verdict, ...]
-
-    @cached_property
-    def requirement(self) -> Requirement:
-        """The requirement, with the highest level of the places that have the outcome."""
-        return min((each.requirement for each in self.having(self.outcome)), key=attrgetter("rank"))
 
     @cached_property
     def outcome(self) -> Outcome:
@@ -155,18 +151,22 @@ class Result:
         found: dict[str, list[Verdict]] = {}
         for verdict in self.verdicts:
             found.setdefault(verdict.requirement.id, []).append(verdict)
-        return [Group(tuple(each)) for each in found.values()]
+        return [Group(each[0].requirement, tuple(each)) for each in found.values()]
 
     @property
     def failures(self) -> list[tuple[Group, list[Group]]]:
-        """The requirements that failed, each with those that follow from it: those of the highest level first."""
+        """The requirements that failed, each with those that follow from it.
+
+        The highest level is first, and in it that from which most follow.
+        """
         failed = [each for each in self.groups if each.outcome == "fail"]
         failed.sort(key=attrgetter("requirement.rank"))
         following: dict[str, list[Group]] = {}
         for each in failed:
             following.setdefault(_cause(each, failed).requirement.id, []).append(each)
         by_id = {each.requirement.id: each for each in failed}
-        return [(by_id[name], [each for each in found if each is not by_id[name]]) for name, found in following.items()]
+        ordered = sorted(following.items(), key=lambda each: (each[1][0].requirement.rank, -len(each[1])))
+        return [(by_id[name], [each for each in found if each is not by_id[name]]) for name, found in ordered]
 
     @property
     def stale(self) -> list[str]:
@@ -218,8 +218,9 @@ class Result:
         if self.stale:
             return "failed", "The file of expected failures has entries that are not needed."
         if numbers["fail"]:
-            sentence = f"Every MUST that was checked is fulfilled or expected to fail. Others failed: {numbers['fail']}."
-            return "incomplete" if undone else "passed", sentence
+            others = f" Others failed: {len(failed)}." if failed else ""
+            sentence = f"Every MUST that was checked is fulfilled or expected to fail.{others}"
+            return ("incomplete", f"{sentence} Some could not be checked.") if undone else ("passed", sentence)
         if undone:
             return "incomplete", "Nothing failed, but some requirements could not be checked."
         return "passed", "All requirements that were checked are fulfilled."

@@ -72,12 +72,14 @@ def plan(
     rows = [
         (requirement, checks()[requirement.id])
         for requirement in requirements().values()
-        if requirement.profile in (None, *profiles) and (not only or requirement.is_among(only))
+        if not only or requirement.is_among(only)
     ]
     rows.sort(key=lambda row: row[1].last)
     for target in targets:
         for requirement, check in rows:
             if not requirement.applies_to(target.revision.name, target.binding, target.vendor):
+                continue
+            if requirement.profile(published=target.revision.is_published) not in (None, *profiles):
                 continue
             if requirement.per != "target":
                 card = "" if requirement.per == "dealer" else target.card.url
@@ -85,8 +87,7 @@ def plan(
                 if once in done:
                     continue
                 done.add(once)
-            leveled = requirement.of_revision(published=target.revision.is_published)
-            yield _place(target, requirement), target, leveled, check
+            yield _place(target, requirement), target, requirement, check
 
 
 async def judge(place: Place, target: Target, requirement: Requirement, check: Check) -> Verdict:

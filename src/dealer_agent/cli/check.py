@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 EXIT_FAILED, EXIT_INCOMPLETE = 1, 3
 EXIT_CODES = (
-    "Exit codes: 0 no MUST failed (a failed SHOULD is shown only, unless --strict); 1 a MUST failed, an expected failure "
-    "did not fail, or nothing was checked; 2 a wrong option; 3 no MUST failed, and something could not be checked: no "
-    "card was found, for example."
+    "Exit codes: 0 no MUST failed (a failed SHOULD is shown only, unless --strict); 1 a MUST failed, an expected "
+    "failure did not fail, or nothing was checked; 2 a wrong option; 3 no MUST failed, and something could not be "
+    "checked: no card was found, for example."
 )
 STYLES = {"pass": "green", "fail": "bold red", "skipped": "dim", "could not check": "yellow"}
 TITLES = {"pass": "passed", "fail": "failed", "skipped": "skipped", "could not check": "not checked"}
@@ -128,12 +128,15 @@ def _require_known(options: "Options") -> None:
     from dealer_agent.protocol.did_you_mean import did_you_mean
 
     for each in options.only:
-        named = [row.profile for row in requirements().values() if row.is_among([each])]
+        named = [row for row in requirements().values() if row.is_among([each])]
         if not named:
             advice = did_you_mean(each, [*requirements()])
             raise typer.BadParameter(f"no requirement begins with {each}{advice}", param_hint="--only")
-        if not {None, *options.profiles} & {*named}:
-            raise typer.BadParameter(f"{each} belongs to a profile: add --profile {named[0]}", param_hint="--only")
+        profiles = {row.profile(published=True) for row in named}
+        if profiles.isdisjoint({None, *options.profiles}):
+            raise typer.BadParameter(
+                f"{each} belongs to a profile: add --profile {profiles.pop()}", param_hint="--only"
+            )
     for option, given, known in (
         ("--profile", options.profiles, PROFILES),
         ("--revision", options.revisions, REVISIONS),

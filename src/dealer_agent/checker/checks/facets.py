@@ -29,7 +29,7 @@ def _text(value: Any) -> str:
     """A value as facets may write it: numbers and booleans as text."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value == int(value) else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def counts_of(facet: Any) -> dict[str, int] | None:

@@ -85,7 +85,7 @@ async def _(target: Target) -> None:
     conditions = {str(each.get("condition")) for each in await target.some_listings()}
     need({"used", "cpo"} <= conditions, "The stock does not have both used and certified vehicles.")
     for wanted, other in (("cpo", "used"), ("used", "cpo")):
-        found = {each.get("condition") for each in (await filtered(target, {"condition": [wanted]})).vehicles}
+        found = {str(each.get("condition")) for each in (await filtered(target, {"condition": [wanted]})).vehicles}
         expect(other not in found, f"The condition {wanted} finds {other} vehicles.")
 
 

@@ -133,6 +133,7 @@ def _repeats_nothing(exchange: Exchange) -> bool | str:
 judge_each(
     {
         "versions.absent": (_with(VERSION, ""), _is_answered),
+        "versions.absent-published": (_with(VERSION, ""), _is_answered),
         "versions.later-minor": (_with(VERSION, "1.7"), _is_answered),
         "versions.unknown": (_with(VERSION, UNKNOWN_VERSION), refused),
         "versions.legacy": (_with(VERSION, "0.3"), refused),

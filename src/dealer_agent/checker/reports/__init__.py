@@ -159,7 +159,10 @@ def _junit_words(result: Result, verdict: Verdict, causes: Mapping[str, str]) ->
 
 
 def _badge(result: Result) -> tuple[str, str]:
-    """The words and the colour of the badge. It is green only if most was checked and no MUST failed, even expectedly."""
+    """The words and the colour of the badge. It is green only if most was checked and no MUST failed.
+
+    An expected failure of a MUST counts here.
+    """
     numbers, count = result.numbers(), len(result.groups)
     checked = numbers["pass"] + numbers["fail"]
     words = {

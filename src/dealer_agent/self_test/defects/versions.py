@@ -28,6 +28,7 @@ def as_current(call: Call) -> Call:
 
 
 answers("versions.absent", refused, of_version(None))
+answers("versions.absent-published", refused, of_version(None))
 answers("versions.later-minor", refused, of_version("1.7"))
 calls("versions.unknown", as_current, of_version(UNKNOWN_VERSION))
 answers("versions.unknown-status", with_status(422), of_version(UNKNOWN_VERSION))
