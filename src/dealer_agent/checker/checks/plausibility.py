@@ -92,7 +92,7 @@ async def _(target: Target, judgement: Judgement) -> None:
 
 @check("listing.one-stock")
 async def _(target: Target) -> None:
-    counts = Counter((str(each.get("rooftop")), each["stock"]) for each in await target.having("stock"))
+    counts = Counter((str(each.get("rooftop")), str(each["stock"])) for each in await target.having("stock"))
     twice = next((key for key, count in counts.items() if count > 1), None)
     expect(twice is None, f"Two listings of one rooftop have the stock number {twice and twice[1]}.")
 

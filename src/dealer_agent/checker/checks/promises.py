@@ -47,7 +47,7 @@ async def _(target: Target) -> None:
     found, rooftop = await _newcomer(target)
     with skip_if_failed():
         information = await target.ask("dealer.information")
-    name = need(at(found, "dealer.name"), "The response names no dealer.")
+    name = str(need(at(found, "dealer.name"), "The response names no dealer."))
     rooftops = {str(each.get("name")) for each in dicts(information.get("rooftops"))}
     allowed = {str(information.get("name"))} | ({rooftop} & rooftops or rooftops)
     expect(name in allowed, f"The response names the dealer {name!r}, and not {' or '.join(sorted(allowed))}.")
