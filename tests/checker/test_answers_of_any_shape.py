@@ -1,11 +1,10 @@
 """Each run ends with verdicts, whatever JSON an agent answers: no check breaks on a value of another type."""
 
 import json
-import random
 from collections.abc import Callable
 from datetime import UTC, datetime
-from itertools import count
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,6 +23,7 @@ pytestmark = pytest.mark.outside_protocol("checker")
 Replace = Callable[[Any], Any]
 """Another value for one value of an answer, whose own values are replaced already."""
 
+CRASH = "The check itself failed"
 BINDINGS = ("JSONRPC", "HTTP+JSON")
 FOUND_BY = ("supportedInterfaces", "skills", "entries", "uri")
 """Members by which a run finds the interfaces and skills. They stay as they are."""
@@ -50,29 +50,33 @@ def of_type(kind: type | tuple[type, ...], other: Replace) -> Replace:
     )
 
 
-def every_second(replace: Replace) -> Replace:
-    numbers = count()
-    return lambda value: replace(value) if next(numbers) % 2 else value
+def some(replace: Replace, share: int = 2, seed: int = 0) -> Replace:
+    """Replaces one of `share` values: the same ones in each answer, because a check repeats what failed."""
+
+    def chosen(value: Any) -> Any:
+        return replace(value) if crc32(f"{seed} {value}".encode("utf-8", "replace")) % share == 0 else value
+
+    return chosen
 
 
 NUMBER = (int, float)
 SHAPES: dict[str, Replace] = {
     "all numbers are strings": of_type(NUMBER, str),
-    "some numbers are strings": every_second(of_type(NUMBER, str)),
+    "some numbers are strings": some(of_type(NUMBER, str)),
     "all numbers overflow": of_type(NUMBER, lambda _: OVERFLOW),
     "all numbers are huge": of_type(NUMBER, lambda _: 10**400),
     "all numbers are negative": of_type(NUMBER, lambda value: -value - 1),
     "all numbers are arrays": of_type(NUMBER, lambda value: [value]),
     "all strings are numbers": of_type(str, len),
-    "some strings are numbers": every_second(of_type(str, len)),
+    "some strings are numbers": some(of_type(str, len)),
     "all strings are objects": of_type(str, lambda value: {"value": value}),
-    "some strings are arrays": every_second(of_type(str, lambda value: [[value]])),
+    "some strings are arrays": some(of_type(str, lambda value: [[value]])),
     "all strings are odd": of_type(str, lambda _: ODD_TEXT),
     "all booleans are strings": of_type(bool, str),
     "all arrays are objects": of_type(list, lambda value: {str(index): each for index, each in enumerate(value)}),
-    "some arrays are strings": every_second(of_type(list, str)),
-    "some objects are arrays": every_second(of_type(dict, lambda value: [*value.values()])),
-    "some values are null": every_second(of_type((int, float, str), lambda _: None)),
+    "some arrays are strings": some(of_type(list, str)),
+    "some objects are arrays": some(of_type(dict, lambda value: [*value.values()])),
+    "some values are null": some(of_type((int, float, str), lambda _: None)),
 }
 
 
@@ -110,10 +114,9 @@ def check(
 
 
 def expect_verdicts(verdicts: list[Verdict]) -> None:
-    """All checks were done, and each report can be written."""
-    assert {
-        f"{each.requirement.id}: {each.sentence}" for each in verdicts if each.outcome == "could not check"
-    } == set()
+    """No check broke, and each report can be written."""
+    broken = {f"{each.requirement.id}: {each.sentence}" for each in verdicts if CRASH in each.sentence}
+    assert broken == set()
     result = Result(LISTENS_AT, datetime.now(UTC), verdicts=verdicts)
     for write in REPORTS.values():
         write(result).encode()
@@ -139,9 +142,8 @@ def test_responses_with_any_values_end_no_run(
 ) -> None:
     values = data.draw(st.lists(JSON, min_size=1, max_size=20))
     share, seed = data.draw(st.sampled_from((2, 5, 20, 100))), data.draw(st.integers(0, 10**6))
-    chance = random.Random(seed)
 
-    def replace(value: Any) -> Any:
-        return chance.choice(values) if chance.randrange(share) == 0 else value
+    def other(value: Any) -> Any:
+        return values[crc32(str(value).encode("utf-8", "replace")) % len(values)]
 
-    expect_verdicts(check(honest, replace, documents=documents, binding=binding))
+    expect_verdicts(check(honest, some(other, share, seed), documents=documents, binding=binding))

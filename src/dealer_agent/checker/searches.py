@@ -14,6 +14,7 @@ from dealer_agent.checker.outcome import Skipped, expect, need
 from dealer_agent.checker.target import PAGE, Listing, Target
 
 MAX = sys.float_info.max
+"""The largest number that a check compares."""
 
 Matches = Callable[[Listing], bool | None]
 """Whether a listing must be found (True), must not be found (False), or may be (None)."""

@@ -98,7 +98,7 @@ async def _(target: Target) -> None:
 
 
 def _is_schema(exchange: Exchange) -> bool | str:
-    good = isinstance(exchange.json, dict) and _is_valid(exchange.json) in (True, None)
+    good = isinstance(exchange.json, dict) and _is_valid(exchange.json) is not False
     return exchange.status != 200 or good or f"{exchange.url} is no valid JSON Schema."
 
 
