@@ -2,6 +2,7 @@
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from dealer_agent.self_test.changing import answers
@@ -11,7 +12,9 @@ from dealer_agent.self_test.reading import INFORMATION, SEARCH, STOCK, VEHICLE
 _ROWS = [row for row in STOCK if row["status"] == "available" and row["list_price"]]
 BROKEN = min(_ROWS, key=lambda row: int(row["list_price"]))
 """The vehicle that is broken. It stays the cheapest."""
-OTHER = next(row for row in _ROWS if row["rooftop"] == BROKEN["rooftop"] and row is not BROKEN)
+_IN_ORDER = pairwise(sorted((row for row in STOCK if row["status"] != "sold"), key=lambda row: row["stock"]))
+FIRST, SECOND = next(pair for pair in _IN_ORDER if pair[0]["rooftop"] == pair[1]["rooftop"])
+"""Two vehicles of one rooftop that follow each other by stock number."""
 
 
 def _of_stock(call: Call) -> bool:
@@ -50,7 +53,13 @@ _one("listing.plain-text", lambda listing: listing.update(engine="2.0L Turbo &am
 _one("listing.plain-text", lambda listing: listing.update(engine="<b>2.0L</b>"), "listing.plain-text.tag")
 
 
-_one("listing.one-stock", lambda listing: listing.update(stock=OTHER["stock"]))
+def _gives_one_stock_number(data: dict[str, Any]) -> None:
+    for listing in data.get("vehicles", [data]):
+        if listing.get("stock") == SECOND["stock"]:
+            listing["stock"] = FIRST["stock"]
+
+
+_of_all("listing.one-stock", _gives_one_stock_number)
 _turn = itertools.count()
 
 
