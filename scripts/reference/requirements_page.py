@@ -15,14 +15,19 @@ def requirements_page() -> str:
     introduction = (
         f"[`dealer-agent check`](../how-to/check-a-dealer-agent.md) checks {len(rows)} requirements: {levels}. A "
         "requirement without an entry under *Where* is checked everywhere. *With leads*: the check submits leads, and "
-        "runs only with `--leads`."
+        "runs only with `--leads`.\n\n"
+        "*Source* is what demands it. *Specification*: a section of the specification of the dealer agent service. "
+        "*AAP*: a schema or a rule of the published versions of the Auto Agent Protocol, of one version if it has a "
+        "number. It binds the cards of these versions. *dealer-agent*: a decision of this project where these leave "
+        "something open. With `--profile dealer-agent`, its decisions are checked, and each source binds every card."
     )
-    header = ("Id", "Level", "Requirement", "Where")
+    header = ("Id", "Level", "Requirement", "Source", "Where")
     return page(
         "Requirements of a dealer agent",
         introduction,
         [
-            f"## {subject}\n\n" + table(header, [(code(row.id), row.level, _says(row), _where(row)) for row in group])
+            f"## {subject}\n\n"
+            + table(header, [(code(row.id), row.level, _says(row), row.source, _where(row)) for row in group])
             for subject, group in groupby(rows, attrgetter("subject"))
         ],
     )

@@ -14,11 +14,13 @@ from unittest.mock import patch
 
 import httpx
 from benchmarks.peers import sdk_agent, sdk_dealer
-from tests.checker.agents import HonestAgent, make_dealer, running
+from tests.checker.agents import HonestAgent, running
 
 from dealer_agent.checker.events import OUTCOMES
+from dealer_agent.checker.requirement import LEVELS
 from dealer_agent.checker.result import Group, Result
 from dealer_agent.checker.runner import Options, run_checks
+from dealer_agent.self_test.dealer import make_dealer
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "independent-dealer.md"
 ADDRESS = "http://peer.example"
@@ -31,8 +33,8 @@ A2A SDK for Python could have written it: an in-memory list, pydantic models, an
 compare speed, not to fulfil the protocol. So it is a good target for [the checker](../how-to/check-a-dealer-agent.md):
 it shows what an agent misses that follows A2A and does not know this protocol.
 
-This page is the result of the checks. `.venv/bin/python -m tests.checker.independent_dealer` writes it, and a test
-compares the failed requirements.
+This page is the result of the checks, without the decisions of this project (`--profile`).
+`.venv/bin/python -m tests.checker.independent_dealer` writes it, and a test compares the failed requirements.
 
 A few causes explain most failures:
 
@@ -40,8 +42,7 @@ A few causes explain most failures:
   unknown vehicle from a wrong filter.
 - The card has no JSON-RPC interface.
 - Payloads pass through protobuf's `Struct`, which knows doubles only: `total` is `60.0`.
-- The SDK ignores what it does not know. So it accepts a part without `mediaType`, a legacy `kind`, and output modes
-  that do not match.
+- The SDK ignores what it does not know. So it accepts a part without `mediaType`, or with that of another skill.
 - The models have only the filters that the benchmark needs, and convert types: `"2"` and `true` are accepted as
   numbers.
 - A lead needs no scope of consent, and the idempotency key is ignored.
@@ -86,11 +87,18 @@ def page_of(result: Result) -> str:
         lines.append(f"| {subject} | {' | '.join(str(numbers[each]) for each in reversed(OUTCOMES))} |")
     numbers = result.numbers()
     lines.append(f"| all | {' | '.join(str(numbers[each]) for each in reversed(OUTCOMES))} |\n")
-    for level in ("MUST", "SHOULD", "MAY"):
-        failed = [each for each in groups if each.outcome == "fail" and each.requirement.level == level]
+    for level in LEVELS:
+        failed = [each for each in result.failures if each[0].requirement.level == level]
         if failed:
-            lines += [f"## {level}: {len(failed)} failed\n", "| Requirement | What happened |", "|---|---|"]
-            lines += [f"| `{each.requirement.id}`<br>{each.requirement.says} | {_cell(each)} |" for each in failed]
+            lines += [
+                f"## {level}: {len(failed)} causes\n",
+                "| Requirement | What happened | Follows |",
+                "|---|---|---|",
+            ]
+            lines += [
+                f"| `{cause.requirement.id}`<br>{cause.requirement.says} | {_cell(cause)} | {_ids(following)} |"
+                for cause, following in failed
+            ]
             lines.append("")
     reasons: dict[str, list[str]] = {}
     for group in groups:
@@ -99,6 +107,10 @@ def page_of(result: Result) -> str:
     lines += ["## Skipped\n", "| Reason | Requirements |", "|---|---|"]
     lines += [f"| {_plain(reason)} | {', '.join(ids)} |" for reason, ids in reasons.items()]
     return "\n".join(lines) + "\n"
+
+
+def _ids(groups: list[Group]) -> str:
+    return ", ".join(f"`{each.requirement.id}`" for each in groups)
 
 
 def _cell(group: Group) -> str:

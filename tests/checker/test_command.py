@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.running import command, command_here, free_port, serving
-from tests.checker.agents import make_dealer
+
+from dealer_agent.self_test.dealer import make_dealer
 
 pytestmark = pytest.mark.outside_protocol("checker")
 
-FEW = ("--only", "envelope.reply", "--only", "http.nosniff", "--revision", "1.0.0", "--rate", "1000")
+PROFILE = ("--profile", "dealer-agent")
+FEW = ("--only", "envelope.reply", "--only", "http.nosniff", *PROFILE, "--revision", "1.0.0", "--rate", "1000")
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,8 @@ def test_an_address_where_nothing_answers_is_another_exit_code(tmp_path: Path) -
     [
         (["localhost:8080"], "http://"),
         (["http://localhost", "--only", "envelope.reply.roll"], "envelope.reply.role"),
+        (["http://localhost", "--only", "http.nosniff"], "--profile dealer-agent"),
+        (["http://localhost", "--profile", "strict"], "dealer-agent"),
         (["http://localhost", "--revision", "7"], "1.0.0"),
         (["http://localhost", "--binding", "gRPC"], "JSONRPC"),
         (["http://localhost", "--report", "report.pdf"], ".html"),

@@ -9,11 +9,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.checker.agents import HonestAgent, check_agent, make_dealer, running
+from tests.checker.agents import HonestAgent, check_agent, running
 from tests.server.dealership import LISTENS_AT
 
 from dealer_agent.checker.events import Verdict
 from dealer_agent.checker.runner import Options
+from dealer_agent.self_test.dealer import make_dealer
 
 pytestmark = pytest.mark.outside_protocol("checker")
 

@@ -36,6 +36,10 @@ def verdict(outcome: Outcome = "fail", requirement_id: str = MUST, sentence: str
     return Verdict(PLACE, requirements()[requirement_id], outcome, sentence, shown, 0.1)
 
 
+def failure(requirement_id: str) -> Verdict:
+    return verdict("fail", requirement_id, "The `total` is text.")
+
+
 def result_of(*verdicts: Verdict, **options: object) -> Result:
     result = Result(f"https://dealer.example/{HOSTILE}", datetime(2026, 11, 23, tzinfo=UTC))
     for name, value in options.items():
@@ -87,6 +91,69 @@ def test_junit_is_well_formed_and_counts() -> None:
     }
 
 
+def test_junit_says_that_a_should_failed_and_from_what_a_failure_follows() -> None:
+    verdicts = [verdict("pass"), failure("range.price-max"), failure("listing.price"), failure(SHOULD)]
+    (suite,) = ET.fromstring(REPORTS[".xml"](result_of(*verdicts))).iter("testsuite")
+    assert [(each.get("name"), [(part.tag, part.get("message")) for part in each]) for each in suite] == [
+        ("range.price-max (MUST)", [("failure", "MUST failed: The total is text. Follows from listing.price.")]),
+        ("listing.price (MUST)", [("failure", "MUST failed: The total is text.")]),
+        (f"{SHOULD} (SHOULD)", [("skipped", "SHOULD failed: The total is text.")]),
+        (f"{MUST} (MUST)", []),
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".html", ".xml", ".svg"])
+def test_a_report_for_people_shows_no_backticks(suffix: str) -> None:
+    result = result_of(replace(failure("listing.price"), exchange=None), verdict("could not check", sentence="`a`"))
+    assert "`" not in REPORTS[suffix](result)
+
+
+def test_the_page_shows_a_failure_below_its_cause_and_a_must_first() -> None:
+    page = REPORTS[".html"](result_of(failure(SHOULD), failure("sort.price-asc"), failure("listing.price")))
+    places = [page.index(f"<code>{each}</code></span>") for each in ("listing.price", "sort.price-asc", SHOULD)]
+    assert places == sorted(places)
+    assert "1 more failure follows from it." in page
+
+
+@pytest.mark.parametrize(
+    ("failed", "causes"),
+    [
+        (["listing.price", "range.price-max", "range-absent.price-max"], {"listing.price"}),
+        (["range.price-max", "range-absent.price-max"], {"range.price-max"}),
+        (["listing.mileage", "range.price-max"], {"listing.mileage", "range.price-max"}),
+    ],
+)
+def test_a_failure_is_grouped_below_the_one_from_which_it_follows(failed: list[str], causes: set[str]) -> None:
+    assert {cause.requirement.id for cause, _ in result_of(*map(failure, failed)).failures} == causes
+
+
+def test_an_accepted_request_does_not_follow_from_the_form_of_an_error() -> None:
+    refusal = replace(exchange(), status=422)
+    refused = [replace(failure(each), exchange=refusal) for each in ("errors.payload", "envelope.role-required")]
+    accepted = failure("envelope.role-unknown")
+    found = {cause.requirement.id: len(below) for cause, below in result_of(*refused, accepted).failures}
+    assert found == {"errors.payload": 1, "envelope.role-unknown": 0}
+
+
+GREEN = "#1a7f37"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "green"),
+    [
+        ([verdict("pass")], True),
+        ([verdict("pass"), verdict("fail", SHOULD)], True),
+        ([verdict("pass"), verdict("fail", "listing.price")], False),
+        ([verdict("pass"), verdict("skipped", SHOULD), verdict("skipped", "listing.price")], False),
+        ([verdict("pass"), verdict("could not check", SHOULD)], False),
+    ],
+)
+def test_the_badge_is_green_only_if_most_was_checked_and_no_must_failed(verdicts: list[Verdict], green: bool) -> None:
+    expected = [ExpectedFailure("listing.price", "Known.")]
+    badge = REPORTS[".svg"](result_of(*verdicts, expected=expected))
+    assert (GREEN in badge) is green
+
+
 def test_the_badge_is_well_formed() -> None:
     badge = ET.fromstring(REPORTS[".svg"](result_of(verdict("pass"))))
     assert badge.get("aria-label") == "dealer agent: 1 of 1 passed"
@@ -124,11 +191,17 @@ def test_the_conclusion_follows_from_level_and_outcome(
     [
         ([MUST], "1 of 1 requirements failed."),
         ([MUST, SHOULD], "2 of 2 requirements failed, 1 of them a MUST."),
-        ([SHOULD], "Every MUST is fulfilled or expected to fail. Others failed: 1."),
+        ([SHOULD], "Every MUST that was checked is fulfilled or expected to fail. Others failed: 1."),
     ],
 )
 def test_the_sentence_says_how_many_failed(failed: list[str], sentence: str) -> None:
     assert result_of(*(verdict(requirement_id=each) for each in failed)).sentence == sentence
+
+
+def test_a_run_with_failures_never_says_that_nothing_failed() -> None:
+    result = result_of(verdict("fail", SHOULD), verdict("could not check"))
+    assert result.conclusion == "incomplete"
+    assert result.sentence.endswith("Others failed: 1. Some could not be checked.")
 
 
 def test_a_run_that_checked_nothing_fails() -> None:

@@ -12,7 +12,7 @@ from dealer_agent.checker.check import Check
 from dealer_agent.checker.events import CheckStarted, Event, RunEnded, RunStarted, Verdict
 from dealer_agent.checker.exchange import read_json
 from dealer_agent.checker.outcome import Failed, NotChecked, Skipped
-from dealer_agent.checker.requirement import requirements
+from dealer_agent.checker.requirement import PROFILES, requirements
 from dealer_agent.checker.runner import Options, run_checks
 from dealer_agent.checker.target import Target
 from dealer_agent.checker.wire import Wire
@@ -54,12 +54,14 @@ class Dealer(httpx.AsyncBaseTransport):
         return response
 
 
-def run(respond: Respond, only: str = "envelope.reply.role", **options: object) -> tuple[list[Verdict], list[Event]]:
+def run(
+    respond: Respond, only: str | list[str] = "envelope.reply.role", **options: object
+) -> tuple[list[Verdict], list[Event]]:
     events: list[Event] = []
 
     async def go() -> list[Verdict]:
         async with httpx.AsyncClient(transport=Dealer(respond)) as client:
-            settings = Options(**{"only": [only], "rate": 1e6, **options})  # type: ignore[arg-type]
+            settings = Options(**{"only": [only] if isinstance(only, str) else only, "rate": 1e6, **options})  # type: ignore[arg-type]
             return await run_checks(URL, settings, client, events.append)
 
     return asyncio.run(go()), events
@@ -78,12 +80,18 @@ def dealer(answer: Respond) -> Respond:
     return respond
 
 
-@pytest.mark.parametrize("requirement_id", ["cards.provider", "cards.skill-members"])
+@pytest.mark.parametrize("requirement_id", ["cards.description", "cards.skill-members"])
 def test_a_failure_of_the_card_shows_the_card(requirement_id: str) -> None:
     [verdict], _ = run(dealer(lambda _: httpx.Response(404)), requirement_id)
     assert verdict.outcome == "fail"
     assert verdict.exchange is not None
     assert verdict.exchange.url.endswith("/.well-known/agent-card.json")
+
+
+@pytest.mark.parametrize("requirement_id", ["cards.same-host", "information.name"])
+def test_decisions_of_this_project_are_checked_on_demand_only(requirement_id: str) -> None:
+    assert run(dealer(lambda _: httpx.Response(404)), requirement_id)[0] == []
+    assert len(run(dealer(lambda _: httpx.Response(404)), requirement_id, profiles=PROFILES)[0]) == 1
 
 
 def test_a_lost_connection_is_not_the_fault_of_the_target() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 Headers = Sequence[tuple[str, str]]
 
+TOO_MANY_REQUESTS = 429
+
 
 @dataclass(frozen=True)
 class Exchange:
@@ -51,6 +53,11 @@ class Exchange:
         return self.status >= 400 or at(self.json, "error") is not None
 
     @property
+    def is_refused_for_its_rate(self) -> bool:
+        """Whether the same request may be answered later: 429, or its error code in a call of JSON-RPC."""
+        return self.status == TOO_MANY_REQUESTS or (b"RATE_LIMITED" in self.body and at(self.json, "error") is not None)
+
+    @property
     def json_defects(self) -> list[str]:
         """What is wrong with the JSON of the response: each a sentence. A strict reader would refuse such a body."""
         return self._read[1]
@@ -87,9 +94,10 @@ def read_json(body: bytes) -> tuple[Any, list[str]]:
         return None, [*defects, "The body is not JSON."]
     if "\\u" in text:
         try:
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            defects.append("A string has half of a surrogate pair.")
+            written = json.dumps(value, ensure_ascii=False)
+            if written != (mended := written.encode("utf-8", "replace").decode("utf-8")):
+                defects.append("A string has half of a surrogate pair.")
+                value = json.loads(mended)
         except RecursionError:
             return None, [*defects, "The body has too many levels."]
     return value, defects

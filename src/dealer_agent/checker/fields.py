@@ -117,10 +117,22 @@ def _value(name: str) -> Any:
     return ["car"] if name in WORD_FILTERS else 900 if name in RANGE_FILTERS else True
 
 
+def _listing(member: str) -> str:
+    """The id of the requirement of a member of a listing."""
+    return f"listing.{id_of(member)}"
+
+
 def _of_members(names: Mapping[str, str]) -> list[dict[str, Any]]:
     """The parameters of filters or facets by their members."""
     return [
-        {"name": name, "id": id_of(name), "member": member, "revisions": _revisions(member)}
+        {
+            "name": name,
+            "id": id_of(name),
+            "member": member,
+            "listing": _listing(member),
+            "search": f"{'range' if name in RANGE_FILTERS else 'filter'}.{id_of(name)}",
+            "revisions": _revisions(member),
+        }
         for name, member in names.items()
     ]
 
@@ -136,7 +148,14 @@ _FILTERS = [
     *_of_members({name: name for name in (*TRUE_FILTERS, *EXACT_FILTERS)}),
 ]
 _SORTS = [
-    {"name": name, "id": f"{id_of(name)}-{order}", "member": name, "order": order, "ordered": ordered}
+    {
+        "name": name,
+        "id": f"{id_of(name)}-{order}",
+        "member": name,
+        "listing": _listing(name),
+        "order": order,
+        "ordered": ordered,
+    }
     for name in SORTS
     for order, ordered in ORDERS.items()
 ]
@@ -147,7 +166,7 @@ PARAMETERS: Mapping[str, list[dict[str, Any]]] = {
     "range filter": _RANGE_FILTERS,
     "range filter from 0": [each for each in _RANGE_FILTERS if may_be_unknown(each["member"])],
     "filter": _FILTERS,
-    "filter of facets": [*_FILTERS, {"name": "query", "id": "query"}],
+    "filter of facets": [*_FILTERS, {"name": "query", "id": "query", "search": "query.make"}],
     "early filter": [
         each | {"revisions": _without(each["member"]), "value": _value(each["name"])}
         for each in _FILTERS

@@ -3,6 +3,7 @@
 Each is a predicate of a JSON value that is present and not null.
 """
 
+import math
 import re
 from collections.abc import Callable
 from datetime import date, datetime
@@ -27,7 +28,7 @@ def name(value: Any) -> bool:
 
 def number(value: Any) -> bool:
     """A number that is not negative."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def whole(value: Any) -> bool:

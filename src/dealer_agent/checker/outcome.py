@@ -25,6 +25,10 @@ class Skipped(Exception):  # noqa: N818 - a verdict, not an error of the program
     """The target has nothing to check the requirement with. The argument is the reason, a sentence."""
 
 
+class Unprepared(Skipped):
+    """The preparation of the check failed: another check fails for that. With fresh data, it may not."""
+
+
 class NotChecked(Exception):  # noqa: N818 - a verdict, not an error of the program.
     """The run failed, for a reason that is not the target's fault. The argument is the reason, a sentence."""
 
@@ -50,11 +54,11 @@ def need(thing: T | None, reason: str) -> T:
 
 @contextmanager
 def skip_if_failed(reason: str = "") -> Iterator[None]:
-    """Skips the check if its preparation fails: another check fails for that. `reason` comes before the sentence."""
+    """Raises Unprepared if the preparation of the check fails. `reason` comes before the sentence."""
     try:
         yield
     except Failed as failure:
-        raise Skipped(f"{reason}{failure.sentence}") from None
+        raise Unprepared(f"{reason}{failure.sentence}") from None
 
 
 def has(path: str, form: Callable[[Any], bool], why: str = "") -> Judgement:

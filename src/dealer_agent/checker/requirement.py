@@ -4,13 +4,19 @@ Each table is one sentence that a dealer agent must, should or may fulfil. Its n
 
     ["envelope.reply.message-id"]
     MUST = "The messageId of a response differs from that of the request."
+    source = "specification §2.1 message"
     link = "protocol.md#reply-message-id"
     advice = "Create a new id for each response, for example a ULID."
 
-The id begins with the subject, and does not change. `link` is an anchor of docs/protocol.md, or a URL of another
-specification. `advice` says what to do if the check fails. A table without `link` or `advice` has that of the table
-above it. The table `[all]` has members that the others of its file share. The other members are optional:
+The id begins with the subject, and does not change. `source` is what demands it: a section of the specification of the
+service, a schema or a rule of the published versions (`AAP`), a section of another standard, or `dealer-agent`: a
+decision of this project. These decisions are a profile, which is checked only if the run asks for it. What only a
+published version demands is also a decision of this project where another revision is concerned. `link` is an anchor of
+docs/protocol.md, or a URL of another specification. `advice` says what to do if the check fails. A table without `link`
+or `advice` has that of the table above it. The table `[all]` has members that the others of its file share. The other
+members are optional:
 
+- `implied_by`: ids of requirements, or their beginnings. If one of them fails too, reports show the failure below it.
 - `skills`: the check needs these skills. It is skipped if the card does not offer one of them.
 - `revisions`, `bindings`, `vocabularies`: the requirement exists only there (`revision.py` has the names).
 - `per`: how often it is checked. `target` (the default): for each card, binding and vocabulary. `interface`: for each
@@ -24,10 +30,10 @@ above it. The table `[all]` has members that the others of its file share. The o
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -37,6 +43,9 @@ Level = Literal["MUST", "SHOULD", "MAY"]
 Scope = Literal["target", "interface", "card", "dealer"]
 
 LEVELS: tuple[Level, ...] = ("MUST", "SHOULD", "MAY")
+OWN = "dealer-agent"
+"""The source of this project's decisions, and their profile."""
+PROFILES = (OWN,)
 
 
 class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,8 +54,10 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     level: Level
     says: str
+    source: Annotated[str, msgspec.Meta(min_length=1)]
     link: str
     advice: str
+    implied_by: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ()
     bindings: tuple[str, ...] = ()
@@ -60,6 +71,22 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def subject(self) -> str:
         """The first word of the id, for example `search`."""
         return self.id.partition(".")[0]
+
+    @property
+    def rank(self) -> int:
+        """The place of the level in the order of reports: MUST first."""
+        return LEVELS.index(self.level)
+
+    def profile(self, *, published: bool) -> str | None:
+        """The profile to which the requirement belongs in a published version, or in another revision.
+
+        None: it is checked in every run.
+        """
+        return OWN if self.source == OWN or (self.source.startswith("AAP ") and not published) else None
+
+    def is_among(self, names: Iterable[str]) -> bool:
+        """Whether these ids, or beginnings of ids, name the requirement."""
+        return any(self.id == each or self.id.startswith(f"{each}.") for each in names)
 
     def applies_to(self, revision: str, binding: str, vocabulary: str) -> bool:
         """Whether the requirement exists there. An empty list of the row means everywhere."""
@@ -120,6 +147,8 @@ def _filled(template: dict[str, Any], parameters: dict[str, Any]) -> dict[str, A
     def fill(node: Any) -> Any:
         if isinstance(node, dict):
             return {fill(name): fill(value) for name, value in node.items()}
+        if isinstance(node, list):
+            return [fill(each) for each in node]
         if node == "{value}":
             return parameters["value"]
         return node.format_map(parameters) if isinstance(node, str) else node

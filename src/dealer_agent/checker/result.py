@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import datetime
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -42,9 +43,26 @@ class Group:
         """The outcome in all places together."""
         return min((each.outcome for each in self.verdicts), key=PREVAILING.index)
 
+    @cached_property
+    def refused(self) -> set[bool]:
+        """Whether the requests of the failures got errors: the failures of a requirement may differ."""
+        return {each.exchange.is_refusal for each in self.having("fail") if each.exchange}
+
     def having(self, outcome: Outcome) -> list[Verdict]:
         """The verdicts with this outcome."""
         return [each for each in self.verdicts if each.outcome == outcome]
+
+
+def _cause(group: Group, failed: Sequence[Group]) -> Group:
+    """The failure from which this one follows, by the relation `implied_by` of the tables, or else itself.
+
+    What is wrong with an error never follows from what is wrong with a successful response.
+    """
+    for name in group.requirement.implied_by:
+        for each in failed:
+            if each is not group and each.requirement.is_among([name]) and each.refused & group.refused:
+                return _cause(each, failed)
+    return group
 
 
 SIZE_LIMIT = 1_000_000
@@ -136,6 +154,21 @@ class Result:
         return [Group(each[0].requirement, tuple(each)) for each in found.values()]
 
     @property
+    def failures(self) -> list[tuple[Group, list[Group]]]:
+        """The requirements that failed, each with those that follow from it.
+
+        The highest level is first, and in it that from which most follow.
+        """
+        failed = [each for each in self.groups if each.outcome == "fail"]
+        failed.sort(key=attrgetter("requirement.rank"))
+        following: dict[str, list[Group]] = {}
+        for each in failed:
+            following.setdefault(_cause(each, failed).requirement.id, []).append(each)
+        by_id = {each.requirement.id: each for each in failed}
+        ordered = sorted(following.items(), key=lambda each: (each[1][0].requirement.rank, -len(each[1])))
+        return [(by_id[name], [each for each in found if each is not by_id[name]]) for name, found in ordered]
+
+    @property
     def stale(self) -> list[str]:
         """What is wrong with the file of expected failures."""
         return stale_entries(self.expected, self.verdicts)
@@ -170,24 +203,24 @@ class Result:
 
     @property
     def _end(self) -> tuple[Conclusion, str]:
-        outcomes = {each.outcome for each in self.verdicts}
+        numbers = self.numbers()
         unexpected = [each for each in self.verdicts if each.outcome == "fail" and self.expectation(each) is None]
-        failed = {each.requirement.id: each.requirement.level for each in unexpected}
+        failed = {each.requirement.id for each in unexpected}
+        musts = {each.requirement.id for each in unexpected if each.requirement.level == "MUST"}
         if self.problem is not None:
             return "incomplete", self.problem
         if any(self.counts_as_failure(each) for each in self.verdicts):
-            musts = sum(level == "MUST" for level in failed.values())
-            of_them = "" if musts == len(failed) else f", {musts} of them a MUST"
+            of_them = "" if musts == failed else f", {len(musts)} of them a MUST"
             return "failed", f"{len(failed)} of {len(self.groups)} requirements failed{of_them}."
-        if not outcomes & {"pass", "fail"}:
-            return (
-                "incomplete" if "could not check" in outcomes and not self.stale else "failed"
-            ), "Nothing was checked."
+        undone = any(each.outcome == "could not check" for each in self.verdicts)
+        if not numbers["pass"] and not numbers["fail"]:
+            return "incomplete" if undone and not self.stale else "failed", "Nothing was checked."
         if self.stale:
             return "failed", "The file of expected failures has entries that are not needed."
-        if "could not check" in outcomes:
+        if numbers["fail"]:
+            others = f" Others failed: {len(failed)}." if failed else ""
+            sentence = f"Every MUST that was checked is fulfilled or expected to fail.{others}"
+            return ("incomplete", f"{sentence} Some could not be checked.") if undone else ("passed", sentence)
+        if undone:
             return "incomplete", "Nothing failed, but some requirements could not be checked."
-        others = {each.requirement.id for each in self.verdicts if each.outcome == "fail"}
-        if others:
-            return "passed", f"Every MUST is fulfilled or expected to fail. Others failed: {len(others)}."
         return "passed", "All requirements that were checked are fulfilled."

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import httpx
 
 from dealer_agent.checker.check import Check, checks
+from dealer_agent.checker.confirmation import confirm, find
 from dealer_agent.checker.discovery import find_cards, notes_about, targets_of
-from dealer_agent.checker.events import CheckStarted, Event, Outcome, Place, RunEnded, RunStarted, Verdict
-from dealer_agent.checker.exchange import Exchange
-from dealer_agent.checker.outcome import Failed, NotChecked, Skipped
+from dealer_agent.checker.events import CheckStarted, Event, Place, RunEnded, RunStarted, Verdict
 from dealer_agent.checker.requirement import Requirement, requirements
 from dealer_agent.checker.target import Target
 from dealer_agent.checker.wire import REQUEST_SECONDS, Wire
@@ -23,10 +22,11 @@ class Options:
     """How a run is done. `rate`: requests a second at most. `seconds`: the longest time of the run.
 
     `only` are ids of requirements, or beginnings of ids (`search`, `search.filter`). Empty collections select all.
-    `leads` allows checks that submit leads of a marked test customer.
+    `profiles` adds their requirements. `leads` allows checks that submit leads of a marked test customer.
     """
 
     only: Collection[str] = ()
+    profiles: Collection[str] = ()
     revisions: Collection[str] = ()
     bindings: Collection[str] = ()
     vocabularies: Collection[str] = ()
@@ -51,7 +51,7 @@ async def run_checks(url: str, options: Options, client: httpx.AsyncClient, list
     for card in cards:
         targets += await targets_of(wire, card, options.token, leads=options.leads)
     targets = [each for each in targets if _chosen(each, options)]
-    planned = list(plan(targets, options.only))
+    planned = list(plan(targets, options.only, options.profiles))
     places = tuple(dict.fromkeys(place for place, *_ in planned))
     listener(RunStarted(url, places, len(planned), tuple(notes_about(cards, options.token))))
     verdicts = []
@@ -64,18 +64,22 @@ async def run_checks(url: str, options: Options, client: httpx.AsyncClient, list
     return verdicts
 
 
-def plan(targets: Iterable[Target], only: Collection[str] = ()) -> Iterator[tuple[Place, Target, Requirement, Check]]:
+def plan(
+    targets: Iterable[Target], only: Collection[str] = (), profiles: Collection[str] = ()
+) -> Iterator[tuple[Place, Target, Requirement, Check]]:
     """What is checked where, in this order. Checks that judge the exchanges of a target are its last."""
     done: set[tuple[str, str, str]] = set()
     rows = [
         (requirement, checks()[requirement.id])
         for requirement in requirements().values()
-        if not only or any(requirement.id == each or requirement.id.startswith(f"{each}.") for each in only)
+        if not only or requirement.is_among(only)
     ]
     rows.sort(key=lambda row: row[1].last)
     for target in targets:
         for requirement, check in rows:
             if not requirement.applies_to(target.revision.name, target.binding, target.vendor):
+                continue
+            if requirement.profile(published=target.revision.is_published) not in (None, *profiles):
                 continue
             if requirement.per != "target":
                 card = "" if requirement.per == "dealer" else target.card.url
@@ -89,35 +93,11 @@ def plan(targets: Iterable[Target], only: Collection[str] = ()) -> Iterator[tupl
 async def judge(place: Place, target: Target, requirement: Requirement, check: Check) -> Verdict:
     """The verdict of one check."""
     began = time.perf_counter()
-    seen = len(target.exchanges)
-    outcome: Outcome
-    exchange: Exchange | None = None
-    try:
-        _require(target, requirement)
-        await check.run(target)
-        outcome, sentence = "pass", ""
-    except Failed as failure:
-        outcome, sentence = "fail", failure.sentence
-        # A check that sent nothing, and needs no skill, looked at the card.
-        looked_at = None if requirement.skills else target.card.exchange
-        exchange = failure.exchange or (target.latest if len(target.exchanges) > seen else looked_at)
-    except Skipped as reason:
-        outcome, sentence = "skipped", str(reason)
-    except NotChecked as reason:
-        outcome, sentence = "could not check", str(reason)
-    except Exception as defect:  # noqa: BLE001 - a defect of the check is never the target's fault.
-        outcome, sentence = "could not check", f"The check itself failed: {type(defect).__name__}: {defect}"
-        exchange = target.latest
-    return Verdict(place, requirement, outcome, sentence, exchange, time.perf_counter() - began)
-
-
-def _require(target: Target, requirement: Requirement) -> None:
-    """Raises Skipped if the target or the run has not what the requirement needs."""
-    missing = [skill for skill in requirement.skills if skill not in target.card.skills]
-    if missing:
-        raise Skipped(f"The card does not offer {missing[0]}.")
-    if requirement.leads and not target.leads:
-        raise Skipped("The check submits leads. Allow it with --leads.")
+    found = await find(target, requirement, check)
+    if found.outcome == "fail" or found.unprepared:
+        found = await confirm(found, target, requirement, check)
+    seconds = time.perf_counter() - began
+    return Verdict(place, requirement, found.outcome, found.sentence, found.exchange, seconds)
 
 
 def _chosen(target: Target, options: Options) -> bool:

@@ -1,6 +1,7 @@
 """Pages of searches, filters chosen from the stock, and how a filtered answer is judged against its listings."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,9 @@ from dealer_agent.checker.exchange import dicts
 from dealer_agent.checker.fields import RANGE_FILTERS, TRUE_FILTERS, WORD_FILTERS
 from dealer_agent.checker.outcome import Skipped, expect, need
 from dealer_agent.checker.target import PAGE, Listing, Target
+
+MAX = sys.float_info.max
+"""The largest number that a check compares."""
 
 Matches = Callable[[Listing], bool | None]
 """Whether a listing must be found (True), must not be found (False), or may be (None)."""
@@ -63,9 +67,9 @@ def key_of(listing: Listing) -> str:
 
 
 def number_of(listing: Listing, member: str) -> float | int | None:
-    """A number of a listing. None if it is absent or no number."""
+    """A number of a listing. None if it is absent, no number, or larger than a double can hold."""
     value = listing.get(member)
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MAX else None
 
 
 def numbers(listings: Iterable[Listing], member: str) -> list[float | int]:

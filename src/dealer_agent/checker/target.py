@@ -13,7 +13,7 @@ from uuid import UUID
 from dealer_agent.checker.card import Card, Interface
 from dealer_agent.checker.exchange import Exchange, Headers, dicts
 from dealer_agent.checker.forms import whole_number
-from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, need
+from dealer_agent.checker.outcome import Failed, NotChecked, Skipped, Unprepared, need
 from dealer_agent.checker.reply import data_of
 from dealer_agent.checker.revision import Binding, Revision
 from dealer_agent.checker.wire import Wire
@@ -38,6 +38,12 @@ PAGE = 100
 
 MOST_LISTINGS = 1_000
 """The most listings that are read. Checks of a larger stock know a part of it only."""
+
+MOST_READINGS = 3
+"""How often the pages of a stock are read that changes between two pages."""
+
+_VERSION = ("vin", "stock", "updated_at")
+"""Members of a listing that all revisions have, and of which one differs between two versions of a stock."""
 
 Listing = dict[str, Any]
 
@@ -207,15 +213,22 @@ class Target:
         return data_of(await self.send(self.payload(skill_id, **members)))
 
     async def listings(self) -> list[Listing]:
-        """All listings, found by paging. Skips the check if they cannot be read: another check fails for that."""
+        """All listings, found by paging. Raises Unprepared if they cannot be read: another check fails for that."""
         if self.stock.listings is None and self.stock.problem is None:
-            try:
-                self.stock.listings = await self._read_listings()
-            except (Failed, Skipped) as problem:
-                self.stock.problem = f"The listings cannot be read: {problem}"
+            await self.read_stock()
         if self.stock.problem is not None:
-            raise Skipped(self.stock.problem)
+            raise Unprepared(self.stock.problem)
         return self.stock.listings or []
+
+    async def read_stock(self, *, fresh: bool = False) -> None:
+        """Reads the listings, again if they have been read."""
+        try:
+            self.stock.listings, self.stock.total = await self._read_listings(fresh=fresh)
+            self.stock.problem = None
+            self.wire.note_stock(frozenset(tuple(map(str, map(each.get, _VERSION))) for each in self.stock.listings))
+        except (Failed, Skipped) as problem:
+            self.stock.listings, self.stock.total = None, 0
+            self.stock.problem = f"The listings cannot be read: {problem}"
 
     async def some_listings(self) -> list[Listing]:
         """All listings. Skips the check if the stock is empty."""
@@ -226,16 +239,30 @@ class Target:
         found = [each for each in await self.listings() if each.get(member) is not None]
         return need(found, f"No listing has {member}.")
 
-    async def _read_listings(self) -> list[Listing]:
+    async def _read_listings(self, *, fresh: bool) -> tuple[list[Listing], int]:
+        """The listings, and the total. A vehicle that is sold between two pages moves the others: one is left out."""
+        for _ in range(MOST_READINGS):
+            found, totals = await self._read_pages(fresh=fresh)
+            if len(totals) <= 1:
+                break
+            fresh = True
+        return found, totals[-1] if totals else len(found)
+
+    async def _read_pages(self, *, fresh: bool) -> tuple[list[Listing], list[int]]:
+        """The listings, and the different totals of their pages."""
         found: list[Listing] = []
+        totals: dict[int, None] = {}
         while True:
-            page = await self.ask("inventory.search", pagination={"skip": len(found), "limit": PAGE})
+            pagination = {"skip": len(found), "limit": PAGE}
+            payload = self.payload("inventory.search", pagination=pagination)
+            page = data_of(await self.send(payload, fresh=fresh))
             listings = dicts(page.get("vehicles"))
-            total = whole_number(page.get("total"))
-            self.stock.total = len(found) + len(listings) if total is None else total
             found += listings
-            if not listings or len(found) >= min(self.stock.total, MOST_LISTINGS):
-                return found
+            total = whole_number(page.get("total"))
+            if total is not None:
+                totals[total] = None
+            if not listings or len(found) >= min(len(found) if total is None else total, MOST_LISTINGS):
+                return found, list(totals)
 
 
 def asking(

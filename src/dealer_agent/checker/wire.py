@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -21,7 +23,10 @@ LONGEST_WAIT = 120.0
 """Seconds of a Retry-After that are waited for at most."""
 
 MOST_RETRIES = 3
-"""How often a request is sent again after 429."""
+"""How often a request is sent again that was refused for its rate."""
+
+MOST_LIMITED = 100
+"""How many exchanges that were refused for their rate are kept for the checks that judge them."""
 
 RUN_BYTES = 256 * 2**20
 """Bytes of all responses of a run. The reports need them until the end."""
@@ -32,13 +37,18 @@ RESPONSE_SECONDS = 60.0
 KEPT_BYTES = 128 * 2**20
 """Bytes of the responses that are kept for repeated requests."""
 
+Key = tuple[str, str, bytes, tuple[tuple[str, str], ...]]
+"""Method, URL, body and headers of a request."""
+
 
 class Wire:
     """The connection to one target.
 
     `rate` is the most requests in a second, and `deadline` the time of `time.monotonic` at which the run ends. A
     request that is equal to an earlier one, byte for byte, is not sent again unless it is `fresh`: its exchange is
-    shared.
+    shared. `limited` are the exchanges that were refused for their rate, also those that were sent again after waiting.
+    `run_id` is part of all that must differ from run to run, such as the test customer. `has_changed`: the stock of the
+    target has changed since the run began.
     """
 
     def __init__(self, client: httpx.AsyncClient, *, rate: float, deadline: float) -> None:
@@ -46,13 +56,36 @@ class Wire:
         self._pause = 1 / rate
         self._deadline = deadline
         self._next = 0.0
-        self._kept: dict[tuple[str, str, bytes, tuple[tuple[str, str], ...]], Exchange] = {}
+        self._kept: dict[Key, Exchange] = {}
         self._kept_bytes = 0
         self._received_bytes = 0
+        self.limited: list[Exchange] = []
+        self.has_changed = False
+        self._stock: Hashable = None
         self.sent = 0
-        # The leads of a run depend on its day only, so that equal leads stay equal.
+        # The leads of a run depend on its id and its day only, so that equal leads stay equal.
         self.run_id = uuid4().hex
         self.noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+
+    def note_stock(self, version: Hashable) -> None:
+        """Notes what identifies the stock at present. It is the same at all interfaces."""
+        self.has_changed |= self._stock not in (None, version)
+        self._stock = version
+
+    @contextmanager
+    def anew(self) -> Iterator[None]:
+        """Within it, nothing from before is remembered: each request is sent again, once, and customers are new ones.
+
+        Afterwards the new answers replace those from before. Callers keep none of the responses but the last few, so
+        they do not count as responses of the run.
+        """
+        kept, run_id, received = self._kept, self.run_id, self._received_bytes
+        self._kept, self.run_id = {}, uuid4().hex
+        try:
+            yield
+        finally:
+            self._kept, self.run_id, self._received_bytes = kept | self._kept, run_id, received
+            self._kept_bytes = sum(len(each.body) for each in self._kept.values())
 
     async def request(
         self,
@@ -64,7 +97,7 @@ class Wire:
         fresh: bool = False,
         patient: bool = True,
     ) -> Exchange:
-        """The exchange of one request. With `patient`, a 429 is waited for and the request sent again.
+        """The exchange of one request. With `patient`, a refusal for its rate is waited for, and it is sent again.
 
         Raises NotChecked if no response arrives, if it or all of the run are too large, or if the time is over.
         """
@@ -73,12 +106,12 @@ class Wire:
             return self._kept[key]
         exchange = await self._send(method, url, content, headers)
         retries = 0
-        while patient and exchange.status == 429 and retries < MOST_RETRIES:
+        while patient and exchange.is_refused_for_its_rate and retries < MOST_RETRIES:
             seconds = seconds_to_wait(exchange.header("retry-after") or "")
             await self._wait(1.0 if seconds is None else min(seconds, LONGEST_WAIT))
             exchange = await self._send(method, url, content, headers)
             retries += 1
-        if patient and exchange.status == 429:
+        if patient and exchange.is_refused_for_its_rate:
             raise NotChecked("The target answers 429 (too many requests), even after waiting as long as it asked.")
         if not fresh and self._kept_bytes + len(exchange.body) < KEPT_BYTES:
             self._kept[key] = exchange
@@ -128,6 +161,8 @@ class Wire:
             time.perf_counter() - began,
         )
         self.sent += 1
+        if exchange.is_refused_for_its_rate and len(self.limited) < MOST_LIMITED:
+            self.limited.append(exchange)
         return exchange
 
 

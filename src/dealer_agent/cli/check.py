@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dealer_agent.cli.command import JsonOption
+from dealer_agent.cli.self_test import run_self_test
 from dealer_agent.cli.terminal import counted, fail, out, plain, progress, terminal_width
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 EXIT_FAILED, EXIT_INCOMPLETE = 1, 3
 EXIT_CODES = (
-    "Exit codes: 0 nothing failed; 1 a MUST failed, an expected failure did not fail, or nothing was checked; 2 a "
-    "wrong option; 3 nothing failed, but something could not be checked: no card was found, for example."
+    "Exit codes: 0 no MUST failed (a failed SHOULD is shown only, unless --strict); 1 a MUST failed, an expected "
+    "failure did not fail, or nothing was checked; 2 a wrong option; 3 no MUST failed, and something could not be "
+    "checked: no card was found, for example."
 )
 STYLES = {"pass": "green", "fail": "bold red", "skipped": "dim", "could not check": "yellow"}
 TITLES = {"pass": "passed", "fail": "failed", "skipped": "skipped", "could not check": "not checked"}
@@ -34,10 +36,21 @@ SHOWN_BODY = 400
 
 
 def check(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address of a dealer agent, or of its agent card.")],
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="The address of a dealer agent, or of its agent card.")
+    ] = "",
     only: Annotated[
         list[str] | None,
         typer.Option("--only", metavar="ID", help="Check this requirement, or all that begin with ID. Repeatable."),
+    ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="Check the requirements of this profile, too. dealer-agent: the decisions of this project where the "
+            "specification leaves something open. Repeatable.",
+        ),
     ] = None,
     revision: Annotated[
         list[str] | None,
@@ -68,6 +81,9 @@ def check(
         list[Path] | None,
         typer.Option("--report", metavar="FILE", help="Write a report: .json, .xml (JUnit), .html, .svg. Repeatable."),
     ] = None,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Check the checker: run it on dealers that are broken on purpose.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check any dealer agent against the protocol, as a buyer sees it.
@@ -78,10 +94,15 @@ def check(
     from dealer_agent.checker.result import Result
     from dealer_agent.checker.runner import Options
 
+    if self_test:
+        run_self_test(only or (), as_json=as_json)
+        return
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter("an address begins with http:// or https://", param_hint="URL")
     reports = _writable(report or [])
-    options = Options(only or (), revision or (), binding or (), vocabulary or (), token, leads, rate, time)
+    options = Options(
+        only or (), profile or (), revision or (), binding or (), vocabulary or (), token, leads, rate, time
+    )
     _require_known(options)
     result = Result(url, datetime.now(UTC), strict=strict, expected=_known_failures(expected))
     asyncio.run(_run(result, options))
@@ -102,15 +123,22 @@ def _writable(reports: Sequence[Path]) -> Sequence[Path]:
 
 def _require_known(options: "Options") -> None:
     """Raises BadParameter for a name that selects nothing."""
-    from dealer_agent.checker.requirement import requirements
+    from dealer_agent.checker.requirement import PROFILES, requirements
     from dealer_agent.checker.revision import REVISIONS
     from dealer_agent.protocol.did_you_mean import did_you_mean
 
     for each in options.only:
-        if not any(known == each or known.startswith(f"{each}.") for known in requirements()):
+        named = [row for row in requirements().values() if row.is_among([each])]
+        if not named:
             advice = did_you_mean(each, [*requirements()])
             raise typer.BadParameter(f"no requirement begins with {each}{advice}", param_hint="--only")
+        profiles = {row.profile(published=True) for row in named}
+        if profiles.isdisjoint({None, *options.profiles}):
+            raise typer.BadParameter(
+                f"{each} belongs to a profile: add --profile {profiles.pop()}", param_hint="--only"
+            )
     for option, given, known in (
+        ("--profile", options.profiles, PROFILES),
         ("--revision", options.revisions, REVISIONS),
         ("--binding", options.bindings, ("JSONRPC", "HTTP+JSON")),
     ):
@@ -170,22 +198,20 @@ async def _run(result: "Result", options: "Options") -> None:
 
 def _show(result: "Result", reports: Sequence[Path]) -> None:
     """Prints failures with request, response and advice, the numbers of each subject, and the conclusion."""
-    from dealer_agent.checker.requirement import LEVELS
-
     if result.problem is not None:
         fail(result.problem, EXIT_INCOMPLETE)
     width = terminal_width() or 120
-    shown = [group for group in result.groups if group.outcome in ("fail", "could not check")]
-    shown.sort(key=lambda group: (group.outcome != "fail", LEVELS.index(group.requirement.level)))
-    for group in shown:
-        out.print(_failure(result, group, short=len(shown) > MOST_IN_FULL), width=width, soft_wrap=False)
+    undone = sorted((each for each in result.groups if each.outcome == "could not check"), key=_rank)
+    shown: list[tuple[Group, list[Group]]] = [*result.failures, *((each, []) for each in undone)]
+    for group, following in shown:
+        out.print(_failure(result, group, following, short=len(shown) > MOST_IN_FULL), width=width, soft_wrap=False)
     if len(shown) > MOST_IN_FULL:
         out.print("Requests and responses are in the other reports: add --report report.html\n")
     out.print(_numbers(result), width=width, soft_wrap=False)
     for each in (*result.notes, *result.stale):
-        out.print(Text(plain(each), style="yellow"))
+        out.print(_prose(each, "yellow"))
     style = {"passed": "bold green", "failed": "bold red", "incomplete": "bold yellow"}[result.conclusion]
-    out.print(Text(f"\n{plain(result.sentence)}", style=style))
+    out.print(_prose(f"\n{result.sentence}", style))
     out.print(
         f"{counted(len(result.verdicts), 'verdict')} in {counted(len(result.places), 'place')}, "
         f"{counted(result.requests, 'request')}, {result.seconds:.1f} s"
@@ -194,23 +220,39 @@ def _show(result: "Result", reports: Sequence[Path]) -> None:
         out.print(f"Report: {path}")
 
 
-def _failure(result: "Result", group: "Group", *, short: bool) -> Lines:
-    """One requirement that failed or could not be checked. `short` leaves the exchange out."""
+def _rank(group: "Group") -> int:
+    return group.requirement.rank
+
+
+def _prose(text: str, style: str = "") -> Text:
+    """A sentence, in which what stands between backticks has a style of its own."""
+    parts = plain(text).split("`")
+    return Text.assemble(*((part, "italic" if index % 2 else "") for index, part in enumerate(parts)), style=style)
+
+
+def _failure(result: "Result", group: "Group", following: "Sequence[Group]", *, short: bool) -> Lines:
+    """One requirement that failed or could not be checked, with the failures that follow from it.
+
+    `short` leaves the exchange out.
+    """
     from dealer_agent.checker.reports import body_text
 
     requirement = group.requirement
     found = group.having(group.outcome)
     style = STYLES[group.outcome]
     title = Text.assemble((TITLES[group.outcome], style), "  ", (requirement.id, "bold"), f"  {requirement.level}")
-    lines: list[Text] = [Text(requirement.says)]
+    lines: list[Text] = [_prose(requirement.says)]
     sentences = dict.fromkeys(each.sentence for each in found)
     for sentence in sentences:
         places = [str(each.place) for each in found if each.sentence == sentence]
         where = ", ".join(places[:4]) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
-        lines.append(Text.assemble((plain(sentence), style), f"  ({where})"))
+        lines.append(Text.assemble(_prose(sentence, style), f"  ({where})"))
     if group.outcome == "fail":
-        lines.append(Text(f"Do: {requirement.advice}", style="bold"))
-        lines += [Text(f"Expected: {plain(reason)}") for each in found[:1] if (reason := result.expectation(each))]
+        lines.append(_prose(f"Do: {requirement.advice}", "bold"))
+        lines += [_prose(f"Expected: {reason}") for each in found[:1] if (reason := result.expectation(each))]
+    if following:
+        names = ", ".join(f"{each.requirement.id} ({each.requirement.level})" for each in following)
+        lines.append(Text(f"Probably for the same reason, {counted(len(following), 'more failure')}: {names}"))
     exchange = next((each.exchange for each in found if each.exchange), None)
     if exchange is not None and not short:
         asked, answered = exchange.request_body, exchange.body

@@ -53,6 +53,14 @@ def _references(node: Any) -> Iterator[str]:
             yield from _references(each)
 
 
+def _is_valid(document: dict[str, Any]) -> bool | None:
+    """Whether a document is a valid JSON Schema. None if its meta-schema is unknown."""
+    try:
+        return jsonschema_rs.meta.is_valid(document)
+    except (jsonschema_rs.ReferencingError, ValueError):
+        return None
+
+
 async def _validator(target: Target, url: str) -> jsonschema_rs.Validator:
     """The validator of a schema and of the documents that it refers to. Skips the check if one cannot be had."""
     documents: dict[str, Any] = {}
@@ -64,13 +72,16 @@ async def _validator(target: Target, url: str) -> jsonschema_rs.Validator:
         if not target.card.is_at_home(each) or len(documents) == MOST_DOCUMENTS:
             raise Skipped(f"The schema refers to {each}, which is not fetched.")
         document = (await target.fetch(each)).json
-        if not isinstance(document, dict) or not jsonschema_rs.meta.is_valid(document):
+        if not isinstance(document, dict) or not _is_valid(document):
             raise Skipped(f"The schema {each} cannot be read.")
         documents[each] = document
         base = document.get("$id") if forms.url(document.get("$id")) else each
-        targets = (urldefrag(urljoin(str(base), reference))[0] for reference in _references(document))
+        try:
+            targets = [urldefrag(urljoin(str(base), reference))[0] for reference in _references(document)]
+        except ValueError:
+            raise Skipped(f"The schema {each} has a reference that is no URL.") from None
         waiting += [found for found in targets if found not in (each, base)]
-    known = documents | {document["$id"]: document for document in documents.values() if "$id" in document}
+    known = documents | {str(document["$id"]): document for document in documents.values() if "$id" in document}
     try:
         return jsonschema_rs.validator_for(documents[url], base_uri=url, retriever=lambda uri: known[uri])
     except (jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError, ValueError, KeyError) as error:
@@ -87,11 +98,7 @@ async def _(target: Target) -> None:
 
 
 def _is_schema(exchange: Exchange) -> bool | str:
-    try:
-        good = isinstance(exchange.json, dict) and jsonschema_rs.meta.is_valid(exchange.json)
-    except (jsonschema_rs.ReferencingError, ValueError):
-        # An unknown meta-schema.
-        good = True
+    good = isinstance(exchange.json, dict) and _is_valid(exchange.json) is not False
     return exchange.status != 200 or good or f"{exchange.url} is no valid JSON Schema."
 
 

@@ -85,6 +85,12 @@ def _lists_once(entries: Callable[[Card], list[Entry]], *names: str) -> Judgemen
     return judge
 
 
+def _names_provider(card: Card) -> bool | str:
+    provider = need(card.camel.get("provider"), "The card has no provider.")
+    good = at(provider, "organization") and forms.url(at(provider, "url"))
+    return bool(good) or f"`provider` is {provider!r:.300}."
+
+
 def _has_secure_urls(card: Card) -> bool | str:
     need(card.url.startswith("https://"), "The card was fetched over http.")
     insecure = [each for each in _urls(card) if not each.startswith("https://")]
@@ -126,7 +132,7 @@ each_of(
         "cards.name": _has("name", forms.name),
         "cards.description": _has("description", forms.name),
         "cards.version": _has("version", forms.name),
-        "cards.provider": _has("provider", lambda found: at(found, "organization") and forms.url(at(found, "url"))),
+        "cards.provider": _names_provider,
         "cards.spelling": _has_one_spelling,
         "cards.interface-twice": _lists_once(_interfaces, "url", "protocolBinding"),
         "cards.json-rpc": _binding(lambda found: "JSONRPC" in found, "The card has no interface of JSON-RPC."),

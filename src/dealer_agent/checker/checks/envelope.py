@@ -15,6 +15,8 @@ SKILL = "dealer.information"
 """The skill of these requests: its payload has a type only."""
 
 MISSING, WRONG = "MISSING_REQUIRED_FIELD", "SCHEMA_VALIDATION_FAILED"
+ABSENT = (MISSING, WRONG)
+"""An absent member also breaks the schema."""
 MEDIA_TYPE, PAYLOAD, MODES = "message.parts.0.mediaType", "message.parts.0.data", "configuration.acceptedOutputModes"
 
 
@@ -108,12 +110,12 @@ async def _(target: Target) -> None:
 
 # Requests that are refused
 
-REFUSED: Mapping[str, tuple[Change, str]] = {
-    "envelope.message-required": (drop("message"), MISSING),
-    "envelope.message-id-required": (drop("message.messageId"), MISSING),
-    "envelope.role-required": (drop("message.role"), MISSING),
-    "envelope.parts-required": (drop("message.parts"), MISSING),
-    "envelope.media-type-required": (drop(MEDIA_TYPE), MISSING),
+REFUSED: Mapping[str, tuple[Change, *tuple[str, ...]]] = {
+    "envelope.message-required": (drop("message"), *ABSENT),
+    "envelope.message-id-required": (drop("message.messageId"), *ABSENT),
+    "envelope.role-required": (drop("message.role"), *ABSENT),
+    "envelope.parts-required": (drop("message.parts"), *ABSENT),
+    "envelope.media-type-required": (drop(MEDIA_TYPE), *ABSENT),
     "envelope.message-id-empty": (put("message.messageId", ""), WRONG),
     "envelope.message-id-type": (put("message.messageId", 7), WRONG),
     "envelope.message-type": (put("message", "Which cars do you have?"), WRONG),
@@ -131,14 +133,14 @@ REFUSED: Mapping[str, tuple[Change, str]] = {
     "envelope.modes-type": (put(MODES, "application/json"), WRONG),
     "envelope.payload-type-unknown": (put(PAYLOAD, {"type": "inventory.astrology.request"}), "UNSUPPORTED_SKILL"),
 }
-"""A change of a request, and the code that it gets."""
+"""A change of a request, and the codes that it may get."""
 
 
 judge_each(
     {
-        **{name: (asking(SKILL, change), code(wanted)) for name, (change, wanted) in REFUSED.items()},
+        **{name: (asking(SKILL, change), code(*wanted)) for name, (change, *wanted) in REFUSED.items()},
         "envelope.text-alone": (asking(SKILL, put("message.parts", [{"text": "Which cars do you have?"}])), refused),
-        "envelope.payload-type-required": (asking(SKILL, drop(f"{PAYLOAD}.type")), code(MISSING, WRONG)),
+        "envelope.payload-type-required": (asking(SKILL, drop(f"{PAYLOAD}.type")), code(*ABSENT)),
     }
 )
 

@@ -29,10 +29,10 @@ def _text(value: Any) -> str:
     """A value as facets may write it: numbers and booleans as text."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value == int(value) else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _counts(facet: Any) -> dict[str, int] | None:
+def counts_of(facet: Any) -> dict[str, int] | None:
     """The counts of a facet by value. None if it is absent or malformed."""
     if not array_of(lambda each: isinstance(each, dict) and whole_number(each.get("count")) is not None)(facet):
         return None
@@ -53,7 +53,7 @@ async def _facet(target: Target, name: str) -> Any:
 async def _(target: Target, name: str) -> None:
     member = COUNTED[name]
     listings = await _whole_stock(target, member)
-    counts = _counts(await _facet(target, name))
+    counts = counts_of(await _facet(target, name))
     if counts is None:
         raise Skipped(f"{name} is malformed.")
     default = FIELDS[member].field.absent_means
@@ -78,8 +78,8 @@ async def _(target: Target, name: str) -> None:
 @check_each(by_id("facets-filter", (*WORD_FILTERS, *RANGE_FILTERS, *TRUE_FILTERS, *EXACT_FILTERS, "query")))
 async def _(target: Target, name: str) -> None:
     filters, matches = await (_query(target) if name == "query" else filter_of(target, name))
-    facet = await _facet_of_all(target)
-    counts = _counts((await target.ask("inventory.facets", filters=filters)).get(facet, []))
+    facet = await facet_of_all(target)
+    counts = counts_of((await target.ask("inventory.facets", filters=filters)).get(facet, []))
     if counts is None:
         raise Skipped(f"{facet} is malformed.")
     await expect_number(target, sum(counts.values()), filters, matches)
@@ -107,14 +107,14 @@ async def _whole_stock(target: Target, member: str) -> list[dict[str, Any]]:
     return listings
 
 
-async def _facet_of_all(target: Target) -> str:
+async def facet_of_all(target: Target) -> str:
     """A facet whose member every listing has, so that its counts add up to the number of vehicles."""
     listings = await target.some_listings()
     facets = await _facets(target)
     names = [
         name
         for name in ("statuses", "rooftops", "conditions", "makes", "years")
-        if all(each.get(COUNTED[name]) is not None for each in listings) and _counts(facets.get(name))
+        if all(each.get(COUNTED[name]) is not None for each in listings) and counts_of(facets.get(name))
     ]
     return need(names, "No facet counts all vehicles.")[0]
 
@@ -197,7 +197,7 @@ async def _(target: Target) -> None:
 async def _(target: Target) -> None:
     facets = await target.ask("inventory.facets", filters={"make": ["Qzxvwk"]})
     for name in COUNTED:
-        expect(not any((_counts(facets.get(name)) or {}).values()), f"{name} counts vehicles that do not match.")
+        expect(not any((counts_of(facets.get(name)) or {}).values()), f"{name} counts vehicles that do not match.")
     for name in RANGES:
         expect(facets.get(name) is None, f"{name} is there although no vehicle matches.")
 
@@ -213,9 +213,9 @@ async def _(target: Target) -> None:
 
 @check("facets.empty-filters")
 async def _(target: Target) -> None:
-    facet = await _facet_of_all(target)
-    counts = _counts((await target.ask("inventory.facets", filters={})).get(facet))
-    whole = _counts((await _facets(target)).get(facet))
+    facet = await facet_of_all(target)
+    counts = counts_of((await target.ask("inventory.facets", filters={})).get(facet))
+    whole = counts_of((await _facets(target)).get(facet))
     expect(counts == whole, f"With empty filters, {facet} has other counts than without filters.")
 
 

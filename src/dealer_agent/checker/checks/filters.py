@@ -85,7 +85,7 @@ async def _(target: Target) -> None:
     conditions = {str(each.get("condition")) for each in await target.some_listings()}
     need({"used", "cpo"} <= conditions, "The stock does not have both used and certified vehicles.")
     for wanted, other in (("cpo", "used"), ("used", "cpo")):
-        found = {each.get("condition") for each in (await filtered(target, {"condition": [wanted]})).vehicles}
+        found = {str(each.get("condition")) for each in (await filtered(target, {"condition": [wanted]})).vehicles}
         expect(other not in found, f"The condition {wanted} finds {other} vehicles.")
 
 
@@ -158,7 +158,7 @@ def _query(query: str, member: str, value: str, other: bool | None = None) -> Ca
 
 
 async def _word_query(target: Target, *, member: str) -> Case:
-    word = await _one_word(target, member)
+    word = await one_word(target, member)
     return _query(word, member, word)
 
 
@@ -168,7 +168,7 @@ async def _name_query(target: Target, *, member: str, other: bool | None) -> Cas
 
 
 async def _prefix(target: Target) -> Case:
-    word = await _one_word(target, "make", 5)
+    word = await one_word(target, "make", 5)
     return _query(word[:-1].lower(), "make", word)
 
 
@@ -181,7 +181,7 @@ async def _two_words(target: Target) -> Case:
 
 
 async def _query_and_filter(target: Target) -> Case:
-    word = await _one_word(target, "make")
+    word = await one_word(target, "make")
     years = set(numbers([each for each in await target.listings() if each.get("make") == word], "year"))
     need(len(years) >= 2, "No make has listings of two years.")
     last = int(max(years)) - 1
@@ -292,7 +292,7 @@ async def _case(target: Target) -> tuple[Filters, Filters]:
 
 
 async def _query_case(target: Target) -> tuple[Filters, Filters]:
-    word = await _one_word(target, "make")
+    word = await one_word(target, "make")
     return {"query": word}, {"query": word.swapcase()}
 
 
@@ -316,12 +316,12 @@ async def _(target: Target, spellings: Callable[[Target], Awaitable[tuple[Filter
 
 @check("query.every-word")
 async def _(target: Target) -> None:
-    word = await _one_word(target, "make")
+    word = await one_word(target, "make")
     page, fewer = await filtered(target, {"query": word}), await filtered(target, {"query": f"{word} qzxvwkj"})
     expect(not fewer.total or (page.total or 0) > fewer.total, "A word that no listing has does not narrow a query.")
 
 
-async def _one_word(target: Target, member: str, letters: int = 2) -> str:
+async def one_word(target: Target, member: str, letters: int = 2) -> str:
     """A value that is one word of letters, and that not all listings have. The most frequent of those that few have."""
     values = [str(each[member]) for each in await target.having(member)]
     few = {

@@ -1,11 +1,13 @@
 """The leads that checks submit, and tables of malformed leads and wrong consents, which a dealer refuses.
 
-All leads are of one marked test customer. Equal leads of one run are sent once, so that checks share them: the rate of
-leads is low at most dealers.
+All leads are of marked test customers, who are new in each run and at each card. So each run is the first to a dealer,
+which may treat another lead of the same person as a duplicate. Equal leads of one run are sent once, so that checks
+share them: the rate of leads is low at most dealers.
 """
 
 from collections.abc import Mapping
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from dealer_agent.checker.check import check, check_each, judge_each
@@ -18,12 +20,18 @@ from dealer_agent.checker.target import Request, Target, drop, put
 Lead = dict[str, Any]
 
 AGENT = "dealer-agent check"
-CUSTOMER = {
-    "first_name": "Test",
-    "last_name": "Lead (dealer-agent check)",
-    "email": "test-lead@example.com",
-    "phone": "+12025550142",
-}
+MARK = "Lead (dealer-agent check)"
+"""The last name of all test customers."""
+AREA_CODES = (
+    *range(201, 204),
+    *range(205, 211),
+    *range(212, 220),
+    *range(301, 306),
+    *range(307, 311),
+    *range(312, 322),
+)
+"""Of telephone numbers in North America."""
+CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for a response."
 VALIDATION_CODES = ("MISSING_REQUIRED_FIELD", "SCHEMA_VALIDATION_FAILED")
 
@@ -33,14 +41,35 @@ def time_at(target: Target, days: int, *, hours: int = 0) -> str:
     return (target.wire.noon + timedelta(days=days, hours=hours)).isoformat().replace("+00:00", "Z")
 
 
-def visit_time(target: Target) -> str:
-    """A morning of a working day in North America, at least two days from now."""
-    weekday = (target.wire.noon + timedelta(days=3)).weekday()
-    return time_at(target, 3 + (7 - weekday if weekday >= 5 else 0), hours=4)
+def seed_of(target: Target, person: str) -> int:
+    """A number that is another one in each run, at each card and for each person."""
+    text = f"{target.wire.run_id} {target.card.url} {target.revision.name} {person}"
+    return int.from_bytes(sha256(text.encode()).digest())
 
 
-def lead(target: Target, **members: Any) -> Lead:
-    """A lead with what the revision requires and a message, and with other members. None leaves one out."""
+def customer_of(target: Target, person: str = "") -> dict[str, str]:
+    """A test customer of this run and card. The phone number is one of those that are reserved for fiction."""
+    seed = seed_of(target, person)
+    letters = []
+    for _ in range(4):
+        seed, consonant = divmod(seed, len(CONSONANTS))
+        seed, vowel = divmod(seed, len(VOWELS))
+        letters.append(CONSONANTS[consonant] + VOWELS[vowel])
+    name = "".join(letters)
+    area = AREA_CODES[seed // 100 % len(AREA_CODES)]
+    return {
+        "first_name": f"Test {name.capitalize()}",
+        "last_name": MARK,
+        "email": f"test-lead-{name}@example.com",
+        "phone": f"+1{area}55501{seed % 100:02}",
+    }
+
+
+def lead(target: Target, *, person: str = "", **members: Any) -> Lead:
+    """A lead with what the revision requires and a message, and with other members. None leaves one out.
+
+    `person` names one of the customers of the run. Leads of one person for one vehicle are duplicates at most dealers.
+    """
     consent = {
         "granted_at": time_at(target, -1),
         "allowed_channels": ["email", "phone"],
@@ -52,7 +81,7 @@ def lead(target: Target, **members: Any) -> Lead:
     agent_is_object = target.revision.is_published and target.revision.name != "aap/1.0"
     made: Lead = {
         "type": "lead.submit.request",
-        "customer": dict(CUSTOMER),
+        "customer": customer_of(target, person),
         "consent": consent,
         "source_agent": {"name": AGENT} if agent_is_object else AGENT,
         "message": MESSAGE,
@@ -121,13 +150,13 @@ OF_LEADS: Mapping[str, Row] = {
     "leads.source-agent-string": Row("source_agent", "dealer-agent check", 3),
     "idempotency.key-too-long": Row("idempotency_key", "k" * 129, 3),
     "appointments.at-without-offset": Row("appointment.appointment_at", "2099-01-05T10:00:00", 3),
-    "leads.contact-point": Row("customer", {name: CUSTOMER[name] for name in ("first_name", "last_name")}),
+    "leads.contact-point": Row("customer", {"first_name": "Test", "last_name": MARK}),
     "appointments.both-forms": Row(
         "appointment",
         lambda target: {
             "appointment_type": "sales",
-            "appointment_at": visit_time(target),
-            "requested_windows": [{"start": visit_time(target)}],
+            "appointment_at": time_at(target, 3),
+            "requested_windows": [{"start": time_at(target, 3)}],
         },
     ),
     "appointments.window-backwards": Row(

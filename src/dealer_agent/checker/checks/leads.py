@@ -3,12 +3,22 @@
 `lead_defects.py` has the lead that these are made of, and those that are refused for a defect.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, each_of, judge_each
-from dealer_agent.checker.checks.lead_defects import VALIDATION_CODES, Lead, lead, submit, time_at, visit_time
+from dealer_agent.checker.checks.lead_defects import VALIDATION_CODES, Lead, lead, submit, time_at
+from dealer_agent.checker.checks.visits import (
+    Asked,
+    a_vehicle,
+    one_time,
+    scheduled,
+    three_windows,
+    visit,
+    windows_of,
+    with_visit,
+)
 from dealer_agent.checker.exchange import Exchange, at
 from dealer_agent.checker.outcome import Failed, Judgement, Skipped, expect, has, need, skip_if_failed, status
 from dealer_agent.checker.reply import (
@@ -23,6 +33,7 @@ from dealer_agent.checker.reply import (
     refusal_of,
 )
 from dealer_agent.checker.target import Request, Target
+from dealer_agent.checker.visit_times import Span
 
 UNKNOWN_VIN = "ZZZZZZ00000000000"
 TRADE_IN = {"year": 2018, "make": "Honda", "model": "Civic", "condition": "good", "mileage": 61_000}
@@ -30,6 +41,8 @@ UNKNOWN_VEHICLE = {"vin": UNKNOWN_VIN, "make": "Honda"}
 EXTRA_MEMBERS = {**UNKNOWN_VEHICLE, "lot_row": "B", "keys": 2}
 NO_TIME_GIVEN = {"appointment_type": "sales"}
 LONGEST_KEY = 128
+VISITOR = "visitor"
+"""The customer whose lead with an appointment serves most checks."""
 LONGEST_MESSAGE = 2_000
 
 
@@ -60,11 +73,6 @@ async def accepted_or_skip(target: Target, *leads: Lead) -> Exchange:
     return exchange
 
 
-async def a_vin(target: Target) -> str:
-    """The VIN of a listing. Skips the check if no listing has one."""
-    return str((await target.having("vin"))[0]["vin"])
-
-
 def keyed(target: Target) -> Lead:
     """The lead of the checks of keys, with the longest key. `checks/leads.py` sends a refused one before it."""
     return lead(target, idempotency_key=key_of(target, "first"), submitted_at=time_at(target, -1, hours=1))
@@ -77,23 +85,9 @@ def plain(target: Target) -> Lead:
 
 async def full(target: Target) -> Lead:
     """A lead with a vehicle in stock, a trade-in and an appointment. Skips the check if no listing has a VIN."""
-    visit = {"appointment_type": "test_drive", "appointment_at": visit_time(target), "duration_minutes": 30}
-    vehicle = {"vin": await a_vin(target)}
-    return lead(target, vehicle_of_interest=vehicle, trade_in=dict(TRADE_IN), appointment=visit)
-
-
-async def with_visit(target: Target, **members: Any) -> list[Lead]:
-    """Leads with these members of an appointment: for a test drive, if a listing has a VIN, and for a sale.
-
-    Revision 0.1.0 names no other type than the test drive, which needs a vehicle.
-    """
-    found = [lead(target, appointment={"appointment_type": "sales", **members})]
-    try:
-        vehicle = {"vin": await a_vin(target)}
-    except Skipped:
-        return found
-    visit = {"appointment_type": "test_drive", **members}
-    return [lead(target, vehicle_of_interest=vehicle, appointment=visit), *found]
+    made = await visit(target, VISITOR, one_time, drive=True)
+    made["appointment"]["duration_minutes"] = 30
+    return made | {"trade_in": dict(TRADE_IN)}
 
 
 def of_no_time(target: Target) -> Lead:
@@ -125,7 +119,7 @@ each_of(
 
 
 async def _for_a_vehicle(target: Target) -> Exchange:
-    single = lead(target, vehicle_of_interest={"vin": await a_vin(target)})
+    single = lead(target, vehicle_of_interest={"vin": (await a_vehicle(target))["vin"]})
     return await first_answered(target, await full(target), single)
 
 
@@ -142,7 +136,7 @@ async def _with_extra_members(target: Target) -> Exchange:
     return await first_answered(target, of_no_time(target), lead(target, vehicle_of_interest=EXTRA_MEMBERS))
 
 
-def _test_drive(**members: object) -> Request:
+def _test_drive(**members: Any) -> Request:
     return lambda target: submit(target, lead(target, appointment={"appointment_type": "test_drive"}, **members))
 
 
@@ -309,10 +303,9 @@ judge_each(
 # Appointments
 
 STATUS = forms.one_of("requested", "proposed", "confirmed", "rejected")
-WINDOW = timedelta(hours=3)
 
 
-def _instant(text: object) -> datetime | None:
+def instant(text: object) -> datetime | None:
     """The time of a timestamp with an offset; None if it is none."""
     try:
         found = datetime.fromisoformat(text) if isinstance(text, str) else None
@@ -321,23 +314,29 @@ def _instant(text: object) -> datetime | None:
     return found if found is not None and found.tzinfo is not None else None
 
 
+async def for_a_time(target: Target) -> Asked:
+    """The lead with `appointment_at` that serves most checks, and its exchange."""
+    leads = await with_visit(target, VISITOR, one_time)
+    return await scheduled(target, *([await full(target), *leads] if len(leads) > 1 else leads))
+
+
+async def _for_windows(target: Target) -> Asked:
+    return await scheduled(target, *await with_visit(target, "with windows", three_windows))
+
+
 async def _with_time(target: Target) -> Exchange:
-    """The exchange of a lead with `appointment_at`, of the first one that is accepted."""
-    leads = await with_visit(target, appointment_at=visit_time(target))
-    return await first_answered(target, *([await full(target), *leads] if len(leads) > 1 else leads))
+    """The exchange of a lead with `appointment_at`."""
+    return (await for_a_time(target))[1]
 
 
 async def _windows(target: Target) -> Exchange:
-    """The exchange of a lead with a window of three hours, in local times."""
-    start = datetime.fromisoformat(visit_time(target))
-    first, last = ((each - timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%S") for each in (start, start + WINDOW))
-    windows = [{"start": first, "end": last}]
-    return await first_answered(target, *await with_visit(target, requested_windows=windows, timezone="Etc/GMT+6"))
+    """The exchange of a lead with windows, in local times."""
+    return (await _for_windows(target))[1]
 
 
 async def _past(target: Target) -> Exchange:
     past = {"appointment_type": "sales", "appointment_at": time_at(target, -30)}
-    return await submit(target, lead(target, appointment=past))
+    return await submit(target, lead(target, person="late", appointment=past))
 
 
 def _is_understood(exchange: Exchange) -> bool | str:
@@ -351,7 +350,7 @@ def _data(exchange: Exchange) -> Lead:
     return data_of(exchange)
 
 
-def _appointment(exchange: Exchange) -> Lead:
+def appointment_of(exchange: Exchange) -> Lead:
     """The `appointment` of a response. Skips the check if there is none."""
     found: Lead | None = _data(exchange).get("appointment")
     if not isinstance(found, dict):
@@ -374,7 +373,7 @@ judge_each(
             _past,
             lambda exchange: (
                 not is_answered(exchange)
-                or _appointment(exchange).get("status") != "confirmed"
+                or appointment_of(exchange).get("status") != "confirmed"
                 or "A time in the past is confirmed."
             ),
         ),
@@ -384,7 +383,8 @@ judge_each(
 
 async def _answered(target: Target) -> tuple[Lead, str]:
     """The appointment of the response, and the time that was requested."""
-    return _appointment(await _with_time(target)), visit_time(target)
+    asked, exchange = await for_a_time(target)
+    return appointment_of(exchange), asked["appointment"]["appointment_at"]
 
 
 def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
@@ -394,7 +394,7 @@ def _confirmed_at(found: tuple[Lead, str]) -> bool | str:
         return confirmed is None or "`confirmed_at` is there, and the status is not confirmed."
     if confirmed is None:
         return "The status is confirmed, and `confirmed_at` is absent."
-    same = _instant(confirmed) in (None, _instant(requested))
+    same = instant(confirmed) in (None, instant(requested))
     return same or f"{confirmed} is confirmed, and {requested} was requested."
 
 
@@ -411,7 +411,7 @@ def _future_times(found: tuple[Lead, str]) -> bool | str:
     all_times: list[Any] = [found[0].get("confirmed_at"), *(proposed if isinstance(proposed, list) else [])]
     times = [each for each in all_times if each is not None]
     for each in need(times, "The response has no times."):
-        at = _instant(each)
+        at = instant(each)
         if at is None:
             return f"{each!r} is no timestamp with an offset."
         if at <= datetime.now(UTC):
@@ -431,12 +431,13 @@ each_of(
 )
 
 
-async def _of_windows(target: Target) -> tuple[Lead, datetime]:
-    """The appointment of the response to a window, and the begin of the window."""
-    return _appointment(await _windows(target)), datetime.fromisoformat(visit_time(target))
+async def _of_windows(target: Target) -> tuple[Lead, list[Span]]:
+    """The appointment of the response to windows, and the windows."""
+    asked, exchange = await _for_windows(target)
+    return appointment_of(exchange), windows_of(asked)
 
 
-def _window_form(found: tuple[Lead, datetime]) -> bool | str:
+def _window_form(found: tuple[Lead, list[Span]]) -> bool | str:
     single = [name for name in ("confirmed_at", "proposed_times") if name in found[0]]
     if single:
         return f"The response to windows has {', '.join(single)}."
@@ -444,12 +445,13 @@ def _window_form(found: tuple[Lead, datetime]) -> bool | str:
     return expected is None or bool(found[0].get(expected)) or f"The response has no `{expected}`."
 
 
-def _window_inside(found: tuple[Lead, datetime]) -> bool | str:
-    window, first = found[0].get("confirmed_window"), found[1]
+def _window_inside(found: tuple[Lead, list[Span]]) -> bool | str:
+    window = found[0].get("confirmed_window")
     need(isinstance(window, dict), "No window is confirmed.")
-    start, end = (_instant(at(window, name)) for name in ("start", "end"))
-    inside = start is not None and end is not None and first <= start <= end <= first + WINDOW
-    return inside or f"The confirmed window {window} is not inside the requested one."
+    start, end = (instant(at(window, name)) for name in ("start", "end"))
+    if start is not None and end is not None and any(first <= start <= end <= last for first, last in found[1]):
+        return True
+    return f"The confirmed window {window} is not inside the requested ones."
 
 
 each_of(_of_windows, {"appointments.window-form": _window_form, "appointments.window-confirmed": _window_inside})
@@ -457,6 +459,8 @@ each_of(_of_windows, {"appointments.window-form": _window_form, "appointments.wi
 
 @check("appointments.no-time")
 async def _(target: Target) -> None:
-    exchange = await accepted_or_skip(target, of_no_time(target), lead(target, appointment=NO_TIME_GIVEN))
-    found = _appointment(exchange).get("status")
+    exchange = await accepted_or_skip(
+        target, of_no_time(target), lead(target, person="undecided", appointment=NO_TIME_GIVEN)
+    )
+    found = appointment_of(exchange).get("status")
     expect(found == "requested", f"The status is {found!r}, not requested.", exchange)

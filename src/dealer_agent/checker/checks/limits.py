@@ -3,7 +3,7 @@
 from typing import Any
 
 from dealer_agent.checker.check import check, each_of, judge_each
-from dealer_agent.checker.exchange import Exchange, at
+from dealer_agent.checker.exchange import TOO_MANY_REQUESTS, Exchange, at
 from dealer_agent.checker.outcome import Failed, Skipped, header, need, status
 from dealer_agent.checker.reply import Refusal, code, message_of, refusal_of
 from dealer_agent.checker.target import Request, Target, asking, put
@@ -13,7 +13,6 @@ LARGE_BODY = 2 * 2**20
 LONG = 20_000
 """Characters."""
 REPLACED = "REPLACED-BY-THE-CHECK"
-TOO_MANY_REQUESTS = 429
 NULL = {"message": {"messageId": None, "role": None, "parts": [None]}, "configuration": None}
 
 
@@ -97,7 +96,7 @@ async def _(target: Target) -> None:
 
 
 async def _rate_limited(target: Target) -> list[Exchange]:
-    found = [each for each in target.exchanges if each.status == TOO_MANY_REQUESTS]
+    found = [each for each in target.wire.limited if each.url.startswith(target.interface.url)]
     return need(found, "No request was refused for its rate.")
 
 

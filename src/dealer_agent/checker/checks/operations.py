@@ -20,17 +20,19 @@ NUMBERS = {
 }
 """HTTP status and JSON-RPC number of each error."""
 
-NOT_OFFERED = {-32601, -32004}
-"""What a published version does not offer: the first number up to 1.3 (over HTTP+JSON: 404), and later the second."""
+NOT_OFFERED = (-32601, -32004)
+"""JSON-RPC numbers of an operation that the agent does not have. Over HTTP+JSON, its route gets 404."""
 
 
 def expect_a2a_error(target: Target, refusal: Refusal, reason: str) -> None:
-    """Raises Failed unless the error has the HTTP status or number of this error of A2A."""
+    """Raises Failed unless the error is this one of A2A, or says that the agent does not have the operation.
+
+    A dealer agent need not implement more than SendMessage.
+    """
     status, number = NUMBERS[reason]
     if target.is_rpc:
-        allowed = {number, *NOT_OFFERED} if target.revision.is_published else {number}
-        refusal.expect_number(*allowed)
-    elif not target.revision.is_published or refusal.status != 404:
+        refusal.expect_number(number, *NOT_OFFERED)
+    elif refusal.status != 404:
         expect_status(refusal.exchange, status)
         name = refusal.info.get("reason") or refusal.code
         expect(name == reason, f"The reason of the error is {name!r}. Expected: {reason}.", refusal.exchange)
@@ -79,6 +81,8 @@ async def _(target: Target, rpc_method: str, method: str, path: str, reason: str
     need(not at(target.card.camel, f"capabilities.{capability}"), f"The card declares {capability}.")
     is_message = "Message" in rpc_method
     params = target.message(target.payload("dealer.information")) if is_message else {"id": TASK}
+    if capability == "pushNotifications":
+        params = {"taskId": TASK, "id": "check", "url": "https://check.example/notifications"}
     exchange = await _operate(target, rpc_method, method, path, params)
     expect_a2a_error(target, refusal_of(exchange), reason)
 
@@ -129,6 +133,7 @@ def _repeats_nothing(exchange: Exchange) -> bool | str:
 judge_each(
     {
         "versions.absent": (_with(VERSION, ""), _is_answered),
+        "versions.absent-published": (_with(VERSION, ""), _is_answered),
         "versions.later-minor": (_with(VERSION, "1.7"), _is_answered),
         "versions.unknown": (_with(VERSION, UNKNOWN_VERSION), refused),
         "versions.legacy": (_with(VERSION, "0.3"), refused),

@@ -232,7 +232,7 @@ async def _(target: Target, field: str, order: str) -> None:
 
 @check("sort.with-filters")
 async def _(target: Target) -> None:
-    year = max(map(int, numbers(await target.having("year"), "year")))
+    year = int(max(need(numbers(await target.having("year"), "year"), "No listing has a year that is a number.")))
     by_year = {"field": "year", "order": "desc"}
     page = await search(target, filters={"year_max": year - 1}, sort=by_year, pagination={"skip": 0, "limit": PAGE})
     years = numbers(page.vehicles, "year")

@@ -13,7 +13,7 @@ from jwt.api_jws import PyJWS
 from dealer_agent.checker import forms
 from dealer_agent.checker.check import check, judge_each
 from dealer_agent.checker.exchange import Exchange, at, dicts
-from dealer_agent.checker.outcome import expect, has, need
+from dealer_agent.checker.outcome import Failed, expect, has, need
 from dealer_agent.checker.target import Target
 from dealer_agent.protocol.card_signature import signed_texts
 
@@ -146,7 +146,10 @@ async def _(target: Target) -> None:
     content = {name: value for name, value in target.card.content.items() if name != "signatures"}
     # The text that A2A signs leaves out members with their default values. A signature over the card as it is served
     # is accepted too.
-    texts = [rfc8785.dumps(content), *signed_texts(content)]
+    try:
+        texts = [rfc8785.dumps(content), *signed_texts(content)]
+    except rfc8785.CanonicalizationError as problem:
+        raise Failed(f"The card has no canonical form: {problem}.", target.card.exchange) from None
     for signature, key in await _signed(target):
         if signature.header.get("alg") in ALGORITHMS:
             verified = any(_verifies(signature, key, text) for text in texts)

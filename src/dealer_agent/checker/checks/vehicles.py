@@ -16,7 +16,11 @@ _SKILL = "inventory.vehicle"
 _UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
 _NOT_COMPARED = ("updated_at", "changed_at", "description", "notes", *_UNKNOWN)
 """Members that may change between two requests or be shorter in a search, and those that other checks compare."""
+_NULLABLE = ("rooftop", "charge_port")
+"""Members that the published versions allow to be null."""
 _ZIP = "37203"
+MOST_DETAILS = 8
+"""How many details are compared with the search, of vehicles of different kinds."""
 
 
 async def _one(target: Target, member: str) -> Listing:
@@ -68,10 +72,17 @@ judge_each(
 
 @check("vehicle.same-listing")
 async def _(target: Target) -> None:
-    listing, found = await _listing_and_detail(target)
-    for name, value in listing.items():
-        if name in found and name not in _NOT_COMPARED and not isinstance(value, (list, dict)):
-            expect(found[name] == value, f"{name} is {value!r} in the search and {found[name]!r} in the detail.")
+    kinds = ("condition", "rooftop", "vehicle_type")
+    found = [each for each in await identified(target, "vin") if each.get("status") == "available"]
+    own = [await _one(target, "vin"), *found]
+    different = {tuple(str(each.get(kind)) for kind in kinds): each for each in reversed(own)}
+    for listing in list(different.values())[::-1][:MOST_DETAILS]:
+        detail = await target.ask(_SKILL, vin=listing["vin"])
+        for name, value in listing.items():
+            compared = name == "fees" or not isinstance(value, (list, dict))
+            if name in detail and name not in _NOT_COMPARED and compared:
+                told = f"{name} of {listing['vin']} is {value!r} in the search and {detail[name]!r} in the detail."
+                expect(detail[name] == value, told)
 
 
 @check("vehicle.complete")
@@ -143,7 +154,7 @@ async def _(target: Target) -> None:
 
 
 def _has_no_null(listing: Listing) -> bool | str:
-    null = [member for member in MEMBERS if listing.get(member, "") is None]
+    null = [member for member in MEMBERS if member not in _NULLABLE and listing.get(member, "") is None]
     return not null or f"{null[0]} is null."
 
 
@@ -201,7 +212,7 @@ async def _(target: Target, member: str) -> None:
 async def _(target: Target) -> None:
     with skip_if_failed("dealer.information cannot be read: "):
         information = await target.ask("dealer.information")
-    names = {each.get("name") for each in dicts(information.get("rooftops"))}
+    names = {str(each.get("name")) for each in dicts(information.get("rooftops"))}
     need(names, "dealer.information has no rooftops.")
     for each in await target.having("rooftop"):
         if isinstance(each["rooftop"], str) and each["rooftop"] not in names:

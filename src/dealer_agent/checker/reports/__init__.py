@@ -6,18 +6,19 @@ JSON is a document. The others are templates of this folder, in which everything
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from dealer_agent import __version__
 from dealer_agent.checker.events import OUTCOMES, Outcome, Verdict
 from dealer_agent.checker.exchange import Exchange, Headers, read_json
+from dealer_agent.checker.requirement import LEVELS
 from dealer_agent.checker.result import Conclusion, Group, Result
 
 MOST_CHARACTERS = 6_000
@@ -34,13 +35,14 @@ WORDS: dict[Outcome, str] = {"fail": "Failed", "could not check": "Not checked",
 CLASSES: dict[Outcome, str] = {"fail": "fail", "could not check": "undone", "skipped": "skip", "pass": "pass"}
 SUBJECT_TITLES = {"json-rpc": "JSON-RPC", "http": "HTTP", "cards": "Agent cards"}
 COLOURS: dict[Conclusion, str] = {"passed": "#1a7f37", "failed": "#cf222e", "incomplete": "#9a6700"}
+_CODE = re.compile("`([^`]+)`")
 CHARACTER = 6.6
 """Units of the width of a character of the badge, on average."""
 
 
 def json_document(result: Result) -> str:
     """One object: the run, the numbers of requirements by outcome, and all verdicts."""
-    numbers = result.numbers()
+    numbers, causes = result.numbers(), _causes(result)
     document = {
         "checker": f"dealer-agent {__version__}",
         "url": result.url,
@@ -52,12 +54,12 @@ def json_document(result: Result) -> str:
         "requirements": {outcome: numbers[outcome] for outcome in OUTCOMES},
         "notes": list(result.notes),
         "stale_expectations": result.stale,
-        "verdicts": [_verdict(result, each) for each in result.verdicts],
+        "verdicts": [_verdict(result, each, causes) for each in result.verdicts],
     }
     return json.dumps(document, indent=2) + "\n"
 
 
-def _verdict(result: Result, verdict: Verdict) -> dict[str, Any]:
+def _verdict(result: Result, verdict: Verdict, causes: Mapping[str, str]) -> dict[str, Any]:
     requirement, place = verdict.requirement, verdict.place
     found: dict[str, Any] = {
         "id": requirement.id,
@@ -72,7 +74,13 @@ def _verdict(result: Result, verdict: Verdict) -> dict[str, Any]:
         "seconds": round(verdict.seconds, 3),
     }
     if verdict.outcome == "fail":
-        found |= {"advice": requirement.advice, "link": requirement.link, "expected": result.expectation(verdict)}
+        found |= {
+            "advice": requirement.advice,
+            "source": requirement.source,
+            "link": requirement.link,
+            "expected": result.expectation(verdict),
+            "follows_from": causes.get(requirement.id),
+        }
     if verdict.exchange is not None:
         found["exchange"] = _exchange(verdict.exchange)
     return found
@@ -88,10 +96,15 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
     }
 
 
+def _causes(result: Result) -> dict[str, str]:
+    """The cause of each failure that follows from another one, by ids."""
+    return {each.requirement.id: cause.requirement.id for cause, found in result.failures for each in found}
+
+
 def _subjects(result: Result) -> list[tuple[str, list[Group]]]:
-    """The requirements of each subject, for the page."""
+    """The requirements of each subject that did not fail, for the page."""
     found: dict[str, list[Group]] = {}
-    for group in result.groups:
+    for group in (each for each in result.groups if each.outcome != "fail"):
         found.setdefault(group.requirement.subject, []).append(group)
     return sorted(found.items())
 
@@ -119,35 +132,59 @@ def _shown(group: Group) -> list[Verdict]:
 
 
 def _suites(result: Result) -> list[tuple[str, list[Verdict], Counter[str]]]:
-    """The verdicts of each place, and how many there are of each kind, for JUnit."""
+    """The verdicts of each place, failures first, and how many there are of each kind, for JUnit."""
     found = []
     for place in dict.fromkeys(each.place for each in result.verdicts):
         verdicts = [each for each in result.verdicts if each.place == place]
+        verdicts.sort(key=lambda each: each.requirement.rank if each.outcome == "fail" else len(LEVELS))
         kinds = Counter(_kind(result, each) for each in verdicts)
         found.append((f"{place} {place.card}", verdicts, kinds))
     return found
 
 
 def _kind(result: Result, verdict: Verdict) -> str:
-    """What a verdict is called in JUnit. A failure that does not count is a skipped case."""
+    """What a verdict is called in JUnit, which knows no levels. A failure that does not count is a skipped case."""
     if verdict.outcome == "fail":
         return "failure" if result.counts_as_failure(verdict) else "skipped"
     return {"could not check": "error"}.get(verdict.outcome, verdict.outcome)
 
 
-def _badge_words(result: Result) -> str:
-    """How many requirements are fulfilled."""
-    numbers = result.numbers()
+def _junit_words(result: Result, verdict: Verdict, causes: Mapping[str, str]) -> str:
+    """The message of a case that did not pass: for a failure, its level and its cause as well."""
+    if verdict.outcome != "fail":
+        return verdict.sentence
+    expected, cause = result.expectation(verdict), causes.get(verdict.requirement.id)
+    words = f"{verdict.requirement.level} failed: {verdict.sentence}"
+    return words + (f" Expected: {expected}" if expected else "") + (f" Follows from {cause}." if cause else "")
+
+
+def _badge(result: Result) -> tuple[str, str]:
+    """The words and the colour of the badge. It is green only if most was checked and no MUST failed.
+
+    An expected failure of a MUST counts here.
+    """
+    numbers, count = result.numbers(), len(result.groups)
     checked = numbers["pass"] + numbers["fail"]
-    return {
+    words = {
         "passed": f"{numbers['pass']} of {checked} passed",
         "failed": f"{numbers['fail']} of {checked} failed",
         "incomplete": "not checked" if not checked else f"{numbers['pass']} passed, incomplete",
     }[result.conclusion]
+    if result.conclusion != "passed":
+        return words, COLOURS[result.conclusion]
+    if 2 * checked < count:
+        return f"{checked} of {count} checked", COLOURS["incomplete"]
+    must_failed = any(each.outcome == "fail" and each.requirement.level == "MUST" for each in result.verdicts)
+    return words, COLOURS["incomplete" if must_failed else "passed"]
 
 
 def _width(words: str) -> int:
     return round(len(words) * CHARACTER + 14)
+
+
+def _prose(text: str) -> Markup:
+    """A sentence for the page: escaped, and with what stands between backticks as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(text)))))  # noqa: S704 - it is escaped before.
 
 
 @cache
@@ -156,6 +193,8 @@ def _environment() -> Environment:
     found.filters.update(
         {
             "plain": plain,
+            "prose": _prose,
+            "unquoted": unquoted,
             "words": WORDS.__getitem__,
             "class": CLASSES.__getitem__,
             "title": lambda subject: SUBJECT_TITLES.get(subject, subject.capitalize()),
@@ -169,14 +208,15 @@ def _environment() -> Environment:
         version=__version__,
         css=Markup(_file("page.css")),  # noqa: S704 - our own file.
         outcomes=OUTCOMES,
-        colours=COLOURS,
         subjects=_subjects,
         reasons=_reasons,
         shown=_shown,
         expectations=_expectations,
         suites=_suites,
         kind=_kind,
-        badge_words=_badge_words,
+        badge=_badge,
+        causes=_causes,
+        junit_words=_junit_words,
     )
     return found
 
@@ -201,6 +241,11 @@ REPORTS: dict[str, Callable[[Result], str]] = {
 def plain(text: str) -> str:
     """Untrusted text, in which control characters and marks of direction are visible codes."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def unquoted(text: str) -> str:
+    """A sentence for a report that cannot show code in another way: without backticks."""
+    return plain(text).replace("`", "")
 
 
 def request_head(exchange: Exchange) -> str:

@@ -1,0 +1,233 @@
+"""Answers of several searches, details and facets that must agree with each other, also beyond the first page."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from dealer_agent.checker.check import check, check_each
+from dealer_agent.checker.checks.facets import counts_of, facet_of_all
+from dealer_agent.checker.checks.filters import one_word
+from dealer_agent.checker.exchange import at, dicts
+from dealer_agent.checker.fields import COUNTED, MEMBERS, RANGES, WORD_FILTERS
+from dealer_agent.checker.forms import whole
+from dealer_agent.checker.outcome import Skipped, expect, need, skip_if_failed
+from dealer_agent.checker.searches import Page, end_of, key_of, number_of, numbers, search, shown, word_of
+from dealer_agent.checker.target import PAGE, Listing, Target
+
+_VOLATILE = ("updated_at", "changed_at")
+_MOST_PAGES = 12
+_VALUES = 3
+"""How many values of each facet are searched for."""
+
+
+async def _pages(target: Target, **members: Any) -> AsyncIterator[Page]:
+    """The pages of a search, of a sixth of the stock each. Most stocks end within them."""
+    size = max(5, min(PAGE, len(await target.some_listings()) // 6 + 1))
+    skip = 0
+    for _ in range(_MOST_PAGES):
+        page = await search(target, pagination={"skip": skip, "limit": size}, **members)
+        yield page
+        skip += len(page.vehicles)
+        if not page.vehicles or page.total is None or skip >= page.total:
+            return
+
+
+@check("search.page-as-said")
+async def _(target: Target) -> None:
+    for pagination in ({}, {"limit": 1000}, {"limit": 37}, {"skip": 1, "limit": 3}):
+        page = await search(target, **({"pagination": pagination} if pagination else {}))
+        limit, skip = page.data.get("limit"), page.data.get("skip")
+        if page.total is None or not whole(limit) or not whole(skip):
+            raise Skipped("The response has no total, skip or limit.")
+        expect(skip == pagination.get("skip", 0), f"`skip` is {skip} for the pagination {shown(pagination)}.")
+        expected = max(0, min(int(limit or 0), page.total - pagination.get("skip", 0)))
+        found = len(page.vehicles)
+        expect(found == expected, f"The limit of the response is {limit}, and the page has {found} of {page.total}.")
+
+
+@check("filters.later-pages")
+async def _(target: Target) -> None:
+    for filters, matches in (await _price_case(target), await _condition_case(target)):
+        keys: list[str] = []
+        total = None
+        async for page in _pages(target, filters=filters):
+            wrong = next((each for each in page.vehicles if not matches(each)), None)
+            place = f"after {len(keys)} vehicles" if keys else "on the first page"
+            expect(wrong is None, f"{shown(filters)} finds {wrong and key_of(wrong)} {place}.")
+            keys, total = keys + page.keys, page.total
+        twice = [key for key, count in Counter(keys).items() if count > 1]
+        expect(not twice, f"The pages of {shown(filters)} have {twice and twice[0]} twice.")
+        if total is not None and total <= len(await target.listings()):
+            expect(len(keys) == total, f"The pages of {shown(filters)} have {len(keys)} of {total} vehicles.")
+
+
+async def _price_case(target: Target) -> tuple[Listing, Callable[[Listing], bool]]:
+    end = int(max(need(numbers(await target.listings(), "price"), "No listing has a price.")))
+    return {"price_max": end}, lambda each: (price := number_of(each, "price")) is not None and price <= end
+
+
+async def _condition_case(target: Target) -> tuple[Listing, Callable[[Listing], bool]]:
+    word = await word_of(target, "condition", 10**9)
+    return {"condition": [word]}, lambda each: each.get("condition") in (word, "cpo" if word == "used" else word)
+
+
+@check("sort.pages-complete")
+async def _(target: Target) -> None:
+    stock = {key_of(each) for each in await target.some_listings()}
+    need(target.stock.complete, "The stock is too large to read all pages.")
+    keys = [key async for page in _pages(target, sort={"field": "year", "order": "asc"}) for key in page.keys]
+    twice = [key for key, count in Counter(keys).items() if count > 1]
+    expect(not twice, f"The pages of a sort by year have {twice and twice[0]} twice.")
+    missing = stock - set(keys)
+    expect(not missing, f"The pages of a sort by year do not have {min(missing, default='')}.")
+
+
+@check("search.same-values")
+async def _(target: Target) -> None:
+    known = {key_of(each): each for each in await target.some_listings()}
+    for members in (
+        {"filters": {"condition": [await word_of(target, "condition", 10**9)]}},
+        {"sort": {"field": "price", "order": "desc"}},
+        {"filters": {"query": await one_word(target, "make")}},
+    ):
+        for found in (await search(target, pagination={"skip": 0, "limit": PAGE}, **members)).vehicles:
+            listing = known.get(key_of(found), {})
+            for name in listing.keys() & found.keys() - set(_VOLATILE):
+                told = f"{name} of {key_of(found)} is {found[name]!r:.200} in {shown(members)}"
+                expect(found[name] == listing[name], f"{told}, and else {listing[name]!r:.200}.")
+
+
+@check("privacy.same-vehicles")
+async def _(target: Target) -> None:
+    pages = [
+        await search(target, privacy={"anonymous": value}, pagination={"skip": 0, "limit": 9})
+        for value in (True, False)
+    ]
+    anonymous, known = ([_without_times(each) for each in page.vehicles] for page in pages)
+    expect(anonymous == known, "With `privacy.anonymous` true, a search returns other vehicles or values.")
+
+
+def _without_times(listing: Listing) -> Listing:
+    return {name: value for name, value in listing.items() if name not in _VOLATILE}
+
+
+# Filters and queries that find the same
+
+Filters = dict[str, Any]
+Spelling = Callable[[Target], Awaitable[tuple[Filters, Filters]]]
+
+
+async def _repeated(target: Target) -> tuple[Filters, Filters]:
+    word = await word_of(target, "make")
+    return {"make": [word]}, {"make": [word, word]}
+
+
+async def _turned(target: Target) -> tuple[Filters, Filters]:
+    counts = Counter(str(each["make"]) for each in await target.having("make"))
+    words = sorted(counts, key=lambda word: (counts[word], word))[:3]
+    return {"make": words}, {"make": words[::-1]}
+
+
+async def _turned_words(target: Target) -> tuple[Filters, Filters]:
+    make = await one_word(target, "make")
+    bodies = sorted({str(each["body"]) for each in await target.having("body") if each.get("make") == make})
+    body = need([each for each in bodies if each.isalpha()], "No listing has a make and a body of one word each.")[0]
+    return {"query": f"{make} {body}"}, {"query": f"{body} {make}"}
+
+
+async def _spaces(target: Target) -> tuple[Filters, Filters]:
+    word = await one_word(target, "make")
+    return {"query": word}, {"query": f"  {word} "}
+
+
+@check_each(
+    {
+        "filter.repeated-value": _repeated,
+        "filters.order": _turned,
+        "query.word-order": _turned_words,
+        "query.spaces": _spaces,
+    }
+)
+async def _(target: Target, spelling: Spelling) -> None:
+    filters, others = await spelling(target)
+    first, second = [(await search(target, filters=each, pagination={"limit": 1})).total for each in (filters, others)]
+    expect(first == second, f"{shown(filters)} finds {first} vehicles, and {shown(others)} {second}.")
+
+
+@check("query.sorted")
+async def _(target: Target) -> None:
+    by_price = {"field": "price", "order": "asc"}
+    found: list[float | int] = []
+    for make in dict.fromkeys(str(each["make"]) for each in await target.having("make")):
+        page = await search(target, filters={"query": make}, sort=by_price, pagination={"skip": 0, "limit": PAGE})
+        found = numbers(page.vehicles, "price")
+        if len(set(found)) > 2:
+            break
+    need(len(set(found)) > 2, "No make has vehicles of three prices.")
+    expect(found == sorted(found), "With a query, the sort by price does not apply.")
+
+
+# Facets
+
+
+@check("facets.filtered-counts")
+async def _(target: Target) -> None:
+    word = await word_of(target, "condition", 10**9)
+    listings = [each for each in await target.listings() if each.get("condition") == word]
+    need(target.stock.complete, "The stock is too large to count all listings.")
+    filters = {"condition": [word]}
+    if (await search(target, filters=filters, pagination={"limit": 1})).total != len(listings):
+        raise Skipped("The filter on conditions finds other vehicles. Another check fails for it.")
+    facets = await target.ask("inventory.facets", filters=filters)
+    for name, member in COUNTED.items():
+        counts = counts_of(facets.get(name))
+        most = sum(each.get(member) is not None for each in listings)
+        if counts is not None and MEMBERS[member] is not MEMBERS["vehicle_type"]:
+            found = sum(counts.values())
+            expect(found <= max(most, 0), f"With {shown(filters)}, {name} counts {found}, and {most} listings have it.")
+    for name, member in RANGES.items():
+        values, facet = numbers(listings, member), facets.get(name)
+        if values and isinstance(facet, dict):
+            good = (facet.get("min"), facet.get("max")) == (min(values), max(values))
+            expect(good, f"With {shown(filters)}, {name} is {facet}, and not {min(values)} to {max(values)}.")
+
+
+@check("facets.found")
+async def _(target: Target) -> None:
+    with skip_if_failed("There are no facets: "):
+        facets = await target.ask("inventory.facets")
+    names = {member: name for name, member in WORD_FILTERS.items()}
+    for facet, member in COUNTED.items():
+        counts = counts_of(facets.get(facet)) or {}
+        rare = sorted((each for each in counts if each), key=lambda each: (counts[each], each))[:_VALUES]
+        for value in rare if member in names and member not in target.revision.unsearchable else ():
+            filters = {names[member]: [value]}
+            total = (await search(target, filters=filters, pagination={"limit": 1})).total or 0
+            expect(total >= counts[value], f"{facet} counts {counts[value]} of {value}, and a search finds {total}.")
+
+
+@check("facets.agree")
+async def _(target: Target) -> None:
+    facet = await facet_of_all(target)
+    make = await one_word(target, "make")
+    newest = int(
+        max(numbers([each for each in await target.listings() if each.get("make") == make], "year"), default=2000)
+    )
+    cases: list[Mapping[str, Any]] = [
+        {"condition": [await word_of(target, "condition", 10**9)], "price_max": await end_of(target, "price_max")},
+        {"query": make, "year_max": newest - 1},
+    ]
+    for filters in cases:
+        counts = counts_of((await target.ask("inventory.facets", filters=dict(filters))).get(facet, [])) or {}
+        total = (await search(target, filters=dict(filters), pagination={"limit": 1})).total
+        found = sum(counts.values())
+        expect(found == total, f"With {shown(filters)}, {facet} counts {found} vehicles, and a search finds {total}.")
+
+
+@check("facets.no-zero")
+async def _(target: Target) -> None:
+    with skip_if_failed("There are no facets: "):
+        facets = await target.ask("inventory.facets")
+    for name in COUNTED:
+        zero = next((each for each in dicts(facets.get(name)) if at(each, "count") == 0), None)
+        expect(zero is None, f"{name} lists {zero and zero.get('value')!r}, which no vehicle has.")

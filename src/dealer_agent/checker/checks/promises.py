@@ -1,0 +1,110 @@
+"""What a dealer promises to a customer: that a lead is new, who answers it, and visits while the dealer is open."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dealer_agent.checker.check import check
+from dealer_agent.checker.checks.lead_defects import Lead, lead, submit
+from dealer_agent.checker.checks.leads import accepted_or_skip, appointment_of, for_a_time, instant, keyed
+from dealer_agent.checker.checks.visits import a_vehicle, visit
+from dealer_agent.checker.exchange import Exchange, at, dicts
+from dealer_agent.checker.outcome import Skipped, expect, need, skip_if_failed
+from dealer_agent.checker.reply import data_of, is_answered
+from dealer_agent.checker.target import Target
+from dealer_agent.checker.visit_times import Span, is_open
+
+NEWCOMER = "newcomer"
+
+
+async def _newcomer(target: Target) -> tuple[Lead, str]:
+    """The response to the only lead of a customer, for a vehicle if there is one, and the rooftop of the vehicle."""
+    vehicle: Lead = {}
+    with suppress(Skipped):
+        vehicle = await a_vehicle(target, NEWCOMER)
+    wanted = {"vehicle_of_interest": {"vin": vehicle["vin"]}} if vehicle else {}
+    exchange = await accepted_or_skip(target, lead(target, person=NEWCOMER, **wanted), lead(target, person=NEWCOMER))
+    return data_of(exchange), str(vehicle.get("rooftop", ""))
+
+
+@check("leads.first-is-new")
+async def _(target: Target) -> None:
+    found, _ = await _newcomer(target)
+    expect(found.get("status") != "duplicate", "The first lead of a customer is called a duplicate.")
+
+
+@check("leads.two-customers")
+async def _(target: Target) -> None:
+    first, _ = await _newcomer(target)
+    second = data_of(await accepted_or_skip(target, keyed(target)))
+    need(first.get("lead_id") and second.get("lead_id"), "A response has no `lead_id`.")
+    expect(first["lead_id"] != second["lead_id"], "The leads of two customers have one id.")
+
+
+@check("leads.reply-dealer-known")
+async def _(target: Target) -> None:
+    found, rooftop = await _newcomer(target)
+    with skip_if_failed():
+        information = await target.ask("dealer.information")
+    name = str(need(at(found, "dealer.name"), "The response names no dealer."))
+    rooftops = {str(each.get("name")) for each in dicts(information.get("rooftops"))}
+    allowed = {str(information.get("name"))} | ({rooftop} & rooftops or rooftops)
+    expect(name in allowed, f"The response names the dealer {name!r}, and not {' or '.join(sorted(allowed))}.")
+
+
+# Visits
+
+
+def _while_closed(number: int, spans: list[Span]) -> Lead:
+    """A time at night, some hours before the dealer opens."""
+    opening = spans[number % len(spans)][0]
+    return {"appointment_at": (opening - timedelta(hours=6)).isoformat().replace("+00:00", "Z")}
+
+
+async def _asked_at_night(target: Target) -> tuple[Any, Exchange]:
+    """What the dealer says of itself, and its response to a lead with a visit at night."""
+    with skip_if_failed():
+        information = await target.ask("dealer.information")
+    hours = [week for each in dicts(information.get("rooftops")) for week in dicts(each.get("schedules"))]
+    need(hours, "No rooftop has hours.")
+    asked = await visit(target, "owl", _while_closed, drive=False)
+    at_night = datetime.fromisoformat(asked["appointment"]["appointment_at"])
+    need(not is_open(information, at_night), "The dealer is open at night.")
+    return information, await submit(target, asked)
+
+
+def _times(appointment: Lead) -> Iterator[datetime]:
+    proposed = appointment.get("proposed_times")
+    for each in (appointment.get("confirmed_at"), *(proposed if isinstance(proposed, list) else ())):
+        if (found := instant(each)) is not None:
+            yield found
+
+
+@check("appointments.open-hours")
+async def _(target: Target) -> None:
+    information, at_night = await _asked_at_night(target)
+    for exchange in (at_night, (await for_a_time(target))[1]):
+        found = at(data_of(exchange), "appointment") if is_answered(exchange) else None
+        if not isinstance(found, dict):
+            continue
+        closed = exchange is at_night and found.get("status") == "confirmed" and "confirmed_at" not in found
+        expect(not closed, "A visit is confirmed at a time at which the dealer is closed.", exchange)
+        for each in _times(found):
+            told = f"The dealer is closed at {each.astimezone(UTC).isoformat()}, which it confirms or proposes."
+            expect(is_open(information, each), told, exchange)
+
+
+@check("appointments.proposed-differ")
+async def _(target: Target) -> None:
+    _, exchange = await _asked_at_night(target)
+    found = need(list(_times(appointment_of(exchange))), "No times are proposed.")
+    expect(len(set(found)) == len(found), "One time is proposed twice.", exchange)
+
+
+@check("appointments.ids-differ")
+async def _(target: Target) -> None:
+    _, at_night = await _asked_at_night(target)
+    ids = [appointment_of(each).get("appointment_id") for each in (at_night, (await for_a_time(target))[1])]
+    need(None not in ids, "An appointment has no id.")
+    expect(ids[0] != ids[1], "Appointments of two customers have one id.", at_night)

@@ -1,0 +1,99 @@
+"""Leads that ask for a visit, at a time at which the dealer is open: another vehicle, person and time in each run."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from dealer_agent.checker.checks.lead_defects import Lead, lead, seed_of, submit
+from dealer_agent.checker.exchange import Exchange, at
+from dealer_agent.checker.outcome import Failed, Skipped
+from dealer_agent.checker.reply import data_of, is_answered
+from dealer_agent.checker.target import Listing, Target
+from dealer_agent.checker.visit_times import Span, open_spans, starts_in
+
+Asked = tuple[Lead, Exchange]
+"""A lead and its exchange."""
+
+Times = Callable[[int, list[Span]], Lead]
+"""The members of an appointment with times within the hours of a dealer, chosen by a number."""
+
+WINDOWS = 3
+"""How many windows a lead has. In one of them, most dealers have a time."""
+BUYER_ZONE, BUYER_OFFSET = "Etc/GMT+6", timedelta(hours=-6)
+
+
+async def a_vehicle(target: Target, person: str = "") -> Listing:
+    """A listing with a VIN, available if there is such a one: another for each person. Skips the check without any."""
+    found = await target.having("vin")
+    available = [each for each in found if each.get("status") == "available"] or found
+    return available[seed_of(target, person) % len(available)]
+
+
+def one_time(number: int, spans: list[Span]) -> Lead:
+    """A time in the form of revision 1.0.0."""
+    starts = starts_in(spans)
+    return {"appointment_at": starts[number % len(starts)].isoformat().replace("+00:00", "Z")}
+
+
+def three_windows(number: int, spans: list[Span]) -> Lead:
+    """Days of open hours in the form of revision 0.1.0, in local times of the buyer."""
+    first = number % len(spans)
+    chosen = sorted([*spans[first:], *spans[:first]][:WINDOWS])
+    windows = [{name: _local(each) for name, each in zip(("start", "end"), span, strict=True)} for span in chosen]
+    return {"requested_windows": windows, "timezone": BUYER_ZONE}
+
+
+async def visit(target: Target, person: str, times: Times, *, drive: bool) -> Lead:
+    """A lead with an appointment: a test drive, or a visit to the sales department.
+
+    Skips the check if it is a test drive and no listing has a VIN.
+    """
+    vehicle = await a_vehicle(target, person) if drive else {}
+    information = None
+    with suppress(Failed, Skipped):
+        information = await target.ask("dealer.information")
+    chosen = times(seed_of(target, person), open_spans(information, vehicle.get("rooftop"), target.wire.noon))
+    appointment = {"appointment_type": "test_drive" if drive else "sales", **chosen}
+    made = lead(target, person=person, appointment=appointment)
+    return made | {"vehicle_of_interest": {"vin": vehicle["vin"]}} if drive else made
+
+
+async def with_visit(target: Target, person: str, times: Times) -> list[Lead]:
+    """Leads with an appointment: for a test drive, if a listing has a VIN, and for a sale.
+
+    Revision 0.1.0 names no other type than the test drive, which needs a vehicle.
+    """
+    sale = await visit(target, person, times, drive=False)
+    try:
+        return [await visit(target, person, times, drive=True), sale]
+    except Skipped:
+        return [sale]
+
+
+async def scheduled(target: Target, *leads: Lead) -> Asked:
+    """The first of these leads that gets a time: confirmed or proposed. Else the first that is accepted, or the last.
+
+    A vehicle that many want to drive gets none, for example.
+    """
+    accepted: list[Asked] = []
+    for each in leads:
+        asked = each, await submit(target, each)
+        if is_answered(asked[1]):
+            accepted.append(asked)
+            if at(data_of(asked[1]), "appointment.status") in ("confirmed", "proposed"):
+                return asked
+    return accepted[0] if accepted else asked
+
+
+def windows_of(asked: Lead) -> list[Span]:
+    """The windows of a lead, in UTC."""
+    return [(_instant(each["start"]), _instant(each["end"])) for each in asked["appointment"]["requested_windows"]]
+
+
+def _local(time: datetime) -> str:
+    """A time without offset, in the zone of the buyer."""
+    return (time + BUYER_OFFSET).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _instant(local: str) -> datetime:
+    return datetime.fromisoformat(local).replace(tzinfo=UTC) - BUYER_OFFSET

@@ -1,0 +1,38 @@
+"""Agents that treat tokens in another way. Every skill of these agents needs a token, unless said otherwise."""
+
+from dealer_agent.self_test.changing import When, answers, calls, with_code, with_status
+from dealer_agent.self_test.defect import Call
+
+WRONG_TOKEN = "not-a-token-0123456789"
+
+
+def with_authorization(value: str | None) -> When:
+    """Messages with this header."""
+    return lambda call: call.method == "POST" and call.header("Authorization") == value
+
+
+NO_TOKEN = with_authorization(None)
+WRONG = with_authorization(f"Bearer {WRONG_TOKEN}")
+
+
+def begins(scheme: str) -> When:
+    return lambda call: (call.header("Authorization") or "").startswith(scheme)
+
+
+def has_unknown_member(call: Call) -> bool:
+    return isinstance(call.payload, dict) and "no_such_member" in call.payload
+
+
+answers("authentication.missing", with_status(403), NO_TOKEN, token=True)
+answers("authentication.missing-code", with_code("FORBIDDEN"), NO_TOKEN, token=True)
+answers("authentication.challenge", lambda answer: answer.with_header("www-authenticate", None), NO_TOKEN, token=True)
+answers("authentication.before-payload", with_status(422), has_unknown_member, token=True)
+answers("authentication.wrong-scheme", with_status(400), begins("Basic "), token=True)
+answers("authentication.wrong-token", with_status(403), WRONG, token=True)
+calls("authentication.wrong-token-open", lambda call: call.with_header("Authorization", None), WRONG)
+answers(
+    "authentication.token-not-repeated",
+    lambda answer: answer.with_header("x-received", WRONG_TOKEN),
+    WRONG,
+)
+answers("authentication.scheme-case", with_status(401), begins("bearer "), token=True)

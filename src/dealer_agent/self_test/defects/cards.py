@@ -1,0 +1,240 @@
+"""Agents with a wrong card."""
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+from dealer_agent.self_test.changing import answers, asks, calls
+from dealer_agent.self_test.defect import LISTENS_AT, Agent, Answer, Call, broken
+
+SECURE = "https://dealer.test"
+BEARER: list[dict[str, Any]] = [{"schemes": {"bearer": {"list": []}}}]
+
+
+CARD = "/.well-known/agent-card.json"
+OF_0_1_0 = "/cards/0.1.0.json"
+OF_1_1 = "/aap/1.1/.well-known/agent-card.json"
+OF_NEXT = "/aap/next/.well-known/agent-card.json"
+
+
+def is_card(call: Call, path: str = CARD) -> bool:
+    return call.method == "GET" and call.path == path
+
+
+def is_schema(name: str) -> Callable[[Call], bool]:
+    return lambda call: call.path == f"/schemas/{name}.json"
+
+
+def changed_card(answer: Answer, change: Callable[[Any], object]) -> Answer:
+    """The card after a change, without its signatures, which would not verify any more."""
+
+    def changed(card: Any) -> None:
+        card.pop("signatures", None)
+        change(card)
+
+    return answer.with_document(changed)
+
+
+def card(requirement_id: str, change: Callable[[Any], object], path: str = CARD, **place: Any) -> None:
+    """Registers a defect that changes the card at a path."""
+    answers(requirement_id, lambda answer: changed_card(answer, change), lambda call: is_card(call, path), **place)
+
+
+def without(*names: str) -> Callable[[Any], object]:
+    return lambda found: [found.pop(name) for name in names]
+
+
+def another_interface(url: str, binding: str | None = "GRPC", version: str = "1.0") -> Callable[[Any], object]:
+    """Adds an interface, which no check uses."""
+    entry = {"url": url, "protocolBinding": binding, "protocolVersion": version}
+    if binding is None:
+        del entry["protocolBinding"]
+    return lambda found: found["supportedInterfaces"].append(entry)
+
+
+def extension(found: Any) -> Any:
+    return found["capabilities"]["extensions"][0]
+
+
+def without_binding(binding: str, name: str, member: str) -> Callable[[Any], object]:
+    """Removes the interfaces of a binding. `name` and `member` have the spelling of the card."""
+    return lambda found: found.update({name: [each for each in found[name] if each[member] != binding]})
+
+
+def header(name: str, value: str | None) -> Callable[[Answer], Answer]:
+    return lambda answer: answer.with_header(name, value)
+
+
+answers("cards.content-type", header("content-type", "text/html"), is_card)
+card("cards.name", without("name"))
+card("cards.description", lambda found: found.update(description=" "))
+card("cards.version", lambda found: found.update(version=1))
+card("cards.provider", lambda found: found["provider"].update(url="www.example.com"))
+card("cards.documentation", lambda found: found.update(documentationUrl=f"{LISTENS_AT}/nowhere"))
+card("cards.spelling", lambda found: found.update(default_input_modes=[]))
+card("cards.interface-url", another_interface("/grpc"))
+card("cards.interface-binding", another_interface(f"{LISTENS_AT}/other", None))
+card("cards.interface-version", another_interface(f"{LISTENS_AT}/grpc", version="0.3"))
+card("cards.interface-twice", lambda found: found["supportedInterfaces"].append(found["supportedInterfaces"][0]))
+card("cards.json-rpc", without_binding("JSONRPC", "supportedInterfaces", "protocolBinding"))
+card(
+    "cards.http-json",
+    without_binding("HTTP+JSON", "supported_interfaces", "protocol_binding"),
+    OF_0_1_0,
+    binding="JSONRPC",
+)
+card("cards.only-json-rpc", another_interface(f"{LISTENS_AT}/grpc"), OF_1_1)
+card("cards.same-host", another_interface("http://internal.example/grpc"))
+card("cards.interfaces-answer", another_interface(f"{LISTENS_AT}/nowhere", "JSONRPC"))
+card("cards.capabilities", lambda found: found.update(capabilities=[]))
+card("cards.streaming", lambda found: found["capabilities"].update(streaming=True))
+card("cards.extensions", lambda found: found["capabilities"]["extensions"].append({"uri": "automotive"}))
+card("cards.extension-optional", lambda found: extension(found).update(required=True))
+card("cards.extension-required", lambda found: extension(found).pop("required"), OF_NEXT)
+card("cards.extension-id", lambda found: extension(found)["params"].pop("id"))
+card("cards.input-modes", lambda found: found.update(defaultInputModes="application/json"))
+card("cards.output-modes", lambda found: found.update(defaultOutputModes=[]))
+card("cards.skills", lambda found: found.update(skills=[]))
+card("cards.skill-members", lambda found: found["skills"][0].update(tags=[]))
+card("cards.skill-twice", lambda found: found["skills"].append(found["skills"][0]))
+card("cards.skill-known", lambda found: [each.update(id=f"my.{each['id']}") for each in found["skills"]])
+card("cards.skill-modes", lambda found: found["skills"][0].update(outputModes=["text/plain"]))
+card(
+    "cards.skills-complete",
+    lambda found: found.update(skills=[each for each in found["skills"] if each["id"] != "inventory.facets"]),
+)
+calls(
+    "cards.skills-answered",
+    lambda call: call.with_payload(lambda payload: payload.update(type="inventory.count.request")),
+    asks("inventory.facets.request", filters={"vin": "ZZZZZZ00000000000"}),
+)
+
+
+@broken("cards.https", base=SECURE)
+async def names_an_insecure_address(call: Call, agent: Agent) -> Answer:
+    answer = await agent(call)
+    answer = answer.with_body(answer.body.replace(LISTENS_AT.encode(), SECURE.encode()))
+    return changed_card(answer, another_interface("http://dealer.test/grpc")) if is_card(call) else answer
+
+
+numbers = itertools.count()
+
+
+@broken("cards.extension-id-stable")
+async def makes_an_id_for_each_request(call: Call, agent: Agent) -> Answer:
+    answer = await agent(call)
+    if not is_card(call):
+        return answer
+    return changed_card(answer, lambda found: extension(found)["params"].update(id=f"id-{next(numbers)}"))
+
+
+def each_extension(found: Any) -> list[Any]:
+    return list(found["capabilities"]["extensions"])
+
+
+def relative_schema(found: Any) -> None:
+    for each in each_extension(found):
+        each["params"]["skills"]["lead.submit"]["request_schema"] = "/schemas/lead.submit.request.json"
+
+
+def open_objects(schema: Any) -> None:
+    """Allows unknown members everywhere in a schema."""
+    if isinstance(schema, dict):
+        schema.pop("additionalProperties", None)
+    for each in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        open_objects(each)
+
+
+def schema_with(**members: Any) -> Callable[[Answer], Answer]:
+    return lambda answer: answer.with_document(lambda schema: schema.update(members))
+
+
+card("cards.schema-urls", relative_schema)
+answers("cards.schemas-served", lambda answer: answer.with_status(404), is_schema("lead.submit.request"))
+answers("cards.schemas-valid", schema_with(type="list"), is_schema("lead.submit.response"))
+answers("cards.request-schemas", schema_with(required=["zip"]), is_schema("dealer.information.request"))
+answers(
+    "cards.request-schemas-refuse",
+    lambda answer: answer.with_document(open_objects),
+    is_schema("inventory.search.request"),
+)
+answers("cards.response-schemas", schema_with(required=["zip"]), is_schema("dealer.information.response"))
+
+
+def with_auth_type(value: str) -> Callable[[Any], object]:
+    def change(found: Any) -> None:
+        found["auth_type"] = value
+        for each in each_extension(found):
+            each["params"]["auth_type"] = value
+
+    return change
+
+
+def without_security(found: Any) -> None:
+    found.pop("securitySchemes")
+    found.pop("securityRequirements")
+    for each in found["skills"]:
+        each.pop("securityRequirements", None)
+
+
+card("cards.auth-type", without("auth_type"), OF_0_1_0)
+card("cards.auth-type-params", lambda found: extension(found)["params"].pop("auth_type"), OF_0_1_0)
+card("cards.auth-type-bearer", with_auth_type("bearer"), OF_0_1_0)
+card("cards.auth-type-none", with_auth_type("none"), OF_0_1_0, token=True)
+card("cards.security-declared", without_security, token=True)
+card("cards.security-true", lambda found: found.update(securitySchemes={"bearer": {}}, securityRequirements=BEARER))
+card("cards.security-schemes", without("securitySchemes"), token=True)
+
+answers("cards.cache-control", header("cache-control", "no-store"), is_card)
+answers("cards.etag", header("etag", None), is_card)
+answers("cards.last-modified", header("last-modified", None), is_card)
+answers("cards.cross-origin", header("access-control-allow-origin", None), is_card)
+calls("cards.not-modified", lambda call: call.with_header("if-none-match", None), is_card)
+answers(
+    "cards.not-modified-empty",
+    lambda answer: answer.with_body(b"{}"),
+    lambda call: is_card(call) and call.header("if-none-match") not in (None, '"another-card"'),
+)
+answers(
+    "cards.other-etag",
+    lambda answer: answer.with_status(304).with_body(b""),
+    lambda call: is_card(call) and call.header("if-none-match") == '"another-card"',
+)
+
+
+@broken("cards.etag-stable")
+async def makes_an_etag_for_each_request(call: Call, agent: Agent) -> Answer:
+    if not is_card(call):
+        return await agent(call)
+    if (call.header("if-none-match") or "").startswith('"etag-'):
+        return Answer(304, (), b"")
+    return (await agent(call)).with_header("etag", f'"etag-{next(numbers)}"')
+
+
+def _catalogue(*entries: dict[str, Any]) -> dict[str, Any]:
+    this = {
+        "identifier": "urn:air:127.0.0.1:agent",
+        "displayName": "Agent",
+        "type": "application/a2a-agent-card+json",
+        "url": f"{LISTENS_AT}/.well-known/agent-card.json",
+    }
+    return {"specVersion": "1.0", "entries": [this, *entries]}
+
+
+def catalogue(requirement_id: str, document: Any) -> None:
+    """Registers a defect that serves this catalogue."""
+
+    async def answer(call: Call, agent: Agent) -> Answer:
+        if not call.path.endswith("/ai-catalog.json"):
+            return await agent(call)
+        return Answer(200, (("content-type", "application/json"),), json.dumps(document).encode())
+
+    broken(requirement_id)(answer)
+
+
+OTHER = {"identifier": "urn:air:other", "displayName": "Other", "type": "application/a2a-agent-card+json"}
+catalogue("catalog.json", {"entries": {}})
+catalogue("catalog.entry-members", _catalogue({**OTHER, "url": "/other"}))
+catalogue("catalog.cards-answer", _catalogue({**OTHER, "url": f"{LISTENS_AT}/nowhere"}))
+catalogue("catalog.names-card", {"entries": [{**OTHER, "url": f"{LISTENS_AT}/cards/1.0.0.json"}]})

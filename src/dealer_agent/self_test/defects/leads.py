@@ -1,0 +1,368 @@
+"""Dealers that accept malformed leads, refuse valid ones, or answer them wrongly."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from dealer_agent.self_test.changing import When, answers, calls, error, register, with_code, with_status
+from dealer_agent.self_test.defect import Agent, Answer, Call
+
+WRITTEN = "written-by-the-customer-7Q"
+UNKNOWN_VIN = "ZZZZZZ00000000000"
+CUSTOMER = {
+    "first_name": "Test",
+    "last_name": "Lead (dealer-agent check)",
+    "email": "test-lead@example.com",
+    "phone": "+12025550142",
+}
+MESSAGE = "This is a test of the dealer agent, sent by dealer-agent check. Nobody waits for a response."
+
+Test = Callable[[dict[str, Any]], object]
+MAKES_SENSE = {
+    "granted_at": "2026-01-05T12:00:00Z",
+    "allowed_channels": ["email", "phone"],
+    "consent_text": "The dealer may contact me about this request.",
+    "scope": ["lead_submission"],
+}
+
+
+def lead(test: Test = lambda _: True) -> When:
+    """Leads whose payload passes a test."""
+    return lambda call: call.skill == "lead.submit" and test(call.payload)
+
+
+def visit(payload: dict[str, Any]) -> dict[str, Any]:
+    """The appointment of a lead; empty if it has none."""
+    found = payload.get("appointment")
+    return found if isinstance(found, dict) else {}
+
+
+def vehicle(payload: dict[str, Any]) -> dict[str, Any]:
+    return dict(payload.get("vehicle_of_interest") or {})
+
+
+def customer(payload: dict[str, Any]) -> dict[str, Any]:
+    """The customer of a lead; empty if it has none."""
+    found = payload.get("customer")
+    return found if isinstance(found, dict) else {}
+
+
+def consent(payload: dict[str, Any]) -> dict[str, Any]:
+    found = payload.get("consent")
+    return found if isinstance(found, dict) else {}
+
+
+def accepts(requirement_id: str, repair: Test, test: Test = lambda _: True, **place: Any) -> None:
+    """Registers a defect that repairs leads before the dealer gets them: it accepts what it must refuse."""
+    calls(requirement_id, lambda call: call.with_payload(repair), lead(test), **place)
+
+
+def refuses(requirement_id: str, test: Test, code: str = "SCHEMA_VALIDATION_FAILED", **place: Any) -> None:
+    """Registers a defect that refuses valid leads."""
+    details = [
+        {"@type": "x/google.rpc.ErrorInfo", "reason": code, "domain": "proto.example", "metadata": {}},
+        {"@type": "x/proto.error", "error_id": "err_1", "code": code, "retryable": False, "details": {}},
+    ]
+    body = json.dumps({"error": {"code": 422, "message": "Not here.", "details": details}}).encode()
+
+    async def defect(call: Call, agent: Agent) -> Answer:
+        answer = await agent(call)
+        if lead(test)(call) and answer.data is not None:
+            return Answer(422, (("content-type", "application/json"),), body)
+        return answer
+
+    register(requirement_id, defect, place)
+
+
+def replies(requirement_id: str, change: Test, test: Test = lambda _: True, **place: Any) -> None:
+    """Registers a defect that changes the `data` of responses to leads."""
+    answers(requirement_id, lambda answer: answer.with_data(change), lead(test), **place)
+
+
+def replies_visit(requirement_id: str, test: Test, **members: Any) -> None:
+    """Registers a defect that answers appointments with these members."""
+
+    def change(data: dict[str, Any]) -> None:
+        data["appointment"] = {"appointment_id": data["appointment"]["appointment_id"], **members}
+
+    replies(requirement_id, change, test)
+
+
+def pops(*names: str) -> Test:
+    return lambda payload: [payload.pop(name, None) for name in names]
+
+
+def is_simple(payload: dict[str, Any]) -> bool:
+    return not {"vehicle_of_interest", "trade_in", "appointment"} & set(payload)
+
+
+def is_past(payload: dict[str, Any]) -> bool:
+    at = str(visit(payload).get("appointment_at", ""))
+    return at.endswith("Z") and datetime.fromisoformat(at) < datetime.now(UTC)
+
+
+def is_coming(payload: dict[str, Any]) -> bool:
+    return str(visit(payload).get("appointment_at", "")).endswith("Z") and not is_past(payload)
+
+
+def has_windows(payload: dict[str, Any]) -> bool:
+    return "requested_windows" in visit(payload)
+
+
+# Malformed leads
+accepts("leads.first-name", lambda payload: customer(payload).setdefault("first_name", "Test"))
+accepts("leads.last-name", lambda payload: customer(payload).setdefault("last_name", "Lead"))
+accepts(
+    "leads.email",
+    lambda payload: customer(payload).pop("email"),
+    lambda payload: customer(payload).get("email") == WRITTEN,
+)
+accepts(
+    "leads.phone",
+    lambda payload: customer(payload).update(phone=CUSTOMER["phone"]),
+    lambda payload: customer(payload).get("phone") == "202 555 0142",
+)
+accepts(
+    "leads.preferred-contact",
+    lambda payload: customer(payload).pop("preferred_contact"),
+    lambda payload: customer(payload).get("preferred_contact") == WRITTEN,
+)
+accepts("leads.customer-unknown-member", lambda payload: customer(payload).pop("shoe_size", None))
+accepts("leads.unknown-member", pops("favourite_colour"))
+accepts(
+    "leads.source-agent-name",
+    lambda payload: payload.update(source_agent="An agent"),
+    lambda payload: isinstance(payload.get("source_agent"), dict),
+)
+accepts("leads.vehicle-condition", pops("vehicle_of_interest"), lambda payload: "condition" in vehicle(payload))
+accepts("leads.trade-in-condition", pops("trade_in"), lambda payload: payload.get("trade_in") == {"condition": "cpo"})
+accepts(
+    "leads.message-length",
+    pops("message"),
+    lambda payload: len(str(payload.get("message"))) > 4_000,
+)
+accepts("leads.submitted-at", pops("submitted_at"), lambda payload: payload.get("submitted_at") == "yesterday")
+accepts(
+    "leads.source-agent-required",
+    lambda payload: payload.setdefault("source_agent", "An agent"),
+    lambda payload: "consent" in payload,
+)
+accepts("leads.message-not-a-string", pops("message"), lambda payload: payload.get("message") == 7)
+accepts(
+    "leads.customer-required",
+    lambda payload: payload.setdefault("customer", dict(CUSTOMER)),
+    lambda payload: "consent" in payload,
+)
+accepts(
+    "leads.source-agent-string",
+    lambda payload: payload.update(source_agent={"name": "An agent"}),
+    lambda payload: isinstance(payload.get("source_agent"), str),
+)
+accepts(
+    "leads.contact-point",
+    lambda payload: customer(payload).update(email=CUSTOMER["email"]),
+    lambda payload: customer(payload) and not {"email", "phone"} & set(customer(payload)),
+)
+answers(
+    "leads.refusal-code",
+    with_code("INTERNAL_ERROR"),
+    lead(lambda payload: "favourite_colour" in payload and "appointment" in payload),
+)
+answers(
+    "leads.personal-data",
+    error(lambda found: found.update(message=f"{WRITTEN} is no address.")),
+    lead(lambda payload: "favourite_colour" in payload and "appointment" in payload),
+)
+answers(
+    "leads.condition-code",
+    with_code("SCHEMA_VALIDATION_FAILED"),
+    lead(lambda payload: payload.get("trade_in") == {"condition": "cpo"} and "favourite_colour" not in payload),
+)
+answers("leads.empty", with_code("INTERNAL_ERROR"), lead(lambda payload: set(payload) == {"type"}))
+answers(
+    "leads.empty-all",
+    lambda answer: answer.with_error_payload(lambda found: found["details"]["errors"].pop(0)),
+    lead(lambda payload: set(payload) == {"type"}),
+)
+
+# Valid leads
+refuses("leads.accepted", is_simple)
+refuses("leads.vehicle", lambda payload: vehicle(payload).get("vin", UNKNOWN_VIN) != UNKNOWN_VIN)
+refuses("leads.trade-in", lambda payload: "trade_in" in payload)
+refuses("leads.vehicle-extra-members", lambda payload: "lot_row" in vehicle(payload))
+refuses("leads.vehicle-unknown", lambda payload: vehicle(payload).get("vin") == UNKNOWN_VIN, "VEHICLE_NOT_FOUND")
+accepts(
+    "leads.test-drive-unknown",
+    lambda payload: visit(payload).update(appointment_type="sales"),
+    lambda payload: vehicle(payload).get("vin") == UNKNOWN_VIN,
+)
+accepts(
+    "leads.test-drive-missing-vehicle",
+    lambda payload: visit(payload).update(appointment_type="sales"),
+    lambda payload: visit(payload).get("appointment_type") == "test_drive" and not vehicle(payload),
+)
+replies("leads.reply-id", pops("lead_id"))
+replies("leads.reply-status", lambda data: data.update(status="ok"))
+replies("leads.reply-dealer", pops("dealer"))
+replies("leads.two-ids", lambda data: data.update(lead_id="lead-1"))
+answers("leads.reply-message", lambda answer: answer.with_reply_payload(pops("message")), lead(is_simple))
+answers(
+    "leads.reply-message-length",
+    lambda answer: answer.with_reply_payload(lambda payload: payload.update(message="x" * 2_001)),
+    lead(is_simple),
+)
+answers(
+    "leads.vehicle-unknown-message",
+    lambda answer: answer.with_reply_payload(pops("message")),
+    lead(lambda payload: vehicle(payload).get("vin") == UNKNOWN_VIN),
+)
+
+# Consent
+for requirement_id, test in {
+    "consent.missing": lambda payload: (
+        "consent" not in payload and customer(payload).get("last_name") == CUSTOMER["last_name"]
+    ),
+    "consent.scope": lambda payload: consent(payload).get("scope") == ["marketing"],
+    "consent.expired": lambda payload: "expires_at" in consent(payload),
+    "consent.granted-at-malformed": lambda payload: consent(payload).get("granted_at") == "yesterday",
+    "consent.granted-at-missing": lambda payload: consent(payload) and "granted_at" not in consent(payload),
+    "consent.future": lambda payload: "3" > str(consent(payload).get("granted_at")) > datetime.now(UTC).isoformat(),
+    "consent.text-empty": lambda payload: consent(payload).get("consent_text") == "",
+    "consent.text-missing": lambda payload: consent(payload) and "consent_text" not in consent(payload),
+    "consent.no-channels": lambda payload: consent(payload).get("allowed_channels") == [],
+    "consent.unknown-channel": lambda payload: "pigeon" in consent(payload).get("allowed_channels", ()),
+    "consent.channel-type": lambda payload: consent(payload).get("allowed_channels") == "email",
+    "consent.unknown-member": lambda payload: "only_on_sundays" in consent(payload),
+    "consent.not-an-object": lambda payload: payload.get("consent") is True,
+    "consent.preferred-channel": lambda payload: customer(payload).get("preferred_contact") == "phone",
+    "consent.unreachable": lambda payload: "email" in customer(payload) and "phone" not in customer(payload),
+}.items():
+    accepts(requirement_id, lambda payload: payload.update(consent=dict(MAKES_SENSE)), test)
+accepts("consent.scope-published", lambda payload: consent(payload).update(scope=["lead_submission"]))
+answers(
+    "consent.other-defects-first",
+    with_code("CONTACT_CONSENT_REQUIRED"),
+    lead(lambda payload: customer(payload).get("last_name") == 7),
+)
+answers("consent.missing-status", with_status(422), lead(lambda payload: "consent" not in payload))
+answers("consent.invalid-status", with_status(422), lead(lambda payload: "expires_at" in consent(payload)))
+
+
+# Idempotency
+def is_keyed(payload: dict[str, Any]) -> bool:
+    return str(payload.get("idempotency_key", "")).startswith("first-")
+
+
+def is_retry(call: Call) -> bool:
+    return call.skill == "lead.submit" and is_keyed(call.payload) and b'-retry"' in call.body
+
+
+def of_retry(change: Test) -> Callable[[Answer], Answer]:
+    return lambda answer: answer.with_data(change)
+
+
+accepts("idempotency.empty-key", pops("idempotency_key"), lambda payload: payload.get("idempotency_key") == "")
+accepts("idempotency.key-type", pops("idempotency_key"), lambda payload: payload.get("idempotency_key") == 7)
+accepts(
+    "idempotency.key-too-long", pops("idempotency_key"), lambda payload: payload.get("idempotency_key") == "k" * 129
+)
+answers("idempotency.same-lead", of_retry(lambda data: data.update(lead_id="lead-2")), is_retry)
+answers("idempotency.same-status", of_retry(lambda data: data.update(status="rejected")), is_retry)
+answers("idempotency.same-answer", of_retry(lambda data: data.update(dealer={"name": "Another"})), is_retry)
+answers(
+    "idempotency.new-message-id",
+    lambda answer: answer.with_message(lambda message: message.update(messageId="one-and-the-same")),
+    lead(is_keyed),
+)
+refuses(
+    "idempotency.submitted-at",
+    lambda payload: is_keyed(payload) and payload["submitted_at"].endswith("T14:00:00Z"),
+    "IDEMPOTENCY_CONFLICT",
+)
+accepts(
+    "idempotency.conflict",
+    lambda payload: payload.update(message=MESSAGE),
+    lambda payload: is_keyed(payload) and payload["message"] != MESSAGE,
+)
+answers(
+    "idempotency.conflict-status",
+    with_status(422),
+    lead(lambda payload: is_keyed(payload) and payload["message"] != MESSAGE),
+)
+refuses("idempotency.after-refusal", is_keyed)
+refuses("idempotency.longest-key", lambda payload: len(str(payload.get("idempotency_key"))) == 128)
+
+# Appointments
+accepts(
+    "appointments.type-missing",
+    lambda payload: visit(payload).setdefault("appointment_type", "sales"),
+    lambda payload: "appointment" in payload,
+)
+accepts("appointments.duration", lambda payload: visit(payload).pop("duration_minutes", None))
+accepts("appointments.unknown-member", lambda payload: visit(payload).pop("shoe_size", None))
+accepts("appointments.notes-length", lambda payload: visit(payload).pop("notes", None))
+accepts(
+    "appointments.no-windows",
+    lambda payload: visit(payload).pop("requested_windows"),
+    lambda payload: visit(payload).get("requested_windows") == [],
+)
+accepts(
+    "appointments.zone-unknown",
+    lambda payload: visit(payload).pop("timezone"),
+    lambda payload: "Mars" in visit(payload).get("timezone", ""),
+)
+accepts(
+    "appointments.type-unknown",
+    lambda payload: visit(payload).update(appointment_type="sales"),
+    lambda payload: visit(payload).get("appointment_type") == "picnic",
+)
+accepts(
+    "appointments.at-malformed",
+    lambda payload: visit(payload).pop("appointment_at"),
+    lambda payload: visit(payload).get("appointment_at") == "tomorrow",
+)
+accepts(
+    "appointments.at-without-offset",
+    lambda payload: visit(payload).pop("appointment_at"),
+    lambda payload: str(visit(payload).get("appointment_at")).startswith("2099"),
+)
+accepts(
+    "appointments.both-forms",
+    lambda payload: visit(payload).pop("requested_windows"),
+    lambda payload: {"appointment_at", "requested_windows"} <= set(visit(payload)) and "notes" not in visit(payload),
+)
+accepts(
+    "appointments.window-backwards",
+    lambda payload: visit(payload)["requested_windows"][0].pop("end", None),
+    lambda payload: has_windows(payload) and "timezone" not in visit(payload) and "Z" in json.dumps(visit(payload)),
+)
+accepts(
+    "appointments.window-without-zone",
+    lambda payload: visit(payload).update(timezone="America/Chicago"),
+    lambda payload: "2099-01-05T12" in json.dumps(visit(payload)),
+)
+accepts(
+    "appointments.windows-refused",
+    lambda payload: [visit(payload).pop(name, None) for name in ("requested_windows", "timezone")],
+)
+refuses("appointments.at", is_coming)
+refuses("appointments.past-accepted", is_past)
+refuses("appointments.at-0.1.0", is_coming)
+refuses("appointments.windows", has_windows)
+refuses("appointments.windows-1.0.0", has_windows)
+replies("appointments.at-answered", pops("appointment"), is_coming)
+replies("appointments.id", lambda data: data["appointment"].pop("appointment_id"), is_coming)
+replies_visit("appointments.status", is_coming, status="maybe")
+replies_visit("appointments.confirmed-at", is_coming, status="confirmed", confirmed_at="2099-01-05T16:00:00Z")
+replies_visit("appointments.proposed-times", is_coming, status="proposed")
+replies_visit("appointments.times-future", is_coming, status="proposed", proposed_times=["2020-01-06T16:00:00Z"])
+replies_visit("appointments.past", is_past, status="confirmed", confirmed_at="2020-01-05T10:00:00Z")
+replies_visit("appointments.window-form", has_windows, status="proposed", proposed_times=["2099-01-05T10:00:00Z"])
+replies_visit(
+    "appointments.window-confirmed",
+    has_windows,
+    status="confirmed",
+    confirmed_window={"start": "2099-01-05T10:00:00Z", "end": "2099-01-05T11:00:00Z"},
+)
+replies_visit("appointments.no-time", lambda payload: set(visit(payload)) == {"appointment_type"}, status="confirmed")

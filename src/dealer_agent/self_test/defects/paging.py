@@ -1,0 +1,80 @@
+"""Agents that cut and count pages wrongly."""
+
+from itertools import cycle
+from typing import Any
+
+from dealer_agent.self_test.defect import Agent, Answer, Breaking, Call, Change, broken
+from dealer_agent.self_test.reading import SEARCH, Members, changes, exactly, members_of, reads, refuses
+
+_BEYOND = {"skip": 10_000_000, "limit": 10}
+_YEARS = {"field": "year", "order": "desc"}
+
+
+def _changes_page(change: Change, **pagination: int) -> Breaking:
+    return changes(SEARCH, exactly({"pagination": pagination}), change)
+
+
+def _reads_page(as_pagination: Members, **pagination: int) -> Breaking:
+    return reads(SEARCH, exactly({"pagination": pagination}), lambda _: {"pagination": as_pagination})
+
+
+def _set(**members: Any) -> Change:
+    return lambda page: page.update(members)
+
+
+broken("search.total")(_changes_page(_set(total=-1), skip=0, limit=9))
+broken("search.vehicles")(_changes_page(_set(vehicles={}), skip=0, limit=9))
+broken("search.echo")(_changes_page(lambda page: page.pop("skip"), skip=0, limit=9))
+broken("search.type-only")(reads(SEARCH, exactly({}), lambda _: {"filters": {"condition": ["used"]}}))
+broken("search.skip-echo")(_changes_page(_set(skip=0), skip=3, limit=5))
+broken("search.limit-echo")(_changes_page(_set(limit=100), skip=3, limit=5))
+broken("search.largest-limit-echo")(_changes_page(_set(limit=5), limit=999))
+broken("search.page-size")(_changes_page(lambda page: page["vehicles"].append(page["vehicles"][0]), skip=0, limit=2))
+broken("search.page-full")(_changes_page(lambda page: page["vehicles"].pop(), skip=1, limit=4))
+broken("search.default-skip")(_reads_page({"skip": 1, "limit": 6}, limit=6))
+broken("search.default-limit")(reads(SEARCH, exactly({}), lambda _: {"pagination": {"limit": 100}}))
+broken("search.skip-past-end")(_reads_page({"skip": 0, "limit": 10}, **_BEYOND))
+broken("search.skip-past-end-total")(_changes_page(_set(total=0), **_BEYOND))
+broken("search.total-of-pages")(_changes_page(lambda page: page.update(total=page["total"] - 2), skip=2, limit=3))
+broken("search.pages-differ")(_reads_page({"skip": 4, "limit": 5}, skip=5, limit=5))
+broken("search.pages-in-order")(
+    reads(
+        SEARCH,
+        exactly({"sort": _YEARS, "pagination": {"skip": 6, "limit": 3}}),
+        lambda members: {**members, "pagination": {"skip": 5, "limit": 3}},
+    )
+)
+broken("search.empty-filters")(refuses(SEARCH, exactly({"filters": {}})))
+broken("search.empty-pagination")(refuses(SEARCH, exactly({"pagination": {}})))
+broken("search.empty-privacy")(refuses(SEARCH, exactly({"privacy": {}})))
+broken("search.smallest-limit")(refuses(SEARCH, exactly({"pagination": {"limit": 1}})))
+broken("search.largest-limit")(refuses(SEARCH, exactly({"pagination": {"limit": 1000}})))
+broken("privacy.anonymous")(refuses(SEARCH, exactly({"privacy": {"anonymous": True}})))
+broken("privacy.not-anonymous")(refuses(SEARCH, exactly({"privacy": {"anonymous": False}})))
+broken("privacy.same-answer")(
+    reads(
+        SEARCH,
+        exactly({"privacy": {"anonymous": True}, "pagination": {"limit": 5}}),
+        lambda members: {**members, "filters": {"condition": ["new"]}},
+    )
+)
+
+
+@broken("search.last-vehicle")
+async def loses_the_last_vehicle(call: Call, agent: Agent) -> Answer:
+    members, answer = members_of(call, SEARCH), await agent(call)
+    if not members or list(members) != ["pagination"] or answer.data is None:
+        return answer
+    is_last = members["pagination"] == {"skip": answer.data["total"] - 1, "limit": 10}
+    return answer.with_data(_set(vehicles=[])) if is_last else answer
+
+
+_second = cycle((False, True))
+
+
+@broken("search.same-twice")
+async def changes_its_mind(call: Call, agent: Agent) -> Answer:
+    answer = await agent(call)
+    if members_of(call, SEARCH) == {"pagination": {"skip": 0, "limit": 7}} and next(_second):
+        return answer.with_data(lambda page: page["vehicles"].reverse())
+    return answer

@@ -1,0 +1,103 @@
+"""Agents that return wrong vehicles, or refuse them."""
+
+from typing import Any
+
+from dealer_agent.self_test.defect import Agent, Answer, Call, broken
+from dealer_agent.self_test.reading import VEHICLE, VIN, Chosen, Members, changes, exactly, members_of, reads, refuses
+
+_ELSE = {"vin": "5UXZZZ11X11Z11111", "stock": "ELSE-1", "vehicle_id": "else-1"}
+_UNKNOWN = {"vin": "5UXZZZ00X00Z00000", "stock": "QZXVWK-0", "vehicle_id": "qzxvwk-0"}
+
+
+def _by(*names: str) -> Chosen:
+    """Requests that have exactly these members."""
+    return lambda members: set(members) == set(names)
+
+
+def _with_zip(members: Members) -> bool:
+    return isinstance(members.get("zip"), str)
+
+
+def _changes_data(chosen: Chosen, **members: Any) -> Any:
+    return changes(VEHICLE, chosen, lambda listing: listing.update(members))
+
+
+def _by_upper_case(name: str) -> Chosen:
+    """Requests by one identifier. A VIN in lower case belongs to `vehicle.vin-case`."""
+    return lambda members: _by(name)(members) and not (name == "vin" and str(members[name]).islower())
+
+
+for _name, _value in _ELSE.items():
+    broken(f"vehicle.by-{_name.replace('_', '-')}")(_changes_data(_by_upper_case(_name), **{_name: _value}))
+    if _name != "vin":
+        broken(f"vehicle.unknown-{_name.replace('_', '-')}")(
+            reads(VEHICLE, exactly({_name: _UNKNOWN[_name]}), lambda _: {"vin": VIN})
+        )
+
+
+def _louder(listing: dict[str, Any]) -> None:
+    listing["model"] += "!"
+
+
+broken("vehicle.same-listing")(changes(VEHICLE, _by("vin"), _louder))
+broken("vehicle.complete")(changes(VEHICLE, _by("vin"), lambda listing: listing.pop("rooftop")))
+broken("vehicle.vin-case")(
+    reads(VEHICLE, lambda members: str(members.get("vin", "")).islower(), lambda _: {"vin": _UNKNOWN["vin"]})
+)
+broken("vehicle.no-identifier")(reads(VEHICLE, exactly({}), lambda _: {"vin": VIN}))
+broken("vehicle.vin-first")(
+    reads(
+        VEHICLE,
+        lambda members: _by("vin", "stock")(members) and members["vin"] != _UNKNOWN["vin"],
+        lambda members: {"stock": members["stock"]},
+    )
+)
+broken("vehicle.next-identifier")(
+    reads(
+        VEHICLE,
+        lambda members: _by("vin", "stock")(members) and members["vin"] == _UNKNOWN["vin"],
+        lambda members: {"vin": members["vin"]},
+    )
+)
+broken("vehicle.zip")(refuses(VEHICLE, _with_zip))
+broken("vehicle.zip-echo")(changes(VEHICLE, _with_zip, lambda listing: listing.pop("zip")))
+
+
+def _cheaper(listing: dict[str, Any]) -> None:
+    if "price" in listing:
+        listing["price"] -= 500
+
+
+def _in_words(listing: dict[str, Any]) -> None:
+    if "offered_price" in listing:
+        listing["offered_price"] = f"${listing['offered_price']}"
+
+
+broken("vehicle.zip-same-price")(changes(VEHICLE, _with_zip, _cheaper))
+broken("vehicle.offered-price")(changes(VEHICLE, _with_zip, _in_words))
+broken("vehicle.no-zip")(_changes_data(_by("vin"), zip="37203"))
+broken("vehicle.zip-unknown")(
+    reads(VEHICLE, _with_zip, lambda members: {name: value for name, value in members.items() if name != "zip"})
+)
+broken("vehicle.vin-pattern")(reads(VEHICLE, exactly({"vin": "1HGCV1F30NA12345"}), lambda _: {"vin": VIN}))
+
+
+def _hides(status: str) -> None:
+    @broken(f"vehicle.{status}")
+    async def hides(call: Call, agent: Agent) -> Answer:
+        answer = await agent(call)
+        if members_of(call, VEHICLE) is None or (answer.data or {}).get("status") != status:
+            return answer
+        return await agent(call.with_payload(lambda payload: payload.update(vin=_UNKNOWN["vin"])))
+
+
+_hides("pending")
+_hides("intransit")
+
+
+@broken("vehicle.no-identifier-code")
+async def calls_it_not_found(call: Call, agent: Agent) -> Answer:
+    answer = await agent(call)
+    if members_of(call, VEHICLE) != {}:
+        return answer
+    return answer.with_error_payload(lambda payload: payload.update(code="VEHICLE_NOT_FOUND"))

@@ -1,1 +1,0 @@
-"""The controls, a module for each module of `checks/`. `tests/checker/breaking.py` explains how to write one."""
