@@ -14,7 +14,6 @@ import typer
 from msgspec import UNSET
 
 from dealer_agent.cli.command import as_typer_command, command
-from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
 from dealer_agent.cli.stock import list_, show
@@ -311,8 +310,9 @@ def hide(dealer: OpenDealer, unit: UnitArgument) -> dict[str, Any]:
 
 
 def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]:
-    # Imported here: the other commands need no catalogue, and no writer of the stock.
+    # Imported here: the other commands need no catalogue, no writer of the stock, and no leads.
     from dealer_agent.catalogue_loading.snapshots import digest_of
+    from dealer_agent.cli.customer_data import actor
     from dealer_agent.storage.stock.stock_changes import decide
 
     with dealer.read() as tx:

@@ -7,6 +7,7 @@
 from array import array
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -131,12 +132,14 @@ class Quarantine:
         doubts = self._all_doubts(jumps)
         if not doubts and not decisions:
             return HeldRows(), ()
-        ids = {placed.position: placed.vehicle_id for placed in plan.added}
-        ids |= {position: unit.vehicle_id for position, unit in plan.known_at.items()}
         held: dict[int, HeldUnit] = {}
+        rows = chain(
+            ((placed.position, placed.vehicle_id) for placed in plan.added),
+            ((position, unit.vehicle_id) for position, unit in plan.known_at.items()),
+        )
         # Those with a decision or a row are looked at too: they may be hidden, or were doubted before.
-        decided = {position for position, vehicle_id in ids.items() if vehicle_id in decisions} if decisions else set()
-        for position in sorted(decided | (doubts.keys() & ids.keys())):
+        ids = {row: vehicle_id for row, vehicle_id in rows if row in doubts or vehicle_id in decisions}
+        for position in sorted(ids):
             before = decisions.get(ids[position])
             unit = self._unit_at(position)
             remaining = self._remaining(doubts.get(position, ()), before, unit, position)
