@@ -333,7 +333,8 @@ def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]
     at = datetime.now(UTC)
     digest = digest_of(dealer.profile, at)
     done = decide(dealer.store, dealer.profile.id, found[0], decision, digest, at=at, by=actor())
-    assert done is not None, "the unit was found"
+    if done is None:  # It left the stock, or its import has not ended.
+        fail(f"{name!r} is not in the stock any more, or an import is adding it. Try again.")
     effect = "Buyers see it as the feed gives it." if decision == "released" else "Buyers do not see it any more."
     out.print(f"{plain(done.name)} is {decision}. {effect} The decision outlives the next feed.")
     return {"vehicle_id": done.vehicle_id, "decision": decision, "unit": done.name}

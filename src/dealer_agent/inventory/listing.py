@@ -68,7 +68,7 @@ class ListingPolicy:
 
     @cached_property
     def rule_by_hint(self) -> Mapping[str, RooftopRule]:
-        """Maps a feed id or name, as it is and folded, to its rooftop. Of two with the same id, the first one is used."""
+        """Maps a feed id or name, as it is and folded, to its rooftop: of two with the same id, to the first one."""
         rules: dict[str, RooftopRule] = {}
         for rule in self.rooftops:
             for hint in (rule.name, *sorted(rule.feed_ids)):
