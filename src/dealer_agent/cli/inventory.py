@@ -18,7 +18,7 @@ from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
 from dealer_agent.cli.stock import list_, show
 from dealer_agent.cli.tables import Columns, Table
-from dealer_agent.cli.terminal import cell_text, fail, limited, out, plain, progress
+from dealer_agent.cli.terminal import cell_text, fail, limited, out, pasted, plain, progress
 from dealer_agent.config.feeds import FeedSettings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.feeds.files.checks import CHECK_BY_ID, EVERY_CHECK, FeedFinding, refusals
@@ -459,7 +459,7 @@ def _show_outcome(feed: ParsedFeed, done: "ImportResult", dealer: Profile, *, dr
             "If there are none, write fees = []."
         )
     if done.outcome.held and not dry_run:
-        out.print("\nTo see the units that are held back, type: dealer-agent inventory held")
+        out.print(pasted("\nTo see the units that are held back, type: dealer-agent inventory held"))
     if dry_run:
         out.print("\nNothing was changed (--dry-run).")
 
