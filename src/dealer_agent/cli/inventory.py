@@ -290,7 +290,8 @@ def held(dealer: OpenDealer) -> Table:
         "  dealer-agent inventory release UNIT   publishes what the feed says",
         "  dealer-agent inventory hide UNIT      publishes nothing, whatever the feed says",
     ]
-    notes = [*dict.fromkeys(f"{each.reason}: {each.advice}" for each in found), "", *notes] if found else []
+    advice = dict.fromkeys(f"{each.reason}: {each.advice}" for each in found)
+    notes = [*advice, "", *map(pasted, notes)] if found else []
     return Table.of("Held units", columns, found, dealer.local, empty="No unit is held back.", notes=notes)
 
 
