@@ -268,6 +268,7 @@ def test_features_are_split(text: str, features: tuple[str, ...]) -> None:
         ("Under < 3 and > 2", "Under < 3 and > 2"),
         ("<script>alert(1)</script>Fine", "Fine"),
         ("line\r\nend\x00\x07\ufffe", "line\nend"),
+        ("\u202e11502 ecirP\u202c", "11502 ecirP"),
         ("😀 é", "😀 é"),
         ("#N/A", UNSET),
     ],

@@ -28,7 +28,8 @@ _ABSENT = frozenset(
     | {"unknown", "unspecified", "not specified", "tbd"}
     | {"#ref!", "#value!", "#name?", "#div/0!", "#num!", "#null!"}
 )
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+# With the marks that change the direction of text: a mail or a terminal would show another text.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
 _HIDDEN_START = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE)
 _HIDDEN_END = {
