@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import UNSET
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.stock_maker import ROOFTOPS, units
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
+from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.migrate import migrate
 
 SIZES = (1_000_000,)
@@ -70,7 +72,7 @@ def write_feed(path: Path, rows: int) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow((*_COLUMNS, "price", "rooftop", "features", "photos", "feed_updated_at"))
-        for unit, _ in units(rows):
+        for unit in map(_plausible, (unit for unit, _ in units(rows))):
             cells = ["" if (value := getattr(unit, name)) is UNSET else value for name in _COLUMNS]
             writer.writerow(
                 (
@@ -82,6 +84,15 @@ def write_feed(path: Path, rows: int) -> None:
                     "" if unit.feed_updated_at is UNSET else unit.feed_updated_at.isoformat(),
                 )
             )
+
+
+def _plausible(unit: Unit) -> Unit:
+    """The unit with a price near those of its like, and with a few miles: an import holds others back."""
+    assert isinstance(unit.msrp, int)
+    assert isinstance(unit.mileage, int)
+    msrp = 20_000 + unit.msrp // 2
+    price = UNSET if unit.selling_price is UNSET else msrp - 900
+    return replace(unit, selling_price=price, msrp=msrp, mileage=unit.mileage // 8 + 200)
 
 
 def make_dealer(folder: Path, env: Mapping[str, str] | None = None) -> None:

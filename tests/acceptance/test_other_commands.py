@@ -101,7 +101,7 @@ def test_a_list_imports_only_what_it_shows(tmp_path: Path) -> None:
         [*words.split(), "--dir", store]
         for words in ("leads list", "deliveries list", "inventory history", "tokens list")
     ]
-    others = ("charset_normalizer", "holidays", "limits", "lxml", "rich.progress", "structlog", "vininfo")
+    others = ("charset_normalizer", "holidays", "limits", "lxml", "rich.progress", "structlog")
     needless = (*HEAVY_BUT_DATABASE, *others, "sqlalchemy.dialects.postgresql", "sqlalchemy.orm")
     assert imported_of(needless, *lists) == "[]"
 

@@ -187,8 +187,9 @@ class Lot:
         wanted = kind.stock - len(self.cars)
         # A dealer buys a few units a day, and now and then a load of a transporter.
         load = 9 if rng.random() < 0.1 else rng.choice((0, 1, 2, 3))
-        coming = wanted if kind.bulk and day.day == 10 else min(max(0, wanted), load)
-        self.cars += [self.arrival(day) for _ in range(coming)]
+        if kind.bulk and day.day == 10:
+            load = round(kind.stock * kind.bulk)
+        self.cars += [self.arrival(day) for _ in range(min(max(0, wanted), load))]
         self.cars = [self._changed(car, day) for car in self.cars]
 
     def _changed(self, car: Car, day: date) -> Car:

@@ -218,6 +218,55 @@ def test_a_hidden_unit_stays_hidden_until_a_person_releases_it(file: FeedFile) -
         assert (vin in dealer.live(), done.outcome.changed, done.outcome.back) == (True, (), ())
 
 
+@pytest.mark.requirement("held-hidden")
+def test_a_hidden_unit_that_returns_to_the_feed_after_months_stays_hidden(file: FeedFile) -> None:
+    vin = vin_of(file, ROW)
+    with feed_days(file.data()) as dealer:
+        dealer.decide(vin, "hidden")
+        dealer.imports(file.data(), hours=24 * 100)
+        without = file.with_rows([row for number, row in enumerate(file.rows) if number != ROW])
+        for _ in range(2):
+            dealer.imports(without.data(), hours=24 * 100)
+        dealer.imports(file.data())
+        assert (vin in dealer.live(), dealer.held()[vin].decision) == (False, "hidden")
+
+
+@pytest.mark.requirement("held-released")
+def test_a_release_of_long_ago_is_kept_while_the_stock_remembers_the_unit(file: FeedFile) -> None:
+    cheap = changed(file, ROW, selling_price="450")
+    without = file.with_rows([row for number, row in enumerate(file.rows) if number != ROW])
+    with feed_days(file.data()) as dealer:
+        vin = hold(dealer, file, "450")
+        dealer.decide(vin, "released")
+        dealer.imports(cheap.data(), hours=24 * 100)
+        dealer.imports(without.data())
+        dealer.imports(cheap.data())
+        assert (vin in dealer.live(), dealer.held()) == (True, {})
+        dealer.imports(without.data())
+        dealer.imports(without.data(), hours=24 * 100)
+        dealer.imports(without.data())
+        dealer.imports(cheap.data())
+        assert dealer.held()[vin].decision == "none"
+
+
+@pytest.mark.requirement("held-live")
+def test_a_unit_that_returns_at_another_price_is_compared_with_its_last_one(file: FeedFile) -> None:
+    price = str(int(file.rows[ROW][file.columns["selling_price"]]) // 4)
+    with feed_days(file.data()) as dealer:
+        dealer.imports(file.with_rows([row for number, row in enumerate(file.rows) if number != ROW]).data())
+        vin = hold(dealer, file, price)
+        assert (vin in dealer.live(), dealer.held()[vin].reason) == (False, "price_jump")
+
+
+@pytest.mark.requirement("held-live")
+def test_a_decision_of_a_person_does_not_confirm_the_facts_of_another_unit(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        imported_at = dealer.now
+        dealer.decide(vin_of(file, 0), "hidden")
+        vin = hold(dealer, file)
+        assert dealer.held()[vin].good_at == imported_at
+
+
 @pytest.mark.outside_protocol("feeds")
 def test_nobody_can_decide_about_a_unit_that_does_not_exist(file: FeedFile) -> None:
     with feed_days(file.data()) as dealer:
@@ -252,6 +301,29 @@ def test_an_undo_leaves_units_alone_that_were_changed_after_the_import(file: Fee
         done = dealer.undo()
         assert (done.restored, done.left_alone) == (0, 1)
         assert vin not in dealer.live()
+
+
+@pytest.mark.requirement("held-released")
+def test_an_undo_keeps_what_a_person_released_before_the_import(file: FeedFile) -> None:
+    with feed_days(file.data()) as dealer:
+        vin = hold(dealer, file, "450")
+        dealer.decide(vin, "released")
+        hold(dealer, file, "1")
+        assert dealer.held()[vin].decision == "none"
+        dealer.undo()
+        dealer.imports(changed(file, ROW, selling_price="450").data())
+        assert (dealer.live()[vin].selling_price, dealer.held()) == (450, {})
+
+
+@pytest.mark.outside_protocol("feeds")
+def test_a_file_that_repairs_needs_no_column_of_the_mistaken_file(file: FeedFile) -> None:
+    good = file.without("mileage")
+    wrong = file.with_rows(file.others)
+    with feed_days(good.data()) as dealer:
+        before = dealer.live().keys()
+        dealer.imports(wrong.data(), "units_lost", "rooftop_lost", "units_gained")
+        done = dealer.imports(good.data())
+        assert (dealer.live().keys(), done.outcome.changed) == (before, ())
 
 
 @pytest.mark.outside_protocol("feeds")

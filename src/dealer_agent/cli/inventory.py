@@ -14,7 +14,6 @@ import typer
 from msgspec import UNSET
 
 from dealer_agent.cli.command import as_typer_command, command
-from dealer_agent.cli.customer_data import actor
 from dealer_agent.cli.feeds import feed_named
 from dealer_agent.cli.open_dealer import DEALER, FOLDER, DealerFolder, OpenDealer, open_dealer
 from dealer_agent.cli.stock import list_, show
@@ -293,7 +292,8 @@ def held(dealer: OpenDealer) -> Table:
         "  dealer-agent inventory release UNIT   publishes what the feed says",
         "  dealer-agent inventory hide UNIT      publishes nothing, whatever the feed says",
     ]
-    notes = [*dict.fromkeys(f"{each.reason}: {each.advice}" for each in found), "", *notes] if found else []
+    advice = dict.fromkeys(f"{each.reason}: {each.advice}" for each in found)
+    notes = [*advice, "", *map(pasted, notes)] if found else []
     return Table.of("Held units", columns, found, dealer.local, empty="No unit is held back.", notes=notes)
 
 
@@ -313,8 +313,9 @@ def hide(dealer: OpenDealer, unit: UnitArgument) -> dict[str, Any]:
 
 
 def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]:
-    # Imported here: the other commands need no catalogue, and no writer of the stock.
+    # Imported here: the other commands need no catalogue, no writer of the stock, and no leads.
     from dealer_agent.catalogue_loading.snapshots import digest_of
+    from dealer_agent.cli.customer_data import actor
     from dealer_agent.storage.stock.stock_changes import decide
 
     with dealer.read() as tx:
@@ -333,7 +334,8 @@ def _decide(dealer: OpenDealer, name: str, decision: Decision) -> dict[str, Any]
     at = datetime.now(UTC)
     digest = digest_of(dealer.profile, at)
     done = decide(dealer.store, dealer.profile.id, found[0], decision, digest, at=at, by=actor())
-    assert done is not None, "the unit was found"
+    if done is None:  # It left the stock, or its import has not ended.
+        fail(f"{name!r} is not in the stock any more, or an import is adding it. Try again.")
     effect = "Buyers see it as the feed gives it." if decision == "released" else "Buyers do not see it any more."
     out.print(f"{plain(done.name)} is {decision}. {effect} The decision outlives the next feed.")
     return {"vehicle_id": done.vehicle_id, "decision": decision, "unit": done.name}

@@ -244,19 +244,23 @@ class _Rows:
         before = self.by_rooftop.copy()
         changed, weight = _sample(plan.changed, MOST_COMPARED)
         sampled = {placed.vehicle_id for placed in changed}
-        positions = {placed.vehicle_id: placed.position for placed in plan.changed}
+        returned = {placed.vehicle_id for placed in plan.back}
+        positions = {placed.vehicle_id: placed.position for placed in (*plan.changed, *plan.back)}
         jumps: dict[int, Doubt] = {}
         for stored in stock.documents(list(positions)):
             for vehicle_id, document in stored.items():
                 position = positions[vehicle_id]
-                # Of all changed units, only the price is compared: it is fast to read.
-                prices = _price.decode(document).selling_price, self.quarantine.prices[position]
-                comparison.add_price(*prices)
+                old = _unit.decode(document) if vehicle_id in sampled else None
+                # Of the others, only the price is compared: it is fast to read.
+                before_price = (_price.decode(document) if old is None else old).selling_price or 0
+                prices = before_price, self.quarantine.prices[position]
+                if vehicle_id not in returned:
+                    comparison.add_price(*prices)
                 if (jump := self.quarantine.compare(position, *prices)) is not None:
                     jumps[position] = jump
-                if vehicle_id not in sampled:
+                if old is None:
                     continue
-                old, new = _unit.decode(document), self.unit_at(position)
+                new = self.unit_at(position)
                 was, now = self.policy.rule_of(old).name, self.policy.rule_of(new).name
                 before[was] += weight
                 before[now] -= weight

@@ -7,6 +7,7 @@
 from array import array
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -131,12 +132,14 @@ class Quarantine:
         doubts = self._all_doubts(jumps)
         if not doubts and not decisions:
             return HeldRows(), ()
-        ids = {placed.position: placed.vehicle_id for placed in plan.added}
-        ids |= {position: unit.vehicle_id for position, unit in plan.known_at.items()}
         held: dict[int, HeldUnit] = {}
+        rows = chain(
+            ((placed.position, placed.vehicle_id) for placed in plan.added),
+            ((position, unit.vehicle_id) for position, unit in plan.known_at.items()),
+        )
         # Those with a decision or a row are looked at too: they may be hidden, or were doubted before.
-        decided = {position for position, vehicle_id in ids.items() if vehicle_id in decisions} if decisions else set()
-        for position in sorted(decided | (doubts.keys() & ids.keys())):
+        ids = {row: vehicle_id for row, vehicle_id in rows if row in doubts or vehicle_id in decisions}
+        for position in sorted(ids):
             before = decisions.get(ids[position])
             unit = self._unit_at(position)
             remaining = self._remaining(doubts.get(position, ()), before, unit, position)
@@ -147,7 +150,7 @@ class Quarantine:
         leaving = {each.vehicle_id for each in held.values() if each.leaves_at is None}
         plan.leave_out(held.keys(), leaving)
         self._report(check_run, held)
-        return self._rows_after(held.values(), decisions, set(ids.values()), scope, remember), held.keys()
+        return self._rows_after(held.values(), decisions, plan.ids, scope, remember), held.keys()
 
     def _all_doubts(self, jumps: dict[int, Doubt]) -> dict[int, tuple[Doubt, ...]]:
         # A price of 0 is no price, unless the unit had one.
@@ -206,7 +209,7 @@ class Quarantine:
         ends = now.since + GRACE
         if not is_live or now.decision == "hidden" or ends <= self._at:
             return now._replace(good_at=None)
-        return now._replace(good_at=now.good_at or stock.imported_at, leaves_at=ends)
+        return now._replace(good_at=now.good_at or stock.confirmed_at(now.rooftop), leaves_at=ends)
 
     def _report(self, check_run: CheckRun, held: dict[int, HeldUnit]) -> None:
         """The findings: new held units, or too many, which is a fault of the file."""
@@ -225,7 +228,7 @@ class Quarantine:
         self,
         held: Iterable[HeldUnit],
         decisions: dict[str, HeldUnit],
-        in_file: set[str],
+        known: Collection[str],
         scope: tuple[str, ...],
         remember: timedelta,
     ) -> HeldRows:
@@ -236,14 +239,15 @@ class Quarantine:
             if vehicle_id in rows or (scope and row.rooftop not in scope):
                 continue
             if row.decision == "none" and row.released:
-                rows[vehicle_id] = row._replace(decision="released", doubts=(), unit=None, leaves_at=None, good_at=None)
-            elif row.decision == "none" or self._is_forgotten(row, in_file, remember):
+                rows[vehicle_id] = row.as_released
+            elif row.decision == "none" or self._is_forgotten(row, known, remember):
                 removed.append(vehicle_id)
         return HeldRows(tuple(rows.values()), tuple(removed))
 
-    def _is_forgotten(self, row: HeldUnit, in_file: set[str], remember: timedelta) -> bool:
+    def _is_forgotten(self, row: HeldUnit, known: Collection[str], remember: timedelta) -> bool:
         is_old = row.decided_at is not None and row.decided_at < self._at - remember
-        return is_old and row.vehicle_id not in in_file
+        # A hidden unit that returns after months must not be published.
+        return is_old and row.decision == "released" and row.vehicle_id not in known
 
     def _names(self, positions: Iterable[int]) -> list[str]:
         units = [self._unit_at(position) for position in sorted(positions)[:_ROWS]]

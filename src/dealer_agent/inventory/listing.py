@@ -68,18 +68,22 @@ class ListingPolicy:
 
     @cached_property
     def rule_by_hint(self) -> Mapping[str, RooftopRule]:
-        """Maps a folded feed id or name to its rooftop. If two rooftops have the same id, the first one is used."""
+        """Maps a feed id or name, as it is and folded, to its rooftop: of two with the same id, to the first one."""
         rules: dict[str, RooftopRule] = {}
         for rule in self.rooftops:
             for hint in (rule.name, *sorted(rule.feed_ids)):
-                rules.setdefault(fold(hint), rule)
-        rules.pop("", None)
+                if folded := fold(hint):
+                    rules[hint] = rules.setdefault(folded, rule)
         return rules
 
     def rooftop_of(self, hints: Iterable[str]) -> RooftopRule | None:
         """The rooftop that the first known hint names. None without a known hint."""
-        rules = (self.rule_by_hint.get(fold(hint)) for hint in hints)
-        return next((rule for rule in rules if rule is not None), None)
+        for hint in hints:
+            # Most feeds write it as the settings do: folding takes time.
+            rule = self.rule_by_hint.get(hint) or self.rule_by_hint.get(fold(hint))
+            if rule is not None:
+                return rule
+        return None
 
     def rule_of(self, unit: Unit) -> RooftopRule:
         """The rooftop under which a unit is listed: the first one if the unit names no known rooftop."""

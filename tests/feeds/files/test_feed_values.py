@@ -5,8 +5,12 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import UNSET
+from vininfo import Vin
 
+from dealer_agent.feeds.files import values
 from dealer_agent.feeds.files.feed import ParsedFeed
 from dealer_agent.feeds.files.reader import read_feed
 from dealer_agent.inventory.listing import Unit
@@ -264,6 +268,7 @@ def test_features_are_split(text: str, features: tuple[str, ...]) -> None:
         ("Under < 3 and > 2", "Under < 3 and > 2"),
         ("<script>alert(1)</script>Fine", "Fine"),
         ("line\r\nend\x00\x07\ufffe", "line\nend"),
+        ("\u202e11502 ecirP\u202c", "11502 ecirP"),
         ("😀 é", "😀 é"),
         ("#N/A", UNSET),
     ],
@@ -305,6 +310,12 @@ def test_a_vin_is_checked_and_its_check_digit_only_reported(
         if says
         else not feed.warnings
     )
+
+
+@given(st.text("0123456789ABCDEFGHJKLMNPRSTUVWXYZ", min_size=17, max_size=17), st.sampled_from("0123456789X"))
+def test_a_check_digit_is_that_of_the_regulation(vin: str, digit: str) -> None:
+    vin = vin[:8] + digit + vin[9:]
+    assert values.has_check_digit(vin) == Vin(vin).verify_checksum()
 
 
 @pytest.mark.parametrize(("vin", "says"), [("", "neither a VIN nor a stock number"), ("123", "'123' is not a VIN")])

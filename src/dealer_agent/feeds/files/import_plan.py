@@ -53,7 +53,8 @@ class Plan:
     """What an import does. `refreshed` are those of `unchanged` whose JSON changed in parts that buyers do not see.
 
     `before` and `after` are the numbers of units for sale in the scope of the import. `known_at` is the known unit at
-    each position of the file. `held` are units for sale that keep their facts.
+    each position of the file. `ids` are those of all units of the stock and of the file, also of sold ones. `held` are
+    units for sale that keep their facts.
     """
 
     added: list[Placed] = field(default_factory=list)
@@ -63,6 +64,7 @@ class Plan:
     refreshed: list[Placed] = field(default_factory=list)
     sold: list[KnownUnit] = field(default_factory=list)
     known_at: Mapping[int, KnownUnit] = field(default_factory=dict)
+    ids: Collection[str] = ()
     held: list[KnownUnit] = field(default_factory=list)
     repeated: int = 0
     before: int = 0
@@ -112,6 +114,7 @@ def plan_import(known: Sequence[KnownUnit], rows: Sequence[FileUnit], outside: C
     in_scope = [unit for unit in known if unit.sold_at is None and unit.vehicle_id not in outside]
     plan.sold = [unit for unit in in_scope if unit.vehicle_id not in named]
     plan.known_at = matches
+    plan.ids = taken
     plan.before = len(in_scope)
     plan.after = len(positions)
     return plan

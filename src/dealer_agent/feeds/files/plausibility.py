@@ -147,9 +147,13 @@ class Bounds(Struct, frozen=True, kw_only=True):
             return found
         if isinstance(unit.mileage, int) and (found := _doubt_of_mileage(unit, unit.mileage, this_year)):
             return found
-        texts = (text for text in (unit.stock, unit.make, unit.model, unit.description) if isinstance(text, str))
-        marked = next((text for text in texts if _NOT_FOR_SALE.search(text, 0, _BEGINNING)), "")
-        return doubt("not_for_sale", text=marked[:_BEGINNING]) if marked else None
+        texts = [text[:_BEGINNING] for text in (unit.stock, unit.make, unit.model, unit.description) if text]
+        # Seldom true, and faster than the regular expression.
+        joined = "\n".join(texts).lower()
+        if "test" in joined or "auction" in joined or "do not" in joined:
+            marked = next(filter(_NOT_FOR_SALE.search, texts), "")
+            return doubt("not_for_sale", text=marked) if marked else None
+        return None
 
     def _doubt_of_price(self, unit: Unit, price: int, this_year: int) -> Doubt | None:
         lowest = self.lowest_price
@@ -247,9 +251,13 @@ class Likes:
         everything = array("q", (price for prices, _ in self._of.values() for price in prices))
         usual = median_low(everything) if len(everything) >= _FEWEST_PRICES else 0
         for prices, positions in self._of.values():
-            middle = median_low(prices) if len(prices) >= _FEWEST_LIKES else 0
-            for price, position in zip(prices, positions, strict=True):
-                if middle and not middle <= price * factor <= middle * factor * factor:
-                    yield position, doubt("price_of_likes", amount=price, other=middle)
-                elif usual and len(prices) < _FEWEST_LIKES and price > usual * _FAR_FROM_ALL:
-                    yield position, doubt("price_of_stock", amount=price, other=usual)
+            if len(prices) >= _FEWEST_LIKES:
+                reason, middle = "price_of_likes", median_low(prices)
+                low, high = middle / factor, middle * factor
+            else:
+                reason, middle = "price_of_stock", usual
+                low, high = 0, usual * _FAR_FROM_ALL
+            if middle and not low <= min(prices) <= max(prices) <= high:
+                for price, position in zip(prices, positions, strict=True):
+                    if not low <= price <= high:
+                        yield position, doubt(reason, amount=price, other=middle)

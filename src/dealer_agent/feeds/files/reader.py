@@ -8,8 +8,6 @@ from io import BytesIO
 from operator import itemgetter
 from typing import Any, BinaryIO, NamedTuple
 
-from vininfo import Vin
-
 from dealer_agent.feeds.files import values
 from dealer_agent.feeds.files.decoding import (
     MIXED,
@@ -322,7 +320,7 @@ def _check_columns(row: DelimitedRow, width: int, reading: ParsedRow) -> None:
     has_no_vin = reading.unit is None or not reading.unit.vin
     if has_no_vin and ("vin" in reading.misread or reading.identifier is None or present != width):
         vins = {cell.strip().upper() for cell in row.cells if len(cell) <= _LONGEST_VIN_CELL}
-        vins = {vin for vin in vins if values.VIN_SHAPE.fullmatch(vin) and Vin(vin).verify_checksum()}
+        vins = {vin for vin in vins if values.VIN_SHAPE.fullmatch(vin) and values.has_check_digit(vin)}
         vin = vins.pop() if len(vins) == 1 else ""
     if not (is_far or is_longer or vin):
         return

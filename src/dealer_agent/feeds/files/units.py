@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vininfo import Vin
-
 from dealer_agent.feeds.files import values
 from dealer_agent.feeds.files.layouts import FEEDS, Layout
 from dealer_agent.feeds.files.plausibility import Doubt, doubt
@@ -73,10 +71,10 @@ class _RowParser:
         self.layout = layout
         self.cells: Cells = {}
         for name, texts in cells.items():
-            # Most members have one cell, and most cells have a value. A list for each of them takes time.
-            if any(map(is_absent, texts)):
+            # Most members have one cell. A list for each of them takes time.
+            if len(texts) != 1:
                 texts = [text for text in texts if not is_absent(text)]
-            if texts:
+            if texts and (len(texts) != 1 or not is_absent(texts[0])):
                 self.cells[name] = texts
         self.members: dict[str, Any] = {}
         self.row_problems: list[str] = []
@@ -166,7 +164,7 @@ class _RowParser:
         year = self.members.get("year", _FIRST_YEAR_OF_VINS)
         is_old = year < _FIRST_YEAR_OF_VINS or self.members.get("vehicle_type") == "other"
         if values.VIN_SHAPE.fullmatch(vin):
-            if year >= _FIRST_YEAR_OF_VINS and not Vin(vin).verify_checksum():
+            if year >= _FIRST_YEAR_OF_VINS and not values.has_check_digit(vin):
                 self.row_problems.append("The VIN's check digit fails; the VIN is kept as it is.")
             self.keep(member, vin)
         elif is_old and _OLD_VIN_SHAPE.fullmatch(vin):

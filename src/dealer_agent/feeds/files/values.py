@@ -12,8 +12,14 @@ from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from itertools import chain
+from operator import mul
 
 VIN_SHAPE = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.ASCII)
+_VIN_CHARACTERS = "0123456789ABCDEFGHJKLMNPRSTUVWXYZ"
+_VIN_VALUES = {
+    character: int(value) for character, value in zip(_VIN_CHARACTERS, "012345678912345678123457923456789", strict=True)
+}
+_VIN_WEIGHTS = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
 PROSE_LIMIT = 20_000
 """The most characters of a description."""
 
@@ -22,7 +28,8 @@ _ABSENT = frozenset(
     | {"unknown", "unspecified", "not specified", "tbd"}
     | {"#ref!", "#value!", "#name?", "#div/0!", "#num!", "#null!"}
 )
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+# With the marks that change the direction of text: a mail or a terminal would show another text.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
 _HIDDEN_START = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE)
 _HIDDEN_END = {
@@ -52,6 +59,12 @@ def _is_absent(text: str) -> bool:
 def is_absent(text: str) -> bool:
     """Whether the cell has no value: blank, `#N/A`, `null` and similar."""
     return _is_absent(text) if len(text) < 16 else len(text) < 40 and text.strip().casefold() in _ABSENT
+
+
+def has_check_digit(vin: str) -> bool:
+    """Whether a VIN has the right check digit, and the code of a model year (49 CFR 565.15)."""
+    total = sum(map(mul, map(_VIN_VALUES.__getitem__, vin), _VIN_WEIGHTS))
+    return vin[8] == "0123456789X"[total % 11] and vin[9] not in "UZ0"
 
 
 def _visible(text: str) -> str:

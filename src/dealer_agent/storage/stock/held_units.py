@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, String, Table, bindparam, delete, func, or
 
 from dealer_agent.feeds.files.plausibility import Doubt
 from dealer_agent.storage.schema import held_units as table
-from dealer_agent.storage.schema import of_dealer, units, upsert
+from dealer_agent.storage.schema import of_dealer, unit_changes, units, upsert
 from dealer_agent.storage.transaction import Transaction
 
 Decision = Literal["none", "released", "hidden"]
@@ -66,6 +66,11 @@ class HeldUnit(NamedTuple):
         return self.doubts[0].advice if self.doubts else "Release the unit to publish it again."
 
     @property
+    def as_released(self) -> "HeldUnit":
+        """The row after what was released before is all that counts again."""
+        return self._replace(decision="released", doubts=(), unit=None, leaves_at=None, good_at=None)
+
+    @property
     def name(self) -> str:
         """How a person names the unit: its stock number, else its VIN."""
         return self.stock or self.vin or self.vehicle_id
@@ -90,6 +95,8 @@ READ_HELD = _all.where(table.c.decision != "released")
 
 COUNT_UNDECIDED = select(func.count()).where(of_dealer(table), table.c.decision == "none")
 
+READ_GOOD_SINCE = select(table.c.vehicle_id, table.c.good_at).where(of_dealer(table), table.c.good_at.is_not(None))
+
 READ_DUE = _all.where(table.c.leaves_at <= bindparam("until"))
 
 
@@ -103,7 +110,10 @@ def _is_named(units: Table) -> ColumnElement[bool]:
 
 FIND_NAMED = union(
     select(table.c.vehicle_id).where(of_dealer(table), _is_named(table)),
-    select(units.c.vehicle_id).where(of_dealer(units), units.c.sold_at.is_(None), _is_named(units)),
+    *(
+        select(each.c.vehicle_id).where(of_dealer(each), each.c.sold_at.is_(None), _is_named(each))
+        for each in (units, unit_changes)
+    ),
 )
 
 _replaced = ", ".join(f"{name} = excluded.{name}" for name in HeldUnit._fields if name != "vehicle_id")
@@ -117,6 +127,11 @@ _doubts = msgspec.json.Decoder(tuple[Doubt, ...])
 def held_units(tx: Transaction) -> list[HeldUnit]:
     """The units that are held back or hidden, the oldest first."""
     return [_of(row) for row in tx.execute(READ_HELD)]
+
+
+def good_since(tx: Transaction) -> dict[str, datetime]:
+    """The last confirmation of the facts of each unit for sale whose new facts are held back, by vehicle id."""
+    return {row.vehicle_id: row.good_at for row in tx.execute(READ_GOOD_SINCE)}
 
 
 def count_held(tx: Transaction) -> int:

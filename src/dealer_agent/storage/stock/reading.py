@@ -3,7 +3,7 @@
 `storage.stock.stock_import` writes it. Imports that were refused are written here.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import PurePath
@@ -37,7 +37,7 @@ from dealer_agent.storage.schema import (
     unit_documents,
     units,
 )
-from dealer_agent.storage.stock.held_units import held_units
+from dealer_agent.storage.stock.held_units import good_since
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -103,10 +103,7 @@ class Stock:
 
     def confirmed_at(self, rooftop: str | None = None) -> datetime | None:
         """The time of the newest import of a rooftop's whole stock, by default of the newest of all."""
-        return next(
-            (at for rooftops, at in self.confirmations if rooftops is None or rooftop in rooftops),
-            None,
-        )
+        return confirmed_at(self.confirmations, rooftop)
 
 
 ChangeKind = Literal["import", "undo", "held"]
@@ -260,9 +257,19 @@ def read_stock(tx: Transaction, remember_days: int) -> Stock:
         mark=read_mark(tx),
         gone=[GoneUnit(*row) for row in gone],
         live=_live_units(tx),
-        confirmations=[Confirmation(rooftops_of(row[0]), row[1]) for row in tx.execute(READ_CONFIRMATIONS)],
-        good_since={held.vehicle_id: held.good_at for held in held_units(tx) if held.good_at is not None},
+        confirmations=read_confirmations(tx),
+        good_since=good_since(tx),
     )
+
+
+def read_confirmations(tx: Transaction) -> list[Confirmation]:
+    """The newest import of each scope, the newest first."""
+    return [Confirmation(rooftops_of(row[0]), row[1]) for row in tx.execute(READ_CONFIRMATIONS)]
+
+
+def confirmed_at(confirmations: Iterable[Confirmation], rooftop: str | None) -> datetime | None:
+    """The time of the newest import of a rooftop's whole stock, for None of the newest of all."""
+    return next((at for rooftops, at in confirmations if rooftops is None or rooftop in rooftops), None)
 
 
 def find_units(tx: Transaction, vehicle_ids: Collection[str]) -> dict[str, tuple[str | None, Unit | None]]:

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, select
 
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.errors import NothingToUndo
 from dealer_agent.storage.privacy.keys import claim_dealer
-from dealer_agent.storage.schema import feed_shapes, held_units, of_dealer, unit_documents, units, upsert
+from dealer_agent.storage.schema import feed_shapes, of_dealer, unit_documents, units, upsert
 from dealer_agent.storage.stock.held_units import Decision, HeldUnit, decisions, due_units, put_held
 from dealer_agent.storage.stock.import_parts import Parts, add_changes, as_it_is, clean_up, move_changes
 from dealer_agent.storage.stock.reading import ChangeKind, LastImport, last_import
@@ -34,10 +34,6 @@ READ_ROWS = (
 )
 
 PUT_SHAPE_BACK = upsert(feed_shapes, "UPDATE SET shape = COALESCE(feed_shapes.before, excluded.shape), before = NULL")
-
-FORGET_NEW_HELD = delete(held_units).where(
-    of_dealer(held_units), held_units.c.decision == "none", held_units.c.since >= bindparam("since_import")
-)
 
 
 class Undone(NamedTuple):
@@ -85,7 +81,9 @@ def undo_import(
         with store.write(dealer_id, at) as tx:
             _end(tx, next_revision, "undo", last.source, acts, undoes=last.revision)
             tx.execute(PUT_SHAPE_BACK, {"rooftops": rooftops_key(scope), "shape": b'{"columns":{}}', "before": None})
-            tx.execute(FORGET_NEW_HELD, {"since_import": last.at})
+            new = [row for row in decisions(tx).values() if row.decision == "none" and row.since >= last.at]
+            released = [row.as_released for row in new if row.released]
+            put_held(tx, released, [row.vehicle_id for row in new if not row.released])
         move_changes(parts)
     return _undone(last, actions, left_alone, next_revision)
 

@@ -38,7 +38,13 @@ from dealer_agent.storage.schema import (
 )
 from dealer_agent.storage.stock.held_units import HELD, HeldRows, HeldUnit, decisions, put_held
 from dealer_agent.storage.stock.import_parts import Parts, add_changes, as_it_is, clean_up, move_changes
-from dealer_agent.storage.stock.reading import applied_changes, current_units, last_import, read_mark
+from dealer_agent.storage.stock.reading import (
+    applied_changes,
+    confirmed_at,
+    current_units,
+    last_import,
+    read_confirmations,
+)
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -68,18 +74,22 @@ class Scope(NamedTuple):
 class StockBefore:
     """The stock before an import, in the transaction that plans it. `last_shape` is of the last file of the scope.
 
-    `imported_at` is the time of the stock. `decisions` are the rows of `storage.stock.held_units` by vehicle id. With
-    `undone`, which are vehicle ids, it is the stock before the last import: that import changed these units.
+    `decisions` are the rows of `storage.stock.held_units` by vehicle id. With `undone` it is the stock before the last
+    import, which changed the units with these vehicle ids.
     """
 
-    def __init__(self, tx: Transaction, scope: Scope | None, undone: Collection[str] = frozenset()) -> None:
+    def __init__(self, tx: Transaction, scope: Scope | None, undone: Collection[str] | None = None) -> None:
         self._tx = tx
-        self._undone = undone
+        self._undone = undone or ()
         shapes = tx.execute(READ_LAST_SHAPE, {"of_rooftops": rooftops_key(scope)}).one_or_none() or (None, None)
-        stored = shapes[1] if undone else shapes[0]
+        stored = shapes[0] if undone is None else shapes[1]
         self.last_shape = None if stored is None else msgspec.json.decode(stored, type=FeedShape)
-        self.imported_at = read_mark(tx).imported_at
         self.decisions = decisions(tx)
+        self._confirmations = read_confirmations(tx)
+
+    def confirmed_at(self, rooftop: str) -> datetime | None:
+        """The time of the newest import of the whole stock of a rooftop."""
+        return confirmed_at(self._confirmations, rooftop)
 
     def units(self, vehicle_ids: Sequence[str]) -> Iterator[dict[str, Unit]]:
         """The stored units by vehicle id, some at a time, in the order of `vehicle_ids`."""
