@@ -117,7 +117,8 @@ async def _(target: Target) -> None:
     for exchange, lead in need([each for each in leads if each[0].is_refusal], "No lead was refused."):
         for name in ("email", "phone", "last_name"):
             value = at(lead, f"customer.{name}")
-            told = isinstance(value, str) and len(value) > 3 and json.dumps(value)[1:-1].encode() in exchange.body
+            # A shorter text can be part of an id or a time by chance.
+            told = isinstance(value, str) and len(value) > 6 and json.dumps(value)[1:-1].encode() in exchange.body
             expect(not told, f"The error repeats `{name}` of the customer.", exchange)
 
 

@@ -65,8 +65,8 @@ async def _readable(target: Target) -> list[Signature]:
 
 async def _key_sets(target: Target) -> list[Exchange]:
     """The set of keys at each URL in `jku` on the host of the card. No other host is asked."""
-    urls = {each.header.get("jku") for each in await _readable(target)}
-    found = sorted(url for url in urls if forms.url(url) and target.card.is_at_home(url))
+    named = [each.header.get("jku") for each in await _readable(target)]
+    found = sorted({url for url in named if isinstance(url, str) and forms.url(url) and target.card.is_at_home(url)})
     return [await target.fetch(url) for url in need(found, "No signature names a set of keys on the host of the card.")]
 
 
@@ -77,9 +77,9 @@ async def _keys(target: Target) -> list[dict[str, Any]]:
 
 async def _signed(target: Target) -> list[tuple[Signature, dict[str, Any]]]:
     """The signatures with their keys. Skips the check if no key is known."""
-    keys = {key.get("kid"): key for key in await _keys(target)}
-    signatures = await _readable(target)
-    found = [(each, keys[each.header["kid"]]) for each in signatures if each.header.get("kid") in keys]
+    keys = {key["kid"]: key for key in await _keys(target) if isinstance(key.get("kid"), str)}
+    named = [(each, str(each.header.get("kid"))) for each in await _readable(target)]
+    found = [(each, keys[kid]) for each, kid in named if kid in keys]
     return need(found, "The key of no signature is known.")
 
 
@@ -135,7 +135,7 @@ async def _(target: Target) -> None:
 
 @check("signatures.key-known")
 async def _(target: Target) -> None:
-    known = {None, *(key.get("kid") for key in await _keys(target))}
+    known = [None, *(key.get("kid") for key in await _keys(target))]
     for each in await _readable(target):
         kid = each.header.get("kid")
         expect(kid in known, f"The set has no key with the kid {kid!r}.", target.card.exchange)
