@@ -135,6 +135,9 @@ class Customer(BaseModel):
 class Lead(BaseModel):
     """lead.submit."""
 
+    # Otherwise an error shows a part of the customer, another one in each run.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
     customer: Customer
     consent: Consent
 
