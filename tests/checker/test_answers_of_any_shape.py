@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.checker.agents import HonestAgent, check_agent
 from tests.server.dealership import LISTENS_AT
+from tests.soak import examples
 
 from dealer_agent.checker.events import Verdict
 from dealer_agent.checker.reports import REPORTS
@@ -135,7 +136,7 @@ def test_documents_with_values_of_another_type_end_no_run(shape: str, honest: Ho
 
 
 @pytest.mark.soak
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), documents=st.booleans(), binding=st.sampled_from(BINDINGS))
 def test_responses_with_any_values_end_no_run(
     data: st.DataObject, documents: bool, binding: str, honest: HonestAgent
