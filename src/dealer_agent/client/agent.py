@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Gene
 from types import TracebackType
 from typing import Any, Self
 
+import anyio
 import httpx
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -74,7 +75,8 @@ class DealerAgent:
     """A dealer's agent. Make it with `DealerAgent.discover`.
 
     Every method raises a `DealerAgentError` (see `dealer_agent.client.errors`). Requests of the reading skills are sent
-    again after a failure that a retry can mend. Leads are sent again only if the dealer surely did not store them.
+    again after a failure that a retry can mend. Leads are sent again only if the dealer surely did not store them, or
+    declares idempotency.
 
     Results have the types of `dealer_agent.protocol`. Unknown members of a response are ignored, and a word that this
     version does not know is kept as it is.
@@ -111,7 +113,8 @@ class DealerAgent:
         is a bearer token. It goes to the origin of `url`, and to those of `token_origins`
         (`https://api.dealer.example`).
         `binding` is by default JSON-RPC if the card has it, else HTTP+JSON. `verify_signature` refuses a card without
-        a valid signature by a key on its own origin, and uses only what is signed; it needs the extra `signatures`.
+        a valid signature by a key on its own origin, in a folder above it, and uses only what is signed; it needs
+        the extra `signatures`.
 
         With `app`, an ASGI application in the same process answers, and nothing goes over the network. `transport`
         replaces the whole transport, for example to name the client's address:
@@ -158,17 +161,22 @@ class DealerAgent:
         """Closes all connections."""
         await self._transport.aclose()
 
-    async def ask(self, skill: Skill, members: Mapping[str, Any] | None = None) -> SkillResponse:
+    async def ask(
+        self, skill: Skill, members: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> SkillResponse:
         """One request with the members of a payload as JSON values, without `type`. The data of the response is as
         received, with members that this version does not know.
 
-        The other methods are made of this one. It sends what it gets: the dealer checks it.
+        The other methods are made of this one. It sends what it gets: the dealer checks it. `timeout` is the longest
+        time of the call in seconds, with all retries and pauses. It replaces that of `discover`.
         """
-        if skill.is_lead:
-            return await self._retries.lead(lambda: self._once(skill, members or {}))
-        return await self._retries.reading(lambda: self._once(skill, members or {}))
+        given = members or {}
+        deadline = None if timeout is None else anyio.current_time() + timeout
+        is_idempotent = self.card.declares_idempotency and "idempotency_key" in given
+        repeated = self._retries.lead if skill.is_lead and not is_idempotent else self._retries.reading
+        return await repeated(lambda: self._once(skill, given, deadline), deadline)
 
-    async def _once(self, skill: Skill, members: Mapping[str, Any]) -> SkillResponse:
+    async def _once(self, skill: Skill, members: Mapping[str, Any], deadline: float | None) -> SkillResponse:
         """Sends one request and reads its response. `Retries` calls it again after a temporary error."""
         message_id = new_ulid()
         headers = {"Content-Type": "application/json", "A2A-Version": A2A_VERSION}
@@ -181,6 +189,7 @@ class DealerAgent:
             headers=headers,
             content=request_body(self.card, skill, members, message_id),
             with_token=True,
+            timeout=None if deadline is None else max(0.0, deadline - anyio.current_time()),
         )
         return read_reply(self.card, skill, received, message_id)
 
@@ -262,11 +271,11 @@ class DealerAgent:
 
         Without `idempotency_key`, the lead gets a new one. The response has it, and so has every error. A retry with
         the same key does not make a second lead, if the dealer's agent keeps the protocol. Because others exist, the
-        client sends a lead again only after
+        client sends a lead again only if the dealer declares idempotency (`card.declares_idempotency`), or after
 
         - a failure before anything was sent (no connection),
-        - an error of the dealer's agent that says `retryable`, such as RATE_LIMITED: it stored nothing,
-        - status 429 or 503, which refuse a request before it is handled.
+        - an error of the dealer's agent that says `retryable`, such as RATE_LIMITED, but not INTERNAL_ERROR,
+        - status 429, or 503 with `Retry-After`, which refuse a request before it is handled.
 
         After any other failure, `error.may_have_arrived` is true. Then send the same lead with `error.idempotency_key`.
         """

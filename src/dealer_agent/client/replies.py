@@ -24,8 +24,8 @@ from dealer_agent.protocol.skill import LeadReceipt, Skill
 
 Answer = TypeVar("Answer", bound=Struct)
 
-GATEWAY_STATUSES = {502: True, 503: False, 504: True}
-"""Statuses of gateways, and whether the request may have arrived at the agent."""
+GATEWAY_STATUSES = (502, 503, 504)
+"""Statuses that a gateway answers without a payload."""
 
 _CODE_OF_STATUS = {401: "AUTH_REQUIRED", 429: "RATE_LIMITED"}
 """Published versions answer these statuses without a payload."""
@@ -149,7 +149,8 @@ def refusal(error: Any, received: Received) -> Refused | Unreachable | Malformed
         if received.status in GATEWAY_STATUSES:
             return Unreachable(
                 f"A gateway answered {received.status} for {received.url}.",
-                may_have_arrived=GATEWAY_STATUSES[received.status],
+                # With Retry-After, 503 refuses a request before it is handled. Else a gateway may have sent it on.
+                may_have_arrived=received.status != 503 or wait is None,
                 http_status=received.status,
                 retry_after=wait,
             )
