@@ -51,7 +51,13 @@ def undeclared(url: str) -> dict[str, Any]:
 
 
 async def attempts(
-    failure: Failure, times: int, is_lead: bool, *, declares: bool = False, **options: Any
+    failure: Failure,
+    times: int,
+    is_lead: bool,
+    *,
+    declares: bool = False,
+    timeout: float | None = None,
+    **options: Any,
 ) -> tuple[list[dict[str, Any]], errors.DealerAgentError | None]:
     """The payloads that arrive at a dealer that fails so many times, and the error of the caller."""
     arrived: list[dict[str, Any]] = []
@@ -71,7 +77,7 @@ async def attempts(
         DealerAgent.discover(url, binding="HTTP+JSON", **({"retries": AT_ONCE} | options)) as agent,
     ):
         try:
-            await (agent.submit_lead(**LEAD) if is_lead else agent.search())
+            await (agent.submit_lead(**LEAD, timeout=timeout) if is_lead else agent.search(timeout=timeout))
         except errors.DealerAgentError as error:
             return arrived, error
         return arrived, None
@@ -179,6 +185,23 @@ def test_a_reply_that_does_not_come_ends_after_the_timeout_and_may_have_arrived(
     error, arrived = asyncio.run(run())
     # A slow machine may need the whole time for the connection.
     assert error.may_have_arrived or not arrived
+
+
+def test_the_timeout_of_a_call_ends_it_with_all_its_retries() -> None:
+    """The dealer says nothing. After the timeout, there is no time for another attempt."""
+    arrived, error = asyncio.run(attempts(says_nothing, 99, is_lead=False, timeout=0.3))
+    assert len(arrived) <= 1
+    assert isinstance(error, errors.Unreachable)
+    assert "no response in time" in str(error)
+
+
+def test_a_call_does_not_pause_beyond_its_timeout() -> None:
+    """A pause of half a minute fits into the longest pause of the client, but not into a call of ten seconds."""
+    failure = fails(429, retry_after="30")
+    arrived, error = asyncio.run(attempts(failure, 99, is_lead=True, timeout=10.0))
+    assert len(arrived) == 1
+    assert isinstance(error, errors.RateLimited)
+    assert error.retry_after == 30
 
 
 def test_the_number_of_retries_is_bounded() -> None:

@@ -4,7 +4,7 @@ async with DealerAgent.discover("https://dealer.example") as agent:
     page = await agent.search(make=["Honda"], price_max=30000)
 """
 
-from dealer_agent.client import errors
+from dealer_agent.client import arguments, errors, results
 from dealer_agent.client.agent import DealerAgent
 from dealer_agent.client.card import Card
 from dealer_agent.client.errors import DealerAgentError
@@ -19,5 +19,7 @@ __all__ = [
     "Retries",
     "SkillResponse",
     "SubmittedLead",
+    "arguments",
     "errors",
+    "results",
 ]

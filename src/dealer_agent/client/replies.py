@@ -13,16 +13,17 @@ from itertools import islice
 from typing import Any, Self, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from dealer_agent.client.card import Card
+from dealer_agent.client.decoding import decode_lenient
 from dealer_agent.client.errors import REFUSALS, MalformedResponse, Refused, ReportedProblem, Unreachable
-from dealer_agent.client.lenient_types import decode_lenient
+from dealer_agent.client.result import Result
+from dealer_agent.client.results import LeadReceipt
 from dealer_agent.client.transport import Received
 from dealer_agent.protocol.errors import ERRORS
-from dealer_agent.protocol.skill import LeadReceipt, Skill
+from dealer_agent.protocol.skill import Skill
 
-Answer = TypeVar("Answer", bound=Struct)
+Answer = TypeVar("Answer", bound=Result)
 
 GATEWAY_STATUSES = (502, 503, 504)
 """Statuses that a gateway answers without a payload."""
@@ -45,14 +46,14 @@ LONGEST_NAME = 200
 MOST_PROBLEMS = 1_000
 
 
-class SkillResponse(Struct, frozen=True):
+class SkillResponse(Result, frozen=True):
     """The response of a skill: `data` as received, and an optional sentence for people."""
 
     data: dict[str, Any]
     message: str | None = None
 
     def typed(self, kind: type[Answer]) -> Answer:
-        """The data as a type of the protocol. Raises MalformedResponse."""
+        """The data as a type of `client.results`. Raises MalformedResponse."""
         try:
             return decode_lenient(self.data, kind)
         except (msgspec.ValidationError, RecursionError) as error:
